@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
@@ -68,12 +68,9 @@ def computes(facts: Facts) -> JudgedStep:
     if not judged.sees_operators:
         raise UnknownError("no profiled step shows the operators")
     if share < COMPUTE_BOUND_SHARE:
-        raise UnknownError(f"{_who(judged)} {fmt.percent(share)} of the time")
+        who = "the GPU computes" if judged.on_device else "the model's operators run"
+        raise UnknownError(f"{who} {fmt.percent(share)} of the time")
     return judged
-
-
-def _who(judged: JudgedStep) -> str:
-    return "the GPU computes" if judged.on_device else "the model's operators run"
 
 
 def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
@@ -87,13 +84,18 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         return None
     step, share = judged.of, judged.computing / judged.of.mean
     subject = "The GPU computes" if judged.on_device else "The model's operators take"
-    operators, lines = _operators(facts, judged), _forward_shares(facts, judged)
+    operators, lines, longest = _operators(facts, judged), _forward_shares(facts, judged), ""
+    if told := [f"{name} {fmt.percent(of)}" for name, of in operators.items() if of >= TOLD_FROM]:
+        longest = f" Of their time: {', '.join(told)}."
+    at = (f"{fmt.percent(of)} at {line.short}" for line, of in lines.items() if of >= LINE_FROM)
+    if told := list(at):
+        longest += f" Of the forward pass: {', '.join(told)}."
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     return Finding(
         COMPUTE_BOUND.id,
         Severity.INFO,
         f"{subject} {step.part_of(judged.computing)}: only computing less, or faster, "
-        f"helps.{_kernels(facts)}{_longest(operators)}{_longest_lines(lines)}",
+        f"helps.{_kernels(facts)}{longest}",
         (
             Figure.share("computing", share, COMPUTE_BOUND_SHARE),
             *parts,
@@ -164,20 +166,6 @@ def _forward_shares(facts: Facts, judged: JudgedStep) -> dict[LineShare, float]:
     return {line: found.share(line) for line in listed} if found else {}
 
 
-def _longest_lines(lines: Mapping[LineShare, float]) -> str:
-    told = [
-        f"{fmt.percent(share)} at {line.short}"
-        for line, share in lines.items()
-        if share >= LINE_FROM
-    ]
-    return f" Of the forward pass: {', '.join(told)}." if told else ""
-
-
-def _longest(operators: Mapping[str, float]) -> str:
-    told = [f"{name} {fmt.percent(of)}" for name, of in operators.items() if of >= TOLD_FROM]
-    return f" Of their time: {', '.join(told)}." if told else ""
-
-
 COMPUTE_BOUND = Verdict(
     id=COMPUTE_BOUND_ID,
     when="the GPU, or the operators if there is none, is busy for most of the step",
@@ -189,9 +177,9 @@ COMPUTE_BOUND = Verdict(
     answer="the longest kernels and operators: precision, fusion, fewer of them",
     judge=_compute_bound,
     limits=Limits(
+        "gpu-idle calls a GPU that is busy this much of the time well used.",
         COMPUTE_BOUND_SHARE,
         1.0,
-        "gpu-idle calls a GPU that is busy this much of the time well used.",
     ),
 )
 
@@ -294,10 +282,10 @@ HEALTHY = Verdict(
 )
 
 LIMITS = Limits(
-    0.15,
-    0.25,
     "nsys-ai and TraceLens warn of unexplained idle time from 15 %; the TensorBoard plugin "
     "reports parts of a step from 10 %.",
+    0.15,
+    0.25,
     info=0.10,
 )
 
@@ -370,7 +358,10 @@ def _finding_of_part(
         place = facts.at(line)
         at = f", {fmt.percent(thread.share(line))} of it at {line.short}{within}"
     elif judged.on_device and part.name in _HOST_CALLS:
-        place = _call(facts, GapCause(part.name))
+        # The operator or call that takes most of such idle time, where the trace shows it.
+        steps = trace_steps(facts)
+        place = idle_place(facts, GapCause(part.name), steps) if steps is not None else None
+        place = place if place and place.operator else None
         at = f", mainly in {place.operator}" if place else ""
     sure = confidence(step.count, of_run=step.of_run)
     is_idle = judged.on_device and part.name in _IDLE
@@ -392,13 +383,6 @@ def _finding_of_part(
         would_raise_confidence=more_steps(step.count),
         steps=step.count,
     )
-
-
-def _call(facts: Facts, cause: GapCause) -> Place | None:
-    """The operator or call that takes most of such idle time, where the trace shows it."""
-    steps = trace_steps(facts)
-    place = idle_place(facts, cause, steps) if steps is not None else None
-    return place if place and place.operator else None
 
 
 def _what(part: Part, judged: JudgedStep, of: str) -> str:

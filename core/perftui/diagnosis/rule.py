@@ -22,12 +22,13 @@ MOST_OF_HINT = 0.99
 
 @dataclass(frozen=True)
 class Limits:
-    """Shares, 0 to 1, from which on a finding is a warning and critical."""
+    """Shares, 0 to 1, from which on a finding is a warning and critical; those of what is certainly
+    avoidable, a twentieth and a fifth, where no others are given."""
 
-    warning: float
-    critical: float
     source: str
     """Why these: what other tools use, or what was measured."""
+    warning: float = 0.05
+    critical: float = 0.20
     of: str = "of the step"
     """What they are shares of, as it ends a sentence."""
     info: float | None = None
@@ -36,7 +37,7 @@ class Limits:
     @classmethod
     def of_hint(cls, info: float, source: str, of: str = "of the step") -> Limits:
         """Limits of a rule that never warns: its shares stay below ``MOST_OF_HINT``."""
-        return cls(MOST_OF_HINT, 1.0, source, of, info)
+        return cls(source, MOST_OF_HINT, 1.0, of, info)
 
     @property
     def is_hint(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui.diagnosis.ladder import LADDER
 from perftui.diagnosis.rule import Rule, Verdict
-from perftui.diagnosis.symptoms.data_loader import input_wait, loader_start, padding, workers
+from perftui.diagnosis.symptoms.data_loader import input_wait, padding, workers
 from perftui.diagnosis.symptoms.gpu_idle import allocator, copies, host_bound
 from perftui.diagnosis.symptoms.machine import cores, machine, memory
 from perftui.diagnosis.symptoms.operators import (
@@ -18,7 +18,7 @@ from perftui.diagnosis.symptoms.operators import (
     passes,
     precision,
 )
-from perftui.diagnosis.symptoms.ranks import collectives, parallelism, straggler
+from perftui.diagnosis.symptoms.ranks import collectives, straggler
 from perftui.diagnosis.symptoms.script import (
     debugging,
     evaluation,
@@ -38,10 +38,10 @@ RULES: tuple[Rule, ...] = (
     workers.COMPUTING_WORKERS,
     workers.DISK,
     input_wait.BOUND,
-    loader_start.LOADER_START,
+    input_wait.LOADER_START,
     workers.WORKERS_DIED,
     optimizer.SINGLE_TENSOR,
-    parallelism.EACH_MICRO_BATCH,
+    collectives.EACH_MICRO_BATCH,
     collectives.SYNC_BATCH_NORM,
     collectives.MANY_SMALL,
     collectives.SINGLE_BUCKET,
@@ -50,8 +50,8 @@ RULES: tuple[Rule, ...] = (
     straggler.STRAGGLER,
     straggler.CHANGING,
     straggler.EXPOSED,
-    parallelism.DATA_PARALLEL,
-    parallelism.UNUSED_PARAMETERS,
+    collectives.DATA_PARALLEL,
+    collectives.UNUSED_PARAMETERS,
     torch_compile.RECOMPILES,
     interpreter.PAUSES,
     slow_steps.SLOW,

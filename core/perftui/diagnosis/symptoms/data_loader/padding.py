@@ -120,9 +120,9 @@ PADDING = Rule(
     ),
     lost=_padded,
     limits=Limits(
+        "An estimate, hence a higher limit than for what is certainly avoidable.",
         0.20,
         0.50,
-        "An estimate, hence a higher limit than for what is certainly avoidable.",
         info=0.10,
     ),
     answer="pad to the longest row of each batch, bucket by length, or pack",

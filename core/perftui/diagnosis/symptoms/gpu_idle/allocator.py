@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePath
 
 import numpy as np
 
@@ -114,7 +113,7 @@ def _churning(facts: Facts) -> Lost | None:
         place = Place(facts.rank_number, operator="empty_cache", file=line.file, line=line.line)
     else:
         place = place_of_rows(facts, found.rows)
-    at = f" at {PurePath(place.source).name}" if place.source else ""
+    at = f" at {place.short}" if place.source else ""
     why = f"torch.cuda.empty_cache(){at}" if emptied is not None else ""
     how = f"{fmt.several(found.gets, 'call')} to allocate, {found.frees} to free"
     return Lost(
@@ -156,7 +155,7 @@ CHURN = Rule(
         "largest. Allocate pinned host memory once."
     ),
     lost=_churning,
-    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %.", info=0.01),
+    limits=Limits("TraceLens reports exposed time from 5 %.", info=0.01),
     claims=Claim(idle=GapCause.ALLOCATION),
     fixes=("empty-cache-off", "expandable-segments"),
     answer="remove empty_cache(); expandable segments; the largest batch first",

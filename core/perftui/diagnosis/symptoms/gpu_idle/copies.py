@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
-from pathlib import PurePath
 
 import numpy as np
 
@@ -442,7 +441,7 @@ def _parts(found: CopyCost, free: int) -> tuple[str, ...]:
 
 
 def _at(place: Place) -> str:
-    return f" at {PurePath(place.source).name}" if place.source else ""
+    return f" at {place.short}" if place.source else ""
 
 
 PAGEABLE = Rule(
@@ -456,8 +455,6 @@ PAGEABLE = Rule(
     ),
     lost=_pageable,
     limits=Limits(
-        0.05,
-        0.20,
         "nsys reports every such copy, worth a hint from 1 %; TraceLens reports exposed time from "
         "5 %.",
         info=0.01,
@@ -475,7 +472,7 @@ EXPOSED = Rule(
         "a smaller data type."
     ),
     lost=_exposed,
-    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %."),
+    limits=Limits("TraceLens reports exposed time from 5 %."),
     answer="reduce on the GPU and copy results; overlap copies of batches",
 )
 
@@ -489,8 +486,6 @@ CREATED = Rule(
     ),
     lost=_made,
     limits=Limits(
-        0.05,
-        0.20,
         "The same limit as for other copies; torch's ExtraCUDACopyPattern reports every one.",
         info=0.01,
     ),
@@ -505,6 +500,6 @@ MANY = Rule(
         "into one tensor (stack them where the batch is made) and copy that."
     ),
     lost=_many,
-    limits=Limits(0.05, 0.20, "nsys-ai reports 50 copies below 64 KiB.", info=0.01),
+    limits=Limits("nsys-ai reports 50 copies below 64 KiB.", info=0.01),
     answer="stack them and copy once",
 )

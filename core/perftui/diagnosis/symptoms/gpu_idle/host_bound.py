@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
 
 import numpy as np
 
@@ -115,10 +114,10 @@ LAUNCH = Rule(
     ),
     lost=_launching,
     limits=Limits(
-        0.25,
-        0.40,
         "gpu-idle calls a GPU that is busy four fifths of the time well used, and the profiler "
         "makes launches look longer than they are.",
+        0.25,
+        0.40,
         info=LEAST,
     ),
     claims=Claim(idle=GapCause.LAUNCH),
@@ -156,9 +155,8 @@ def _synchronising(facts: Facts) -> Lost | None:
         return None
     gaps = trace.gaps(GapCause.SYNCHRONISATION)
     each = len(values) // max(trace.steps, 1)
-    place = _waiting_place(facts, waits.rows[values], gaps, trace, counted)
+    place, named = _waiting_place(facts, waits.rows[values], gaps, trace, counted)
     often = f", {fmt.several(each, 'time')} a step" if trace.steps and each > 1 else ""
-    named = _named(place, counted)
     return Lost(
         cost,
         step,
@@ -202,21 +200,16 @@ def _cost(facts: Facts, waits: HostWaits, values: Int64, counted: SyncCalls | No
 
 def _waiting_place(
     facts: Facts, rows: Int64, gaps: list[Gap], trace: TraceSteps, counted: SyncCalls | None
-) -> Place:
+) -> tuple[Place, str]:
+    """Where the host waits, and that in words."""
     if counted is not None and counted.calls:
         call = counted.calls[0]
-        return Place(facts.rank_number, operator=call.call, file=call.file, line=call.line)
+        place = Place(facts.rank_number, operator=call.call, file=call.file, line=call.line)
+        return place, call.short
     operator = most_common(place_of(gap, trace).operator for gap in gaps[:_NAMED_GAPS])
-    return place_of_rows(facts, rows, operator)
-
-
-def _named(place: Place, counted: SyncCalls | None) -> str:
-    if counted is not None and counted.calls:
-        return counted.calls[0].short
-    if not place.operator:
-        return ""
-    at = place.source and PurePath(place.source).name
-    return f"{place.operator} at {at}" if at else place.operator
+    place = place_of_rows(facts, rows, operator)
+    at = f" at {place.short}" if place.source else ""
+    return place, f"{place.operator}{at}" if place.operator else ""
 
 
 def _longest(gaps: list[Gap], trace: TraceSteps) -> Iterator[Figure]:
@@ -245,7 +238,7 @@ SYNC = Rule(
         "steps, keep them on the GPU, or synchronize once at the end of the step."
     ),
     lost=_synchronising,
-    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %."),
+    limits=Limits("TraceLens reports exposed time from 5 %."),
     claims=Claim(idle=GapCause.SYNCHRONISATION),
     answer="read values every N steps, keep them on the GPU",
 )

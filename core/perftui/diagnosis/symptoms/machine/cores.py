@@ -251,7 +251,7 @@ AFFINITY = Rule(
         "cost is the time saved in operators long enough to be split, and in waits for workers."
     ),
     lost=_affinity,
-    limits=Limits(0.10, 0.30, "The gain is an estimate by Amdahl's law, at 80 % efficiency."),
+    limits=Limits("The gain is an estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
     fixes=("affinity-off",),
     answer="change the line or launch command that sets the mask or the quota",
 )
@@ -266,7 +266,7 @@ THREADS = Rule(
         "at the end of each operator. The cost counts only operators long enough to be split."
     ),
     lost=_threads,
-    limits=Limits(0.10, 0.30, "The gain is an estimate by Amdahl's law, at 80 % efficiency."),
+    limits=Limits("The gain is an estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
     fixes=("threads",),
     answer="torch.set_num_threads or OMP_NUM_THREADS: cores divided by processes",
 )
@@ -281,7 +281,7 @@ ONEDNN = Rule(
         "takes none: torch.backends.mkldnn.is_available() shows whether the build has it."
     ),
     lost=_onednn,
-    limits=Limits(0.05, 0.20, "Disabling it gains nothing."),
+    limits=Limits("Disabling it gains nothing."),
     fixes=("onednn-on",),
     answer="leave torch.backends.mkldnn.enabled as it is",
 )
@@ -385,10 +385,10 @@ BUSY_HOST = Rule(
     ),
     lost=_busy,
     limits=Limits(
-        0.30,
-        1.0,
         "Measurements are unreliable once other programs use a fifth of the cores and tasks wait "
         "a tenth of the time. It is not the training's fault, so the limits are high.",
+        0.30,
+        1.0,
         info=0.10,
     ),
     answer="stop the other programs, or run elsewhere or later",
@@ -428,7 +428,7 @@ OWN_PROCESS = Rule(
     ),
     lost=_own_process,
     limits=Limits(
-        0.10, 0.30, "The same limit as for data loader workers that take the training's cores."
+        "The same limit as for data loader workers that take the training's cores.", 0.10, 0.30
     ),
     answer="block in get() or sleep instead of polling, or move the work elsewhere",
 )

@@ -207,7 +207,7 @@ WRONG_BUILD = Rule(
     ),
     lost=_wrong_build,
     limits=Limits(
-        0.10, 0.30, "A GPU computes at least ten times as fast as the cores of its host."
+        "A GPU computes at least ten times as fast as the cores of its host.", 0.10, 0.30
     ),
     answer="a torch built for this GPU; model and batches moved to it",
 )
@@ -221,9 +221,7 @@ SWAPPING = Rule(
         "some task waited for memory."
     ),
     lost=_swapping,
-    limits=Limits(
-        0.05, 0.20, "gpuprof reports swapping from 1 MB/s; below 5 % of the step it hardly shows."
-    ),
+    limits=Limits("gpuprof reports swapping from 1 MB/s; below 5 % of the step it hardly shows."),
     answer="fewer workers, less prefetching, smaller caches",
 )
 
@@ -378,7 +376,7 @@ HELD = Rule(
         "nvidia-smi -q -d POWER shows whether the limit was lowered."
     ),
     lost=_held_down,
-    limits=Limits(0.05, 0.20, "A clock a tenth below the maximum shows in step times.", info=0.0),
+    limits=Limits("A clock a tenth below the maximum shows in step times.", info=0.0),
     answer="cooling; the power limit",
 )
 
@@ -391,9 +389,9 @@ SHARED = Rule(
     ),
     lost=_shared,
     limits=Limits(
+        "A fifth of the card is beyond the sampling error; memory alone costs no time.",
         SHARED_USE,
         0.5,
-        "A fifth of the card is beyond the sampling error; memory alone costs no time.",
         of="of the GPU's time",
         info=0.0,
     ),
@@ -409,6 +407,6 @@ LINK = Rule(
         "for exposed copies."
     ),
     lost=_slow_link,
-    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %.", info=0.0),
+    limits=Limits("TraceLens reports exposed time from 5 %.", info=0.0),
     answer="another slot; firmware settings",
 )

@@ -313,10 +313,10 @@ PRESSURE = Rule(
     ),
     lost=_pressure,
     limits=Limits(
-        0.90,
-        0.97,
         "The TensorBoard plugin and TraceML warn at 90 %; beyond 97 % there is no room for one "
         "more allocation of the usual size.",
+        0.90,
+        0.97,
         of="of its memory",
     ),
     answer="activation checkpointing, lower precision, smaller batches",
@@ -331,7 +331,7 @@ FRAGMENTATION = Rule(
         "lets PyTorch grow its segments; or pad to a few sizes."
     ),
     lost=_fragmented,
-    limits=Limits(0.30, 0.90, "TraceML reports it from 30 % of the card.", of="of its memory"),
+    limits=Limits("TraceML reports it from 30 % of the card.", 0.30, 0.90, of="of its memory"),
     fixes=("expandable-segments",),
     answer="expandable segments, fewer different sizes",
 )
@@ -345,7 +345,7 @@ GROWTH = Rule(
         "Otherwise it ends in an out-of-memory error."
     ),
     lost=_growing,
-    limits=Limits(0.015, 1.0, "TraceML warns at 1.5 % in 100 steps.", of="of it in 100 steps"),
+    limits=Limits("TraceML warns at 1.5 % in 100 steps.", 0.015, 1.0, of="of it in 100 steps"),
     answer="detach what is kept",
 )
 
@@ -358,9 +358,9 @@ HEADROOM = Rule(
     ),
     lost=_headroom,
     limits=Limits(
+        "SageMaker reports a card that is busy less than 70 % of the time.",
         HALF_IN_USE,
         1.0,
-        "SageMaker reports a card that is busy less than 70 % of the time.",
         of="of its memory free",
     ),
     answer="larger batches, if training allows",
@@ -416,10 +416,10 @@ SMALL_BATCH = Rule(
     ),
     lost=_small,
     limits=Limits(
-        MUCH,
-        1.0,
         "A ResNet-50 on an H100 is at 43 % with 4 images a step, below 12 % with 128; only a hint "
         "if it would gain less than a tenth of the step.",
+        MUCH,
+        1.0,
         of="of GPU compute",
     ),
     answer="larger batches, if training allows",

@@ -102,7 +102,7 @@ UNFUSED_ON_CPU = Rule(
         "the time."
     ),
     lost=_unfused_on_cpu,
-    limits=Limits(0.10, 0.40, "Fusing saves about half of the time."),
+    limits=Limits("Fusing saves about half of the time.", 0.10, 0.40),
     fixes=("attention-fused",),
     answer="scaled_dot_product_attention",
 )
@@ -169,7 +169,7 @@ UNFUSED = Rule(
         "them. The cost is the time of the kernels between the two matrix products."
     ),
     lost=_unfused,
-    limits=Limits(0.05, 0.20, _SOURCE),
+    limits=Limits(_SOURCE),
     fixes=("attention-fused",),
     answer="torch.nn.functional.scaled_dot_product_attention",
 )
@@ -220,6 +220,6 @@ ATTENTION_MASK = Rule(
         "head sizes that no fused kernel supports, and if the fused backends are disabled."
     ),
     lost=_mask,
-    limits=Limits(0.05, 0.20, _SOURCE),
+    limits=Limits(_SOURCE),
     answer="is_causal=True instead of a mask; 16 bits; the backends of torch.nn.attention",
 )

@@ -135,7 +135,7 @@ LAYOUT = Rule(
         "half the time of PyTorch's batch normalisation with channels first."
     ),
     lost=_layout,
-    limits=Limits(0.02, 0.20, "Conversions are pure loss, hence a low limit."),
+    limits=Limits("Conversions are pure loss, hence a low limit.", 0.02, 0.20),
     fixes=("channels-last",),
     answer="memory_format=torch.channels_last for model and input",
 )
@@ -170,7 +170,7 @@ CUDNN_BENCHMARK = Rule(
         "fixed (crop, pad, drop_last=True), or turn it off."
     ),
     lost=_benchmark,
-    limits=Limits(0.05, 0.20, "The same limit as for other waits."),
+    limits=Limits("The same limit as for other waits."),
     fixes=("cudnn-search-off",),
     answer="fixed sizes, or torch.backends.cudnn.benchmark = False",
 )
@@ -248,7 +248,7 @@ CONV_BIAS = Rule(
     ),
     lost=_bias,
     limits=Limits(
-        0.02, 0.20, "PyTorch's Conv2dBiasFollowedByBatchNorm2dPattern reports every one."
+        "PyTorch's Conv2dBiasFollowedByBatchNorm2dPattern reports every one.", 0.02, 0.20
     ),
     answer="bias=False",
 )

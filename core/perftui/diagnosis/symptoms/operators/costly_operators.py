@@ -53,7 +53,7 @@ _OF_COMPILER = re.compile(
 """Ranges of ``torch.compile`` that pass for operators: what it compiled, and its own work, of which
 a rule of its own speaks."""
 
-_NONE_OF_THEM = (USEFUL, _OF_COMPILER, _POINTWISE_CALL, _POINTWISE_NODE)
+_NOT_ASKED = (USEFUL, _OF_COMPILER, _POINTWISE_CALL, _POINTWISE_NODE)
 
 
 def plain(name: str) -> str:
@@ -90,9 +90,8 @@ def costliest(analysis: TraceAnalysis) -> Kind | None:
     known: dict[str, Kind] = {}
     for number in np.flatnonzero(counts.reshape(-1, len(PHASES)).any(1)).tolist():
         name = found.trace.names[number]
-        if any(known.match(name) for known in _NONE_OF_THEM) or not (
-            found.steps.steps or "::" in name
-        ):
+        is_operator = found.steps.steps or "::" in name
+        if not is_operator or any(pattern.match(name) for pattern in _NOT_ASKED):
             continue
         at = slice(number * len(PHASES), (number + 1) * len(PHASES))
         kind = known.setdefault(plain(name), Kind(name, 0, np.zeros(len(PHASES), np.int64)))
@@ -149,7 +148,7 @@ ONE_OPERATOR = Rule(
         "is estimated as half of its time."
     ),
     lost=_one_operator,
-    limits=Limits(0.25, 0.50, "Half of a quarter is an eighth of the step."),
+    limits=Limits("Half of a quarter is an eighth of the step.", 0.25, 0.50),
     answer="a cheaper operator, or call it less often",
 )
 
@@ -246,7 +245,7 @@ SORTING = Rule(
     ),
     lost=_sorting,
     limits=Limits(
-        0.10, 0.30, "The model may need part of it, hence a higher limit than for pure loss."
+        "The model may need part of it, hence a higher limit than for pure loss.", 0.10, 0.30
     ),
     claims=Claim(kernels=is_sorting),
     answer="compute it every N steps, or topk instead of a full sort",
@@ -342,6 +341,6 @@ DROPPED = Rule(
         "of the gradient with zeros. The cost is estimated as half of the product."
     ),
     lost=_dropped,
-    limits=Limits(0.10, 0.40, "Half of the product is a safe estimate of the saving."),
+    limits=Limits("Half of the product is a safe estimate of the saving.", 0.10, 0.40),
     answer="index the input or the weights before the product",
 )

@@ -153,7 +153,7 @@ DTYPE_CHURN_ON_CPU = Rule(
         "once where the data enters the model, or leave casting to torch.autocast."
     ),
     lost=_churn_on_cpu,
-    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %.", info=0.03),
+    limits=Limits("TraceLens reports exposed time from 5 %.", info=0.03),
     answer="cast once",
 )
 
@@ -166,7 +166,7 @@ COPIES = Rule(
         "(channels_last, batch_first), or use views."
     ),
     lost=_copies,
-    limits=Limits(0.10, 0.25, "gpu-idle reports copies from 10 %."),
+    limits=Limits("gpu-idle reports copies from 10 %.", 0.10, 0.25),
     answer="one memory layout, views instead of copies",
 )
 
@@ -179,7 +179,7 @@ ELEMENTWISE_ON_CPU = Rule(
         "torch.compile. The cost is estimated as half of their time."
     ),
     lost=_elementwise_on_cpu,
-    limits=Limits(0.30, 0.50, "slowai calls 50 % of the time memory-bound; fusing pays from 30 %."),
+    limits=Limits("slowai calls 50 % of the time memory-bound; fusing pays from 30 %.", 0.30, 0.50),
     fixes=("elementwise-fused", "compile"),
     answer="torch's fused functions, torch.compile",
 )
@@ -236,10 +236,10 @@ ELEMENTWISE = Rule(
     ),
     lost=_elementwise,
     limits=Limits(
-        0.10,
-        0.20,
         "The share that fusing saves: for a GPT and a ResNet that are already fused it is 6 % and "
         "2 %.",
+        0.10,
+        0.20,
     ),
     fixes=("elementwise-fused", "compile"),
     answer="torch.compile, or the fused functions of torch",
@@ -276,6 +276,6 @@ DTYPE_CHURN = Rule(
         "half of their time."
     ),
     lost=_churn,
-    limits=Limits(0.05, 0.20, "The same limit as for other copies.", of="of GPU compute"),
+    limits=Limits("The same limit as for other copies.", of="of GPU compute"),
     answer="convert once, where the data enters",
 )

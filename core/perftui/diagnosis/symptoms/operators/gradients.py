@@ -262,7 +262,7 @@ UNUSED = Rule(
         "output of the one that is not being trained, or backward continues into it."
     ),
     lost=_unused,
-    limits=Limits(0.05, 0.20, "Certainly avoidable, hence a low limit."),
+    limits=Limits("Certainly avoidable, hence a low limit."),
     fixes=("requires-grad-off",),
     answer="requires_grad_(False), no_grad, detach()",
 )
@@ -277,7 +277,7 @@ DENSE = Rule(
         "then do not decay, which changes the training slightly."
     ),
     lost=_dense,
-    limits=Limits(0.10, 0.30, "The same limit as for the optimizer."),
+    limits=Limits("The same limit as for the optimizer.", 0.10, 0.30),
     answer="sparse=True, SparseAdam",
 )
 
@@ -317,6 +317,6 @@ ZERO_GRAD = Rule(
         "need them filled."
     ),
     lost=_zero,
-    limits=Limits(0.05, 1.0, "PyTorch's GradNotSetToNonePattern reports every one.", info=0.01),
+    limits=Limits("PyTorch's GradNotSetToNonePattern reports every one.", 0.05, 1.0, info=0.01),
     answer="zero_grad(set_to_none=True)",
 )

@@ -164,7 +164,7 @@ PER_PARAMETER = Rule(
         "get_ema_multi_avg_fn. The cost is nine tenths of the GPU's idle time during the loop."
     ),
     lost=_per_parameter,
-    limits=Limits(0.05, 0.20, "The same limit as for other waits that the host causes."),
+    limits=Limits("The same limit as for other waits that the host causes."),
     fixes=("foreach-average", "clip-grad-norm"),
     answer="torch._foreach_ functions, or those in torch.nn.utils",
 )
@@ -243,7 +243,7 @@ PER_PARAMETER_ON_CPU = Rule(
         "ms count as arithmetic, not as lost time."
     ),
     lost=_per_parameter_on_cpu,
-    limits=Limits(0.05, 0.20, _SOURCE),
+    limits=Limits(_SOURCE),
     fixes=("foreach-average", "clip-grad-norm"),
     answer="torch._foreach_ operators, clip_grad_norm_, AveragedModel",
 )
@@ -259,6 +259,6 @@ INDEXING = Rule(
         "0.1 ms count as arithmetic, not as lost time."
     ),
     lost=_indexing,
-    limits=Limits(0.05, 0.20, _SOURCE),
+    limits=Limits(_SOURCE),
     answer="operators on the whole tensor, torch.vmap, nn.LSTM",
 )

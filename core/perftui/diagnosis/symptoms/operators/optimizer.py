@@ -175,7 +175,7 @@ SINGLE_TENSOR = Rule(
         "of its kernels' time."
     ),
     lost=_single_tensor,
-    limits=Limits(0.10, 0.20, "Below that, even a twofold speed-up is hard to measure."),
+    limits=Limits("Below that, even a twofold speed-up is hard to measure.", 0.10, 0.20),
     claims=Claim(phase="optimizer"),
     fixes=("optimizer-fused", "optimizer-foreach"),
     answer="fused or foreach optimizer",

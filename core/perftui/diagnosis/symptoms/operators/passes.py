@@ -95,7 +95,7 @@ RECOMPUTE = Rule(
         "If memory is free, turn it off, or use it for fewer layers."
     ),
     lost=_recompute,
-    limits=Limits(0.30, 1.0, "It is intentional: a hint from 5 %, a warning from 30 %.", info=0.05),
+    limits=Limits("It is intentional: a hint from 5 %, a warning from 30 %.", 0.30, 1.0, info=0.05),
     fixes=("recompute-off",),
     answer="checkpoint fewer layers if memory is free",
 )
@@ -139,7 +139,7 @@ RECOMPUTE_ON_CPU = Rule(
     ),
     lost=_recompute_on_cpu,
     limits=Limits(
-        0.10, 0.30, "gpuprof and TraceML check it once backward takes 2.5 times as long as forward."
+        "gpuprof and TraceML check it once backward takes 2.5 times as long as forward.", 0.10, 0.30
     ),
     fixes=("recompute-off",),
     answer="checkpoint fewer blocks if memory allows",
@@ -223,7 +223,7 @@ MANY = Rule(
         "calls shorter than 0.1 ms, less one pass."
     ),
     lost=_many,
-    limits=Limits(0.10, 0.30, "The same limit as for the script's own Python."),
+    limits=Limits("The same limit as for the script's own Python.", 0.10, 0.30),
     answer="torch.func.vmap, larger micro-batches, one backward pass of a sum",
 )
 
@@ -320,7 +320,7 @@ def _twice(names: npt.NDArray[np.int32]) -> tuple[int, int, int] | None:
 TEACHER = 1.5
 """Tensors of all modules to those in optimizers, from which on another model may run as well."""
 
-_LIMITS = Limits(0.05, 0.20, "Certainly avoidable, hence a low limit.")
+_LIMITS = Limits("Certainly avoidable, hence a low limit.")
 
 
 def _repeated(facts: Facts) -> Lost | None:

@@ -111,7 +111,7 @@ MATMUL_FP32 = Rule(
         "rates, with a speed-up of eight at most."
     ),
     lost=_matmul,
-    limits=Limits(0.10, 0.20, "PyTorch's own FP32MatMulPattern reports every float32 product."),
+    limits=Limits("PyTorch's own FP32MatMulPattern reports every float32 product.", 0.10, 0.20),
     fixes=("tf32", "autocast-bf16"),
     answer='torch.set_float32_matmul_precision("high"), or autocast to bfloat16',
 )
@@ -169,9 +169,9 @@ TENSOR_CORES = Rule(
     ),
     lost=_tensor_cores,
     limits=Limits(
+        "TensorBoard reports a training that uses none; it pays from a fifth of the GPU's time.",
         0.20,
         0.40,
-        "TensorBoard reports a training that uses none; it pays from a fifth of the GPU's time.",
         of="of GPU compute",
     ),
     fixes=("autocast-bf16",),
@@ -261,7 +261,7 @@ FLOAT64 = Rule(
         "array.astype('float32'), tensor.float(), or dtype=torch.float32."
     ),
     lost=_float64,
-    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %.", of="of GPU compute"),
+    limits=Limits("TraceLens reports exposed time from 5 %.", of="of GPU compute"),
     claims=Claim(kernels=is_float64),
     fixes=("default-dtype-off",),
     answer="convert to float32 where the data enters",
@@ -320,6 +320,6 @@ MISALIGNED = Rule(
         "time."
     ),
     lost=_misaligned,
-    limits=Limits(0.05, 0.20, "PyTorch's MatMulDimInFP16Pattern reports every one."),
+    limits=Limits("PyTorch's MatMulDimInFP16Pattern reports every one."),
     answer="pad sizes to multiples of 8, ideally of 64",
 )

@@ -1,4 +1,4 @@
-"""Collectives that take longer than they need to: too small, too large, copied, on a slow link."""
+"""Collectives that take longer than they need to, and models spread so that they must."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import BACKWARD, COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule, cost_of
-from perftui.diagnosis.symptoms.ranks.parallelism import wrapper
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.cards import trace_card
 from perftui.facts.gpu.kernels import step_kernels
@@ -25,13 +24,121 @@ from perftui.facts.ranks.collectives import (
     ALL_REDUCE,
     REDUCE_SCATTER,
     CollectiveCalls,
+    backward_passes,
     collective_calls,
 )
 from perftui.facts.ranks.slow_rank import slow_rank
+from perftui.facts.settings import Wrapper, settings
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, NONE, Int64, Mask
+
+
+def wrapper(facts: Facts, name: str) -> Wrapper | None:
+    """The first wrapper of that class; None where none was recorded."""
+    known = settings(facts) if facts.run else None
+    wrappers = known.wrappers if known else None
+    return next((one for one in wrappers or () if one.name == name), None)
+
+
+def _each_micro_batch(facts: Facts) -> Lost | None:
+    judged = judged_step(facts)
+    exposed = judged.part(EXPOSED_COMMUNICATION)
+    if not exposed:
+        return None
+    passes = backward_passes(facts)
+    if passes.per_step < 1.5 or passes.reducing < 1.5:
+        return None
+    cost = round(exposed * (1 - 1 / passes.reducing))
+    step = judged.of
+    return Lost(
+        cost,
+        step,
+        f"Gradients are reduced in {passes.reducing:.0f} backward passes of each step, where "
+        f"one would do: {step.part_of(cost)} in collectives.",
+        (
+            Figure("backward passes a step", round(passes.per_step, 1)),
+            Figure("of them with collectives", round(passes.reducing, 1)),
+            Figure.share("lost to them", cost / step.mean, EACH_MICRO_BATCH.limits.warning),
+        ),
+        place=place_in_part(facts, EXPOSED_COMMUNICATION),
+        parts=(EXPOSED_COMMUNICATION,),
+    )
+
+
+def _data_parallel(facts: Facts) -> Lost | None:
+    found = wrapper(facts, "DataParallel")
+    devices = str(found.arguments.get("device_ids")) if found else ""
+    count = devices.count(",") + 1 if devices.startswith("[") and devices != "[]" else 0
+    if count < 2:
+        return None
+    return Lost(
+        0,
+        None,
+        f"DataParallel drives {count} GPUs from one process: it copies the model to each GPU in "
+        "every step, and one Python process launches all kernels.",
+        (Figure("GPUs of one process", count, "count"),),
+        share=1.0,
+    )
+
+
+def _unused_parameters(facts: Facts) -> Lost | None:
+    found = wrapper(facts, "DistributedDataParallel")
+    if found is None or found.arguments.get("find_unused_parameters") is not True:
+        return None
+    return Lost(
+        0,
+        None,
+        "DistributedDataParallel looks for unused parameters after every forward pass "
+        "(find_unused_parameters=True).",
+        (Figure("find_unused_parameters", "True"),),
+        share=0.05,
+    )
+
+
+EACH_MICRO_BATCH = Rule(
+    id="reduce-each-micro-batch",
+    when="gradients are reduced for every micro-batch, though the optimizer steps once for several",
+    explanation=(
+        "With gradient accumulation, only the last backward pass before the optimizer step has to "
+        "reduce gradients across ranks. Wrap the others in model.no_sync()."
+    ),
+    lost=_each_micro_batch,
+    limits=Limits("TraceLens reports exposed communication from 5 %."),
+    fixes=("ddp-no-sync",),
+    answer="no_sync() around all backward passes but the last",
+)
+
+DATA_PARALLEL = Rule(
+    id="wrong-parallelism",
+    when="DataParallel drives several GPUs from one process",
+    explanation=(
+        "DataParallel copies the model to every GPU in each step, gathers results on the first, "
+        "and launches everything from one Python process. DistributedDataParallel, with one "
+        "process per GPU, is faster even on one machine."
+    ),
+    lost=_data_parallel,
+    limits=Limits(
+        "The TensorBoard plugin advises against it in all cases.", 0.5, 1.0, of="of its GPUs"
+    ),
+    answer="DistributedDataParallel, one process per GPU",
+)
+
+UNUSED_PARAMETERS = Rule(
+    id="unused-parameters-search",
+    when="DistributedDataParallel looks for unused parameters in each step",
+    explanation=(
+        "find_unused_parameters=True walks the graph after every forward pass and delays the "
+        "reduction of gradients. Remove it if every parameter is used, or set static_graph=True "
+        "if the graph never changes. Published measurements put its cost at 5 to 10 % of the step."
+    ),
+    lost=_unused_parameters,
+    limits=Limits("Published measurements: 5 to 10 % of the step.", 0.10, 0.20, info=0.05),
+    fixes=("ddp-all-used",),
+    answer="remove find_unused_parameters, or static_graph=True",
+)
+
 
 COPIES_BACK = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
 """The range around one gradient's copy out of its bucket. The copy into the bucket divides as well,
@@ -173,7 +280,7 @@ BUCKET_COPIES = Rule(
         "copy and the memory of one set of gradients."
     ),
     lost=_copies,
-    limits=Limits(0.05, 0.20, "TraceLens reports exposed copies from 5 %.", info=0.02),
+    limits=Limits("TraceLens reports exposed copies from 5 %.", info=0.02),
     fixes=("ddp-bucket-view",),
     answer="DistributedDataParallel(..., gradient_as_bucket_view=True)",
 )
@@ -188,8 +295,6 @@ SINGLE_BUCKET = Rule(
     ),
     lost=_single,
     limits=Limits(
-        0.05,
-        0.20,
         "TraceLens reports exposed communication from 5 %; reported only above 50 MiB, twice the "
         "size of a bucket.",
         info=0.02,
@@ -277,9 +382,7 @@ SYNC_BATCH_NORM = Rule(
     ),
     lost=_batch_norm,
     limits=Limits(
-        0.05,
-        0.20,
-        "msprof reports more than 20 a step; TraceLens reports exposed communication from 5 %.",
+        "msprof reports more than 20 a step; TraceLens reports exposed communication from 5 %."
     ),
     answer="BatchNorm or GroupNorm instead of SyncBatchNorm; a smaller process group",
 )
@@ -295,8 +398,6 @@ MANY_SMALL = Rule(
     ),
     lost=_small,
     limits=Limits(
-        0.05,
-        0.20,
         "TraceLens reports exposed communication from 5 %; reported from ten all-reduces below 1 "
         "MiB, the size of DistributedDataParallel's first bucket.",
         info=0.02,
@@ -427,10 +528,10 @@ SLOW_NETWORK = Rule(
     ),
     lost=_slow,
     limits=Limits(
-        0.10,
-        0.30,
         "nsys-ai reports collectives below a fifth of the peak; the TensorBoard plugin reports "
         "parts of a step from 10 %.",
+        0.10,
+        0.30,
     ),
     answer="the path that NCCL takes: nvidia-smi topo -m, NCCL_DEBUG=INFO, NCCL_P2P_DISABLE unset",
 )

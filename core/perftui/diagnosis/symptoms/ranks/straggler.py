@@ -189,9 +189,9 @@ CHANGING = Rule(
     ),
     lost=_changing,
     limits=Limits(
+        "The same as for a straggler: TraceML warns from 10 % of the step, critical from 20 %.",
         0.10,
         0.20,
-        "The same as for a straggler: TraceML warns from 10 % of the step, critical from 20 %.",
         info=0.05,
     ),
     answer="prefetch_factor, gc.freeze(), batches of the same size on all ranks",
@@ -326,7 +326,7 @@ STRAGGLER = Rule(
     ),
     lost=_straggling,
     limits=Limits(
-        0.10, 0.20, "TraceML warns from 10 % of the step, critical from 20 %.", info=0.05
+        "TraceML warns from 10 % of the step, critical from 20 %.", 0.10, 0.20, info=0.05
     ),
     answer="find what that rank does longer: its data, its host, its GPU",
 )
@@ -341,7 +341,7 @@ EXPOSED = Rule(
     ),
     lost=_exposed,
     limits=Limits(
-        0.10, 0.30, "The TensorBoard plugin warns from 10 %; xprof calls 30 % critical.", info=0.05
+        "The TensorBoard plugin warns from 10 %; xprof calls 30 % critical.", 0.10, 0.30, info=0.05
     ),
     claims=Claim(phase=EXPOSED_COMMUNICATION),
     answer="overlap, larger buckets, no_sync() with accumulation, compression",

@@ -151,10 +151,10 @@ EVALUATION = Rule(
     ),
     lost=_lost,
     limits=Limits(
-        0.20,
-        0.50,
         "A fifth, as for any part of a step; from half of the run on, evaluation takes longer "
         "than training.",
+        0.20,
+        0.50,
         of="of the run",
     ),
     fixes=("no-grad", "evaluate-less-often"),

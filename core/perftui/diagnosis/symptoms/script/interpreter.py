@@ -97,8 +97,6 @@ PAUSES = Rule(
     ),
     lost=_lost,
     limits=Limits(
-        0.05,
-        0.20,
         "Certainly avoidable, hence a low limit. msprof reports every pause of 1 ms, but every "
         "training has such collections, so 1 % is only a hint.",
         info=0.01,
@@ -177,6 +175,6 @@ CONTENTION = Rule(
         "for a core."
     ),
     lost=_contention,
-    limits=Limits(0.10, 0.25, "The same limit as for other waits.", info=0.05),
+    limits=Limits("The same limit as for other waits.", 0.10, 0.25, info=0.05),
     answer="move that work to a separate process, or let the thread sleep",
 )

@@ -313,10 +313,10 @@ PYTHON = Rule(
     ),
     lost=_lost,
     limits=Limits(
-        0.10,
-        0.20,
         "perfessor reports host time from 15 %, the TensorBoard plugin any part of a step from 10 "
         "%; half of that is worth a hint.",
+        0.10,
+        0.20,
         info=0.05,
     ),
     claims=Claim(idle=GapCause.PYTHON),
@@ -422,7 +422,7 @@ PYTHON_IN_MODEL = Rule(
     ),
     lost=python_in_model,
     limits=Limits(
-        0.15, 0.20, "perfessor reports host time from 15 %; 10 % is worth a hint.", info=0.10
+        "perfessor reports host time from 15 %; 10 % is worth a hint.", 0.15, 0.20, info=0.10
     ),
     answer="fewer and larger operators, torch.compile, less Python in the model",
 )

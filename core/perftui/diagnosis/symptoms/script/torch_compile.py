@@ -202,7 +202,7 @@ RECOMPILES = Rule(
         "TORCH_LOGS=recompiles prints the guard that failed."
     ),
     lost=_lost,
-    limits=Limits(0.05, 0.20, "As certainly avoidable as a wait for data."),
+    limits=Limits("As certainly avoidable as a wait for data."),
     claims=Claim(idle=GapCause.LAUNCH),
     fixes=("compile-dynamic",),
     answer="dynamic=True, fixed or padded shapes",

@@ -194,8 +194,6 @@ GROWING = Rule(
     ),
     lost=_steps,
     limits=Limits(
-        0.05,
-        0.20,
         "The medians of ten blocks rise from first to last, by a tenth over the run, half of that "
         "on average; a run ten times as long would lose ten times as much.",
         info=0.025,
@@ -214,7 +212,7 @@ KEPT = Rule(
         "steps."
     ),
     lost=_kept,
-    limits=Limits(0.05, 0.20, "The same limit as for steps that grow over the whole run."),
+    limits=Limits("The same limit as for steps that grow over the whole run."),
     answer="detach what one step passes to the next",
 )
 
@@ -227,10 +225,10 @@ MEMORY_GROWTH = Rule(
     ),
     lost=_memory_growth,
     limits=Limits(
-        0.50,
-        1.0,
         "TraceML reports 1.5 % in 100 steps; processes fill caches and pools in any run, so "
         "growth by a tenth is a hint and by half a warning.",
+        0.50,
+        1.0,
         of="of its memory at first",
         info=0.10,
     ),

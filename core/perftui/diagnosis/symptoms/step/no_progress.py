@@ -143,9 +143,9 @@ NO_PROGRESS = Rule(
     ),
     lost=_waits,
     limits=Limits(
+        "Twenty median steps, at least half a minute, and twice as long as ever before.",
         0.95,
         0.999,
-        "Twenty median steps, at least half a minute, and twice as long as ever before.",
         of="of the time since the last step began",
     ),
     answer="look at the line where it waits; with several ranks, at the one that is elsewhere",

@@ -209,7 +209,7 @@ INITIALISATION = Rule(
         "the warm-up by itself."
     ),
     lost=_initialising,
-    limits=Limits(0.10, 0.20, "The same limit as for other idle time: a tenth of the time judged."),
+    limits=Limits("The same limit as for other idle time: a tenth of the time judged.", 0.10, 0.20),
     claims=Claim(idle=GapCause.INITIALISATION),
     answer="record after the warm-up; in a service, warm up before the first request",
 )
@@ -273,10 +273,10 @@ TRACE_INCOMPLETE = Rule(
     ),
     lost=_incomplete,
     limits=Limits(
-        INCOMPLETE,
-        1.0,
         "Complete traces lack almost nothing: of 90 traces checked, none lost more than 1 launch "
         "in 1000.",
+        INCOMPLETE,
+        1.0,
         of="of the launches",
         info=0.005,
     ),

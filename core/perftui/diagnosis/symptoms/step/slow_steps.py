@@ -174,10 +174,10 @@ SLOW = Rule(
     ),
     lost=_slow,
     limits=Limits(
-        0.10,
-        0.20,
         "A step is slow if it takes 1.5 times the median (nsys-ai, TraceML) and is five robust "
         "deviations above it. A fifth of the time is critical, as for data.",
+        0.10,
+        0.20,
     ),
     fixes=("less-often", "no-grad"),
     answer="less often, or in the background",
@@ -192,7 +192,7 @@ CHECKPOINT = Rule(
         "copy on the host that a thread writes."
     ),
     lost=_checkpoint,
-    limits=Limits(0.05, 0.20, "As certainly avoidable as a wait for data."),
+    limits=Limits("As certainly avoidable as a wait for data."),
     fixes=("less-often",),
     answer="less often, smaller, or asynchronously",
 )

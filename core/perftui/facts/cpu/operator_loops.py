@@ -123,16 +123,15 @@ def _blocks(found: Operators, top: Int64) -> Int64:
     ends = np.array([one.step.end for one in found.steps.each], dtype=np.int64)
     first = np.searchsorted(found.trace.start[found.rows[top]], ends)
     begins[first[first < len(top)]] = True
-    numbers: Int64 = np.cumsum(begins)
-    return numbers
+    return np.cumsum(begins)
 
 
 def _outermost(found: Operators) -> Int64:
     """Positions of the operators that no other called, on the thread with most of them."""
     # Those of one track are in order of their starts.
     track = found.trace.track[found.rows[found.top]]
-    chosen: Int64 = found.top[track == np.argmax(np.bincount(track, minlength=1))]
-    return chosen
+    result: Int64 = found.top[track == np.argmax(np.bincount(track, minlength=1))]
+    return result
 
 
 def _repetitions(calls: Ints, period: int, free: Mask) -> list[tuple[int, int]]:

@@ -81,8 +81,7 @@ class Operators:
         """Positions of the operators that begin from ``begin`` on, before ``end``, by start."""
         order, starts = self._by_start
         first, last = np.searchsorted(starts, (begin, end))
-        found: Int64 = order[first:last]
-        return found
+        return order[first:last]
 
     def named(self, accepts: Callable[[str], object]) -> Mask:
         """The operators whose names ``accepts`` accepts."""
@@ -93,8 +92,8 @@ class Operators:
     @cached_property
     def _names(self) -> list[int]:
         """Numbers of the names that occur."""
-        present: list[int] = np.flatnonzero(np.bincount(self.name)).tolist()
-        return present
+        result: list[int] = np.flatnonzero(np.bincount(self.name)).tolist()
+        return result
 
     def within(self, chosen: Mask) -> Mask:
         """The ``chosen`` operators, and all that they call."""

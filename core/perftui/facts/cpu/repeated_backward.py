@@ -157,8 +157,7 @@ def _sums(found: Operators) -> tuple[Mask, Mask]:
 
 def _outside(positions: Int64, forward: Mask) -> Int64:
     """Those that are not in forward."""
-    left: Int64 = positions[~forward[positions]]
-    return left
+    return positions[~forward[positions]]
 
 
 def _most_alike(found: Operators, between: Int64) -> int:

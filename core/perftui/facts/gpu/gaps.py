@@ -240,8 +240,7 @@ def _held_in(analysis: TraceAnalysis, origin: int, stacks: Table, during: Interv
     start = stacks["time"] - origin
     moment = np.where(during.holds(start), stacks["every"], 0)
     is_certain = certain(stacks, analysis, origin)
-    held: Int64 = np.where(is_certain, during.within(start, start + stacks["held"]), moment)
-    return held
+    return np.where(is_certain, during.within(start, start + stacks["held"]), moment)
 
 
 def _folded(facts: Facts, trace: Trace, stacks: Table, during: Intervals) -> LineShare | None:
@@ -279,8 +278,8 @@ def _step_marks(analysis: TraceAnalysis) -> Int64:
     """Rows of the steps as the training thread passes them."""
     trace = analysis.trace
     marks = np.flatnonzero(kinds.ranges_named(trace, kinds.STEP.match))
-    found: Int64 = marks[trace.track[marks] == main_track(trace)].astype(np.int64)
-    return found
+    result: Int64 = marks[trace.track[marks] == main_track(trace)].astype(np.int64)
+    return result
 
 
 def _is_direct(stacks: Table) -> Mask:

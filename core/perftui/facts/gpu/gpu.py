@@ -163,8 +163,8 @@ def _waiting(launched: Int64, starts: Int64) -> Int64:
     """At the start of each activity, how many others were launched before and have not begun."""
     at = np.sort(starts)
     before = np.searchsorted(np.sort(launched), at, side="right")
-    waiting: Int64 = np.maximum(before - np.arange(1, len(at) + 1), 0)
-    return waiting
+    result: Int64 = np.maximum(before - np.arange(1, len(at) + 1), 0)
+    return result
 
 
 def _rank(ordered: Int64, percent: int) -> int:

@@ -154,8 +154,7 @@ def distinct(values: Int64) -> Int64:
     ordered = np.sort(values)
     if not len(ordered):
         return ordered
-    found: Int64 = ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
-    return found
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
 
 
 def outermost(trace: Trace, rows: Int64) -> Int64:
@@ -166,8 +165,8 @@ def outermost(trace: Trace, rows: Int64) -> Int64:
     for _ in range(_DEEPEST):
         above = np.where(above == NONE, NONE, trace.parent[above]).astype(np.int64)
         found = np.where((above != NONE) & known[above] & is_op[above], above, found)
-    outer: Int64 = found.astype(np.int64)
-    return outer
+    result: Int64 = found.astype(np.int64)
+    return result
 
 
 def _device(analysis: TraceAnalysis) -> TraceSteps:
@@ -194,8 +193,7 @@ def _waits(trace: Trace, steps: TraceSteps) -> Int64:
     mine &= steps.inside[waits]
     if len(launch):
         mine &= trace.start[waits] < trace.start[launch].max()
-    found: Int64 = waits[mine]
-    return found
+    return waits[mine]
 
 
 def _exclusive(trace: Trace, rows: Int64) -> Int64:
@@ -204,8 +202,7 @@ def _exclusive(trace: Trace, rows: Int64) -> Int64:
         return rows
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     reach = np.maximum.accumulate(trace.ends_of(rows))
-    apart: Int64 = rows[np.concatenate(([True], trace.start[rows][1:] >= reach[:-1]))]
-    return apart
+    return rows[np.concatenate(([True], trace.start[rows][1:] >= reach[:-1]))]
 
 
 def _kinds(rows: Int64, copies: Copies) -> tuple[WaitKind, ...]:
@@ -232,8 +229,7 @@ def _lasting(trace: Trace, rows: Int64, kind: tuple[WaitKind, ...], calls: Int64
     getting = union(trace.start[got], trace.ends_of(got)).within(start, end)
     blocking = union(trace.start[calls], trace.ends_of(calls)).within(start, end)
     reads = np.array([one is WaitKind.VALUE for one in kind], dtype=bool)
-    lasting: Int64 = np.where(reads, end - start - getting, blocking)
-    return lasting
+    return np.where(reads, end - start - getting, blocking)
 
 
 @trace_fact
@@ -286,8 +282,7 @@ def _costs(start: Int64, lasting: Int64, idle: Intervals) -> Int64:
     used = int((left[len(start) - 1 : -1] + lasting - left[len(start) :]).sum())
     until = np.concatenate(([0], np.cumsum(lasting)))
     until = np.rint(until * (used / max(int(until[-1]), 1))).astype(np.int64)
-    shared: Int64 = until[1:] - until[:-1]
-    return shared
+    return until[1:] - until[:-1]
 
 
 MOST_CALLS = 20

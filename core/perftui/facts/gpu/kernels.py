@@ -100,14 +100,13 @@ class StepKernels:
 
     def in_phase(self, phase: str) -> Mask:
         """Mask of the kernels launched in ``phase``."""
-        chosen: Mask = self.phase == _PHASES.index(phase)
-        return chosen
+        result: Mask = self.phase == _PHASES.index(phase)
+        return result
 
     @property
     def duration(self) -> Int64:
         """How long each ran, ns."""
-        found: Int64 = self.analysis.trace.duration[self.rows]
-        return found
+        return self.analysis.trace.duration[self.rows]
 
     @cached_property
     def time(self) -> int:
@@ -213,15 +212,14 @@ def time_by_category(analysis: TraceAnalysis) -> Mapping[Category, int]:
 
 def callers(trace: Trace, rows: Int64) -> Int64:
     """For each of ``rows`` the row that directly holds it, NONE without one or for NONE."""
-    found: Int64 = np.where(rows == NONE, NONE, trace.parent[rows]).astype(np.int64)
-    return found
+    return np.where(rows == NONE, NONE, trace.parent[rows]).astype(np.int64)
 
 
 def is_named(trace: Trace, rows: Int64, *names: str) -> Mask:
     """Which of ``rows`` have one of ``names``; NONE has none."""
     numbers = [number for number, name in enumerate(trace.names) if name in names]
-    named: Mask = numbered(trace.name[rows], numbers, len(trace.names)) & (rows != NONE)
-    return named
+    result: Mask = numbered(trace.name[rows], numbers, len(trace.names)) & (rows != NONE)
+    return result
 
 
 def launched_under(found: StepKernels, *names: str) -> Mask:
@@ -293,8 +291,7 @@ def _chain_of(found: StepKernels, member: Mask) -> Int64:
         | (track[1:] != track[:-1])
         | (found.phase[1:] != found.phase[:-1])
     )
-    number: Int64 = np.cumsum(begins) - 1
-    return number
+    return np.cumsum(begins) - 1
 
 
 def _around_softmax(found: StepKernels, member: Mask, chain: Int64) -> Mask:

@@ -125,8 +125,7 @@ def _steps_of(analysis: TraceAnalysis, rows: Int64) -> Int64:
         for name in ("start", "end", "index")
     )
     at = np.searchsorted(start, time, side="right") - 1
-    found: Int64 = np.where((at >= 0) & (time < end[at]), number[at], NONE)
-    return found
+    return np.where((at >= 0) & (time < end[at]), number[at], NONE)
 
 
 def _arguments(trace: Trace, rows: Int64) -> Mapping[int, Mapping[str, Any]]:

@@ -150,8 +150,7 @@ def _passed(longer: Int64, wait: int) -> Int64:
     """The part of ``wait`` that the late rank passes on, by rank it is due to; ``longer`` is what
     it waited itself for each of them, less what the waiting rank did."""
     due = np.maximum(longer, 0)
-    share: Int64 = due * min(wait, max(int(longer.sum()), 0)) // max(int(due.sum()), 1)
-    return share
+    return due * min(wait, max(int(longer.sum()), 0)) // max(int(due.sum()), 1)
 
 
 @dataclass(frozen=True, eq=False)

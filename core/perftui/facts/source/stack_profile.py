@@ -91,8 +91,7 @@ class Moments:
     @property
     def stage(self) -> Text:
         """Stage of each sample; empty for the script's own code."""
-        expanded: Text = self.stages[self.at]
-        return expanded
+        return self.stages[self.at]
 
     @property
     def covered(self) -> int:
@@ -123,8 +122,7 @@ class Moments:
         mask = np.zeros(len(self.stages), dtype=np.bool_)
         for name in names:
             mask |= np.fromiter(map(accepts, self.places[name].tolist()), np.bool_, len(mask))
-        expanded: Mask = mask[self.at]
-        return expanded
+        return mask[self.at]
 
 
 @fact
@@ -259,8 +257,8 @@ def calls_no_framework(found: Moments) -> Mask:
     own = ~found.matching(_is_of_torch, name) | found.matching(_is_asked_for, "via", "inner")
     # A framework calls loggers and progress bars that the script has asked for.
     own |= found.matching(reports, "inner")
-    mask: Mask = own & (found.places["file"] != "")[found.at]
-    return mask
+    result: Mask = own & (found.places["file"] != "")[found.at]
+    return result
 
 
 @lru_cache(maxsize=4096)
@@ -275,8 +273,8 @@ def _is_asked_for(frame: str) -> bool:
 
 def in_collectives(found: Moments) -> Mask:
     """Samples outside of phases in calls that exchange data with other ranks."""
-    mask: Mask = (found.stage == "") & found.matching(is_of_collectives, "inner", "via")
-    return mask
+    result: Mask = (found.stage == "") & found.matching(is_of_collectives, "inner", "via")
+    return result
 
 
 def is_of_collectives(frame: str) -> bool:
@@ -287,5 +285,5 @@ def is_of_collectives(frame: str) -> bool:
 def own_samples(found: Moments) -> Mask:
     """Samples in the script's own Python, but for what other rules speak of."""
     outside = found.stage == ""
-    mask: Mask = (outside | np.isin(found.stage, INSIDE)) & calls_no_framework(found)
-    return mask
+    result: Mask = (outside | np.isin(found.stage, INSIDE)) & calls_no_framework(found)
+    return result

@@ -66,8 +66,8 @@ class TraceSteps:
     def on_device(self) -> Mask:
         """Which rows of the trace are of that device, at times that can be true."""
         trace = self.analysis.trace
-        mine: Mask = (kinds.devices(trace) == self.device) & kinds.believable(trace)
-        return mine
+        result: Mask = (kinds.devices(trace) == self.device) & kinds.believable(trace)
+        return result
 
     @cached_property
     def times(self) -> Intervals:

@@ -318,12 +318,8 @@ class CpuShare:
 
 @fact
 def cpu_share(facts: Facts) -> CpuShare:
-    """Cores of the rank's host while the steady steps ran.
-
-    Raises:
-        NotApplicableError: the run does not name how many threads torch has, as older ones.
-        UnknownError: the use of cores was not sampled.
-    """
+    """Cores of the rank's host while the steady steps ran. Not applicable if the run does not name
+    how many threads torch has, as older ones. Unknown if the use of cores was not sampled."""
     known, use = settings(facts), machine_use(facts)
     threads = known.threads.intra_op if known and known.threads else None
     if known is None or threads is None:
@@ -355,23 +351,16 @@ def cpu_share(facts: Facts) -> CpuShare:
 @fact
 def core_wait(facts: Facts) -> float:
     """Share of the time, 0 to 1, in which a thread of the training was ready to run but waited for
-    a core because of other programs; 0 if none takes much.
-
-    Raises:
-        UnknownError: how long its threads waited was not sampled, or there are too few steps.
-    """
+    a core because of other programs; 0 if none takes much. Unknown if how long its threads waited
+    was not sampled, or there are too few steps."""
     return _waited(facts, machine_use(facts).other_cores) if busy_host(facts) else 0.0
 
 
 @fact
 def wait_for_own_processes(facts: Facts) -> float:
     """Share of the time, 0 to 1, in which a thread of the training was ready to run but waited for
-    a core because of processes that the training started and that neither train nor load data; 0
-    if they take less than a fifth of the cores.
-
-    Raises:
-        UnknownError: as for ``core_wait``.
-    """
+    a core because of processes that the training started and that neither train nor load data; 0 if
+    they take less than a fifth of the cores. Unknown as for ``core_wait``."""
     use = machine_use(facts)
     taken = use.rest_cores or 0.0
     return _waited(facts, taken) if use.cores and taken >= BUSY_SHARE * use.cores else 0.0

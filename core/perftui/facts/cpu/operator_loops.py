@@ -87,11 +87,8 @@ class Loop:
 
 @trace_fact
 def loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
-    """The loops of the thread that trains, in order of time.
-
-    Raises:
-        UnknownError: the trace has no steps or no operators.
-    """
+    """The loops of the thread that trains, in order of time. Unknown if the trace has no steps or
+    no operators."""
     found = operators(analysis)
     top = _outermost(found)
     if not len(top):
@@ -154,11 +151,8 @@ def _repetitions(calls: Ints, period: int, free: Mask) -> list[tuple[int, int]]:
 @trace_fact
 def uneven_loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     """Runs of operators outside the model that take piece after piece of tensors, whatever the
-    script decides to do with each, in order of time.
-
-    Raises:
-        UnknownError: the trace has no steps or no operators.
-    """
+    script decides to do with each, in order of time. Unknown if the trace has no steps or no
+    operators."""
     found = operators(analysis)
     top = _outermost(found)
     takes = found.named(INDEXING.__contains__) & found.in_phase(OTHER)

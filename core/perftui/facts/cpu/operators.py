@@ -145,11 +145,8 @@ class StepTime:
 
 @trace_fact
 def operators(analysis: TraceAnalysis) -> Operators:
-    """The operators of a trace's steady steps, of very many those of the first of them.
-
-    Raises:
-        UnknownError: it has no steps or no operators.
-    """
+    """The operators of a trace's steady steps, of very many those of the first of them. Unknown if
+    it has no steps or no operators."""
     steps = trace_steps(analysis)
     if steps is None or not steps.steps:
         raise UnknownError("no profiled step shows the operators")
@@ -158,11 +155,8 @@ def operators(analysis: TraceAnalysis) -> Operators:
 
 @trace_fact
 def all_operators(analysis: TraceAnalysis) -> Operators:
-    """As ``operators``; for a trace without known steps, those of the whole trace.
-
-    Raises:
-        UnknownError: it has no operators.
-    """
+    """As ``operators``; for a trace without known steps, those of the whole trace. Unknown if it
+    has no operators."""
     steps, trace = trace_steps(analysis), analysis.trace
     chosen = kinds.operators(trace)
     if steps is None or not chosen.any():
@@ -183,21 +177,14 @@ def _lengths(steps: TraceSteps, phases: Mapping[str, Intervals]) -> dict[str, in
 
 
 def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
-    """The operators of a training that computes on the CPU, and the step that they are part of.
-
-    Raises:
-        NotApplicableError: it computes on a GPU, or nothing shows its operators: ``healthy``
-            reports that for all who ask.
-    """
+    """The operators of a training that computes on the CPU, and the step that they are part of. Not
+    applicable if it computes on a GPU, or nothing shows its operators: ``healthy`` reports that for
+    all who ask."""
     return _on_cpu(facts, operators.or_none(facts))
 
 
 def all_cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
-    """As ``cpu_operators``; for a trace alone without known steps, all operators.
-
-    Raises:
-        NotApplicableError: as there.
-    """
+    """As ``cpu_operators``; for a trace alone without known steps, all operators."""
     return _on_cpu(facts, (operators if facts.run else all_operators).or_none(facts))
 
 

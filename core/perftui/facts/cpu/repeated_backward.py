@@ -44,11 +44,8 @@ class RepeatedBackward:
 @trace_fact
 def repeated_backward(analysis: TraceAnalysis) -> RepeatedBackward:
     """What is gone through again by backward passes whose gradients are just added up: nothing but
-    forward is done between them, so that one pass from the sum of the losses would do.
-
-    Raises:
-        UnknownError: the trace does not number the nodes.
-    """
+    forward is done between them, so that one pass from the sum of the losses would do. Unknown if
+    the trace does not number the nodes."""
     found = operators(analysis)
     again = np.zeros(len(found.rows), dtype=bool)
     passes = 0

@@ -58,10 +58,8 @@ def input_wait(facts: Facts) -> InputWait:
     """The wait of the run's steady steps, else of the trace's.
 
     With a run and a trace that shows the device, the wait counts only as far as the device idles
-    for it: a host that waits while queued kernels still run loses nothing.
-
-    Raises:
-        UnknownError: there are too few steps, or nothing was recorded.
+    for it: a host that waits while queued kernels still run loses nothing. Unknown if there are too
+    few steps, or nothing was recorded.
     """
     subject = "The training" if step_kind(facts) == TRAIN else activity(facts).capitalize()
     trace = trace_steps.or_none(facts)
@@ -177,11 +175,7 @@ _OF_WORKERS = ("input_wait", "loader_start")
 @fact
 def step_without_workers(facts: Facts) -> int | None:
     """Mean step, ns, with each batch made by the training thread as fast as workers make it; None
-    without workers, and where what they take is not known.
-
-    Raises:
-        UnknownError: there are too few steps.
-    """
+    without workers, and where what they take is not known. Unknown if there are too few steps."""
     step, made, feeds = steady_step(facts), loader_work(facts), training_loader(facts)
     if made is None or feeds is None or not feeds.num_workers or not made.workers:
         return None

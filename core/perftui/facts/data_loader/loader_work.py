@@ -205,11 +205,8 @@ class WorkerUse:
 
 @fact
 def worker_rows(facts: Facts) -> Table:
-    """Rows of the workers of the training loader within the steady steps.
-
-    Raises:
-        UnknownError: there are none.
-    """
+    """Rows of the workers of the training loader within the steady steps. Unknown if there are
+    none."""
     during, feeds = steady_span(facts), training_loader(facts)
     table = facts.rank.workers if facts.rank else Table()
     if feeds is None or during is None or "loader" not in table or not len(table):
@@ -222,11 +219,8 @@ def worker_rows(facts: Facts) -> Table:
 
 @fact
 def worker_use(facts: Facts) -> WorkerUse:
-    """What the workers of the training loader use over the steady steps.
-
-    Raises:
-        UnknownError: the run has no counts of it, or of less than ``LEAST_WATCHED``.
-    """
+    """What the workers of the training loader use over the steady steps. Unknown if the run has no
+    counts of it, or of less than ``LEAST_WATCHED``."""
     rows = worker_rows(facts)
     if "watched" not in rows:
         raise UnknownError("the run does not record what its workers use")
@@ -273,11 +267,8 @@ class Unevenness:
 
 @fact
 def unevenness(facts: Facts) -> Unevenness:
-    """Unevenness of the training loader's workers over the steady steps.
-
-    Raises:
-        UnknownError: the run has no rows of its workers.
-    """
+    """Unevenness of the training loader's workers over the steady steps. Unknown if the run has no
+    rows of its workers."""
     rows = worker_rows(facts)
     batches, took = int(rows["batches"].sum()), int((rows["fetch"] + rows["collate"]).sum())
     if batches < FEWEST_BATCHES or not took:

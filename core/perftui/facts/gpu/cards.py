@@ -101,11 +101,8 @@ def _whole(value: object) -> int:
 
 @fact
 def own_gpus(facts: Facts) -> tuple[str, ...]:
-    """What the columns of the rank's GPUs begin with, such as ``gpu2`` or ``gpu0.mig1``.
-
-    Raises:
-        UnknownError: it is not known which of the GPUs it uses.
-    """
+    """What the columns of the rank's GPUs begin with, such as ``gpu2`` or ``gpu0.mig1``. Unknown if
+    it is not known which of the GPUs it uses."""
     known = settings(facts)
     if known is None or known.devices is None:
         raise UnknownError("the training has not reported which GPUs it sees")
@@ -208,11 +205,8 @@ class OwnCeilings:
 @fact
 def own_ceilings(facts: Facts) -> OwnCeilings:
     """The ceilings of the run's host and of cards of the same name there; what was measured while
-    other programs took the machine is left out, as it can do more.
-
-    Raises:
-        UnknownError: nothing was measured there, or what is sampled is of another machine.
-    """
+    other programs took the machine is left out, as it can do more. Unknown if nothing was measured
+    there, or what is sampled is of another machine."""
     if facts.manifest is None or facts.run is None:
         raise UnknownError("a trace does not name its machine")
     host = facts.manifest.host

@@ -33,12 +33,8 @@ def has_gpu(facts: Facts) -> bool | None:
 
 @fact
 def device_steps(facts: Facts) -> TraceSteps:
-    """Steps of a trace that shows what the GPU did.
-
-    Raises:
-        NotApplicableError: the training has no GPU.
-        UnknownError: no trace shows it.
-    """
+    """Steps of a trace that shows what the GPU did. Not applicable if the training has no GPU.
+    Unknown if no trace shows it."""
     trace = trace_steps.or_none(facts)
     if trace and trace.has_gpu:
         return trace
@@ -51,12 +47,8 @@ def device_steps(facts: Facts) -> TraceSteps:
 
 @fact
 def idle_steps(facts: Facts) -> TraceSteps:
-    """``device_steps`` of a trace whose idle time is to be believed.
-
-    Raises:
-        NotApplicableError: the training has no GPU.
-        UnknownError: no trace shows it, or too little of it.
-    """
+    """``device_steps`` of a trace whose idle time is to be believed. Not applicable if the training
+    has no GPU. Unknown if no trace shows it, or too little of it."""
     found = device_steps(facts)
     complete(found.analysis)
     return found
@@ -174,12 +166,8 @@ def _rank(ordered: Int64, percent: int) -> int:
 
 @trace_fact
 def critical_path_parts(analysis: TraceAnalysis) -> Mapping[Link, int]:
-    """Time of each kind of link on it, ns; they sum to the time from the trace's first event to
-    its last.
-
-    Raises:
-        UnknownError: the trace does not have both device and host activity.
-    """
+    """Time of each kind of link on it, ns; they sum to the time from the trace's first event to its
+    last. Unknown if the trace does not have both device and host activity."""
     chain = critical_path(analysis.trace, Host(analysis.trace))
     if not chain:
         raise UnknownError("the trace does not have both device and host activity")

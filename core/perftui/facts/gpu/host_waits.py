@@ -104,11 +104,8 @@ class HostWaits:
 
 @trace_fact
 def host_copies(analysis: TraceAnalysis) -> Copies:
-    """Copies between host and device of the busiest device that begin in the steady steps.
-
-    Raises:
-        UnknownError: the trace shows no GPU.
-    """
+    """Copies between host and device of the busiest device that begin in the steady steps. Unknown
+    if the trace shows no GPU."""
     steps = _device(analysis)
     trace = analysis.trace
     rows = np.flatnonzero(trace.in_category(MEMCPY) & steps.on_device).astype(np.int64)
@@ -129,11 +126,7 @@ def host_copies(analysis: TraceAnalysis) -> Copies:
 
 @trace_fact
 def host_waits(analysis: TraceAnalysis) -> HostWaits:
-    """Waits of the host for the GPU.
-
-    Raises:
-        UnknownError: the trace shows no GPU.
-    """
+    """Waits of the host for the GPU. Unknown if the trace shows no GPU."""
     steps, copies = _device(analysis), host_copies(analysis)
     trace = analysis.trace
     waits = _waits(trace, steps)
@@ -247,10 +240,7 @@ def busy(analysis: TraceAnalysis) -> Intervals:
 def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     """Idle time of the device in the steady steps that a host with more lead would fill: not what
     it waits for data, nor what the profiler and first uses take, nor what passes with work queued.
-
-    Raises:
-        UnknownError: the trace shows no GPU.
-    """
+    Unknown if the trace shows no GPU."""
     steps, trace = _device(analysis), analysis.trace
     start = np.array([one.step.start for one in steps.each], dtype=np.int64)
     end = np.array([one.step.end for one in steps.each], dtype=np.int64)

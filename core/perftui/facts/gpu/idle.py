@@ -103,11 +103,7 @@ _IDLE = tuple(cause.value for cause in GapCause)
 @fact
 def idle_scale(facts: Facts) -> float:
     """What a ns of idle time in the trace is in the judged step: the profiler slows the host, and
-    with that prolongs what the device idles.
-
-    Raises:
-        UnknownError: there is no trace or no step.
-    """
+    with that prolongs what the device idles. Unknown if there is no trace or no step."""
     judged, steps = judged_step(facts), trace_steps(facts)
     recorded = sum(steps.part(name) for name in _IDLE) if steps else 0
     idle = sum(judged.part(name) for name in _IDLE)
@@ -117,11 +113,7 @@ def idle_scale(facts: Facts) -> float:
 @fact
 def window_step(facts: Facts) -> StepBreakdown:
     """The judged step, resting on as many steps as the trace shows: so many stand behind what is
-    read from it.
-
-    Raises:
-        UnknownError: there is no trace or no step.
-    """
+    read from it. Unknown if there is no trace or no step."""
     judged, steps = judged_step(facts), trace_steps(facts)
     return replace(judged.of, count=steps.steps if steps else 0, of_run=False)
 

@@ -154,11 +154,7 @@ class StepKernels:
 @trace_fact
 def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     """The kernels that the steady steps launched, of very many those of the first of them; where
-    the file holds no launches those that begin within them.
-
-    Raises:
-        UnknownError: the trace shows none.
-    """
+    the file holds no launches those that begin within them. Unknown if the trace shows none."""
     steps = trace_steps(analysis)
     if steps is None or not steps.has_gpu:
         raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
@@ -256,11 +252,8 @@ class Chains:
 
 @trace_fact
 def kernel_chains(analysis: TraceAnalysis) -> Chains:
-    """The chains of the steady steps, but for the optimizer's.
-
-    Raises:
-        UnknownError: the trace shows no kernels.
-    """
+    """The chains of the steady steps, but for the optimizer's. Unknown if the trace shows no
+    kernels."""
     found, trace = step_kernels(analysis), analysis.trace
     if not len(found):
         raise UnknownError("the steady steps of the trace launch no kernels")
@@ -318,11 +311,8 @@ class Kernels:
 
 @trace_fact
 def kernels(analysis: TraceAnalysis) -> Kernels:
-    """The kernels of the busiest device that begin in the steady steps.
-
-    Raises:
-        UnknownError: the trace shows none.
-    """
+    """The kernels of the busiest device that begin in the steady steps. Unknown if the trace shows
+    none."""
     steps = trace_steps(analysis)
     if steps is None or not steps.has_gpu:
         raise UnknownError(no_kernels(analysis))

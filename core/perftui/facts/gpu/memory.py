@@ -130,11 +130,8 @@ def _peak(table: Table, column: str, is_gpu: bool) -> PeakMemory | None:
 @fact
 def peak_memory(facts: Facts) -> PeakMemory:
     """What torch's allocator held at most; without a GPU the resident memory of the training and
-    its workers, a sum in which pages that processes share count in each.
-
-    Raises:
-        UnknownError: neither was recorded.
-    """
+    its workers, a sum in which pages that processes share count in each. Unknown if neither was
+    recorded."""
     run, rank = facts.run, facts.rank
     if run is not None and rank is not None:
         of_gpu = _peak(facts.steps, "peak_allocated", is_gpu=True)

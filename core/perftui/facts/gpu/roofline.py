@@ -125,11 +125,8 @@ class Roofline:
 @trace_fact
 def longest_call(analysis: TraceAnalysis) -> RoofedCall:
     """The longest call of a matrix product, convolution or attention in the first steady step: one
-    look into the file, where the whole roofline takes hundreds.
-
-    Raises:
-        UnknownError: as ``roofline`` does, or there is no such call.
-    """
+    look into the file, where the whole roofline takes hundreds. Unknown as ``roofline`` does, or
+    there is no such call."""
     card, _ = _peaks_of(analysis)
     products = _of_one_step(step_kernels(analysis).of(*ON_TENSOR_CORES))
     calls = _longest_calls(products.where(products.operator != NONE))
@@ -143,11 +140,8 @@ def longest_call(analysis: TraceAnalysis) -> RoofedCall:
 
 @trace_fact
 def roofline(analysis: TraceAnalysis) -> Roofline:
-    """The roofline of the first steady step.
-
-    Raises:
-        UnknownError: the card is not listed, sizes were not recorded, or no kernel has an operator.
-    """
+    """The roofline of the first steady step. Unknown if the card is not listed, sizes were not
+    recorded, or no kernel has an operator."""
     step = _of_one_step(step_kernels(analysis))
     card, peaks = _peaks_of(analysis)
     kernels = step.where(step.operator != NONE)

@@ -160,12 +160,8 @@ class CollectiveCalls:
 
 @trace_fact
 def collective_calls(analysis: TraceAnalysis) -> CollectiveCalls:
-    """The collectives that begin in the steady steps.
-
-    Raises:
-        NotApplicableError: none is in the trace, or no GPU.
-        UnknownError: the trace has no duration.
-    """
+    """The collectives that begin in the steady steps. Not applicable if none is in the trace, or no
+    GPU. Unknown if the trace has no duration."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("the trace has no duration")
@@ -221,11 +217,8 @@ MOST_RANKS = 64
 def collective_time(analysis: TraceAnalysis) -> int:
     """Mean time of a steady step in which a collective was under way on the rank, ns: kernels of
     the busiest device, or on the CPU what a library such as Gloo marks. It ends when the last rank
-    has come and data is through, so a rank that comes early spends more.
-
-    Raises:
-        UnknownError: the trace marks no steps, or no collective is in it.
-    """
+    has come and data is through, so a rank that comes early spends more. Unknown if the trace marks
+    no steps, or no collective is in it."""
     steps = trace_steps(analysis)
     if steps is None or not steps.steps:
         raise UnknownError("the trace marks no steps")
@@ -261,11 +254,8 @@ def collectives(analysis: TraceAnalysis) -> Intervals:
 
 @fact
 def collectives_of_ranks(facts: Facts) -> Mapping[int, int]:
-    """``collective_time`` of each rank's newest window, by rank.
-
-    Raises:
-        UnknownError: fewer than two ranks have windows.
-    """
+    """``collective_time`` of each rank's newest window, by rank. Unknown if fewer than two ranks
+    have windows."""
     run = facts.run
     windows = {one.place: one.windows[-1] for one in run.ranks if one.windows} if run else {}
     known = {
@@ -305,11 +295,8 @@ class BackwardPasses:
 
 @trace_fact
 def backward_passes(analysis: TraceAnalysis) -> BackwardPasses:
-    """Backward passes by the ranges that perftui's agent marks.
-
-    Raises:
-        UnknownError: the trace marks no steps or no backward passes.
-    """
+    """Backward passes by the ranges that perftui's agent marks. Unknown if the trace marks no steps
+    or no backward passes."""
     steps, trace = trace_steps(analysis), analysis.trace
     rows = np.flatnonzero(kinds.marked(trace, BACKWARD))
     if steps is None or not steps.steps or not len(rows):

@@ -55,10 +55,7 @@ class RankCollectives:
 @trace_fact
 def rank_collectives(analysis: TraceAnalysis) -> RankCollectives:
     """Those of the busiest device; where it has none, those of libraries such as Gloo on the CPU.
-
-    Raises:
-        UnknownError: no collective is in the trace.
-    """
+    Unknown if no collective is in the trace."""
     steps, trace = trace_steps(analysis), analysis.trace
     rows, computes = _rows(trace, steps) if steps else (np.zeros(0, np.int64), None)
     if steps is None or computes is None or not len(rows):
@@ -201,11 +198,8 @@ class _Matched:
 
 
 def meetings(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
-    """The collectives that several of the ranks share, in the steps that are judged on all.
-
-    Raises:
-        UnknownError: there are none, or they do not match.
-    """
+    """The collectives that several of the ranks share, in the steps that are judged on all. Unknown
+    if there are none, or they do not match."""
     steps = frozenset.intersection(*(each.steady for each in of_ranks.values()))
     if not steps:
         raise UnknownError("the traces of the ranks have no steady step in common")
@@ -297,12 +291,8 @@ def _clocks(end: Int64, there: Mask, together: Mask) -> Int64:
 
 
 def _that_meet(there: Mask, start: Int64, end: Int64, together: Mask) -> Int64:
-    """Rows of those that can be one collective, since some time all are in it: in order of the
-    last rank to come.
-
-    Raises:
-        UnknownError: they are few.
-    """
+    """Rows of those that can be one collective, since some time all are in it: in order of the last
+    rank to come. Unknown if they are few."""
     limits = np.iinfo(np.int64)
     last = np.where(there, start, limits.min).max(axis=1)
     first_out = np.where(there, end, limits.max).min(axis=1)

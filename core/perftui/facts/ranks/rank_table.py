@@ -256,12 +256,8 @@ class LateRanks:
 
 @fact
 def late_ranks(facts: Facts) -> LateRanks:
-    """By the steady steps that all ranks still keep.
-
-    Raises:
-        NotApplicableError: one process trains.
-        UnknownError: too few of their steps can be laid side by side.
-    """
+    """By the steady steps that all ranks still keep. Not applicable if one process trains. Unknown
+    if too few of their steps can be laid side by side."""
     run = facts.run
     places = sorted({one.place for one in run.ranks})[:MOST_RANKS] if run else []
     if run is None or run.world < 2 or len(places) < 2:

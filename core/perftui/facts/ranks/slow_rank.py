@@ -45,11 +45,8 @@ def trace_straggler(facts: Facts) -> Straggler:
     """The rank that causes most waits of those that the open one meets, however few.
 
     ``lag`` is what the rank whose trace is open waits for it in a mean step, or of the late rank
-    itself what each of the others does.
-
-    Raises:
-        NotApplicableError: there are no other ranks.
-        UnknownError: their traces are missing, or their collectives do not match.
+    itself what each of the others does. Not applicable if there are no other ranks. Unknown if
+    their traces are missing, or their collectives do not match.
     """
     traced, waits = traced_ranks(facts), waits_of_ranks(facts)
     if traced.shown not in waits.compared:
@@ -192,12 +189,8 @@ class SlowRank:
 def slow_rank(facts: Facts) -> SlowRank | None:
     """By what the windows of the ranks show of their collectives, else by their own times outside
     backward, in which they wait; of a directory of traces by the waits that each rank causes. None
-    where none is behind.
-
-    Raises:
-        NotApplicableError: one process trains.
-        UnknownError: the traces of the other ranks are missing or do not match.
-    """
+    where none is behind. Not applicable if one process trains. Unknown if the traces of the other
+    ranks are missing or do not match."""
     if facts.run is None:
         return _by_traces(facts)
     if facts.run.world < 2:

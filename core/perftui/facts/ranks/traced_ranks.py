@@ -79,11 +79,7 @@ class CausedWaits:
 
 
 def caused_waits(of_ranks: Mapping[int, RankCollectives]) -> CausedWaits:
-    """Who waits for whom, by the collectives of each rank.
-
-    Raises:
-        UnknownError: they do not match.
-    """
+    """Who waits for whom, by the collectives of each rank. Unknown if they do not match."""
     found = meetings(of_ranks)
     last, lost = _last(found), np.zeros(found.start.shape, dtype=np.int64)
     for column, rank in enumerate(found.ranks):
@@ -191,12 +187,9 @@ class TracedRanks:
 
 @fact
 def traced_ranks(facts: Facts) -> TracedRanks:
-    """The ranks beside the trace that is open, and itself; they are read one after the other.
-
-    Raises:
-        NotApplicableError: a run, or a trace of a training without other ranks.
-        UnknownError: the other ranks have no traces there, or none that can be read.
-    """
+    """The ranks beside the trace that is open, and itself; they are read one after the other. Not
+    applicable to a run, or a training without other ranks. Unknown if the other ranks have no
+    traces there, or none that can be read."""
     opened, beside = facts.analysis, facts.beside
     if facts.run is not None or opened is None or not _has_others(opened, len(beside)):
         raise NotApplicableError
@@ -328,21 +321,14 @@ def rank_of_trace(analysis: TraceAnalysis, rank: int) -> TracedRank:
 
 @fact
 def waits_of_ranks(facts: Facts) -> CausedWaits:
-    """Who of the ranks of a directory waits for whom.
-
-    Raises:
-        NotApplicableError: there are no other ranks.
-        UnknownError: their traces are missing, or their collectives do not match.
-    """
+    """Who of the ranks of a directory waits for whom. Not applicable if there are no other ranks.
+    Unknown if their traces are missing, or their collectives do not match."""
     return waits_between(traced_ranks(facts).each)
 
 
 def waits_between(ranks: Sequence[TracedRank]) -> CausedWaits:
-    """Who of ``ranks`` waits for whom.
-
-    Raises:
-        UnknownError: fewer than two have collectives, or they do not match.
-    """
+    """Who of ``ranks`` waits for whom. Unknown if fewer than two have collectives, or they do not
+    match."""
     known = {one.rank: one.collectives for one in ranks if one.collectives is not None}
     if len(known) < 2:
         raise UnknownError("the traces of fewer than two ranks have collectives")

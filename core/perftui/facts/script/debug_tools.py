@@ -57,10 +57,7 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
     """Anomaly checks in the newest window; None where gradients are not looked through.
 
     Within each node of backward, behind its own operators, the engine itself calls ``isnan`` and
-    ``any`` on each gradient and reads the result.
-
-    Raises:
-        UnknownError: the trace has no duration.
+    ``any`` on each gradient and reads the result. Unknown if the trace has no duration.
     """
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:

@@ -44,11 +44,8 @@ class Evaluation:
 
 @fact
 def evaluation(facts: Facts) -> Evaluation | None:
-    """Evaluation between or within training steps; None where a training evaluates nothing.
-
-    Raises:
-        NotApplicableError: nothing is trained.
-    """
+    """Evaluation between or within training steps; None where a training evaluates nothing. Not
+    applicable if nothing is trained."""
     if facts.run is None or step_kind(facts) != TRAIN or not len(facts.steps):
         raise NotApplicableError
     of_eval = facts.steps.where(facts.steps["kind"] == EVAL)

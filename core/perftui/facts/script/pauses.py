@@ -46,11 +46,8 @@ class GcPauses:
 
 @fact
 def gc_pauses(facts: Facts) -> GcPauses:
-    """Collections in the steady steps; zeros where the collector was not at work.
-
-    Raises:
-        UnknownError: there are too few steps.
-    """
+    """Collections in the steady steps; zeros where the collector was not at work. Unknown if there
+    are too few steps."""
     step, rows = steady_step(facts), steady_rows(facts)
     if not len(rows):
         raise UnknownError("no steady step is kept individually")

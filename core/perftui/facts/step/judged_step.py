@@ -62,12 +62,9 @@ class PhaseShares:
 @trace_fact
 def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace
-    (or of all of it if they are not known; of very many operators, of the first steps): what
-    goes on in it; without phases that are not there.
-
-    Raises:
-        UnknownError: neither an operator nor a collective is in these steps.
-    """
+    (or of all of it if they are not known; of very many operators, of the first steps): what goes
+    on in it; without phases that are not there. Unknown if neither an operator nor a collective is
+    in these steps."""
     steps = trace_steps(analysis)
     trace = analysis.trace
     operators = kinds.operators(trace)
@@ -140,11 +137,7 @@ def _between(phases: Mapping[str, Intervals]) -> Intervals:
 @trace_fact
 def host_phases(analysis: TraceAnalysis) -> Mapping[str, int]:
     """By phase of the training thread, and ``other``: its time in a mean steady step of the trace,
-    ns.
-
-    Raises:
-        UnknownError: the trace has no steps, or our agent did not mark its phases.
-    """
+    ns. Unknown if the trace has no steps, or our agent did not mark its phases."""
     steps = trace_steps(analysis)
     if steps is None or not steps.steps or not kinds.marked(analysis.trace, FORWARD).any():
         raise UnknownError("no profiled step has its phases marked")
@@ -309,12 +302,9 @@ class JudgedStep:
 
 @fact
 def judged_step(facts: Facts) -> JudgedStep:
-    """The step of the run, split as in its newest window; of a trace alone the trace's.
-
-    Raises:
-        UnknownError: there are too few steps, or nothing shows where their time goes, or what the
-            device did is not all in the trace.
-    """
+    """The step of the run, split as in its newest window; of a trace alone the trace's. Unknown if
+    there are too few steps, or nothing shows where their time goes, or what the device did is not
+    all in the trace."""
     trace = trace_steps.or_none(facts)
     if trace is not None and trace.has_gpu:
         idle = sum(ns for name, ns in trace.breakdown.parts if name in set(GapCause))

@@ -39,11 +39,8 @@ class StepTables:
 
 @trace_fact
 def step_tables(analysis: TraceAnalysis) -> StepTables:
-    """The tables of the steady steps; their times are sums over all of those.
-
-    Raises:
-        UnknownError: the trace has no duration at all.
-    """
+    """The tables of the steady steps; their times are sums over all of those. Unknown if the trace
+    has no duration at all."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("the trace has no duration")
@@ -58,10 +55,8 @@ def step_tables(analysis: TraceAnalysis) -> StepTables:
 def operators_by_shape(analysis: TraceAnalysis) -> OpTable:
     """``StepTables.operators`` by name and shapes of the inputs: ``aten::mm  [64,128] [128,10]``.
 
-    It reads the arguments of the operators from the file, 5 us each.
-
-    Raises:
-        UnknownError: the trace has no duration, or shapes were not recorded in it.
+    It reads the arguments of the operators from the file, 5 us each. Unknown if the trace has no
+    duration, or shapes were not recorded in it.
     """
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:

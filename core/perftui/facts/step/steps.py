@@ -300,11 +300,7 @@ def step_breakdown(facts: Facts) -> StepBreakdown | None:
 
 @fact
 def steady_step(facts: Facts) -> StepBreakdown:
-    """``step_breakdown`` where it is of enough steps to be judged.
-
-    Raises:
-        UnknownError: it is not.
-    """
+    """``step_breakdown`` where it is of enough steps to be judged. Unknown if it is not."""
     found = step_breakdown(facts)
     if found is not None and found.mean:
         is_long = found.count * found.mean >= LONG_RUN_NS

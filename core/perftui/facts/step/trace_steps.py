@@ -240,11 +240,8 @@ def _busy(steps: TraceSteps | None) -> float:
 
 @trace_fact
 def complete(analysis: TraceAnalysis) -> TraceAnalysis:
-    """The trace, where its idle time is to be believed.
-
-    Raises:
-        UnknownError: too much of the device's work is missing.
-    """
+    """The trace, where its idle time is to be believed. Unknown if too much of the device's work is
+    missing."""
     found = missing(analysis)
     if found.is_little:
         return analysis

@@ -85,11 +85,8 @@ class SlowSteps:
 
 @fact
 def slow_steps(facts: Facts) -> SlowSteps | None:
-    """The slow steps among the steady ones; None where no step is slow.
-
-    Raises:
-        UnknownError: there are too few steps to know what is usual.
-    """
+    """The slow steps among the steady ones; None where no step is slow. Unknown if there are too
+    few steps to know what is usual."""
     steps = steady_rows(facts)
     if len(steps) < MANY_STEPS:
         raise UnknownError(f"{len(steps)} of {MANY_STEPS} steady steps so far")
@@ -256,11 +253,7 @@ def trend(values: npt.NDArray[np.number]) -> Trend:
 @fact
 def growing_steps(facts: Facts) -> GrowingSteps | None:
     """Steps that grow; None where they stay as long as they are, or all parts grow alike, though
-    not by much.
-
-    Raises:
-        UnknownError: there are too few steps.
-    """
+    not by much. Unknown if there are too few steps."""
     rows = steady_rows(facts)
     if len(rows) < FEWEST_STEPS:
         raise UnknownError(f"{len(rows)} of {FEWEST_STEPS} steady steps so far")
@@ -333,11 +326,8 @@ def _longer_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
 
 @fact
 def rss_trend(facts: Facts) -> Trend:
-    """Memory of all processes of the run over the steady steps, in bytes.
-
-    Raises:
-        UnknownError: it was sampled too seldom.
-    """
+    """Memory of all processes of the run over the steady steps, in bytes. Unknown if it was sampled
+    too seldom."""
     run, rank, span = facts.run, facts.rank, steady_span(facts)
     if run is None or rank is None or span is None:
         raise UnknownError("no steady step so far")

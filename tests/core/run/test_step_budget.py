@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.rounding import whole_quotients
-from perftui.facts.step.steps import exact_means, run_breakdown
+from perftui.facts.step.steps import run_breakdown
 from perftui.run.aggregates import Weighed
 from perftui.run.columns import PHASES, STEP_COLUMNS
 from perftui.run.table import GrowingTable
@@ -37,13 +37,6 @@ def test_parts_sum_to_the_mean_step_and_are_the_means(rows) -> None:
     assert share.mean == sum(map(sum, rows)) // len(rows)
     for at, (_, part) in enumerate(share.parts):
         assert abs(part - Fraction(sum(row[at] for row in rows), len(rows))) < 1
-
-
-@given(st.lists(st.integers(0, 10**15), min_size=1, max_size=12), st.integers(1, 10**6))
-def test_means_are_exact(totals, count) -> None:
-    mean, parts = exact_means(totals, count)
-    assert sum(parts) == mean == sum(totals) // count
-    assert all(abs(Fraction(t, count) - p) < 1 for t, p in zip(totals, parts, strict=True))
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(0, 100))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
 from perftui import format as fmt
-from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.data_loader.loader_work import WorkerUse, worker_rows, worker_use
-from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.data_loader.loader_work import worker_rows, worker_use
+from perftui.facts.fact import Facts, fact
 from perftui.facts.place import Place
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
@@ -17,8 +18,8 @@ from perftui.facts.source.lines import (
     LinesByTime,
     LineShare,
     lines_by_time,
+    sampled,
     stack_samples,
-    steady_held,
 )
 from perftui.facts.step.steps import steady_rows, steady_span
 from perftui.run.columns import COLLATE, FETCH, WAIT
@@ -63,22 +64,16 @@ def batch_lines(facts: Facts) -> BatchLines | None:
     if facts.rank is None:
         return None
     if feeds is not None and feeds.num_workers:
-        stacks = facts.rank.worker_stacks
-        held = _held_by_workers(facts, stacks, feeds.numbers)
+        stacks, held = facts.rank.worker_stacks, _held_by_workers(facts, feeds.numbers)
     else:
-        outside, inside = stack_samples(facts)
-        stacks = outside if len(outside) else inside
-        held = _making(stacks, steady_held(facts) if len(outside) else None)
-    if not len(stacks):
+        stacks, held = sampled(facts)
+    if not len(stacks) or "stage" not in stacks:
         return None
+    held = np.where(np.isin(stacks["stage"], (FETCH, COLLATE)), held, 0)
     found = lines_by_time(stacks, held)
     if found.samples < FEWEST_TO_NAME:
         return None
-    return _named(stacks, held, found)
-
-
-def _named(stacks: Table, held: Int64, found: LinesByTime) -> BatchLines:
-    """Lines that only ask for a batch are none that make it."""
+    # Lines that only ask for a batch are none that make it.
     own = lines_by_time(stacks, np.where(asks_loader(stacks, held), 0, held), found.samples)
     of_all = LinesByTime(own.lines, found.covered, found.samples)
     first = own.first_own
@@ -99,32 +94,25 @@ def asks_loader(stacks: Table, held: Int64) -> Mask:
 def _foreign(stacks: Table, held: Int64, covered: int) -> str:
     """The function of a package in which most of the time was spent, empty where none stands
     out."""
-    spent: dict[str, int] = {}
+    spent: Counter[str] = Counter()
     rows = np.flatnonzero(held > 0)
     for inner, time in zip(stacks["inner"][rows].tolist(), held[rows].tolist(), strict=True):
         at, _, function = str(inner).rpartition(" ")
-        name = f"{at.partition(':')[0]} {function}"
-        spent[name] = spent.get(name, 0) + time
-    most = max(spent, key=lambda name: spent[name], default="")
-    return printable(most) if most and spent[most] >= LEAST_NAMED * covered else ""
+        spent[f"{at.partition(':')[0]} {function}"] += time
+    found = (name for name, time in spent.most_common(1) if time >= LEAST_NAMED * covered)
+    return printable(next(found, ""))
 
 
-def _making(stacks: Table, held: Int64 | None) -> Int64:
-    if "stage" not in stacks:
-        return np.zeros(len(stacks), dtype=np.int64)
-    return np.where(
-        np.isin(stacks["stage"], (FETCH, COLLATE)), stacks["held"] if held is None else held, 0
-    )
-
-
-def _held_by_workers(facts: Facts, stacks: Table, numbers: tuple[int, ...]) -> Int64:
-    during = steady_span(facts)
+def _held_by_workers(facts: Facts, numbers: tuple[int, ...]) -> Int64:
+    """The time within the steady steps that each sample of workers of the loaders of these
+    ``numbers`` stands for, ns."""
+    stacks, during = facts.rank.worker_stacks if facts.rank else Table(), steady_span(facts)
     if "loader" not in stacks or during is None:
         return np.zeros(len(stacks), dtype=np.int64)
     begin = np.maximum(stacks["time"], during[0])
     end = np.minimum(stacks["time"] + stacks["held"], during[1])
     serves = np.isin(stacks["loader"], np.array(numbers, dtype=np.int64))
-    return _making(stacks, np.where(serves, np.maximum(end - begin, 0), 0))
+    return np.where(serves, np.maximum(end - begin, 0), 0)
 
 
 @fact
@@ -132,17 +120,13 @@ def batch_place(facts: Facts) -> Place | None:
     """The line that makes batches; the call that makes the loader if no sample shows it; None where
     neither is known."""
     found = batch_lines(facts)
-    if found is not None and found.first is not None:
-        return facts.at(found.first)
-    return loader_place(facts)
+    return facts.at(found.first) if found and found.first else loader_place(facts)
 
 
 def loader_place(facts: Facts) -> Place | None:
     """The call that makes the loader; None where it is not known."""
     feeds = training_loader(facts)
-    if feeds is None or feeds.file is None:
-        return None
-    return facts.at(feeds)
+    return facts.at(feeds) if feeds is not None and feeds.file is not None else None
 
 
 def asking_place(facts: Facts) -> Place | None:
@@ -151,12 +135,9 @@ def asking_place(facts: Facts) -> Place | None:
     stacks = outside if len(outside) else inside
     if "via" not in stacks or not len(stacks):
         return loader_place(facts)
-    lines = lines_by_time(
-        stacks, np.where(asks_loader(stacks, stacks["held"]), stacks["held"], 0)
-    ).lines
-    if not lines or not lines[0].file:
-        return loader_place(facts)
-    return facts.at(lines[0])
+    held = stacks["held"]
+    lines = lines_by_time(stacks, np.where(asks_loader(stacks, held), held, 0)).lines
+    return facts.at(lines[0]) if lines and lines[0].file else loader_place(facts)
 
 
 @dataclass(frozen=True)
@@ -174,42 +155,23 @@ class WorkerLines:
 def loader_lines(facts: Facts) -> WorkerLines | None:
     """Where the loader's workers were over the steady steps; None where fewer than
     ``FEWEST_SAMPLES`` found them making a batch."""
-    during, feeds = steady_span(facts), training_loader(facts)
-    if facts.rank is None or feeds is None or during is None:
+    feeds = training_loader(facts)
+    if facts.rank is None or feeds is None or not len(stacks := facts.rank.worker_stacks):
         return None
-    stacks = facts.rank.worker_stacks
-    if "loader" not in stacks or not len(stacks):
-        return None
-    begin = np.maximum(stacks["time"], during[0])
-    end = np.minimum(stacks["time"] + stacks["held"], during[1])
-    serves = np.isin(stacks["loader"], np.array(feeds.numbers, dtype=np.int64))
-    held = np.where(serves, np.maximum(end - begin, 0), 0)
-    stage = stacks["stage"]
+    held, stage = _held_by_workers(facts, feeds.numbers), stacks["stage"]
     collating = np.where(stage == COLLATE, held, 0)
     making = np.where(stage == FETCH, held, collating)
     known = making + np.where(stage == WAIT, held, 0)
     found = lines_by_time(stacks, making)
     if found.samples < FEWEST_SAMPLES:
         return None
-    return WorkerLines(
-        found,
-        busy=found.covered / int(known.sum()),
-        collate=int(collating.sum()) / found.covered,
-    )
+    busy = found.covered / int(known.sum())
+    return WorkerLines(found, busy, collate=int(collating.sum()) / found.covered)
 
 
 REMOTE = (
-    "nfs",
-    "cifs",
-    "smb",
-    "fuse",
-    "lustre",
-    "ceph",
-    "gpfs",
-    "beegfs",
-    "9p",
-    "afs",
-    "glusterfs",
+    *("nfs", "cifs", "smb", "fuse", "lustre", "ceph"),
+    *("gpfs", "beegfs", "9p", "afs", "glusterfs"),
 )
 """How the names of file systems begin that are, or may be, on another machine."""
 
@@ -238,57 +200,35 @@ def reading(facts: Facts) -> str:
     """What the workers wait for while they make batches: the end of a sentence,
     with the disk or mount and the read rate where known."""
     use, feeds = worker_use(facts), training_loader(facts)
-    where = _where(feeds)
+    where = ""
+    if feeds is not None and feeds.filesystem:
+        where = f" ({feeds.filesystem} at {feeds.mount or feeds.path})"
+    small = ""
+    if use.mean_read is not None and use.mean_read < SMALL_READ and use.reads >= MANY_READS:
+        small = f", {use.reads:.0f} reads of {fmt.size(use.mean_read)} a second"
     if use.faults >= PAGE_FAULTS and use.read >= READS:
         return f"for pages that do not fit in memory ({fmt.size(use.read)} a second){where}"
     if use.read >= READS:
-        return f"for the disk{where}: {fmt.size(use.read)} a second{_small(use)}"
-    if _is_remote(feeds):
-        return f"for files of another machine{where}{_small(use)}"
-    if _is_small(use):
-        return f"for files{where}{_small(use)}"
-    return f"for a network, a lock or a clock{where} instead of computing"
-
-
-def _is_remote(feeds: LoaderFacts | None) -> bool:
+        return f"for the disk{where}: {fmt.size(use.read)} a second{small}"
     kind = (feeds.filesystem if feeds else None) or ""
-    mounted = feeds is not None and feeds.mount is not None
-    return kind.startswith(REMOTE) if mounted else bool(kind) and kind not in LOCAL_SCHEMES
-
-
-def _where(feeds: LoaderFacts | None) -> str:
-    if feeds is None or not feeds.filesystem:
-        return ""
-    place = feeds.mount or feeds.path
-    return f" ({feeds.filesystem} at {place})"
-
-
-def _is_small(use: WorkerUse) -> bool:
-    small = use.mean_read is not None and use.mean_read < SMALL_READ
-    return small and use.reads >= MANY_READS
-
-
-def _small(use: WorkerUse) -> str:
-    if not _is_small(use) or use.mean_read is None:
-        return ""
-    return f", {use.reads:.0f} reads of {fmt.size(use.mean_read)} a second"
+    is_mounted = feeds is not None and feeds.mount is not None
+    if kind.startswith(REMOTE) if is_mounted else kind not in ("", *LOCAL_SCHEMES):
+        return f"for files of another machine{where}{small}"
+    if small:
+        return f"for files{where}{small}"
+    return f"for a network, a lock or a clock{where} instead of computing"
 
 
 @fact
 def is_first_reading(facts: Facts) -> bool:
     """Whether files were read for the first time, and later steps hardly wait: no fault of the
     training's."""
-    try:
-        rows = worker_rows(facts)
-    except UnknownError:
-        return False
-    steps = steady_rows(facts)
-    if "read" not in rows or len(rows) < 6 or len(steps) < 6:
+    rows, steps = worker_rows.or_none(facts), steady_rows(facts)
+    if rows is None or "read" not in rows or len(rows) < 6 or len(steps) < 6:
         return False
     ordered = np.argsort(rows["time"], kind="stable")
     third = len(ordered) // 3
     first, last = (int(rows["read"][part].sum()) for part in (ordered[:third], ordered[-third:]))
     late = slice(-(len(steps) // 3), None)
-    whole = int(steps["duration"][late].sum())
-    waits = int(steps["input_wait"][late].sum())
+    waits, whole = (int(steps[name][late].sum()) for name in ("input_wait", "duration"))
     return first >= READS and first >= COLD * last and waits < WARM_WAIT * whole

@@ -10,7 +10,14 @@ import numpy as np
 
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.step.steps import steady_mask, steady_rows, steady_span, steady_sums, step_kind
+from perftui.facts.step.steps import (
+    steady_mask,
+    steady_rows,
+    steady_span,
+    steady_sums,
+    step_kind,
+    whole_sum,
+)
 from perftui.run.table import Table
 
 MOSTLY_KNOWN = 0.9
@@ -50,26 +57,18 @@ def work_of(
     """
     if "loader" not in workers or not len(workers):
         return None
-    mask = np.isin(workers["loader"], np.asarray(loaders, dtype=np.int64))
-    if during is not None:
-        began = workers["time"] - workers["elapsed"]
-        mask &= (workers["time"] > during[0]) & (began < during[1])
-    rows = workers.where(mask)
+    rows = _rows_of(workers, loaders, during)
     batches = int(rows["batches"].sum())
     if not batches:
         return None
-    return _work(rows, batches)
-
-
-def _work(rows: Table, batches: int) -> LoaderWork:
     elapsed, fetch, collate = (int(rows[name].sum()) for name in ("elapsed", "fetch", "collate"))
     in_workers = rows["worker"] >= 0
     size = int(rows["bytes"].sum()) if int(rows["sized"].sum()) == batches else None
-    workers = len(np.unique(rows["worker"][in_workers]))
+    makers = len(np.unique(rows["worker"][in_workers]))
     # Not from the first row to the last: of a long run the rows between are no longer there.
-    span = elapsed / max(workers, 1)
+    span = elapsed / max(makers, 1)
     return LoaderWork(
-        workers=workers,
+        workers=makers,
         batches=batches,
         fetch=fetch // batches,
         collate=collate // batches,
@@ -77,6 +76,14 @@ def _work(rows: Table, batches: int) -> LoaderWork:
         batch_bytes=None if size is None else size // batches,
         bytes_per_second=None if size is None or not span else size * 1e9 / span,
     )
+
+
+def _rows_of(workers: Table, loaders: Sequence[int], during: tuple[int, int] | None) -> Table:
+    mask = np.isin(workers["loader"], np.asarray(loaders, dtype=np.int64))
+    if during is not None:
+        began = workers["time"] - workers["elapsed"]
+        mask &= (workers["time"] > during[0]) & (began < during[1])
+    return workers.where(mask)
 
 
 @fact
@@ -118,8 +125,7 @@ def wait_cpu(facts: Facts) -> float | None:
     known = steps.where(steps["input_cpu"] >= 0)
     if len(known) < MOSTLY_KNOWN * len(steps) or sums.of("input_cpu").count < sums.rows:
         return None
-    wait = int(known["input_wait"].sum()) + int(sums.of("input_wait").total)
-    busy = int(known["input_cpu"].sum()) + int(sums.of("input_cpu").total)
+    wait, busy = (whole_sum(known, sums, name) for name in ("input_wait", "input_cpu"))
     return min(busy / wait, 1.0) if wait else None
 
 
@@ -147,7 +153,7 @@ def loader_starts(facts: Facts) -> Restarts | None:
     count = int(again.sum()) + kept.of("loader_start").above_zero
     if not count:
         return None
-    whole = int(steps["loader_start"][again].sum()) + int(kept.of("loader_start").total)
+    whole = whole_sum(steps.where(again), kept, "loader_start")
     return Restarts(whole // (int(mask.sum()) + kept.rows), whole // count, count)
 
 
@@ -211,10 +217,7 @@ def worker_rows(facts: Facts) -> Table:
     table = facts.rank.workers if facts.rank else Table()
     if feeds is None or during is None or "loader" not in table or not len(table):
         raise UnknownError("no worker of a data loader was recorded")
-    chosen = np.isin(table["loader"], np.asarray(feeds.numbers, dtype=np.int64))
-    chosen &= table["worker"] >= 0
-    chosen &= (table["time"] > during[0]) & (table["time"] - table["elapsed"] < during[1])
-    return table.where(chosen)
+    return _rows_of(table.where(table["worker"] >= 0), feeds.numbers, during)
 
 
 @fact
@@ -275,21 +278,14 @@ def unevenness(facts: Facts) -> Unevenness:
         raise UnknownError("workers made too few batches")
     squares = int(rows["squares"].sum()) if "squares" in rows else 0
     of_time = squares * 1e6 * batches / took / took
-    worker, times = _slowest(rows)
-    return Unevenness(max(of_time, 1.0), worker, times)
-
-
-def _slowest(rows: Table) -> tuple[int | None, float]:
-    means: dict[int, tuple[float, int, int]] = {}
-    for worker in np.unique(rows["worker"]).tolist():
-        own = rows["worker"] == worker
-        batches = int(rows["batches"][own].sum())
-        took = int((rows["fetch"] + rows["collate"])[own].sum())
-        if batches >= FEWEST_BATCHES:
-            means[worker] = took / batches, took, batches
-    if len(means) < 2:
-        return None, 1.0
-    slowest = max(means, key=lambda worker: means[worker][0])
-    others = [(took, batches) for worker, (_, took, batches) in means.items() if worker != slowest]
-    rest = sum(took for took, _ in others) / sum(batches for _, batches in others)
-    return slowest, means[slowest][0] / rest if rest else 1.0
+    workers, at = np.unique(rows["worker"], return_inverse=True)
+    made = np.bincount(at, rows["batches"])
+    spent = np.bincount(at, rows["fetch"] + rows["collate"])
+    workers, made, spent = (each[made >= FEWEST_BATCHES] for each in (workers, made, spent))
+    if len(workers) < 2:
+        return Unevenness(max(of_time, 1.0), None, 1.0)
+    slowest = int(np.argmax(spent / made))
+    others = np.arange(len(workers)) != slowest
+    rest = spent[others].sum() / made[others].sum()
+    times = float(spent[slowest] / made[slowest] / rest) if rest else 1.0
+    return Unevenness(max(of_time, 1.0), int(workers[slowest]), times)

@@ -166,6 +166,16 @@ def steady_held(facts: Facts) -> Int64:
 
 
 @fact
+def sampled(facts: Facts) -> tuple[Table, Int64]:
+    """Samples of the main thread's stack, and the time that each stands for, ns: within the steady
+    steps, or all of it where they were only taken from inside, as those come in windows."""
+    outside, inside = stack_samples(facts)
+    if len(outside):
+        return outside, steady_held(facts)
+    return inside, np.asarray(inside["held"] if len(inside) else [], np.int64)
+
+
+@fact
 def is_without_steps(facts: Facts) -> bool:
     """Whether the run has ended without steps that could be judged."""
     return run_is_over(facts) and steady_step.or_none(facts) is None

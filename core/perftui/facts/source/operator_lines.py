@@ -32,8 +32,7 @@ from perftui.facts.source.lines import (
     LinesByTime,
     LineShare,
     lines_by_time,
-    stack_samples,
-    steady_held,
+    sampled,
 )
 from perftui.facts.source.source_calls import call_of, in_own_files, own_files
 from perftui.facts.source.stack_profile import is_of_collectives
@@ -118,11 +117,9 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
         if found is None and facts.analysis is not None and part == GapCause.PYTHON.value:
             return python_gap_lines(facts.analysis)
         return found
-    outside, inside = stack_samples(facts)
-    stacks, held = (outside, steady_held(facts)) if len(outside) else (inside, None)
+    stacks, held = sampled(facts)
     if "stage" not in stacks:
         return None
-    held = stacks["held"] if held is None else held
     if part == EXPOSED_COMMUNICATION:
         called = lines_by_time(stacks, np.where(_in_collectives(stacks), held, 0))
         if called.suffices:
@@ -354,12 +351,10 @@ def _lines(facts: Facts, *, own_operators: bool) -> LinesByTime | None:
 
 
 def _chosen(facts: Facts, choose: Callable[[Table], Mask]) -> LinesByTime | None:
-    outside, inside = stack_samples(facts)
-    stacks, held = (outside, steady_held(facts)) if len(outside) else (inside, None)
+    stacks, held = sampled(facts)
     if not len(stacks):
         return None
-    times: Int64 = np.where(choose(stacks), stacks["held"] if held is None else held, 0)
-    found = lines_by_time(stacks, times)
+    found = lines_by_time(stacks, np.where(choose(stacks), held, 0))
     return found if found.suffices else None
 
 

@@ -20,9 +20,8 @@ from perftui.facts.source.lines import (
     LinesByTime,
     lines_by_time,
     reports,
+    sampled,
     saves,
-    stack_samples,
-    steady_held,
     words_of,
 )
 from perftui.run.columns import BACKWARD, COMPILE, FORWARD, OPTIMIZER, PROFILE, SAVE
@@ -128,14 +127,11 @@ class Moments:
 @fact
 def moments(facts: Facts) -> Moments | None:
     """Samples of the steady steps; None where too few of them tell."""
-    outside, inside = stack_samples(facts)
-    # Samples from inside come in windows only: all of their time counts.
-    stacks, held = (outside, steady_held(facts)) if len(outside) else (inside, None)
+    stacks, held = sampled(facts)
     if "stage" not in stacks or not len(stacks):
         return None
-    found = moments_of(stacks, stacks["held"] if held is None else held)
-    is_enough = found.count(found.held > 0) >= FEWEST_SAMPLES // 2
-    return found if is_enough else None
+    found = moments_of(stacks, held)
+    return found if found.count(found.held > 0) >= FEWEST_SAMPLES // 2 else None
 
 
 def moments_of(stacks: Table, held: Int64) -> Moments:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
-from perftui.facts.step.steps import median, run_is_over, step_kind
-from perftui.run.aggregates import Aggregates, Histogram, after_disturbance
+from perftui.facts.step.steps import median, run_is_over, step_kind, whole_sum
+from perftui.run.aggregates import Aggregates, after_disturbance
 from perftui.run.table import Table
 
 BESIDE = 10
@@ -48,10 +48,6 @@ class Slowed:
         """What may have been taken."""
         return max(round(self.estimate + DEVIATIONS * self.error), 0)
 
-    def plus(self, other: Slowed) -> Slowed:
-        """This and ``other`` together; their errors are independent."""
-        return Slowed(self.estimate + other.estimate, math.hypot(self.error, other.error))
-
 
 NONE_SLOWED = Slowed(0.0, 0.0)
 
@@ -62,7 +58,9 @@ def slowed(steps: Table, kind: str, downsampled: Aggregates) -> Slowed:
     Each window is compared with the mean of the undisturbed steps beside it; with fewer than two of
     them it is left out. Of the steps that are no longer rows of ``steps`` the means are compared.
     """
-    return _beside(steps, kind).plus(_in_aggregates(kind, downsampled))
+    here, gone = _beside(steps, kind), _in_aggregates(kind, downsampled)
+    # Their errors are independent.
+    return Slowed(here.estimate + gone.estimate, math.hypot(here.error, gone.error))
 
 
 def _beside(steps: Table, kind: str) -> Slowed:
@@ -71,7 +69,9 @@ def _beside(steps: Table, kind: str) -> Slowed:
         return NONE_SLOWED
     work = (steps["duration"] - steps["profiler"])[rows]
     profiled = steps["profiled"][rows]
-    first, end = _runs(profiled == 1)
+    # Where runs of profiled rows begin, and the row after each.
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], profiled == 1, [0]))))
+    first, end = edges[::2], edges[1::2]
     usual = np.flatnonzero(~after_disturbance(profiled))
     usual = usual[usual >= first[0] - SETTLED]
     where = np.searchsorted(usual, first)
@@ -86,12 +86,6 @@ def _beside(steps: Table, kind: str) -> Slowed:
     added = total[end] - total[first] - length * mean
     error = variance * (length + length**2 / (high - low))
     return Slowed(float(added.sum()), math.sqrt(error.sum()))
-
-
-def _runs(chosen: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Where runs of chosen rows begin, and the row after each."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(np.int8)))
-    return edges[::2], edges[1::2]
 
 
 def _moments(
@@ -114,17 +108,14 @@ def _in_aggregates(kind: str, downsampled: Aggregates) -> Slowed:
         return NONE_SLOWED
     usual = (plain.of("duration").total - plain.of("profiler").total) / plain.rows
     total = profiled.of("duration").total - profiled.of("profiler").total
-    variance = _variance(plain.histogram("duration"))
+    # Within a bucket of the histogram values differ by 0.4 % at most.
+    values = list(plain.histogram("duration").values())
+    counts = np.array([count for count, _ in values], dtype=np.float64)
+    means = np.array([total for _, total in values], dtype=np.float64) / counts
+    squares = counts * (means - np.average(means, weights=counts)) ** 2
+    variance = float(squares.sum() / max(counts.sum() - 1, 1))
     error = variance * (profiled.rows + profiled.rows**2 / plain.rows)
     return Slowed(total - profiled.rows * usual, math.sqrt(error))
-
-
-def _variance(values: Histogram) -> float:
-    """Variance of the values in a histogram; within a bucket they differ by 0.4 % at most."""
-    counts = np.array([count for count, _ in values.values()], dtype=np.float64)
-    means = np.array([total for _, total in values.values()], dtype=np.float64) / counts
-    mean = np.average(means, weights=counts)
-    return float((counts * (means - mean) ** 2).sum() / max(counts.sum() - 1, 1))
 
 
 _SHOWN_FROM = 0.0005
@@ -169,13 +160,13 @@ def recording_cost(facts: Facts) -> OwnCost | None:
     steps, gone = facts.steps, facts.downsampled.of()
     if "overhead" not in steps:
         return None
-    whole = int(steps["duration"].sum()) + int(gone.of("duration").total)
+    whole = whole_sum(steps, gone, "duration")
     if not whole:
         return None
     longer = slowed(steps, step_kind(facts), facts.downsampled)
     return OwnCost(
         hooks=int(steps["overhead"].clip(min=0).sum()) + int(gone.of("overhead").total),
-        stalls=int(steps["profiler"].sum()) + int(gone.of("profiler").total),
+        stalls=whole_sum(steps, gone, "profiler"),
         slowed=longer.certain,
         slowed_at_most=longer.at_most,
         whole=whole,
@@ -218,11 +209,9 @@ def own_cost_text(facts: Facts) -> OwnCostText | None:
     if cost is None:
         return None
     taken, most = cost.total / cost.whole, cost.at_most / cost.whole
-    if limit is None:
-        return OwnCostText(cost_text(taken), is_over=False)
-    if taken <= limit < most:
-        return OwnCostText(cost_text(taken, limit, most), is_over=False)
-    return OwnCostText(cost_text(taken, limit), is_over=taken > limit)
+    may_be_over = limit is not None and taken <= limit < most
+    text = cost_text(taken, limit, most if may_be_over else None)
+    return OwnCostText(text, limit is not None and taken > limit)
 
 
 def cost_text(taken: float, limit: float | None = None, most: float | None = None) -> str:

@@ -5,6 +5,7 @@ them exactly."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -42,8 +43,7 @@ BAND = 1.25
 autotuning, compilation, allocator growth and worker start each cost a multiple of a step."""
 
 BAND_DEVIATIONS = 4.0
-"""Noisy steps widen the band to this many robust deviations (1.4826 times the median absolute
-deviation, which is the standard deviation where the noise is normal)."""
+"""Noisy steps widen the band to this many robust deviations."""
 
 
 def steady(steps: Table, kind: str = "train") -> Mask:
@@ -54,8 +54,7 @@ def steady(steps: Table, kind: str = "train") -> Mask:
     """
     if not len(steps):
         return np.zeros(0, dtype=np.bool_)
-    undisturbed = (steps["kind"] == kind) & ~after_disturbance(steps["profiled"])
-    rows = np.flatnonzero(undisturbed)
+    rows = np.flatnonzero((steps["kind"] == kind) & ~after_disturbance(steps["profiled"]))
     mask = np.zeros(len(steps), dtype=np.bool_)
     mask[rows[warm_up_length(steps["duration"][rows]) :]] = True
     return mask
@@ -75,13 +74,18 @@ def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
         return count
     longest = min(count // 2, LONGEST_WARM_UP)
     scale = np.log(np.maximum(durations[: longest + REFERENCE_STEPS], 1).astype(np.float64))
-    reference = scale[longest:]
-    usual = median(reference)
-    deviation = 1.4826 * median(np.abs(reference - usual))
+    usual, deviation = robust_spread(scale[longest:])
     band = max(np.log(BAND), BAND_DEVIATIONS * deviation)
     unusual = np.where(np.abs(scale[:longest] - usual) > band, 1, -1)
     excess = np.concatenate(([0], np.cumsum(unusual)))
     return int(np.argmax(excess))
+
+
+def robust_spread(values: npt.NDArray[Any]) -> tuple[float, float]:
+    """The median, and by how much values deviate from it: 1.4826 times the median absolute
+    deviation, which is the standard deviation where the noise is normal."""
+    usual = median(values)
+    return usual, 1.4826 * median(np.abs(values - usual))
 
 
 def median(values: npt.NDArray[Any]) -> float:
@@ -158,14 +162,12 @@ def run_breakdown(
     count = len(usable) + kept.rows
     if not count:
         return None
-    totals = [int(usable[phase].sum()) if len(usable) else 0 for phase in PHASES]
-    totals = [
-        total + int(kept.of(phase).total) for total, phase in zip(totals, PHASES, strict=True)
-    ]
+    totals = [whole_sum(usable, kept, phase) for phase in PHASES]
     durations = usable["duration"] if len(usable) else np.zeros(0, dtype=np.int64)
     left_out = len(chosen) - len(usable) + downsampled.steady(kind, consistent=False).rows
     spread = Weighed(durations, kept.histogram("duration"))
-    return _breakdown(count, PHASES, totals, spread, inconsistent=left_out)
+    found = _breakdown(count, PHASES, totals, spread)
+    return replace(found, inconsistent=left_out, of_run=True)
 
 
 def trace_breakdown(steps: Sequence[StepParts], *, marked: bool) -> StepBreakdown | None:
@@ -173,47 +175,29 @@ def trace_breakdown(steps: Sequence[StepParts], *, marked: bool) -> StepBreakdow
 
     If its steps are not known (``marked`` is false), they are one entry, the whole trace.
     """
-    sums: dict[str, int] = {}
-    for name, time in (part for each in steps for part in each.parts):
-        sums[name] = sums.get(name, 0) + time
-    names, totals = list(sums), list(sums.values())
-    if not sum(totals) // max(len(steps), 1):
+    sums: Counter[str] = Counter()
+    for each in steps:
+        sums.update(dict(each.parts))
+    if not sums.total() // max(len(steps), 1):
         return None
     spread = Weighed(np.array([each.step.duration for each in steps], dtype=np.int64))
-    found = _breakdown(len(steps), names, totals, spread, of_run=False)
+    found = _breakdown(len(steps), tuple(sums), list(sums.values()), spread)
     return found if marked else replace(found, count=0)
 
 
 def _breakdown(
-    count: int,
-    names: Sequence[str],
-    totals: Sequence[int],
-    spread: Weighed,
-    *,
-    inconsistent: int = 0,
-    of_run: bool = True,
+    count: int, names: Sequence[str], totals: Sequence[int], spread: Weighed
 ) -> StepBreakdown:
-    mean, parts = exact_means(totals, count)
+    # Off by less than one each, the parts together are the mean.
+    parts = tuple(zip(names, whole_quotients(totals, count), strict=True))
     p5, p50, p95 = (spread.nearest_rank(percent) for percent in (5, 50, 95))
-    return StepBreakdown(
-        count,
-        mean,
-        tuple(zip(names, parts, strict=True)),
-        p5,
-        p50,
-        p95,
-        usual=spread.trimmed_mean(10),
-        inconsistent=inconsistent,
-        of_run=of_run,
-    )
+    mean, usual = sum(totals) // count, spread.trimmed_mean(10)
+    return StepBreakdown(count, mean, parts, p5, p50, p95, usual, of_run=False)
 
 
-def exact_means(totals: Sequence[int], count: int) -> tuple[int, list[int]]:
-    """The mean of the sum of ``totals`` over ``count`` (rounded down), and whole parts of it.
-
-    Parts are the means of each total, off by less than one; together they are the mean.
-    """
-    return sum(totals) // count, whole_quotients(totals, count)
+def whole_sum(rows: Table, gone: Group, column: str) -> int:
+    """The sum of a column over ``rows`` and over those of which only sums are left."""
+    return (int(rows[column].sum()) if len(rows) else 0) + int(gone.of(column).total)
 
 
 FEWEST_STEPS = 2
@@ -223,7 +207,6 @@ judged whole, at low confidence, and gives no more than a warning."""
 MANY_STEPS = 20
 """Fewest steady steps for a critical finding and for high confidence. A trace that holds fewer is
 judged whole, at lower confidence."""
-
 
 LONG_RUN_NS = 3_000_000_000
 """A run of fewer steps is judged all the same, at low confidence, where they took so long: 30
@@ -310,10 +293,10 @@ def steady_step(facts: Facts) -> StepBreakdown:
         raise UnknownError("the recorded steps take no time")
     recorded = step_count(facts)
     if found is None and recorded > FEWEST_STEPS:
-        steps_of = f"{recorded} steps of {activity(facts)}"
-        raise UnknownError(f"none of {steps_of} is steady and consistent")
-    steps = found.count if found else 0
-    raise UnknownError(f"{steps} of {FEWEST_STEPS} steady steps so far")
+        raise UnknownError(
+            f"none of {recorded} steps of {activity(facts)} is steady and consistent"
+        )
+    raise UnknownError(f"{found.count if found else 0} of {FEWEST_STEPS} steady steps so far")
 
 
 @fact
@@ -390,9 +373,8 @@ def other_steps(facts: Facts) -> OtherSteps | None:
     steps, downsampled, kind = facts.steps, facts.downsampled, step_kind(facts)
     if not len(steps):
         return None
-    judged = int(steps["duration"][steps["kind"] == kind].sum())
-    judged += int(downsampled.of(kind).of("duration").total)
-    whole = int(steps["duration"].sum()) + int(downsampled.of().of("duration").total)
+    judged = whole_sum(steps.where(steps["kind"] == kind), downsampled.of(kind), "duration")
+    whole = whole_sum(steps, downsampled.of(), "duration")
     count = len(steps) + downsampled.of().rows - count_of(kind, facts)
     return OtherSteps(count, whole - judged, whole)
 

@@ -18,7 +18,14 @@ from perftui.facts.source.lines import LinesByTime, LineShare
 from perftui.facts.source.source_calls import call_of, line_that_keeps_graph
 from perftui.facts.source.stack_profile import moments
 from perftui.facts.step.judged_step import STAGES
-from perftui.facts.step.steps import MANY_STEPS, median, steady_rows, steady_span, usual_distance
+from perftui.facts.step.steps import (
+    MANY_STEPS,
+    median,
+    robust_spread,
+    steady_rows,
+    steady_span,
+    usual_distance,
+)
 from perftui.run.columns import COMPILE, PHASES, PROFILE, SAVE
 from perftui.run.table import Table
 from perftui.trace.model import Int64, Mask
@@ -104,7 +111,9 @@ def slow_steps(facts: Facts) -> SlowSteps | None:
         excess = int((duration[slow] - usual).sum())
         lines = _cause(facts, steps.where(slow), excess)[2]
         cause, explained = EVALUATING, excess
-    phase = _phase(steps, slow)
+    # The phase that grows most from the usual steps to the slow ones.
+    least = {phase: median(steps[phase][~slow]) if (~slow).any() else 0.0 for phase in PHASES}
+    phase = max(PHASES, key=lambda phase: float(steps[phase][slow].mean()) - least[phase])
     return SlowSteps(
         count=int(slow.sum()),
         steps=len(steps),
@@ -123,15 +132,8 @@ def slow_steps(facts: Facts) -> SlowSteps | None:
 def slow_from(duration: Int64) -> float:
     """From how many ns on one of some steps that took ``duration``, of which there is at least
     one, is slow."""
-    usual = median(duration)
-    deviation = 1.4826 * median(np.abs(duration - usual))
+    usual, deviation = robust_spread(duration)
     return max(TIMES_MEDIAN * usual, usual + DEVIATIONS * deviation)
-
-
-def _phase(steps: Table, slow: Mask) -> str:
-    """The phase that grows most from the usual steps to the slow ones."""
-    usual = {phase: median(steps[phase][~slow]) if (~slow).any() else 0.0 for phase in PHASES}
-    return max(PHASES, key=lambda phase: float(steps[phase][slow].mean()) - usual[phase])
 
 
 def _evaluating(steps: Table, slow: Mask) -> Mask | None:
@@ -273,13 +275,17 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
         return None
     grown, taken = (part, rows[phase]) if is_alone else (whole, rows["duration"])
     above = taken - _at_begin(grown, rows)
+    line = _longer_line(facts, rows, phase)
+    if phase == BACKWARD:
+        # It is run at one line, whatever it goes back through.
+        line = line_that_keeps_graph(facts) or line or call_of(facts, "backward")
     return GrowingSteps(
         whole,
         phase,
         part,
         is_alone,
         max(round(min(float(above.mean()), grown.last)), 0),
-        _growing_line(facts, rows, phase),
+        line,
         rss_trend.or_none(facts),
     )
 
@@ -291,16 +297,8 @@ def _at_begin(part: Trend, rows: Table) -> float:
     return max(part.first - before * (part.last - part.first) / (BLOCKS - 1), 0.0)
 
 
-def _growing_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
-    """The line of that phase that has more time in the last half of the steps than in the first."""
-    line = _longer_line(facts, rows, phase)
-    if phase != BACKWARD:
-        return line
-    # Backward is run at one line, whatever it goes back through.
-    return line_that_keeps_graph(facts) or line or call_of(facts, "backward")
-
-
 def _longer_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
+    """The line of that phase that has more time in the last half of the steps than in the first."""
     found = moments(facts)
     if found is None:
         return None

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis import kinds
-from perftui.analysis.intervals import EMPTY, Intervals, numbered
+from perftui.analysis.intervals import EMPTY, intersect, numbered
 from perftui.analysis.kinds import part_of_rows, within
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import called_operators
@@ -91,7 +91,6 @@ class Operators:
 
     @cached_property
     def _names(self) -> list[int]:
-        """Numbers of the names that occur."""
         result: list[int] = np.flatnonzero(np.bincount(self.name)).tolist()
         return result
 
@@ -166,14 +165,9 @@ def all_operators(analysis: TraceAnalysis) -> Operators:
     phases = find_phases(trace)
     phase = part_of_rows(trace, [phases.get(name, EMPTY) for name in PHASES])[rows]
     phase[phase == NONE] = PHASES.index(OTHER)
-    return Operators(steps, _lengths(steps, phases), rows, own, caller, phase)
-
-
-def _lengths(steps: TraceSteps, phases: Mapping[str, Intervals]) -> dict[str, int]:
-    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
-    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    lengths = {name: int(part.within(start, end).sum()) for name, part in phases.items()}
-    return {OTHER: int((end - start).sum()) - sum(lengths.values()), **lengths}
+    lengths = {name: intersect(part, steps.times).total for name, part in phases.items()}
+    lengths = {OTHER: steps.times.total - sum(lengths.values()), **lengths}
+    return Operators(steps, lengths, rows, own, caller, phase)
 
 
 def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:

@@ -22,18 +22,16 @@ from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import (
     EMPTY,
     Intervals,
-    complement,
-    intersect,
     subtract,
     union,
     unite,
 )
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import launch_of, link
-from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
+from perftui.facts.fact import Facts, fact, trace_fact
 from perftui.facts.gpu.gaps import gap_times
 from perftui.facts.journal_rows import notes_of
-from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.facts.step.trace_steps import TraceSteps, gpu_steps, trace_steps
 from perftui.trace.model import CPU_OP, MEMCPY, NONE, Int64, Mask, Trace
 from perftui.trace.text import printable
 
@@ -106,8 +104,7 @@ class HostWaits:
 def host_copies(analysis: TraceAnalysis) -> Copies:
     """Copies between host and device of the busiest device that begin in the steady steps. Unknown
     if the trace shows no GPU."""
-    steps = _device(analysis)
-    trace = analysis.trace
+    steps, trace = gpu_steps(analysis), analysis.trace
     rows = np.flatnonzero(trace.in_category(MEMCPY) & steps.on_device).astype(np.int64)
     rows = rows[steps.inside[rows]]
     to_device, to_host = (kinds.named(trace, way.search) for way in (_TO_DEVICE, _TO_HOST))
@@ -127,14 +124,18 @@ def host_copies(analysis: TraceAnalysis) -> Copies:
 @trace_fact
 def host_waits(analysis: TraceAnalysis) -> HostWaits:
     """Waits of the host for the GPU. Unknown if the trace shows no GPU."""
-    steps, copies = _device(analysis), host_copies(analysis)
-    trace = analysis.trace
+    steps, copies, trace = gpu_steps(analysis), host_copies(analysis), analysis.trace
     waits = _waits(trace, steps)
     # A copy of pageable memory goes by way of the driver's own: its call lasts until that is done.
     blocking = copies.launch[copies.pageable & (copies.launch != NONE)]
     calls = np.concatenate((waits, blocking))
     rows = distinct(outermost(trace, calls))
-    rows = _exclusive(trace, rows[rows != NONE])
+    rows = rows[rows != NONE]
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    # Those that begin while another lasts are part of it.
+    start = trace.start[rows]
+    reach = np.concatenate((start[:1], np.maximum.accumulate(trace.ends_of(rows))[:-1]))
+    rows = rows[start >= reach]
     idle, kind = idle_of_host(analysis), _kinds(rows, copies)
     lasting = _lasting(trace, rows, kind, calls)
     cost = _costs(trace.start[rows], lasting, idle)
@@ -162,13 +163,6 @@ def outermost(trace: Trace, rows: Int64) -> Int64:
     return result
 
 
-def _device(analysis: TraceAnalysis) -> TraceSteps:
-    steps = trace_steps(analysis)
-    if steps is None or not steps.has_gpu:
-        raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
-    return steps
-
-
 def _waits(trace: Trace, steps: TraceSteps) -> Int64:
     """Calls that wait, of the threads that launch work of the device, as far as work follows them:
     at the end of a window the profiler itself waits."""
@@ -187,15 +181,6 @@ def _waits(trace: Trace, steps: TraceSteps) -> Int64:
     if len(launch):
         mine &= trace.start[waits] < trace.start[launch].max()
     return waits[mine]
-
-
-def _exclusive(trace: Trace, rows: Int64) -> Int64:
-    """In order of time, without those that begin while another lasts."""
-    if not len(rows):
-        return rows
-    rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    reach = np.maximum.accumulate(trace.ends_of(rows))
-    return rows[np.concatenate(([True], trace.start[rows][1:] >= reach[:-1]))]
 
 
 def _kinds(rows: Int64, copies: Copies) -> tuple[WaitKind, ...]:
@@ -241,12 +226,8 @@ def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     """Idle time of the device in the steady steps that a host with more lead would fill: not what
     it waits for data, nor what the profiler and first uses take, nor what passes with work queued.
     Unknown if the trace shows no GPU."""
-    steps, trace = _device(analysis), analysis.trace
-    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
-    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    idle = intersect(
-        complement(busy(analysis), int(start.min()), int(end.max())), union(start, end)
-    )
+    steps, trace = gpu_steps(analysis), analysis.trace
+    idle = subtract(steps.times, busy(analysis))
     marks = (kinds.input_wait(trace) | kinds.profiling(trace)) & kinds.believable(trace)
     other = np.flatnonzero(marks)
     idle = subtract(idle, union(trace.start[other], trace.ends_of(other)))
@@ -342,8 +323,26 @@ def syncs(facts: Facts) -> SyncCalls | None:
     for found, _ in chosen:
         for call in found.calls:
             key = (call.call, call.file, call.line)
-            calls[key] = _plus(calls[key], call) if key in calls else _safe(call)
-    order = sorted(calls.values(), key=lambda call: (-call.time, call.source, call.call))
+            if (one := calls.get(key)) is None:
+                calls[key] = call
+                continue
+            is_known = one.time >= 0 and call.time >= 0
+            calls[key] = replace(
+                one,
+                count=one.count + call.count,
+                time=one.time + call.time if is_known else -1,
+                longest=max(one.longest, call.longest) if is_known else -1,
+            )
+    shown = (
+        replace(
+            call,
+            call=printable(call.call),
+            file=printable(call.file),
+            function=printable(call.function),
+        )
+        for call in calls.values()
+    )
+    order = sorted(shown, key=lambda call: (-call.time, call.source, call.call))
     return SyncCalls(tuple(order[:MOST_CALLS]), steps, on_gpu)
 
 
@@ -356,22 +355,3 @@ def _read(data: Mapping[str, Any]) -> list[tuple[_Counted, int]]:
         return [(msgspec.convert(data["syncs"], _Counted), steps)]
     except msgspec.ValidationError:
         return []
-
-
-def _plus(one: SyncCall, other: SyncCall) -> SyncCall:
-    is_known = one.time >= 0 and other.time >= 0
-    return replace(
-        one,
-        count=one.count + other.count,
-        time=one.time + other.time if is_known else -1,
-        longest=max(one.longest, other.longest) if is_known else -1,
-    )
-
-
-def _safe(call: SyncCall) -> SyncCall:
-    return replace(
-        call,
-        call=printable(call.call),
-        file=printable(call.file),
-        function=printable(call.function),
-    )

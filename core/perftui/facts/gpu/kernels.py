@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis.intervals import EMPTY, Intervals, numbered, sums, union
+from perftui.analysis.intervals import EMPTY, numbered, sums, union
 from perftui.analysis.kernels.category import MEMORY_BOUND, Category, category_of
 from perftui.analysis.kinds import begun_in, part_of_rows
 from perftui.analysis.model import TraceAnalysis
@@ -23,7 +23,7 @@ from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.gaps import source_line
 from perftui.facts.place import Place
-from perftui.facts.step.trace_steps import TraceSteps, no_kernels, trace_steps
+from perftui.facts.step.trace_steps import TraceSteps, gpu_steps
 from perftui.trace.model import KERNEL, NONE, Int32, Int64, Mask, Trace
 
 _PHASES = (FORWARD, BACKWARD, OPTIMIZER)
@@ -155,9 +155,7 @@ class StepKernels:
 def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     """The kernels that the steady steps launched, of very many those of the first of them; where
     the file holds no launches those that begin within them. Unknown if the trace shows none."""
-    steps = trace_steps(analysis)
-    if steps is None or not steps.has_gpu:
-        raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
+    steps = gpu_steps(analysis)
     trace, links = analysis.trace, link(analysis.trace)
     kernels = trace.in_category(KERNEL) & steps.on_device
     steps, mine = steps.first(kernels), kernels[links.activity]
@@ -165,36 +163,21 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     known, phases = launch != NONE, find_phases(trace)
     begun = part_of_rows(trace, [phases.get(name, EMPTY) for name in _PHASES])
     phase = np.where(known, begun[launch], NONE).astype(np.int64)
-    category = _categories(trace, rows)
+    by_name = np.zeros(len(trace.names), dtype=np.int64)
+    for number in np.flatnonzero(np.bincount(trace.name[rows])).tolist():
+        by_name[number] = _CATEGORIES.index(category_of(trace.names[number]))
+    category = by_name.take(trace.name[rows])
     category[phase == _PHASES.index(OPTIMIZER)] = _CATEGORIES.index(Category.OPTIMIZER)
     operator = links.operator[mine].astype(np.int64)
     found = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
     if not steps.steps:
         return found
-    within = begun_in(trace, marked_steps(analysis, steps))[launch] & known
+    within = begun_in(trace, steps.on_host)[launch] & known
     if not within.any():
         within = steps.inside[rows]
     if not within.any():
         raise UnknownError("the steady steps of the trace launch no kernels")
     return found.where(within)
-
-
-def _categories(trace: Trace, rows: Int64) -> Int64:
-    """Index into ``_CATEGORIES`` of each of ``rows``, by name."""
-    numbers = trace.name[rows]
-    of_name = np.zeros(len(trace.names), dtype=np.int64)
-    for number in np.flatnonzero(np.bincount(numbers)).tolist():
-        of_name[number] = _CATEGORIES.index(category_of(trace.names[number]))
-    return of_name.take(numbers)
-
-
-def marked_steps(analysis: TraceAnalysis, steps: TraceSteps) -> Intervals:
-    """When the host was in the steady steps, as it marks them."""
-    steady = {one.step.index for one in steps.each}
-    marked = [step for step in analysis.steps if step.index in steady]
-    start = np.array([step.start for step in marked], dtype=np.int64)
-    end = np.array([step.end for step in marked], dtype=np.int64)
-    return union(start, end)
 
 
 @trace_fact
@@ -232,7 +215,6 @@ _FUSED_PASSES = 3
 """Times of its longest kernel that a chain takes when fused: it reads its inputs and writes its
 outputs, some of them for the backward pass. Written out GELU and layer normalisation on an H100
 took 38.7 ms, fused ones 5.4 ms: the estimate is 13 ms."""
-
 
 _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 """Operators that multiply many matrices at once."""
@@ -313,10 +295,7 @@ class Kernels:
 def kernels(analysis: TraceAnalysis) -> Kernels:
     """The kernels of the busiest device that begin in the steady steps. Unknown if the trace shows
     none."""
-    steps = trace_steps(analysis)
-    if steps is None or not steps.has_gpu:
-        raise UnknownError(no_kernels(analysis))
-    trace = analysis.trace
+    steps, trace = gpu_steps(analysis), analysis.trace
     rows = link(trace).activity
     chosen = trace.in_category(KERNEL) & steps.on_device & steps.inside
     return Kernels(steps, rows[chosen[rows]])
@@ -338,43 +317,24 @@ class Launches:
 @trace_fact
 def launches(analysis: TraceAnalysis) -> Launches | None:
     """Launches of the busiest device in the steady steps; None where it ran no kernel there."""
-    found = kernels(analysis)
-    durations = np.sort(analysis.trace.duration[found.rows])
+    found, trace = kernels(analysis), analysis.trace
+    durations = np.sort(trace.duration[found.rows])
     if not len(durations):
         return None
-    return Launches(
-        kernels_per_step=len(durations) // max(found.steps.steps, 1),
-        median_ns=int(durations[(len(durations) - 1) // 2]),
-        empty_queue=_empty_queue(analysis.trace, found),
-        in_graphs=_in_graphs(analysis.trace, found),
-    )
-
-
-def _in_graphs(trace: Trace, found: Kernels) -> float:
-    links = link(trace)
-    mine = (trace.in_category(KERNEL) & found.steps.on_device & found.steps.inside)[links.activity]
-    launch = links.launch[mine]
-    launch = launch[launch != NONE]
-    kernels_of = np.unique(launch, return_counts=True)[1]
-    return float(kernels_of[kernels_of > 1].sum() / len(launch)) if len(launch) else 0.0
-
-
-def _empty_queue(trace: Trace, found: Kernels) -> float | None:
-    """Share of launches of those kernels during which every earlier activity of their device was
-    over.
-
-    Activities of a device are ordered by start; the running maximum of their ends is when the
-    device, over all its streams, has nothing left of what came before.
-    """
-    # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
     links, steps = link(trace), found.steps
     mine = steps.on_device[links.activity]
     rows, launch = links.activity[mine], links.launch[mine]
+    # Activities of a device are ordered by start: the running maximum of their ends is when the
+    # device, over all its streams, has nothing left of what came before.
     ends = np.maximum.accumulate(trace.ends_of(rows))
     earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
-    chosen = (trace.in_category(KERNEL) & steps.inside)[rows]
-    launch = launch[chosen]
-    known = launch != NONE
-    if not known.any():
-        return None
-    return float(np.mean(earlier[chosen][known] <= trace.start[launch[known]]))
+    # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
+    chosen = (trace.in_category(KERNEL) & steps.inside)[rows] & (launch != NONE)
+    earlier, launch = earlier[chosen], launch[chosen]
+    kernels_of = np.unique(launch, return_counts=True)[1]
+    return Launches(
+        kernels_per_step=len(durations) // max(steps.steps, 1),
+        median_ns=int(durations[(len(durations) - 1) // 2]),
+        empty_queue=float(np.mean(earlier <= trace.start[launch])) if len(launch) else None,
+        in_graphs=float(kernels_of[kernels_of > 1].sum() / max(len(launch), 1)),
+    )

@@ -70,7 +70,11 @@ def collective_arguments(trace: Trace, row: int, launch: int) -> CollectiveArgum
             kind = kind or _kind(str(around.get("Collective name", "")))
             if size is None and trace.name_of(launch) == _ANNOTATION:
                 size = _of_shapes(around)
-    return CollectiveArguments(kind, size, _group(trace, known))
+    # All ranks of the training, where those of the collective are not recorded.
+    info = trace.metadata.get("distributedInfo")
+    counts = known.get("Group size"), info.get("world_size") if isinstance(info, Mapping) else None
+    ranks = next((count for count in counts if isinstance(count, int) and count > 0), None)
+    return CollectiveArguments(kind, size, ranks)
 
 
 def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
@@ -82,19 +86,9 @@ def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
 
 
 def _kind(name: str) -> str:
-    """Which collective a call or kernel of that name is; empty for those that are none of three."""
+    """Which of the three collectives a call or kernel of that name is; empty for others."""
     plain = name.replace("_", "").lower()
     return next((kind for word, kind in _KINDS.items() if word in plain), "")
-
-
-def _group(trace: Trace, known: Mapping[str, Any]) -> int | None:
-    """Ranks of the collective, or all ranks of the training if it is not recorded."""
-    told = known.get("Group size")
-    if isinstance(told, int) and told > 0:
-        return told
-    info = trace.metadata.get("distributedInfo")
-    world = info.get("world_size") if isinstance(info, Mapping) else None
-    return world if isinstance(world, int) and world > 0 else None
 
 
 def _counted(arguments: Mapping[str, Any]) -> int | None:
@@ -225,9 +219,7 @@ def collective_time(analysis: TraceAnalysis) -> int:
     under_way = collectives(analysis)
     if not len(under_way):
         raise UnknownError("no collective is in the trace")
-    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
-    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    return intersect(under_way, union(start, end)).total // steps.steps
+    return intersect(under_way, steps.times).total // steps.steps
 
 
 @trace_fact

@@ -148,12 +148,9 @@ def _without_end(analysis: TraceAnalysis, each: tuple[StepParts, ...]) -> tuple[
     optimizing = trace.start[kinds.optimizer(trace) | kinds.marked(trace, OPTIMIZER)]
     first, last = each[0].step, each[-1].step
     ended = bool(len(optimizing)) and first.start <= optimizing.max() < last.start
-    return each[:-1] if ended or _ends_empty(trace, analysis.steps) else each
-
-
-def _ends_empty(trace: Trace, steps: Sequence[Step]) -> bool:
-    *others, last = held_by(trace, steps).tolist()
-    return bool(others) and last < NEXT_TO_NOTHING * np.median(others)
+    *others, holds = held_by(trace, analysis.steps).tolist()
+    is_empty = bool(others) and holds < NEXT_TO_NOTHING * np.median(others)
+    return each[:-1] if ended or is_empty else each
 
 
 def _covered(steps: Sequence[Step]) -> Intervals:
@@ -216,7 +213,11 @@ class Missing:
 def missing(analysis: TraceAnalysis) -> Missing:
     """What the trace lacks."""
     trace = analysis.trace
-    rows = _launches(trace)
+    calls = kinds.launches(trace)
+    rows = np.flatnonzero(calls & kinds.named(trace, _LAUNCH.match) & (trace.correlation != NONE))
+    if len(captured := capturing(trace)):
+        # What a graph captures runs nothing.
+        rows = rows[~captured.holds(trace.start[rows])]
     has_run = _has_run(trace, rows)
     start = trace.start[rows]
     first = int(np.count_nonzero(start < start[has_run].min())) if has_run.any() else len(rows)
@@ -226,16 +227,11 @@ def missing(analysis: TraceAnalysis) -> Missing:
         if at_begin and gap.duration >= FEWEST_AHEAD and steps and steps.step_at(gap.end - 1):
             ahead = max(ahead, gap.duration)
     total = max(steps.step_ns * max(steps.steps, 1), 1) if steps else 1
-    lost = int(np.count_nonzero(~has_run))
-    return Missing(len(rows), lost, first, ahead, min(ahead / total, 1.0), _busy(steps))
-
-
-def _busy(steps: TraceSteps | None) -> float:
-    """Share of the judged time in which its device is not idle."""
-    if steps is None or not steps.has_gpu:
-        return 0.0
-    causes = set(GapCause)
-    return sum(ns for name, ns in steps.breakdown.parts if name not in causes) / steps.step_ns
+    lost, busy = int(np.count_nonzero(~has_run)), 0.0
+    if steps is not None and steps.has_gpu:
+        idle = sum(steps.part(cause.value) for cause in GapCause)
+        busy = (steps.step_ns - idle) / steps.step_ns
+    return Missing(len(rows), lost, first, ahead, min(ahead / total, 1.0), busy)
 
 
 @trace_fact
@@ -245,10 +241,9 @@ def complete(analysis: TraceAnalysis) -> TraceAnalysis:
     found = missing(analysis)
     if found.is_little:
         return analysis
-    if found.lost / max(found.launches, 1) >= INCOMPLETE:
-        raise UnknownError(
-            f"{found.lost} of {found.launches} kernel launches have no kernel in the trace"
-        )
+    lost, all_ = found.lost, found.launches
+    if lost / max(all_, 1) >= INCOMPLETE:
+        raise UnknownError(f"{lost} of {all_} kernel launches have no kernel in the trace")
     raise UnknownError("the trace lacks the device's activity at its beginning")
 
 
@@ -262,6 +257,15 @@ def no_kernels(analysis: TraceAnalysis) -> str:
     if drives_device(analysis) or kinds.launches(analysis.trace).any():
         return "no GPU kernels in this trace, though it has calls or events of a device"
     return "no GPU kernels in this trace: recorded with CPU activity only"
+
+
+@trace_fact
+def gpu_steps(analysis: TraceAnalysis) -> TraceSteps:
+    """The steady steps of a trace that shows what a GPU did. Unknown if it does not."""
+    steps = trace_steps(analysis)
+    if steps is None or not steps.has_gpu:
+        raise UnknownError(no_kernels(analysis))
+    return steps
 
 
 @trace_fact
@@ -296,11 +300,3 @@ def _has_run(trace: Trace, rows: Int64) -> Mask:
         at = np.minimum(np.searchsorted(ids, ran), len(ids) - 1)
         found[others] = np.isin(trace.correlation[rows[others]], ids[at[ids[at] == ran]])
     return found
-
-
-def _launches(trace: Trace) -> Int64:
-    """Rows of the launches that run something: those that a graph captures do not."""
-    calls = kinds.launches(trace)
-    rows = np.flatnonzero(calls & kinds.named(trace, _LAUNCH.match) & (trace.correlation != NONE))
-    captured = capturing(trace)
-    return rows[~captured.holds(trace.start[rows])] if len(captured) else rows

@@ -126,11 +126,11 @@ def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
     if facts.analysis is None:
         return ()
     samples = stack_samples(facts)
-    found = []
-    for cause, gaps in gap_times(facts.analysis).items():
-        thread = _sampled_within(samples, facts.analysis, gaps.start, gaps.end)
-        if thread.samples >= FEWEST_IN_GAPS:
-            found.append(GapLines(cause, gaps.total, thread))
+    known = (
+        GapLines(cause, gaps.total, _sampled_within(samples, facts.analysis, gaps.start, gaps.end))
+        for cause, gaps in gap_times(facts.analysis).items()
+    )
+    found = (one for one in known if one.thread.samples >= FEWEST_IN_GAPS)
     return tuple(sorted(found, key=lambda one: -one.idle))
 
 
@@ -173,7 +173,7 @@ def _of_gaps(stacks: Table, analysis: TraceAnalysis, begins: Int64, ends: Int64)
     # Windows are short: a few intervals meet thousands of gaps.
     meets = (stops > begins.min(initial=0)) & (starts < ends.max(initial=0))
     for row in np.flatnonzero(meets).tolist():
-        start, end = int(starts[row]), int(stops[row])
+        start, end = starts[row], stops[row]
         known = (begins <= start) & (start < ends)
         if is_certain[row]:
             known |= (begins >= start) & (ends <= end)

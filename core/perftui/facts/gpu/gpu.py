@@ -10,7 +10,8 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.critical_path import Link, critical_path
 from perftui.analysis.gpu_idle.causes import Host
-from perftui.analysis.intervals import subtract, union, unite
+from perftui.analysis.intervals import subtract, union
+from perftui.analysis.kinds import covered
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.facts.cpu.machine import computes_on_gpu, machine_use
@@ -120,18 +121,12 @@ def copy_overlap(analysis: TraceAnalysis) -> tuple[Overlap, ...]:
 
 
 def _overlaps(analysis: TraceAnalysis, chosen: Mask) -> tuple[Overlap, ...]:
-    trace = analysis.trace
-    devices = kinds.devices(trace)
-    activity = kinds.device_activity(trace)
-    found = []
-    for each in analysis.activity:
-        mine = (devices == each.device) & activity
-        rows, others = np.flatnonzero(mine & chosen), np.flatnonzero(mine & ~chosen)
-        if not len(rows):
-            continue
-        total = union(trace.start[rows], trace.ends_of(rows))
-        hiding = unite(union(trace.start[others], trace.ends_of(others)))
-        found.append(Overlap(each.device, total.total, subtract(total, hiding).total))
+    trace, found = analysis.trace, []
+    for device in (each.device for each in analysis.activity):
+        mine = (kinds.devices(trace) == device) & kinds.device_activity(trace)
+        if len(under_way := covered(trace, mine & chosen)):
+            exposed = subtract(under_way, covered(trace, mine & ~chosen))
+            found.append(Overlap(device, under_way.total, exposed.total))
     return tuple(found)
 
 
@@ -145,18 +140,11 @@ def launch_delays(analysis: TraceAnalysis) -> LaunchDelays | None:
     rows, launches = links.activity[known], links.launch[known]
     starts, launched = trace.start[rows], trace.ends_of(launches)
     delays = np.sort(np.maximum(starts - launched, 0))
-    queue = np.sort(_waiting(launched, starts))
-    return LaunchDelays(
-        len(rows), _rank(delays, 50), _rank(delays, 95), _rank(queue, 50), _rank(queue, 95)
-    )
-
-
-def _waiting(launched: Int64, starts: Int64) -> Int64:
-    """At the start of each activity, how many others were launched before and have not begun."""
-    at = np.sort(starts)
-    before = np.searchsorted(np.sort(launched), at, side="right")
-    result: Int64 = np.maximum(before - np.arange(1, len(at) + 1), 0)
-    return result
+    # At the start of each activity, how many others were launched before and have not begun.
+    before = np.searchsorted(np.sort(launched), np.sort(starts), side="right")
+    queue = np.sort(np.maximum(before - np.arange(1, len(starts) + 1), 0))
+    quantiles = (_rank(values, percent) for values in (delays, queue) for percent in (50, 95))
+    return LaunchDelays(len(rows), *quantiles)
 
 
 def _rank(ordered: Int64, percent: int) -> int:

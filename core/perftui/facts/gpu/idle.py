@@ -49,7 +49,7 @@ def idle_by_cause(facts: Facts) -> tuple[IdleOfCause, ...]:
         line = next((line for line in lines.get(one.cause, ()) if line.file), None)
         # Gaps are listed longest first.
         some = groups.get((one.device, one.cause), [])
-        longest = some[0] if some else None
+        longest = next(iter(some), None)
         found.append(IdleOfCause(one.device, one.cause, one.total, len(some), longest, line))
     return tuple(sorted(found, key=lambda one: (-one.total, one.device, one.cause.value)))
 
@@ -65,7 +65,6 @@ LEAST_NAMED = 0.25
 
 LOOKED_AT = 300
 """Longest gaps whose places are looked up."""
-
 
 MOSTLY = 0.5
 """Share of the step from which on the samples of all steps stand for this idle time."""
@@ -87,12 +86,11 @@ def idle_place(facts: Facts, cause: GapCause, steps: TraceSteps) -> Place | None
     places = [place_of(gap, steps) for gap in gaps]
     least = LEAST_NAMED * sum(gap.duration for gap in gaps)
     for names in ([place.source for place in places], [place.operator for place in places]):
-        times: Counter[str] = Counter()
+        times: Counter[str | None] = Counter()
         for name, gap in zip(names, gaps, strict=True):
-            if name:
-                times[name] += gap.duration
+            times[name] += gap.duration if name else 0
         for name, time in times.most_common(1):
-            if time >= least:
+            if name and time >= least:
                 return places[names.index(name)]
     return None
 

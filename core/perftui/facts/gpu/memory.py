@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.journal_rows import samples
+from perftui.facts.journal_rows import finite, samples
 from perftui.run.table import Table
 
 if TYPE_CHECKING:
-    from perftui.trace.model import Int64, Mask
+    from perftui.trace.model import Int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,32 +57,27 @@ def gpu_memory(facts: Facts) -> MemoryUse | None:
     peak = max(int(peaks.max()), int(known["allocated"].max()))
     before = max(int(gone.of("peak_allocated").highest), int(gone.of("allocated").highest))
     most = np.maximum.accumulate(np.maximum(peaks, known["allocated"]))
-    reached = most >= max(peak, before)
+    reached = np.flatnonzero(most >= max(peak, before))
+    peak_step = -1
+    if len(reached):
+        # The highest value so far stays in all later rows: it may have been of a summed step.
+        row = int(reached[0])
+        starts = known["start"][max(row - 1, 0) : row + 1].tolist()
+        is_first_after = bool(gone.last) and starts[-1] >= gone.last > min(starts[:-1], default=0)
+        peak_step = -1 if is_first_after else int(known["index"][row])
     return MemoryUse(
         step=known["index"],
         allocated=known["allocated"],
         reserved=known["reserved"],
         most=most,
         peak_allocated=max(peak, before),
-        peak_step=_first_step(known, reached, gone.last),
+        peak_step=peak_step,
         peak_reserved=max(int(known["reserved"].max()), int(gone.of("reserved").highest)),
         retries=_counted(facts, "alloc_retries"),
         failures=_counted(facts, "alloc_failures"),
         summed=gone.rows,
         knows_peak=bool((peaks >= 0).any()) or gone.of("peak_allocated").count > 0,
     )
-
-
-def _first_step(known: Table, reached: Mask, summed_until: int) -> int:
-    """The step of the first row that ``reached`` marks, unless it may have been a summed one."""
-    rows = np.flatnonzero(reached)
-    if not len(rows):
-        return -1
-    row = int(rows[0])
-    # The highest value so far stays in all later rows.
-    after = bool(summed_until) and int(known["start"][row]) >= summed_until
-    is_first_after = after and (row == 0 or int(known["start"][row - 1]) < summed_until)
-    return -1 if is_first_after else int(known["index"][row])
 
 
 def _column(steps: Table, name: str) -> Int64:
@@ -94,11 +89,8 @@ def _column(steps: Table, name: str) -> Int64:
 def _counted(facts: Facts, name: str) -> int | None:
     """The sum of a column over the steps that know it; None where none does."""
     values = _column(facts.steps, name)
-    values = values[values >= 0]
-    gone = facts.downsampled.of().of(name)
-    if not len(values) and not gone.count:
-        return None
-    return int(values.sum()) + int(gone.total)
+    known, gone = values[values >= 0], facts.downsampled.of().of(name)
+    return int(known.sum()) + int(gone.total) if len(known) or gone.count else None
 
 
 @fact
@@ -119,14 +111,6 @@ class PeakMemory:
     is_gpu: bool
 
 
-def _peak(table: Table, column: str, is_gpu: bool) -> PeakMemory | None:
-    if column not in table:
-        return None
-    values = np.asarray(table[column], dtype=np.float64)
-    known = values[np.isfinite(values) & (values > 0)]
-    return PeakMemory(int(known.max()), is_gpu) if len(known) else None
-
-
 @fact
 def peak_memory(facts: Facts) -> PeakMemory:
     """What torch's allocator held at most; without a GPU the resident memory of the training and
@@ -134,7 +118,7 @@ def peak_memory(facts: Facts) -> PeakMemory:
     recorded."""
     run, rank = facts.run, facts.rank
     if run is not None and rank is not None:
-        of_gpu = _peak(facts.steps, "peak_allocated", is_gpu=True)
-        if found := of_gpu or _peak(samples(facts), "processes.rss", is_gpu=False):
-            return found
+        for table, column in ((facts.steps, "peak_allocated"), (samples(facts), "processes.rss")):
+            if peak := int(finite(table, column).max(initial=0)):
+                return PeakMemory(peak, is_gpu=table is facts.steps)
     raise UnknownError("no memory was recorded")

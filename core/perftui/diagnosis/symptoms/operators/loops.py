@@ -22,7 +22,6 @@ from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.gaps import source_line
 from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.gpu.host_waits import idle_of_host
-from perftui.facts.gpu.kernels import marked_steps
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_of, part_lines, place_of, with_line
@@ -66,7 +65,7 @@ def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
     if steps is None or not steps.steps:
         raise UnknownError("the trace marks no steps")
     phases = [part for name, part in find_phases(trace).items() if name != OPERATORS]
-    between = subtract(marked_steps(steps.analysis, steps), unite(*phases))
+    between = subtract(steps.on_host, unite(*phases))
     rows = _called_in(trace, between)
     first, last, period = max(
         (_repeated(trace, rows, period) for period in range(1, _LONGEST_GROUP + 1)),

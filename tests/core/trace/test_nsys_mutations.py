@@ -112,8 +112,9 @@ def test_an_export_that_is_cut_off_anywhere(tmp_path: Path, whole: bytes, versio
     for length in (*middles, *(len(raw) - missing for missing in (1, 2, 7, 99, 1000, 3000))):
         trace = opened(path, raw[:length])
         if trace is not None:
-            assert not events(trace) - expected
+            wrong = events(trace) - expected
             said = [each.message for each in trace.warnings]
+            assert wrong.total() <= any("cut off" in each for each in said)
             told = [each for each in said if "damaged" in each or "cut off" in each]
             assert told or len(trace) == len(intact)
 

@@ -42,7 +42,6 @@ from perftui.trace.nsys.database import (
     StringTables,
     open_database,
     quoted,
-    torn_rows,
 )
 from perftui.trace.nsys.names import ACTIVITIES, GRAPHS, Activity, Label, range_label
 
@@ -253,7 +252,6 @@ class _Loading:
         self.rows_in = {table: self._largest_id(table) for table in EVENT_TABLES}
         self.rows_done = 0
         self.next_preview = FIRST_PREVIEW
-        self.torn = torn_rows(self.database.path)
         self.ranges = Ranges(self.database, self.texts)
         self.about = AboutExport(
             names=self._tolerated(partial(read_names, self.texts), Names({}, {})),
@@ -303,20 +301,7 @@ class _Loading:
             )
 
     def _scan(self, table: str, columns: tuple[str, ...], where: str) -> Scan:
-        return Scan(
-            self.connection, table, columns, f'"start" is not null and {self._whole(table)}{where}'
-        )
-
-    def _whole(self, table: str) -> str:
-        """SQL that leaves out a row that the file ends within."""
-        names = self.database.tables[table]
-        begin, end = names.index("start"), names.index("end")
-        same = [
-            f'(rowid = {row_id} and "start" is {columns[begin]} and "end" is {columns[end]})'
-            for row_id, columns in self.torn
-            if len(columns) == len(names) and columns[begin] is not None
-        ]
-        return f"not ({' or '.join(same)}) and ".replace("None", "null") if same else ""
+        return Scan(self.connection, table, columns, f'"start" is not null and {where}')
 
     def _device_by_context(self, table: str) -> str:
         """SQL of the device of a row's context, as kernels and copies in it had it."""
@@ -373,8 +358,8 @@ class _Loading:
             return otherwise
 
     def _warn(self) -> None:
-        if self.torn:
-            self._note("the file was cut off: some rows at its end are missing")
+        if self.database.is_cut_off():
+            self._note("the file was cut off: some rows at its end are missing, or wrong")
         if self.texts.damage:
             self._note(f"StringIds is damaged ({self.texts.damage}): some names are missing")
         if self.columns.untimed:

@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.trace.cache import touch
-from perftui.trace.columns.arrays import nest_by_category, order, time_outliers
+from perftui.trace.columns.arrays import GrowableArray, nest_by_category, order, time_outliers
 from perftui.trace.kineto.columns import Numbering
 from perftui.trace.kineto.events import LIMIT
 from perftui.trace.model import (
     NONE,
     Int32,
     Int64,
+    Ints,
     LoadWarning,
     Trace,
     TraceError,
@@ -43,11 +44,6 @@ def process_of(owner: int) -> int:
     return (owner >> 24) & 0xFFFFFF
 
 
-def thread_of(owner: int) -> int:
-    """The tid in a global id of a thread."""
-    return owner & 0xFFFFFF
-
-
 class TrackTable(dict[tuple[int, int, int], int]):
     """Numbers tracks in order of appearance, by device, stream and global id of the owner.
 
@@ -61,19 +57,17 @@ class TrackTable(dict[tuple[int, int, int], int]):
         self._index = Numbering()
 
     def __missing__(self, place: tuple[int, int, int]) -> int:
-        number = self[place] = self._index[self._key(*place)]
+        device, stream, owner = place
+        key = NONE, NONE, owner
+        if device != NONE:
+            gpu = max(self._gpus.get((process_of(owner), device), device), 0)
+            key = gpu, NONE if stream == UNSIGNED_NONE else stream, owner >> 24
+        number = self[place] = self._index[key]
         return number
-
-    def _key(self, device: int, stream: int, owner: int) -> tuple[int, int, int]:
-        """Device, stream and thread, or process for what runs on a device."""
-        if device == NONE:
-            return NONE, NONE, owner
-        gpu = max(self._gpus.get((process_of(owner), device), device), 0)
-        return gpu, NONE if stream == UNSIGNED_NONE else stream, owner >> 24
 
     def tracks(self, names: Names) -> tuple[Track, ...]:
         """All tracks, by number."""
-        return tuple(_track(key, names) for key in self._index)
+        return tuple(_track(device, stream, owner, names) for device, stream, owner in self._index)
 
 
 @dataclass(frozen=True)
@@ -101,8 +95,8 @@ def read_names(texts: StringTables, database: Database, connection: sqlite3.Conn
     return Names(processes, threads)
 
 
-def _track(key: tuple[int, int, int], names: Names) -> Track:
-    device, stream, owner = key
+def _track(device: int, stream: int, owner: int, names: Names) -> Track:
+    """``owner`` is a thread, or the process of what runs on a device."""
     if device != NONE:
         return Track(
             process=str(process_of(owner << 24)),
@@ -113,7 +107,7 @@ def _track(key: tuple[int, int, int], names: Names) -> Track:
         )
     return Track(
         process=str(process_of(owner)),
-        thread=str(thread_of(owner)),
+        thread=str(owner & 0xFFFFFF),
         process_name=names.processes.get(owner >> 24, ""),
         thread_name=names.threads.get(owner, ""),
     )
@@ -133,9 +127,6 @@ OWNER = 8
 
 KEYS = 9
 """Where the columns begin that rows are named by."""
-
-
-_USED = (OWNER, CONTEXT, DEVICE)
 
 
 def place(
@@ -161,19 +152,9 @@ def place(
     )
 
 
-@dataclass
-class Part:
-    """Rows of one batch."""
-
-    start: Int64
-    duration: Int64
-    name: Int32
-    category: Int32
-    track: Int32
-    correlation: Int64
-    bytes: Int64
-    table: Int32
-    row_id: Int64
+_COLUMNS = (
+    *("start", "duration", "name", "category", "track", "correlation", "bytes", "table", "row_id"),
+)
 
 
 @dataclass
@@ -181,7 +162,11 @@ class Columns:
     """What has been read so far."""
 
     tracks: TrackTable
-    parts: list[Part] = field(default_factory=list)
+    rows: dict[str, GrowableArray] = field(
+        default_factory=lambda: {name: GrowableArray() for name in _COLUMNS}
+    )
+    span: tuple[int, int] | None = None
+    """First start and last end of all rows."""
     names: Numbering = field(default_factory=Numbering)
     categories: Numbering = field(default_factory=Numbering)
     tables: Numbering = field(default_factory=Numbering)
@@ -195,20 +180,12 @@ class Columns:
     untimed: int = 0
     """Rows left out because they start or end where no time can be."""
 
-    @property
-    def rows(self) -> int:
-        """How many have become events."""
-        return sum(len(part.start) for part in self.parts)
+    def __len__(self) -> int:
+        return len(self.rows["start"])
 
     def so_far(self) -> Columns:
         """A copy of the rows, which can be used up while more are added here."""
-        return replace(self, parts=[replace(part) for part in self.parts])
-
-    def span(self) -> tuple[int, int]:
-        """First start and last end of all rows; empty where there are none."""
-        starts = [int(part.start.min()) for part in self.parts]
-        ends = [int((part.start + part.duration).max()) for part in self.parts]
-        return min(starts, default=0), max(ends, default=0)
+        return replace(self, rows={name: column.copy() for name, column in self.rows.items()})
 
     def add(self, table: str, rows: Rows, label: Callable[..., Label]) -> int:
         """Append a batch of rows (id, ``place``, keys); ``label`` names one by its keys.
@@ -221,50 +198,40 @@ class Columns:
         numbers = [np.array(column, dtype=np.int64) for column in columns[:KEYS]]
         row_id, start, end, correlation, size, _, device, _, owner = numbers
         if device[0] != NONE:
-            for who, context, on in set(zip(*(columns[i] for i in _USED), strict=True)):
+            used = (columns[at] for at in (OWNER, CONTEXT, DEVICE))
+            for who, context, on in set(zip(*used, strict=True)):
                 if context != NONE:
                     self.contexts.setdefault((who, context), on)
         named = [label(*keys) for keys in zip(*columns[KEYS:], strict=True)]
-        part = Part(
-            start=start,
-            duration=np.maximum(end - start, 0),
-            name=_numbers(self.names, [each.name for each in named]),
-            category=_numbers(self.categories, [each.category for each in named]),
-            track=_numbers(self.tracks, zip(*columns[DEVICE:KEYS], strict=True)),
-            correlation=self._correlation(correlation, owner),
-            bytes=size,
-            table=np.full(len(rows), self.tables[table], dtype=np.int32),
-            row_id=row_id,
-        )
-        return self._keep(part, end)
-
-    def _keep(self, part: Part, end: Int64) -> int:
+        # Ids are counted by each process: those of the second and later ones are moved apart.
+        process = _numbers(self.processes, (owner >> 24).tolist()).astype(np.int64)
         # Exports of old wrote 0 for the end of what never ended, where new ones have NULL.
-        finished = (end > 0) | ((part.start <= 0) & (end != ENDLESS))
-        timed = _possible(part.start) & (_possible(end) | ~finished)
+        finished = (end > 0) | ((start <= 0) & (end != ENDLESS))
+        timed = _possible(start) & (_possible(end) | ~finished)
         kept = finished & timed
         self.endless += int(np.count_nonzero(timed & ~finished))
         self.untimed += int(np.count_nonzero(~timed))
-        self.negative += int(np.count_nonzero(kept & (end < part.start)))
-        if not kept.all():
-            part = Part(**{name: column[kept] for name, column in vars(part).items()})
-        if len(part.start):
-            self.parts.append(part)
-        return len(part.start)
-
-    def joined(self, name: str) -> Any:
-        """One column whole; its parts are let go, so that no more than one column exists twice."""
-        joined = np.concatenate([getattr(part, name) for part in self.parts])
-        for part in self.parts:
-            # Not a part of ``joined``: a view keeps the whole array.
-            setattr(part, name, np.empty(0, dtype=joined.dtype))
-        return joined
-
-    def _correlation(self, correlation: Int64, owner: Int64) -> Int64:
-        """Ids are counted by each process: those of the second and later ones are moved apart."""
-        found, inverse = np.unique(owner >> 24, return_inverse=True)
-        number = np.array([self.processes[each] for each in found.tolist()], dtype=np.int64)
-        return np.where(correlation > 0, correlation + (number[inverse] << 32), NONE)
+        self.negative += int(np.count_nonzero(kept & (end < start)))
+        if not kept.any():
+            return 0
+        found = {
+            "start": start,
+            "duration": np.maximum(end - start, 0),
+            "name": _numbers(self.names, [each.name for each in named]),
+            "category": _numbers(self.categories, [each.category for each in named]),
+            "track": _numbers(self.tracks, zip(*columns[DEVICE:KEYS], strict=True)),
+            "correlation": np.where(correlation > 0, correlation + (process << 32), NONE),
+            "bytes": size,
+            "table": np.full(len(rows), self.tables[table], dtype=np.int32),
+            "row_id": row_id,
+        }
+        for name, column in found.items():
+            self.rows[name].extend(column[kept])
+        first, last = int(start[kept].min()), int(np.maximum(start, end)[kept].max())
+        if self.span is not None:
+            first, last = min(first, self.span[0]), max(last, self.span[1])
+        self.span = first, last
+        return int(np.count_nonzero(kept))
 
 
 def _possible(times: Int64) -> npt.NDArray[np.bool_]:
@@ -292,9 +259,9 @@ class RowPlaces:
     """Where in an export the row behind each row of the trace is."""
 
     tables: tuple[str, ...]
-    table: Int32
+    table: Ints
     """The index into ``tables``."""
-    row_id: Int64
+    row_id: Ints
     domains: tuple[tuple[int, int, str], ...]
     """NVTX domains: global id of the process, number, name."""
 
@@ -323,37 +290,27 @@ class RowReader:
                 raise TraceError(f"{self.database.path}: {table} is damaged ({error})") from error
             if found is None:
                 raise TraceError(f"{self.database.path} has changed since it was opened")
-            columns = (column[0] for column in cursor.description)
-            raw = {
-                key: value for key, value in zip(columns, found, strict=True) if value is not None
-            }
-            return self._readable(raw, StringTables(self.database, connection))
-
-    def _readable(self, raw: Mapping[str, Any], texts: StringTables) -> Mapping[str, Any]:
-        spelled, others = {}, {}
-        for key, value in raw.items():
-            text = _text(texts, key, value)
-            if text:
-                spelled[key] = text
-            else:
-                others[key] = f"{len(value)} bytes" if isinstance(value, bytes) else value
-        domain = self._domain(raw.get("globalTid"), raw.get("domainId"))
-        return {**spelled, **({"domain": domain} if domain else {}), **others}
-
-    def _domain(self, owner: Any, domain: Any) -> str | None:
-        # SQLite puts anything into any column, and so does damage.
-        if not isinstance(owner, int) or not isinstance(domain, int):
-            return None
-        names = {(process, number): name for process, number, name in self.rows.domains}
-        return names.get((owner >> 24, domain))
-
-
-def _text(texts: StringTables, key: str, value: Any) -> str | None:
-    if not isinstance(value, int):
-        return None
-    if key in _STRINGS:
-        return texts.string(value)
-    return texts.label(_LABELS[key], value) if key in _LABELS else None
+            texts = StringTables(self.database, connection)
+            raw = {column[0]: value for column, value in zip(cursor.description, found, strict=True)
+                   if value is not None}  # fmt: skip
+            spelled, others = {}, {}
+            # SQLite puts anything into any column, and so does damage.
+            for key, value in raw.items():
+                text = None
+                if isinstance(value, int) and key in _STRINGS:
+                    text = texts.string(value)
+                elif isinstance(value, int) and key in _LABELS:
+                    text = texts.label(_LABELS[key], value)
+                if text:
+                    spelled[key] = text
+                else:
+                    others[key] = f"{len(value)} bytes" if isinstance(value, bytes) else value
+        owner, number = raw.get("globalTid"), raw.get("domainId")
+        if isinstance(owner, int) and isinstance(number, int):
+            for process, domain, name in self.rows.domains:
+                if (process, domain) == (owner >> 24, number) and name:
+                    spelled["domain"] = name
+        return {**spelled, **others}
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,12 +363,14 @@ def assemble(
     database: Database, columns: Columns, about: AboutExport, warnings: tuple[LoadWarning, ...]
 ) -> Trace:
     """The trace; ``columns``, which hold at least one row, are used up."""
-    track, start, duration = (columns.joined(name) for name in ("track", "start", "duration"))
+    taken = {name: column.take() for name, column in columns.rows.items()}
+    track = taken["track"]
+    start, duration = (taken[name].astype(np.int64, copy=False) for name in ("start", "duration"))
     rows = order(track, start, duration)
     start, duration, track = start[rows], duration[rows], track[rows]
     apart = time_outliers(start)
     categories = tuple(columns.categories)
-    category = columns.joined("category")[rows]
+    category = taken["category"][rows]
     nesting = nest_by_category(track, start, duration, category, categories)
     origin = int(start.min())
     start -= origin
@@ -419,12 +378,12 @@ def assemble(
         path=database.path,
         start=start,
         duration=duration,
-        name=columns.joined("name")[rows],
+        name=taken["name"][rows].astype(np.int32, copy=False),
         category=category,
         track=track,
-        correlation=columns.joined("correlation")[rows],
+        correlation=taken["correlation"][rows],
         external_id=np.full(len(rows), NONE, dtype=np.int64),
-        bytes=columns.joined("bytes")[rows],
+        bytes=taken["bytes"][rows],
         parent=nesting.parent,
         depth=nesting.depth,
         names=tuple(columns.names),
@@ -439,8 +398,8 @@ def assemble(
             database,
             RowPlaces(
                 tuple(columns.tables),
-                columns.joined("table")[rows],
-                columns.joined("row_id")[rows],
+                taken["table"][rows],
+                taken["row_id"][rows],
                 tuple((*key, name) for key, name in about.domains.items()),
             ),
         ),

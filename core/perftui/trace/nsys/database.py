@@ -37,7 +37,6 @@ EVENT_TABLES = (
 STRINGS = "StringIds"
 
 _OTHER_SIGNS = ("OSRT_API", "SCHED_EVENTS", "ANALYSIS_DETAILS", "TARGET_INFO_SYSTEM_ENV")
-"""Tables of an export that was recorded without CUDA and NVTX."""
 
 _PAGE_SIZE_AT = 16
 """Where the header of a database has the size of its pages: https://www.sqlite.org/fileformat.html"""
@@ -104,24 +103,25 @@ def open_database(path: Path) -> Database:
     identity = _identity(path)
     try:
         with _connected(path) as connection:
-            tables = _tables(connection)
+            # Damage makes blobs of names, and of a page of rows a list of tables.
+            listed = connection.execute(
+                "select name from sqlite_master where type = 'table' and typeof(name) = 'text'"
+            ).fetchall()
+            described = {name: connection.execute(f"pragma table_info({quoted(name)})").fetchall()
+                         for (name,) in listed}  # fmt: skip
+            tables = {name: tuple(each[1] for each in rows) for name, rows in described.items()}
     except sqlite3.DatabaseError as error:
         raise TraceError(
             f"{path} is an SQLite database whose list of tables cannot be read ({error}): {AGAIN}"
         ) from error
-    if not is_export(tables):
+    # An export that was recorded without CUDA and NVTX has texts, and other events.
+    signs = _OTHER_SIGNS if STRINGS in tables else ()
+    if not any(table in tables for table in (*EVENT_TABLES, *signs)):
         raise TraceError(
             f"{path} is an SQLite database, but not an Nsight Systems export; open a file made by: "
             "nsys export --type sqlite REPORT.nsys-rep"
         )
     return Database(path, identity, tables)
-
-
-def is_export(tables: Mapping[str, Any]) -> bool:
-    """Whether a database with these tables was written by Nsight Systems."""
-    if any(table in tables for table in EVENT_TABLES):
-        return True
-    return STRINGS in tables and any(table in tables for table in _OTHER_SIGNS)
 
 
 def quoted(name: str) -> str:
@@ -150,26 +150,10 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("pragma writable_schema = on")
         # Views, triggers and columns that are computed call no function that could do harm.
         connection.execute("pragma trusted_schema = off")
-        connection.text_factory = _text
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         yield connection
     finally:
         connection.close()
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
-
-
-def _tables(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
-    # Damage makes blobs of names, and of a page of rows a list of tables.
-    listed = connection.execute(
-        "select name from sqlite_master where type = 'table' and typeof(name) = 'text'"
-    ).fetchall()
-    return {name: _columns(connection, name) for (name,) in listed}
-
-
-def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
-    return tuple(column[1] for column in connection.execute(f"pragma table_info({quoted(table)})"))
 
 
 BATCH = 8192
@@ -296,7 +280,10 @@ class StringTables:
     def string(self, key: int) -> str | None:
         """The text of an id; None where there is none."""
         if key not in self._strings:
-            self._strings[key] = self._read_string(key)
+            self._strings[key] = None
+            if self.database.has(STRINGS, "id", "value"):
+                for (text,) in self._read(f"select value from {STRINGS} where id = ?", key):  # noqa: S608 - a constant
+                    self._strings[key] = None if text is None else str(text)
         return self._strings[key]
 
     def name(self, enumeration: str, value: int) -> str:
@@ -312,39 +299,22 @@ class StringTables:
         constants = self._enumeration(enumeration).items()
         return [value for value, (name, _) in constants if name in names]
 
-    def _read_string(self, key: int) -> str | None:
-        if not self.database.has(STRINGS, "id", "value"):
-            return None
-        try:
-            found = self.connection.execute(
-                f"select value from {STRINGS} where id = ?",  # noqa: S608 - a constant's name
-                (key,),
-            ).fetchone()
-        except sqlite3.DatabaseError as error:
-            self.damage = str(error)
-            return None
-        return None if found is None or found[0] is None else str(found[0])
-
     def _enumeration(self, table: str) -> Mapping[int, tuple[str, str]]:
         if table not in self._enumerations:
-            self._enumerations[table] = self._read_enumeration(table) or self._known(table)
+            known = dict(_KNOWN.get(table, {}))
+            if table == MEMORY_KINDS and self.database.has("TARGET_INFO_CUDA_GPU"):
+                known[_MANAGED] = "", "Unknown"
+            rows: Rows = []
+            if self.database.has(table, "id", "name"):
+                label = "label" if self.database.has(table, "label") else "name"
+                rows = self._read(f"select id, name, {label} from {table}")  # noqa: S608 - constants
+            read = {key: (str(name), str(text)) for key, name, text in rows if isinstance(key, int)}
+            self._enumerations[table] = read or known
         return self._enumerations[table]
 
-    def _known(self, table: str) -> Mapping[int, tuple[str, str]]:
-        known = _KNOWN.get(table, {})
-        if table == MEMORY_KINDS and self.database.has("TARGET_INFO_CUDA_GPU"):
-            return {**known, _MANAGED: ("", "Unknown")}
-        return known
-
-    def _read_enumeration(self, table: str) -> dict[int, tuple[str, str]]:
-        if not self.database.has(table, "id", "name"):
-            return {}
-        label = "label" if self.database.has(table, "label") else "name"
+    def _read(self, sql: str, *values: int) -> Rows:
         try:
-            rows = self.connection.execute(
-                f"select id, name, {label} from {table}"  # noqa: S608 - constants' names
-            ).fetchall()
+            return self.connection.execute(sql, values).fetchall()
         except sqlite3.DatabaseError as error:
             self.damage = str(error)
-            return {}
-        return {key: (str(name), str(text)) for key, name, text in rows if isinstance(key, int)}
+            return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -45,8 +45,9 @@ from perftui.trace.nsys.database import (
 )
 from perftui.trace.nsys.names import ACTIVITIES, GRAPHS, Activity, Label, range_label
 
+_DEVICES_OF_PROCESSES = ("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
+
 _ABOUT = ("EXPORT_SCHEMA_VERSION", "EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION")
-_EXPORT_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 
 _PROPERTIES = {
     "name": "name",
@@ -68,20 +69,30 @@ _OLD_PROPERTIES = {
 like ``CUpti_ActivityDevice``."""
 
 
-def read_gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
+def _gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
     """Number in the machine of each process's devices, by (pid, device); empty if not known."""
-    if not database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
+    if not database.has(*_DEVICES_OF_PROCESSES):
         return {}
     rows = connection.execute("select pid, cudaId, gpuId from TARGET_INFO_CUDA_DEVICE")
     return {(pid, device): gpu for pid, device, gpu in rows if isinstance(gpu, int)}
 
 
-def read_metadata(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
+def _metadata(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
     """``deviceProperties`` as in a Kineto file, the versions of the export, and in ``NOT_READ``
     how many rows each table has that holds events and is not read: samples, context
     switches, calls of the operating system... "damaged" stands for what cannot be counted."""
-    metadata: dict[str, Any] = _versions(database, connection)
-    unread = _unread(database, connection)
+    metadata: dict[str, Any] = {}
+    for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        if database.has(table, "name", "value"):
+            rows = connection.execute(f"select name, value from {table}").fetchall()  # noqa: S608 - a constant
+            metadata |= {name: value for name, value in rows if name in _ABOUT}
+    unread = {
+        table: count
+        for table, columns in sorted(database.tables.items())
+        if {"start", "timestamp"}.intersection(columns) or table.endswith("_CALLCHAINS")
+        if table not in (*EVENT_TABLES, "DIAGNOSTIC_EVENT")
+        if (count := _count(connection, table))
+    }
     if unread:
         metadata[NOT_READ] = unread
     devices = _devices(database, connection)
@@ -90,7 +101,7 @@ def read_metadata(database: Database, connection: sqlite3.Connection) -> dict[st
     return metadata
 
 
-def read_session_start(database: Database, connection: sqlite3.Connection) -> int | None:
+def _session_start(database: Database, connection: sqlite3.Connection) -> int | None:
     """Nanoseconds since the epoch of the export's time 0; None in exports without it."""
     if not database.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
         return None
@@ -99,16 +110,6 @@ def read_session_start(database: Database, connection: sqlite3.Connection) -> in
         "where typeof(utcEpochNs) = 'integer' and utcEpochNs > 0"
     ).fetchone()
     return None if found is None else int(found[0])
-
-
-def _unread(database: Database, connection: sqlite3.Connection) -> dict[str, int | str]:
-    found: dict[str, int | str] = {}
-    for table, columns in sorted(database.tables.items()):
-        timed = {"start", "timestamp"}.intersection(columns) or table.endswith("_CALLCHAINS")
-        if timed and table not in (*EVENT_TABLES, "DIAGNOSTIC_EVENT"):
-            rows = _count(connection, table)
-            found |= {table: rows} if rows else {}
-    return found
 
 
 def _count(connection: sqlite3.Connection, table: str) -> int | str:
@@ -121,34 +122,15 @@ def _count(connection: sqlite3.Connection, table: str) -> int | str:
     return int(rows)
 
 
-def _versions(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for table in _EXPORT_TABLES:
-        if database.has(table, "name", "value"):
-            rows = connection.execute(f"select name, value from {table}").fetchall()  # noqa: S608 - a constant
-            found |= {name: value for name, value in rows if name in _ABOUT}
-    return found
-
-
 def _devices(database: Database, connection: sqlite3.Connection) -> list[dict[str, Any]]:
-    if not database.has("TARGET_INFO_GPU", "id", "name"):
-        if not database.has("TARGET_INFO_CUDA_GPU", "deviceId", "name"):
+    table, number, properties = "TARGET_INFO_GPU", "id", _PROPERTIES
+    if not database.has(table, "id", "name"):
+        table, number, properties = "TARGET_INFO_CUDA_GPU", "deviceId", _OLD_PROPERTIES
+        if not database.has(table, "deviceId", "name"):
             return []
-        return _described(database, connection, "TARGET_INFO_CUDA_GPU", "deviceId", _OLD_PROPERTIES)
-    # Without a table of which device of a process is which GPU, devices are CUDA's.
-    by_process = database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
-    number = "id" if by_process or not database.has("TARGET_INFO_GPU", "cuDevice") else "cuDevice"
-    number = f"ifnull({number}, id)"
-    return _described(database, connection, "TARGET_INFO_GPU", number, _PROPERTIES)
-
-
-def _described(
-    database: Database,
-    connection: sqlite3.Connection,
-    table: str,
-    number: str,
-    properties: Mapping[str, str],
-) -> list[dict[str, Any]]:
+    elif database.has(table, "cuDevice") and not database.has(*_DEVICES_OF_PROCESSES):
+        # Without a table of which device of a process is which GPU, devices are CUDA's.
+        number = "ifnull(cuDevice, id)"
     columns = [column for column in properties if database.has(table, column)]
     rows = connection.execute(
         f"select {number}, {', '.join(columns)} from {table} order by 1"  # noqa: S608 - constants
@@ -175,14 +157,10 @@ class Ranges:
     @property
     def keys(self) -> tuple[str, ...]:
         """SQL of the columns that ranges are named by."""
-        column = self.database.column
-        text = "text" if self.database.has(RANGES, "text") else "null"
-        return (
-            column(RANGES, "eventType"),
-            column(RANGES, "domainId"),
-            column(RANGES, "textId"),
-            text,
+        numbers = (
+            self.database.column(RANGES, name) for name in ("eventType", "domainId", "textId")
         )
+        return (*numbers, "text" if self.database.has(RANGES, "text") else "null")
 
     @property
     def where(self) -> str:
@@ -196,12 +174,10 @@ class Ranges:
         """The ranges of each batch; what names a domain is kept apart."""
         naming = set(self.texts.values(EVENT_TYPES, _DOMAIN))
         for rows in batches:
-            ranges = [row for row in rows if row[KEYS] not in naming]
-            if len(ranges) < len(rows):
-                for row in rows:
-                    if row[KEYS] in naming:
-                        self.domains[row[OWNER] >> 24, row[KEYS + 1]] = self._text(*row[KEYS + 2 :])
-            yield ranges
+            for row in rows:
+                if row[KEYS] in naming:
+                    self.domains[row[OWNER] >> 24, row[KEYS + 1]] = self._text(*row[KEYS + 2 :])
+            yield [row for row in rows if row[KEYS] not in naming]
 
     def label(self, _type: int, _domain: int, text_id: int, text: Any) -> Label:
         """Name and category of a range by its ``keys``."""
@@ -248,45 +224,45 @@ class _Loading:
 
     def __post_init__(self) -> None:
         self.texts = StringTables(self.database, self.connection)
-        self.columns = Columns(TrackTable(self._tolerated(read_gpus, {})))
+        self.columns = Columns(TrackTable(self._tolerated(_gpus, {})))
         self.rows_in = {table: self._largest_id(table) for table in EVENT_TABLES}
         self.rows_done = 0
         self.next_preview = FIRST_PREVIEW
         self.ranges = Ranges(self.database, self.texts)
         self.about = AboutExport(
             names=self._tolerated(partial(read_names, self.texts), Names({}, {})),
-            metadata=self._tolerated(read_metadata, {}),
-            session_start=self._tolerated(read_session_start, None),
+            metadata=self._tolerated(_metadata, {}),
+            session_start=self._tolerated(_session_start, None),
             domains=self.ranges.domains,
         )
 
     def run(self) -> Trace:
         """Read everything there is."""
         self._report(0)
-        self._read_ranges()
+        ranges = self.ranges
+        # Before all else: of two rows with the same times the range encloses the call.
+        if self.database.has(RANGES, "start", "end"):
+            columns = (*place(self.database, RANGES, "globalTid", False), *ranges.keys)
+            for rows in ranges.only(self._watched(self._scan(RANGES, columns, ranges.where))):
+                self.columns.add(RANGES, rows, ranges.label)
         for activity in ACTIVITIES:
             if self.database.has(activity.table, "start", "end"):
                 self._read_activity(activity)
-        if not self.columns.parts:
-            raise TraceError(self._without_rows())
+        if not len(self.columns):
+            damage = "".join(f"; {warning.message}" for warning in self.warnings)
+            raise TraceError(
+                f"{self.database.path} holds no kernel, CUDA call or NVTX range{damage}: record "
+                "again with: nsys profile --trace=cuda,nvtx"
+            )
         self._warn()
         trace = assemble(self.database, self.columns, self.about, tuple(self.warnings))
         self._report(self.database.size)
         return trace
 
-    def _read_ranges(self) -> None:
-        # Before all else: of two rows with the same times the range encloses the call.
-        ranges = self.ranges
-        if self.database.has(RANGES, "start", "end"):
-            columns = (*place(self.database, RANGES, "globalTid", False), *ranges.keys)
-            scan = self._scan(RANGES, columns, ranges.where)
-            for rows in ranges.only(self._watched(scan)):
-                self.columns.add(RANGES, rows, ranges.label)
-
     def _read_activity(self, activity: Activity) -> None:
         table, where = activity.table, "1"
         if activity.within_others:
-            first, last = self.columns.span()
+            first, last = self.columns.span or (0, 0)
             where = f'"start" >= {first} and "end" <= {last}'
         keys = tuple(self.database.column(table, column) for column in activity.keys)
         device = self._device_by_context(table) if activity.by_context else ""
@@ -317,19 +293,14 @@ class _Loading:
     def _watched(self, scan: Scan) -> Iterable[Rows]:
         for rows in scan.batches():
             yield rows
-            self._report(self._bytes(self.rows_done + scan.last))
-            self._show()
+            done = self.rows_done + scan.last
+            self._report(self.database.size * done // max(sum(self.rows_in.values()), done, 1))
+            if self.preview is not None and len(self.columns) >= self.next_preview:
+                self.next_preview = len(self.columns) * PREVIEW_GROWTH
+                self.preview(assemble(self.database, self.columns.so_far(), self.about, ()))
         self.rows_done += self.rows_in[scan.table]
         if scan.damage:
             self._note(f"{scan.table} is damaged ({scan.damage}): some of its rows are missing")
-
-    def _show(self) -> None:
-        if self.preview is not None and self.columns.rows >= self.next_preview:
-            self.next_preview = self.columns.rows * PREVIEW_GROWTH
-            self.preview(assemble(self.database, self.columns.so_far(), self.about, ()))
-
-    def _bytes(self, rows: int) -> int:
-        return self.database.size * rows // max(sum(self.rows_in.values()), rows, 1)
 
     def _report(self, done: int) -> None:
         if self.cancelled is not None and self.cancelled():
@@ -374,10 +345,3 @@ class _Loading:
 
     def _note(self, message: str) -> None:
         self.warnings.append(LoadWarning(message))
-
-    def _without_rows(self) -> str:
-        damage = "".join(f"; {warning.message}" for warning in self.warnings)
-        return (
-            f"{self.database.path} holds no kernel, CUDA call or NVTX range{damage}: record again "
-            "with: nsys profile --trace=cuda,nvtx"
-        )

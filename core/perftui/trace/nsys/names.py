@@ -74,12 +74,6 @@ def _closed(text: str, opened: int) -> int:
     return len(text)
 
 
-def call_label(recorded: str | None) -> Label:
-    """A call of the CUDA runtime or driver."""
-    name = _VERSION.sub("", recorded) if recorded else "unknown call"
-    return Label(name, "cuda_driver" if _DRIVER_CALL.match(name) else "cuda_runtime")
-
-
 def copy_name(constant: str, source: str, destination: str) -> str:
     """Name of a copy as Kineto writes it: ``Memcpy HtoD (Pageable -> Device)``."""
     kind = constant.removeprefix("CUDA_MEMCPY_KIND_")
@@ -91,11 +85,6 @@ def copy_name(constant: str, source: str, destination: str) -> str:
     if source and destination:
         words.append(f"({source} -> {destination})")
     return " ".join(words)
-
-
-def set_name(memory: str) -> str:
-    """Name of a set as Kineto writes it: ``Memset (Device)``."""
-    return f"Memset ({memory})" if memory else "Memset"
 
 
 def range_label(text: str) -> Label:
@@ -146,6 +135,12 @@ def _range(texts: StringTables, text: int) -> Label:
     return range_label(texts.string(text) or "unnamed range")
 
 
+def call_label(recorded: str | None) -> Label:
+    """A call of the CUDA runtime or driver."""
+    name = _VERSION.sub("", recorded) if recorded else "unknown call"
+    return Label(name, "cuda_driver" if _DRIVER_CALL.match(name) else "cuda_runtime")
+
+
 def _call(texts: StringTables, name: int) -> Label:
     return call_label(texts.string(name))
 
@@ -159,27 +154,30 @@ def _copy(texts: StringTables, kind: int, source: int, destination: int) -> Labe
     return Label(copy_name(texts.name(COPY_KINDS, kind), *memory), MEMCPY)
 
 
-def _set(texts: StringTables, memory: int) -> Label:
-    return Label(set_name(texts.label(MEMORY_KINDS, memory)), MEMSET)
+def _set(texts: StringTables, kind: int) -> Label:
+    """As Kineto writes it: ``Memset (Device)``."""
+    memory = texts.label(MEMORY_KINDS, kind)
+    return Label(f"Memset ({memory})" if memory else "Memset", MEMSET)
 
 
 def _sync(texts: StringTables, kind: int, event: int, stream: int) -> Label:
     """Up to schema 3.24 the kinds do not follow the file's own enumeration: of waits for a stream
     or a context, which are on no event, the stream distinguishes them."""
     if event == UNSIGNED_NONE:
-        return Label("Context sync" if stream == UNSIGNED_NONE else "Stream sync", SYNC)
-    return Label(texts.label(SYNC_KINDS, kind) or "Synchronisation", SYNC)
-
-
-def _graph(_: StringTables, graph: int) -> Label:
-    return Label(f"CUDA graph {graph}", KERNEL)
+        return Label("Context sync" if stream == UNSIGNED_NONE else "Stream sync", "cuda_sync")
+    return Label(texts.label(SYNC_KINDS, kind) or "Synchronisation", "cuda_sync")
 
 
 def _overhead(texts: StringTables, name: int) -> Label:
-    return Label(texts.string(name) or "unknown overhead", OVERHEAD)
+    return Label(texts.string(name) or "unknown overhead", "overhead")
 
 
-GRAPHS = Activity("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", True, ("graphId",), _graph)
+GRAPHS = Activity(
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    True,
+    ("graphId",),
+    lambda _, graph: Label(f"CUDA graph {graph}", KERNEL),
+)
 """Graphs recorded as a whole: ``nsys profile --cuda-graph-trace=graph``, the default."""
 
 

@@ -74,8 +74,6 @@ def is_private(directory: Path) -> bool:
 _END = 64 * 1024
 """Bytes at each end of the file that are hashed."""
 
-_JOURNALS = ("-wal", "-journal")
-
 SIZE = 32
 """Bytes in an identity."""
 
@@ -101,21 +99,17 @@ def file_identity(path: Path) -> bytes | None:
     except OSError:
         return None
     times = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino} "
-    journals = " ".join(str(_size(each)) for each in journals_of(path))
-    return digest(f"{times}{journals} ".encode() + ends)
+    for journal in journals_of(path):
+        size = 0
+        with suppress(OSError):
+            size = journal.stat().st_size
+        times += f"{size} "
+    return digest(times.encode() + ends)
 
 
 def journals_of(path: Path) -> tuple[Path, ...]:
     """Where SQLite puts what it has not yet written into a database."""
-    return tuple(path.with_name(path.name + suffix) for suffix in _JOURNALS)
-
-
-def _size(path: Path) -> int:
-    """Bytes of a file; 0 for one that is not there or cannot be seen."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+    return tuple(path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
 
 
 def code_identity(*rooms: Path) -> bytes:
@@ -174,31 +168,20 @@ def make_room(directory: Path, most_bytes: int = MOST_BYTES) -> None:
             if path.suffix in (COLUMNS, EXPORT):
                 # An export is used without being changed: that shows in the time of access alone.
                 kept.append((max(status.st_mtime, status.st_atime), status.st_size, path))
-            elif path.suffix == PARTIAL and time.time() - _written(path) > _ABANDONED:
-                _remove(path)
+            elif path.suffix == PARTIAL:
+                is_directory = path.is_dir() and not path.is_symlink()
+                contents = (path, *(path.iterdir() if is_directory else ()))
+                if time.time() - max(each.stat().st_mtime for each in contents) <= _ABANDONED:
+                    continue
+                if is_directory:
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink()
     total = 0
     for _, size, path in sorted(kept, reverse=True):
         total += size
         if total > most_bytes:
             path.unlink(missing_ok=True)
-
-
-def _written(path: Path) -> float:
-    """When it, or anything in it, was last written to."""
-    return max(each.stat().st_mtime for each in _with_contents(path))
-
-
-def _with_contents(path: Path) -> Iterator[Path]:
-    yield path
-    if path.is_dir() and not path.is_symlink():
-        yield from path.iterdir()
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink()
 
 
 Array = npt.NDArray[Any]
@@ -217,27 +200,25 @@ def pack(value: Any, columns: list[Array], leave_out: Collection[str] = ()) -> b
     Fields may hold arrays, dataclasses that hold arrays, tuples of those, and all else that JSON
     can express. Raises CannotBeKept.
     """
-    names = [each.name for each in fields(value) if each.init and each.name not in leave_out]
-    hints = _hints(type(value))
-    packed = {name: _packed(getattr(value, name), hints[name], columns) for name in names}
-    return msgspec.json.encode(packed)
-
-
-def _packed(value: Any, hint: Any, columns: list[Array]) -> msgspec.Raw:
-    known = len(columns)
+    hints, packed = _hints(type(value)), {}
 
     def number_of(array: Array) -> int:
         columns.append(array)
         return len(columns) - 1
 
-    try:
-        text = msgspec.json.encode(value, enc_hook=number_of)
-        # Where arrays are, all else are names and numbers.
-        if len(columns) == known and msgspec.json.decode(text, type=hint) != value:
-            raise CannotBeKept(f"JSON cannot say {hint} exactly")
-    except (UnicodeEncodeError, msgspec.DecodeError) as error:
-        raise CannotBeKept(str(error)) from error
-    return msgspec.Raw(text)
+    for each in fields(value):
+        if not each.init or each.name in leave_out:
+            continue
+        own, hint, known = getattr(value, each.name), hints[each.name], len(columns)
+        try:
+            text = msgspec.json.encode(own, enc_hook=number_of)
+            # Where arrays are, all else are names and numbers.
+            if len(columns) == known and msgspec.json.decode(text, type=hint) != own:
+                raise CannotBeKept(f"JSON cannot say {hint} exactly")
+        except (UnicodeEncodeError, msgspec.DecodeError) as error:
+            raise CannotBeKept(str(error)) from error
+        packed[each.name] = msgspec.Raw(text)
+    return msgspec.json.encode(packed)
 
 
 def unpack(
@@ -319,7 +300,13 @@ def _read(file: io.BufferedReader, key: bytes) -> Record | None:
     header = msgspec.json.decode(text, type=Header)
     mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     body = _aligned(_START.size + length)
-    return Record(header.document, [_array(mapped, body, place) for place in header.places])
+    columns = [
+        np.frombuffer(mapped, each.dtype, each.length, body + each.offset)
+        if each.length
+        else np.frombuffer(b"", each.dtype)
+        for each in header.places
+    ]
+    return Record(header.document, columns)
 
 
 def checksum_of_rest(file: io.BufferedReader) -> int:
@@ -329,13 +316,6 @@ def checksum_of_rest(file: io.BufferedReader) -> int:
     while count := file.readinto(buffer):
         value = zlib.crc32(buffer[:count], value)
     return value
-
-
-def _array(mapped: mmap.mmap, body: int, place: Place) -> Array:
-    if not place.length:
-        empty: Array = np.frombuffer(b"", dtype=place.dtype)
-        return empty
-    return np.frombuffer(mapped, place.dtype, place.length, body + place.offset)
 
 
 def write_record(
@@ -396,7 +376,7 @@ class Store:
         """What was kept of ``source`` under ``key``; None without it, or where it is damaged."""
         if not is_private(self.directory):
             return None
-        place = self._place(source)
+        place = self.directory / (place_of(source) + COLUMNS)
         found = read_record(place, key)
         if found is not None:
             with suppress(OSError):
@@ -413,15 +393,12 @@ class Store:
             if is_private(self.directory) and has_room(
                 self.directory, size_of(record), self.most_bytes
             ):
-                self._write(self._place(source), key, record, stopped)
+                self._write(self.directory / (place_of(source) + COLUMNS), key, record, stopped)
                 make_room(self.directory, self.most_bytes)
                 return True
         except (OSError, LoadCancelled):
             pass
         return False
-
-    def _place(self, source: Path) -> Path:
-        return self.directory / (place_of(source) + COLUMNS)
 
     def _write(self, place: Path, key: bytes, record: Record, stopped: Callable[[], bool]) -> None:
         handle, temporary = tempfile.mkstemp(dir=self.directory, suffix=PARTIAL)
@@ -439,9 +416,6 @@ def place_of(source: Path) -> str:
     """What the names of all that is kept of a file begin with: the same for all its links."""
     name = os.fsencode(os.path.realpath(source))
     return hashlib.blake2b(name, digest_size=16).hexdigest()
-
-
-_IDENTITY_DIGITS = 32
 
 
 @dataclass(frozen=True)
@@ -462,7 +436,7 @@ class Exports:
         """
         if not is_private(self.directory):
             return None
-        for path in self.directory.glob(f"{place_of(report)}-{_state(identity)}-*{EXPORT}"):
+        for path in self.directory.glob(f"{_export(report, identity)}-*{EXPORT}"):
             with suppress(OSError):
                 if path.stem.endswith(f"-{_checksum(path):08x}"):
                     touch(path)
@@ -484,7 +458,7 @@ class Exports:
         try:
             if made.stat().st_size > self.most_bytes or not has_room(self.directory, 0):
                 return None
-            name = f"{place_of(report)}-{_state(identity)}-{_checksum(made):08x}{EXPORT}"
+            name = f"{_export(report, identity)}-{_checksum(made):08x}{EXPORT}"
             made.chmod(0o600)
             made.replace(self.directory / name)
         except OSError:
@@ -508,8 +482,8 @@ def touch(export: Path) -> None:
     os.utime(export, ns=(time.time_ns(), export.stat().st_mtime_ns))
 
 
-def _state(identity: bytes) -> str:
-    return identity.hex()[:_IDENTITY_DIGITS]
+def _export(report: Path, identity: bytes) -> str:
+    return f"{place_of(report)}-{identity.hex()[:32]}"
 
 
 def _checksum(path: Path) -> int:

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -265,17 +265,21 @@ _LONGEST_QUOTE = 200
 Cells: TypeAlias = Mapping[str, str]
 
 
-@dataclass
-class _Draft:
-    cells: Cells
-    metrics: dict[MetricKey, Metric] = field(default_factory=dict)
+_Draft: TypeAlias = tuple[Cells, dict[MetricKey, Metric]]
+"""A launch: what describes it, and its metrics."""
 
 
 def parse(path: Path, text: str) -> KernelMetrics:
     """Every launch of one page; raises TraceError where there is no page or no launch in it."""
     header = HEADER.search(text)
     if header is None:
-        raise TraceError(_no_page(path, text))
+        if error := _ERROR.search(text):
+            said = printable(error.group())[:_LONGEST_QUOTE]
+            raise TraceError(f"{path} holds no metrics, ncu failed: {said}")
+        raise TraceError(
+            f"{path} is not CSV from ncu: it has no header with ID and Kernel Name; create it "
+            "with: ncu --import REPORT --csv --page raw"
+        )
     try:
         rows = [row for row in csv.reader(text[header.start() :].splitlines(keepends=True)) if row]
     except csv.Error as error:
@@ -288,17 +292,11 @@ def parse(path: Path, text: str) -> KernelMetrics:
     if not drafts:
         raise TraceError(f"{path} holds no kernels: ncu profiled none; see its options -k and -c")
     warnings = (f"{torn} rows are cut off and were not read",) if torn else ()
-    return KernelMetrics(path, tuple(_launch(draft) for draft in drafts), warnings)
-
-
-def _no_page(path: Path, text: str) -> str:
-    error = _ERROR.search(text)
-    if error:
-        return f"{path} holds no metrics, ncu failed: {printable(error.group())[:_LONGEST_QUOTE]}"
-    return (
-        f"{path} is not CSV from ncu: it has no header with ID and Kernel Name; create it with: "
-        "ncu --import REPORT --csv --page raw"
-    )
+    launches = [
+        Launch(cells.get("ID", ""), cells.get("Kernel Name", ""), cells.get("CC", ""), metrics)
+        for cells, metrics in drafts
+    ]
+    return KernelMetrics(path, tuple(launches), warnings)
 
 
 def _details(columns: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[list[_Draft], int]:
@@ -311,11 +309,11 @@ def _details(columns: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[lis
     drafts: dict[tuple[str, ...], _Draft] = {}
     for cells in whole:
         identity = tuple(cells.get(column, "") for column in ("ID", "Process ID", "Kernel Name"))
-        draft = drafts.setdefault(identity, _Draft(cells))
+        _, metrics = drafts.setdefault(identity, (cells, {}))
         if name := cells["Metric Name"]:
             section = cells.get("Section Name", "")
             metric = _metric(cells.get("Metric Value", ""), cells.get("Metric Unit", ""), mark)
-            draft.metrics.setdefault((section, name), metric)
+            metrics.setdefault((section, name), metric)
     return list(drafts.values()), len(body) - len(whole)
 
 
@@ -327,26 +325,16 @@ def _raw(columns: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[list[_D
     whole = [dict(zip(columns, row, strict=False)) for row in body if len(row) >= len(columns)]
     named = [name for name in columns if name and not _DESCRIBING.fullmatch(name)]
     mark = decimal_mark(cells[name] for cells in whole for name in named)
-    drafts = []
-    for cells in whole:
-        metrics = {("", name): _metric(cells[name], units.get(name, ""), mark) for name in named}
-        drafts.append(_Draft(cells, metrics))
+    drafts: list[_Draft] = [
+        (cells, {("", name): _metric(cells[name], units.get(name, ""), mark) for name in named})
+        for cells in whole
+    ]
     return drafts, len(body) - len(whole)
 
 
 def _metric(text: str, unit: str, mark: str) -> Metric:
     normal = unit_of(unit)
     return Metric(number(text, mark, normal), normal.name, text)
-
-
-def _launch(draft: _Draft) -> Launch:
-    cells = draft.cells
-    return Launch(
-        id=cells.get("ID", ""),
-        name=cells.get("Kernel Name", ""),
-        compute_capability=cells.get("CC", ""),
-        metrics=draft.metrics,
-    )
 
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

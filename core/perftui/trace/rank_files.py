@@ -77,7 +77,13 @@ def parse_name(name: str, changed_ns: int | None = None) -> NameParts:
     stamped = span or date
     time_ns = int(span[1]) * 10 ** (19 - len(span[1])) if span else None
     if date is not None and changed_ns is not None:
-        time_ns = _dated(date, changed_ns)
+        changed = changed_ns // 10**9
+        year, month = time.gmtime(changed).tm_year, _MONTHS.index(date["month"]) + 1
+        rest = (month, int(date["day"]), *map(int, date["time"].split("_")))
+        written = calendar.timegm((year, *rest))
+        if written > changed + _DAY:
+            written = calendar.timegm((year - 1, *rest))
+        time_ns = written * 10**9
     worker = stem[: stamped.start()] if stamped else stem
     found = _rank(worker)
     return NameParts(
@@ -93,16 +99,6 @@ def is_rank_directory(name: str) -> bool:
     """Whether a directory is named by a rank alone: ``rank_3`` holds what rank 3 wrote."""
     match = _RANK.fullmatch(name)
     return match is not None and match["part"] is None
-
-
-def _dated(date: re.Match[str], changed_ns: int) -> int:
-    changed = changed_ns // 10**9
-    year = time.gmtime(changed).tm_year
-    rest = (_MONTHS.index(date["month"]) + 1, int(date["day"]), *map(int, date["time"].split("_")))
-    written = calendar.timegm((year, *rest))
-    if written > changed + _DAY:
-        written = calendar.timegm((year - 1, *rest))
-    return written * 10**9
 
 
 def _rank(worker: str) -> tuple[int, int, int] | None:

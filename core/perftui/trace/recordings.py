@@ -79,9 +79,19 @@ def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
             ranked[file.directory].append(file)
         else:
             others.append([file])
-    groups = [group for found in stamped.values() for group in _by_time(found)]
+    groups: list[list[RankFile]] = []
+    for found in stamped.values():
+        last: list[RankFile] = []
+        for file in sorted(found, key=lambda file: (file.time_ns, str(file.path))):
+            if not last or any(_comes_again(file, other) for other in last):
+                last = []
+                groups.append(last)
+            last.append(file)
     groups += [group for found in ranked.values() for group in _by_series(found)]
-    made = [_recording(group) for group in (*groups, *others)]
+    made = [
+        Recording(tuple(sorted(group, key=lambda f: (f.rank is None, f.rank or 0, str(f.path)))))
+        for group in (*groups, *others)
+    ]
     # Times of change are when files were copied: they are compared only with one another.
     by_name = all(file.name.stamp is not None for each in made for file in each.files)
     return tuple(sorted(made, key=lambda each: _newest(each, by_name), reverse=True))
@@ -93,30 +103,11 @@ def _newest(recording: Recording, by_name: bool) -> tuple[int, int, str]:
     return (named if by_name else changed), named, str(recording.files[0].path)
 
 
-def _recording(files: Iterable[RankFile]) -> Recording:
-    def order(file: RankFile) -> tuple[bool, int, str]:
-        return file.rank is None, file.rank or 0, str(file.path)
-
-    return Recording(tuple(sorted(files, key=order)))
-
-
-def _by_time(files: Sequence[RankFile]) -> list[list[RankFile]]:
-    groups: list[list[RankFile]] = []
-    for file in sorted(files, key=lambda file: (file.time_ns, str(file.path))):
-        if not groups or _comes_again(file, groups[-1]):
-            groups.append([])
-        groups[-1].append(file)
-    return groups
-
-
-def _comes_again(file: RankFile, group: Sequence[RankFile]) -> bool:
-    for other in group:
-        if file.name.worker == other.name.worker and file.name.stamp != other.name.stamp:
-            return True
-        same = file.rank is not None and file.rank == other.rank
-        if same and file.time_ns - other.time_ns > SAME_TIME_NS:
-            return True
-    return False
+def _comes_again(file: RankFile, other: RankFile) -> bool:
+    if file.name.worker == other.name.worker and file.name.stamp != other.name.stamp:
+        return True
+    same = file.rank is not None and file.rank == other.rank
+    return same and file.time_ns - other.time_ns > SAME_TIME_NS
 
 
 def _by_series(files: Sequence[RankFile]) -> list[list[RankFile]]:
@@ -159,7 +150,12 @@ def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
     recordings = find_recordings(files)
     wanted = [each for each in recordings if rank is None or rank in each.ranks]
     if rank is not None and not wanted:
-        raise TraceError(_no_such_rank(directory, rank, recordings[0]))
+        newest = recordings[0]
+        if not newest.ranks:
+            raise TraceError(f"no trace in {directory} records its rank; name the file")
+        there = _spelled([range(each, each + 1) for each in newest.ranks])
+        size = f" of {newest.world_size}" if newest.world_size else ""
+        raise TraceError(f"{directory} holds no trace of rank {rank}; there are {there}{size}")
     chosen = _newest_complete(wanted)
     ranks = tuple(chosen.of(each)[0] for each in chosen.ranks)
     locked = unreadable_files(directory)
@@ -187,14 +183,6 @@ def _newest_complete(recordings: Sequence[Recording]) -> Recording:
     return recordings[0]
 
 
-def _no_such_rank(directory: Path, rank: int, newest: Recording) -> str:
-    if not newest.ranks:
-        return f"no trace in {directory} records its rank; name the file"
-    ranks = _spelled([range(each, each + 1) for each in newest.ranks])
-    size = f" of {newest.world_size}" if newest.world_size else ""
-    return f"{directory} holds no trace of rank {rank}; there are {ranks}{size}"
-
-
 def _notes(
     directory: Path, recordings: Sequence[Recording], chosen: Recording, opened: RankFile
 ) -> Iterator[str]:
@@ -208,13 +196,10 @@ def _notes(
     others = [each for each in recordings if each is not chosen]
     if not others:
         return
-    if not any(each.ranks for each in recordings):
-        total = sum(len(each.files) for each in recordings)
-        if len(chosen.files) == 1:
-            yield f"the newest of {total} traces in {directory}"
-            return
-    newer = recordings.index(chosen)
-    which = "newest" if not newer else "newest complete"
+    if not any(each.ranks for each in recordings) and len(chosen.files) == 1:
+        yield f"the newest of {sum(len(each.files) for each in recordings)} traces in {directory}"
+        return
+    which = "newest" if chosen is recordings[0] else "newest complete"
     named = _names(str(each.files[0].path.relative_to(directory)) for each in others)
     yield f"the {which} of {len(recordings)} recordings in {directory}; others begin with {named}"
 

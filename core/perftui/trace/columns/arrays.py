@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -105,16 +106,14 @@ def time_outliers(start: Int64) -> TimeOutliers | None:
 
 
 BLOCK = 1 << 15
-"""Rows that are lists of integers at a time: those take five times the memory of an array."""
+"""Rows that are lists of integers at a time: those take five times the memory of an array, and are
+five times as fast in a loop."""
 
 OUTSIDE = 1
 """Mark of a row that is no part of the call stack."""
 
 OVERLAPPING = 2
 """Mark of a range that a pass found in a partial overlap, to be outside in the next."""
-
-Stack = list[tuple[int, int]]
-"""End and row of what is open, outermost first; no row ends later than those it is in."""
 
 
 def sweep(
@@ -126,51 +125,32 @@ def sweep(
     """Fill parent and depth of a track's rows, of which the first is row ``first``.
 
     ``columns`` are start, duration, and whether a row is a range; overlapping ranges are marked in
-    ``outside``. Loops over lists, which is five times as fast as over arrays, block by block.
+    ``outside``.
     """
     start, duration, is_range = columns
     parents, depths = nesting
-    end = start + duration
+    end, is_outside = start + duration, outside == OUTSIDE
     if np.all(start[1:] >= end[:-1]):
         return
-    stack: Stack = []
-    for begin in range(0, len(start), BLOCK):
-        block = slice(begin, begin + BLOCK)
-        rows = zip(start[block].tolist(), end[block].tolist(), strict=True)
-        parents[block], depths[block] = _block(rows, begin, stack, is_range, outside)
-    parents[parents != NONE] += first
-
-
-def _block(
-    rows: zip[tuple[int, int]],
-    first: int,
-    stack: Stack,
-    is_range: npt.NDArray[np.bool_],
-    outside: npt.NDArray[np.uint8],
-) -> tuple[list[int], list[int]]:
-    parents: list[int] = []
-    depths: list[int] = []
-    taken_out = set(np.flatnonzero(outside == OUTSIDE).tolist())
-    for row, (begin, end) in enumerate(rows, first):
-        if row in taken_out:
-            parents.append(NONE)
-            depths.append(0)
-            continue
-        while stack and stack[-1][0] <= begin:
-            stack.pop()
-        if stack and end > stack[-1][0]:
-            outside[_in_overlap(row, end, stack, is_range)] = OVERLAPPING
-        parents.append(stack[-1][1] if stack else NONE)
-        depths.append(len(stack))
-        stack.append((min(end, stack[-1][0]) if stack else end, row))
-    return parents, depths
-
-
-def _in_overlap(row: int, end: int, stack: Stack, is_range: npt.NDArray[np.bool_]) -> list[int]:
-    """Ranges in a partial overlap: the row itself, or those open that it outlasts."""
-    if is_range[row]:
-        return [row]
-    return [each for until, each in stack if is_range[each] and until < end]
+    # End and row of what is open, outermost first; no row ends later than those it is in.
+    stack: list[tuple[int, int]] = []
+    for place in range(0, len(start), BLOCK):
+        block = slice(place, place + BLOCK)
+        found = []
+        rows = zip(*(each[block].tolist() for each in (start, end, is_outside)), strict=True)
+        for row, (begin, stop, is_out) in enumerate(rows, place):
+            if is_out:
+                found.append((NONE, 0))
+                continue
+            while stack and stack[-1][0] <= begin:
+                stack.pop()
+            if stack and stop > stack[-1][0]:
+                # In a partial overlap: the row itself, or those open that it outlasts.
+                outlasted = [each for until, each in stack if is_range[each] and until < stop]
+                outside[[row] if is_range[row] else outlasted] = OVERLAPPING
+            found.append((stack[-1][1] + first if stack else NONE, len(stack)))
+            stack.append((min(stop, stack[-1][0]) if stack else stop, row))
+        parents[block], depths[block] = zip(*found, strict=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,37 +165,13 @@ def order(track: Ints, start: Int64, duration: Int64) -> Int32:
     """Rows in file order, put in order of (track, start, longest first, file order)."""
     compiled = native.compiled()
     if compiled is None:
-        result = np.argsort(track, kind="stable").astype(np.int32)
-        for begin, end in _bounds(track[result]):
-            _by_start(result[begin:end], start, duration)
-        return result
+        return np.lexsort((-duration, start, track)).astype(np.int32)
     tracks = track.astype(np.int32, copy=False)
     result, begins, mixed = native.by_track(compiled, tracks, start, duration)
     ends = np.append(begins[1:], len(track))
     for number in np.flatnonzero(mixed).tolist():
         native.sort(compiled, result[begins[number] : ends[number]], start, duration)
     return result
-
-
-def _by_start(rows: Int32, start: Int64, duration: Int64) -> None:
-    """Order the rows of one track, which are in file order."""
-    starts = start[rows]
-    if np.any(starts[1:] < starts[:-1]):
-        by_start = np.argsort(starts, kind="stable")
-        rows[:] = rows[by_start]
-        starts = starts[by_start]
-    together = starts[1:] == starts[:-1]
-    if together.any():
-        _longest_first(rows, together, start, duration)
-
-
-def _longest_first(
-    rows: Int32, together: npt.NDArray[np.bool_], start: Int64, duration: Int64
-) -> None:
-    """Order those that start ``together`` with the next: few, where times have nanoseconds."""
-    places = np.flatnonzero(np.append(together, False) | np.insert(together, 0, False))
-    tied = rows[places]
-    rows[places] = tied[np.lexsort((-duration[tied], start[tied]))]
 
 
 def nest_by_category(
@@ -237,32 +193,16 @@ def nest(track: Ints, start: Int64, duration: Int64, is_range: npt.NDArray[np.bo
     """
     parent = np.full(len(track), NONE, dtype=np.int32)
     depth = np.zeros(len(track), dtype=np.int32)
-    for begin, stop in _bounds(track):
+    compiled = native.compiled()
+    fill = partial(native.sweep, compiled) if compiled else sweep
+    edges = np.flatnonzero(np.diff(track)) + 1
+    for begin, stop in pairwise([0, *edges.tolist(), len(track)]):
         rows = slice(begin, stop)
         columns = start[rows], duration[rows], is_range[rows]
-        _sweep(columns, begin, (parent[rows], depth[rows]))
-    return Nesting(parent, downcast(depth))
-
-
-def _sweep(
-    columns: tuple[Int64, Int64, npt.NDArray[np.bool_]], first: int, nesting: tuple[Int32, Int32]
-) -> None:
-    """Fill parent and depth of one track, whose first row is row ``first``."""
-    compiled = native.compiled()
-    outside = np.zeros(len(columns[0]), dtype=np.uint8)
-    while True:
-        if compiled:
-            native.sweep(compiled, columns, outside, first, nesting)
-        else:
-            sweep(columns, outside, first, nesting)
-        overlapping = outside == OVERLAPPING
-        if not overlapping.any():
-            return
+        outside = np.zeros(stop - begin, dtype=np.uint8)
+        fill(columns, outside, begin, (parent[rows], depth[rows]))
         # Each pass takes out at least one range, and in files from PyTorch nearly always all.
-        outside[overlapping] = OUTSIDE
-
-
-def _bounds(track: Ints) -> list[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(track)) + 1
-    cuts = [0, *edges.tolist(), len(track)]
-    return [(begin, end) for begin, end in pairwise(cuts) if end > begin]
+        while (overlapping := outside == OVERLAPPING).any():
+            outside[overlapping] = OUTSIDE
+            fill(columns, outside, begin, (parent[rows], depth[rows]))
+    return Nesting(parent, downcast(depth))

@@ -82,7 +82,8 @@ class ArgumentReader:
             end = after.offset + after.length - chunk.offset
             if end > _AT_ONCE:
                 break
-            if _holds(after, sequences):
+            place = int(np.searchsorted(sequences, after.first))
+            if place < len(sequences) and int(sequences[place]) < after.first + after.rows:
                 length = end
         return length
 
@@ -103,12 +104,6 @@ class ArgumentReader:
     def _check(self, chunk: Chunk, rows: int) -> None:
         if rows != chunk.rows:
             raise TraceError(f"{self.source.path} has changed since it was opened: open it again")
-
-
-def _holds(chunk: Chunk, sequences: Int32) -> bool:
-    """Whether one of the rows ``sequences``, in ascending order, is in ``chunk``."""
-    place = int(np.searchsorted(sequences, chunk.first))
-    return place < len(sequences) and int(sequences[place]) < chunk.first + chunk.rows
 
 
 MOST_SINGLE = 2_000
@@ -146,11 +141,11 @@ def arguments_of(
         )
     else:
         found = ((row, reader(row)) for row in rows.tolist())
-    return found if progress is None else _with_progress(found, len(rows), progress)
 
+    def watched(read: Callable[[float], bool]) -> Rows:
+        for done, each in enumerate(found):
+            if done % _PROGRESS_EVERY == 0 and not read(done / len(rows)):
+                raise LoadCancelled
+            yield each
 
-def _with_progress(found: Rows, rows: int, progress: Callable[[float], bool]) -> Rows:
-    for done, each in enumerate(found):
-        if done % _PROGRESS_EVERY == 0 and not progress(done / rows):
-            raise LoadCancelled
-        yield each
+    return found if progress is None else watched(progress)

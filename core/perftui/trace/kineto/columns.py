@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
+import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from perftui.trace.columns.arrays import GrowableArray
 from perftui.trace.kineto.events import (
@@ -62,13 +62,6 @@ _ALL_DEVICES = "CUDA functions"
 it), whose threads are the devices: streams are not known."""
 
 
-def side_of(category: str) -> Side:
-    """Where events of a category run; annotations, for one, are drawn on both sides."""
-    if category in ON_DEVICE:
-        return Side.DEVICE
-    return Side.HOST if category in _ON_HOST else Side.EITHER
-
-
 class TrackTable:
     """Numbers tracks in order of appearance and gathers what they are called."""
 
@@ -100,8 +93,8 @@ class TrackTable:
         if known is not None and (known[0] or not certain):
             return
         device, stream = (
-            _either(event.args.device, event.pid),
-            _either(event.args.stream, event.tid),
+            next((each for each in map(identifier, pair) if each != NONE), NONE)
+            for pair in ((event.args.device, event.pid), (event.args.stream, event.tid))
         )
         if event.pid == _ALL_DEVICES and identifier(event.args.device) == NONE:
             device, stream = stream, NONE
@@ -118,50 +111,37 @@ class TrackTable:
         Events that do not show their side are on the host where the ids are also a thread's,
         else on the device where they are also a stream's.
         """
-        tracks: dict[tuple[str, str, Side], Track] = {}
-        numbers = self.index.numbers
-        keys = [self._merged(*key) for key in numbers]
-        for key in keys:
-            tracks.setdefault(key, self._track(*key))
-        order = {key: position for position, key in enumerate(tracks)}
-        return tuple(tracks.values()), np.array([order[key] for key in keys], dtype=np.int32)
-
-    def _merged(self, process: str, thread: str, side: Side) -> tuple[str, str, Side]:
-        if side is Side.EITHER:
-            for other in (Side.HOST, Side.DEVICE):
-                if (process, thread, other) in self.index.numbers:
-                    return process, thread, other
-        return process, thread, side
+        numbers, tracks, order = self.index.numbers, Numbering(), []
+        for process, thread, side in numbers:
+            sides = (Side.HOST, Side.DEVICE) if side is Side.EITHER else ()
+            known = (each for each in sides if (process, thread, each) in numbers)
+            order.append(tracks[process, thread, next(known, side)])
+        found = tuple(self._track(process, thread, side) for process, thread, side in tracks)
+        return found, np.array(order, dtype=np.int32)
 
     def _track(self, process: str, thread: str, side: Side) -> Track:
-        number = self.index.numbers[process, thread, side]
-        _, device, stream = self._places.get(number, (False, NONE, NONE))
+        numbers, of_device = self.index.numbers, side is Side.DEVICE
+        _, device, stream = self._places.get(numbers[process, thread, side], (False, NONE, NONE))
+        name = self._thread_names.get((process, thread, of_device))
+        if name is None:
+            other = process, thread, Side.HOST if of_device else Side.DEVICE
+            of_other = self._thread_names.get((process, thread, not of_device), "")
+            name = "" if other in numbers else of_other
         return Track(
             process=process,
             thread=thread,
             process_name=self._process_names.get(process, ""),
-            thread_name=self._thread_name(process, thread, side),
+            thread_name=name,
             device=device,
             stream=stream,
         )
-
-    def _thread_name(self, process: str, thread: str, side: Side) -> str:
-        of_device = side is Side.DEVICE
-        name = self._thread_names.get((process, thread, of_device))
-        if name is not None:
-            return name
-        other = Side.HOST if of_device else Side.DEVICE
-        if (process, thread, other) in self.index.numbers:
-            return ""
-        return self._thread_names.get((process, thread, not of_device), "")
 
 
 class Numbering(dict[Any, int]):
     """Gives each key it has not seen the next number."""
 
     def __missing__(self, key: Any) -> int:
-        number = self[key] = len(self)
-        return number
+        return self.setdefault(key, len(self))
 
 
 class _TrackNumbers(dict[tuple[Any, Any, int], int]):
@@ -181,11 +161,6 @@ def label(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return "" if value is None else str(value)
-
-
-def _either(first: Any, second: Any) -> int:
-    number = identifier(first)
-    return number if number != NONE else identifier(second)
 
 
 METADATA = "M"
@@ -296,13 +271,26 @@ class Columns:
         """Take ``COLUMNS`` of a batch; ``event_of`` gives the event of one of its rows."""
         for name, column in self.rows.items():
             column.extend(rows[name])
-        self._place(rows["category"], rows["track"], sides == Side.DEVICE, event_of)
+        # The tracks' table is notified of rows on devices as long as it does not know their place.
+        tracks, on_device = rows["track"], sides == Side.DEVICE
+        for track in _distinct(tracks[on_device]):
+            if self.tracks.is_placed(track):
+                continue
+            here = np.flatnonzero(on_device & (tracks == track))
+            categories = rows["category"][here]
+            for category in _distinct(categories):
+                first = int(here[np.argmax(categories == category)])
+                name = normalise(*list(self.categories)[category])
+                self.tracks.place(track, event_of(first), name)
 
     def sides(self, category: Ints) -> Int32:
         """Where events of each category run, as numbers of ``Side``."""
         if len(self._sides) < len(self.categories):
-            known = [side_of(normalise(*key)) for key in self.categories]
-            self._sides = np.array(known, dtype=np.int32)
+            # Annotations, for one, are drawn on both sides.
+            names = [normalise(*key) for key in self.categories]
+            sides = [Side.DEVICE if name in ON_DEVICE else
+                     Side.HOST if name in _ON_HOST else Side.EITHER for name in names]  # fmt: skip
+            self._sides = np.array(sides, dtype=np.int32)
         column: Int32 = self._sides[category]
         return column
 
@@ -311,47 +299,23 @@ class Columns:
         arguments = [event.args for event in rows]
         external = id_column([each.external_id for each in arguments])
         legacy = id_column([each.legacy_external_id for each in arguments])
-        category = self._categories(rows)
+        category = _numbers(
+            self.categories,
+            [(event.cat, "" if event.cat is not None else label(event.pid)) for event in rows],
+        )
         sides = self.sides(category)
+        tracks = [(one.pid, one.tid, side) for one, side in zip(rows, sides.tolist(), strict=True)]
         columns: dict[str, Ints] = {
             "start": start,
             "duration": duration,
             "name": _numbers(self.names, [event.name for event in rows]),
             "category": category,
-            "track": self._tracks(rows, sides),
+            "track": _numbers(self.tracks.index, tracks),
             "correlation": id_column([each.correlation for each in arguments]),
             "external_id": np.where(external == NONE, legacy, external),
             "bytes": id_column([each.bytes for each in arguments]),
         }
         self.append(columns, sides, rows.__getitem__)
-
-    def _categories(self, rows: list[Event]) -> Int32:
-        return _numbers(
-            self.categories,
-            [(event.cat, "" if event.cat is not None else label(event.pid)) for event in rows],
-        )
-
-    def _tracks(self, rows: list[Event], sides: Int32) -> Int32:
-        pairs = zip(rows, sides.tolist(), strict=True)
-        return _numbers(self.tracks.index, [(event.pid, event.tid, side) for event, side in pairs])
-
-    def _place(
-        self,
-        categories: Ints,
-        tracks: Ints,
-        on_device: npt.NDArray[np.bool_],
-        event_of: Callable[[int], Event],
-    ) -> None:
-        """Notify the tracks' table of rows on devices, as long as it does not know their place."""
-        for track in _distinct(tracks[on_device]):
-            if self.tracks.is_placed(track):
-                continue
-            rows = np.flatnonzero(on_device & (tracks == track))
-            here = categories[rows]
-            for category in _distinct(here):
-                first = int(rows[np.argmax(here == category)])
-                name = normalise(*list(self.categories)[category])
-                self.tracks.place(track, event_of(first), name)
 
     def _add_memory(self, batch: Batch) -> None:
         events = [event for event in batch.events if is_memory(event)]
@@ -378,29 +342,27 @@ class Columns:
         start = time_column([event.ts for event in rows])
         duration = time_column([event.dur for event in rows])
         if start is None or duration is None:
-            start, duration = self._exact_times(rows, batch)
+            spelled = self._spelled(batch, becomes_row)
+            starts = [nanoseconds(pair[0]) for pair in spelled]
+            durations = [nanoseconds(pair[1]) for pair in spelled]
+            for tally, values in ((self.untimed, starts), (self.unmeasured, durations)):
+                pairs = zip(rows, values, strict=True)
+                tally.note(batch, [event for event, value in pairs if value is None])
+            start, duration = _filled(starts, UNTIMED), _filled(durations, 0)
         negative = duration < 0
         self.negative.note(batch, [rows[row] for row in np.flatnonzero(negative).tolist()])
         return start, np.where(negative, 0, duration)
-
-    def _exact_times(self, rows: list[Event], batch: Batch) -> tuple[Int64, Int64]:
-        spelled = self._spelled(batch, becomes_row)
-        start = [nanoseconds(pair[0]) for pair in spelled]
-        duration = [nanoseconds(pair[1]) for pair in spelled]
-        self.untimed.note(batch, _without(rows, start))
-        self.unmeasured.note(batch, _without(rows, duration))
-        return (
-            _filled(start, UNTIMED),
-            _filled(duration, 0),
-        )
 
     def _spelled(self, batch: Batch, wanted: Callable[[Event], bool]) -> list[tuple[Any, Any]]:
         """Start and duration of the wanted events, with every digit of the file."""
         if not batch.strict:
             return [(event.ts, event.dur) for event in batch.events if wanted(event)]
         texts = zip(batch.events, TIMES.decode(batch.text), strict=True)
-        pairs = [(bytes(t.ts), bytes(t.dur)) for event, t in texts if wanted(event)]
-        return [(_unquoted(start), _unquoted(duration)) for start, duration in pairs]
+
+        def unquoted(text: msgspec.Raw) -> str:
+            return bytes(text).decode("utf-8", "replace").strip('"')
+
+        return [(unquoted(text.ts), unquoted(text.dur)) for event, text in texts if wanted(event)]
 
 
 def is_memory(event: Event) -> bool:
@@ -410,14 +372,6 @@ def is_memory(event: Event) -> bool:
 
 def _filled(values: list[int | None], absent: int) -> Int64:
     return np.array([absent if each is None else each for each in values], dtype=np.int64)
-
-
-def _without(rows: list[Event], values: list[int | None]) -> list[Event]:
-    return [event for event, value in zip(rows, values, strict=True) if value is None]
-
-
-def _unquoted(text: bytes) -> str:
-    return text.decode("utf-8", "replace").strip('"')
 
 
 def _distinct(numbers: Ints) -> list[int]:
@@ -439,13 +393,10 @@ class ScannedColumns:
         names, categories, self._ids = values
         self._names = _Translation(lambda n: columns.names[names[n]])
         self._categories = _Translation(lambda n: columns.categories[categories[n], ""])
-        self._tracks = _Translation(self._track_number)
+        self._tracks = _Translation(
+            lambda n: columns.tracks.index[self._ids[n // len(Side)] + (n % len(Side),)]
+        )
         self._threads = _Translation(lambda n: columns.thread(*self._ids[n]))
-
-    def _track_number(self, number: int) -> int:
-        ids, side = divmod(number, len(Side))
-        process, thread = self._ids[ids]
-        return self._columns.tracks.index[process, thread, side]
 
     def add(self, scanned: Scanned) -> int:
         """Append the rows; how many there are."""

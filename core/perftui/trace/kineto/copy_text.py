@@ -40,7 +40,13 @@ def with_events(
     pieces = source.pieces()
     head, first = read_head(source.path, pieces)
     head, begin = head.removeprefix(BYTE_ORDER_MARK).strip(), len(head)
-    yield _opening(head, rewrite)
+    is_list = head.startswith(b"[")
+    if is_list and rewrite is not None:
+        yield b"["
+    elif is_list or (rewrite is None and _is_object(head + b"]}")):
+        yield head
+    else:
+        yield b"{" + _fields(fields_before(head), rewrite) + b'"traceEvents": ['
     separator = b""
     for one in ours:
         yield separator + one
@@ -51,7 +57,13 @@ def with_events(
             yield separator
             yield text
             separator = b",\n"
-    yield _closing(head, batches.tail, rewrite)
+    if is_list:
+        yield b"]"
+    elif rewrite is None and _is_object(b'{"traceEvents":[]' + batches.tail):
+        yield b"]" + batches.tail
+    else:
+        fields = _fields(fields_behind(batches.tail), rewrite)
+        yield b"]," + fields[:-1] + b"}" if fields else b"]}"
 
 
 def _events(batch: Batch | Scanned, rewrite: Rewrite | None) -> bytes:
@@ -60,8 +72,13 @@ def _events(batch: Batch | Scanned, rewrite: Rewrite | None) -> bytes:
     if isinstance(batch, Scanned) or batch.strict:
         return batch.text[1:-1]
     found = recover(batch.raw, last=True)
-    spans = zip(pairwise((*found.starts, len(batch.raw))), found.objects, strict=True)
-    return b",\n".join(_event(batch.raw[start:end], fields) for (start, end), fields in spans)
+    texts = []
+    bounds = pairwise((*found.starts, len(batch.raw)))
+    for (start, end), fields in zip(bounds, found.objects, strict=True):
+        # As it is spelled, or where that is no JSON its fields.
+        spelled = batch.raw[start : batch.raw.rfind(b"}", start, end) + 1]
+        texts.append(spelled if _is_object(spelled) else _encoded(fields))
+    return b",\n".join(texts)
 
 
 def _decoded(batch: Batch | Scanned) -> list[dict[str, Any]]:
@@ -72,29 +89,6 @@ def _decoded(batch: Batch | Scanned) -> list[dict[str, Any]]:
         except NOT_STRICT:
             return recover(batch.text[1:-1], last=True).objects
     return recover(batch.raw, last=True).objects
-
-
-def _event(raw: bytes, fields: dict[str, Any]) -> bytes:
-    """The event that ``raw`` begins with as it is spelled, or where that is no JSON its fields."""
-    spelled = raw[: raw.rfind(b"}") + 1]
-    return spelled if _is_object(spelled) else _encoded(fields)
-
-
-def _opening(head: bytes, rewrite: Rewrite | None) -> bytes:
-    if head.startswith(b"["):
-        return head if rewrite is None else b"["
-    if rewrite is None and _is_object(head + b"]}"):
-        return head
-    return b"{" + _fields(fields_before(head), rewrite) + b'"traceEvents": ['
-
-
-def _closing(head: bytes, tail: bytes, rewrite: Rewrite | None) -> bytes:
-    if head.startswith(b"["):
-        return b"]"
-    if rewrite is None and _is_object(b'{"traceEvents":[]' + tail):
-        return b"]" + tail
-    fields = _fields(fields_behind(tail), rewrite)
-    return b"]," + fields[:-1] + b"}" if fields else b"]}"
 
 
 def _fields(known: dict[str, Any] | None, rewrite: Rewrite | None) -> bytes:

@@ -87,21 +87,25 @@ _PLURAL = dict(
 )  # fmt: skip
 """Words of a warning about one event, and about several."""
 
-_TIMES = ("start", "duration")
-
-_OF_THREADS = (Side.HOST, Side.EITHER)
-
 
 def assemble(
     source: Source, head: bytes, batches: Batches, columns: Columns, chunks: Sequence[Chunk]
 ) -> Trace:
     """The trace; ``columns`` are used up. Raises TraceError where there is no row."""
     if not len(columns.rows["start"]):
-        raise TraceError(_without_rows(source, columns))
+        damage = f" ({source.damage})" if source.damage else ""
+        if columns.events:
+            raise TraceError(
+                f"{source.path} holds no event with a duration{damage}: record again with the "
+                "profiler active for at least one step"
+            )
+        raise TraceError(
+            f"{source.path} holds no events{damage}: it is not a trace, or was not written "
+            "completely; record again"
+        )
     metadata, understood = top_level_fields(head, batches.tail)
     trace = arrange(source, columns, chunks, metadata)
-    warnings = (*_warnings(source, batches, columns, understood), *_far_away(source, trace))
-    return replace(trace, warnings=warnings)
+    return replace(trace, warnings=tuple(_warnings(source, batches, columns, understood, trace)))
 
 
 def arrange(
@@ -116,7 +120,9 @@ def arrange(
     """
     tracks, among_tracks = columns.tracks.tracks()
     track = downcast(among_tracks)[columns.rows["track"].take()]
-    start, duration = (columns.rows[name].take().astype(np.int64, copy=False) for name in _TIMES)
+    start, duration = (
+        columns.rows[name].take().astype(np.int64, copy=False) for name in ("start", "duration")
+    )
     rows = _ordered(source, track, start, duration)
     track = track[rows]
     start = start[rows]
@@ -158,17 +164,14 @@ def _memory(columns: Columns, origin: int, among_tracks: Int32) -> MemoryEvents:
     }
     taken["start"] -= origin
     if len(taken["track"]):
-        taken["track"] = _tracks_of_threads(columns, among_tracks)[taken["track"]]
+        # Threads that no row is on have no track.
+        numbers = columns.tracks.index.numbers
+        sides = ([(*ids, side) for side in (Side.HOST, Side.EITHER)] for ids in columns.threads)
+        found = (next((numbers[key] for key in keys if key in numbers), NONE) for keys in sides)
+        of_thread = [NONE if each == NONE else among_tracks[each] for each in found]
+        taken["track"] = np.array(of_thread, np.int64)[taken["track"]]
     order = np.argsort(taken["start"], kind="stable")
     return MemoryEvents(**{name: column[order] for name, column in taken.items()})
-
-
-def _tracks_of_threads(columns: Columns, among_tracks: Int32) -> Int64:
-    """The track of each of ``columns.threads``, NONE where no row is on it."""
-    numbers = columns.tracks.index.numbers
-    sides = ([(*ids, side) for side in _OF_THREADS] for ids in columns.threads)
-    found = (next((numbers[key] for key in keys if key in numbers), NONE) for keys in sides)
-    return np.array([NONE if each == NONE else among_tracks[each] for each in found], np.int64)
 
 
 def _ordered(source: Source, track: Ints, start: Int64, duration: Int64) -> Int32:
@@ -198,44 +201,16 @@ def _wall_origin(metadata: Mapping[str, Any], origin: int) -> int | None:
     return origin if origin > _WALL_CLOCK else None
 
 
-def _without_rows(source: Source, columns: Columns) -> str:
-    damage = f" ({source.damage})" if source.damage else ""
-    if not columns.events:
-        return (
-            f"{source.path} holds no events{damage}: it is not a trace, or was not written "
-            "completely; record again"
-        )
-    return (
-        f"{source.path} holds no event with a duration{damage}: record again with the profiler "
-        "active for at least one step"
-    )
-
-
-def _unit(source: Source) -> str:
-    return " of the inflated text" if source.compressed else ""
-
-
-def _far_away(source: Source, trace: Trace) -> Iterator[LoadWarning]:
-    apart = time_outliers(trace.start)
-    if apart is not None and isinstance(trace.read_arguments, ArgumentReader):
-        at = trace.read_arguments.first_offset(apart.rows)
-        place = f"; the first is at byte {at:,}{_unit(source)}"
-        yield LoadWarning(apart.message + place, at)
-
-
 def _warnings(
-    source: Source, batches: Batches, columns: Columns, understood: bool
-) -> tuple[LoadWarning, ...]:
+    source: Source, batches: Batches, columns: Columns, understood: bool, trace: Trace
+) -> Iterator[LoadWarning]:
     end = batches.offset if batches.cut is None else batches.cut
-    unit = _unit(source)
-    found = []
-    if source.damage:
-        found.append(LoadWarning(f"{source.damage}; loaded up to byte {end:,}{unit}", end))
-    elif not batches.closed:
-        message = f"the file ends before its list of events does; loaded up to byte {end:,}{unit}"
-        found.append(LoadWarning(message, end))
+    unit = " of the inflated text" if source.compressed else ""
+    if source.damage or not batches.closed:
+        damage = source.damage or "the file ends before its list of events does"
+        yield LoadWarning(f"{damage}; loaded up to byte {end:,}{unit}", end)
     if not understood:
-        found.append(LoadWarning("the fields around the list of events are not valid JSON"))
+        yield LoadWarning("the fields around the list of events are not valid JSON")
     unread = Tally(len(batches.skipped), min(batches.skipped, default=None))
     # An event can be misspelled, and not parted from the one before it.
     repaired = Tally(len({*batches.repaired}), min(batches.repaired, default=None))
@@ -253,13 +228,16 @@ def _warnings(
             words = _SINGULAR if tally.count == 1 else _PLURAL
             said = message.format(f"{tally.count:,} {words['event']}", **words)
             place = f"; the first is at byte {tally.first:,}{unit}"
-            found.append(LoadWarning(said + place, tally.first))
+            yield LoadWarning(said + place, tally.first)
     again = second_list(batches.tail)
     if again is not None:
         at = batches.offset + again
         message = f"a second list of events begins at byte {at:,}{unit}: it was not read"
-        found.append(LoadWarning(message, at))
-    return tuple(found)
+        yield LoadWarning(message, at)
+    apart = time_outliers(trace.start)
+    if apart is not None and isinstance(trace.read_arguments, ArgumentReader):
+        at = trace.read_arguments.first_offset(apart.rows)
+        yield LoadWarning(f"{apart.message}; the first is at byte {at:,}{unit}", at)
 
 
 MOST_ROWS = 2**31 - 1

@@ -92,8 +92,14 @@ class Scanner:
 
         The text stands at ``offset`` of the file and takes ``length`` bytes there.
         """
-        self._make_room(len(text) // 40 + 64)
-        output = self._output
+        output, room = self._output, len(text) // 40 + 64
+        if room > output.room:
+            wide = (*native.Output.WIDE, *native.Output.MEMORY)
+            self._columns = {name: np.empty(room, np.int64) for name in wide}
+            self._columns |= {name: np.empty(room, np.int32) for name in native.Output.NARROW}
+            for name, column in self._columns.items():
+                setattr(output, name, column.ctypes.data)
+            output.room = room
         if not self._library.perftui_scan(self._handle, text, len(text), output):
             return None
         begins, stops = self._columns["metadata_begin"], self._columns["metadata_stop"]
@@ -143,16 +149,6 @@ class Scanner:
             return _TEXT.decode(b'"' + text + b'"')
         except NOT_STRICT:
             return None
-
-    def _make_room(self, room: int) -> None:
-        if room <= self._output.room:
-            return
-        wide = (*native.Output.WIDE, *native.Output.MEMORY)
-        self._columns = {name: np.empty(room, np.int64) for name in wide}
-        self._columns |= {name: np.empty(room, np.int32) for name in native.Output.NARROW}
-        for name, column in self._columns.items():
-            setattr(self._output, name, column.ctypes.data)
-        self._output.room = room
 
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
@@ -210,10 +206,12 @@ class Batches:
     def decode(self, pieces: Iterable[bytes]) -> Iterator[Batch | Scanned]:
         """All events, in file order."""
         for piece in pieces:
-            if self.closed:
-                self._keep_tail(piece)
-            else:
+            if not self.closed:
                 self._held += piece
+            elif len(self.tail) < _TAIL_LIMIT:
+                self.tail += piece
+                if len(self.tail) >= _TAIL_LIMIT:
+                    self._reopened()
             batch = None if self.closed else self._whole_events()
             if batch is not None:
                 yield batch
@@ -227,12 +225,6 @@ class Batches:
             yield batch
         if self._held and not self.closed:
             yield self._recovered(last=True)
-
-    def _keep_tail(self, piece: bytes) -> None:
-        if len(self.tail) < _TAIL_LIMIT:
-            self.tail += piece
-            if len(self.tail) >= _TAIL_LIMIT:
-                self._reopened()
 
     def _reopened(self) -> bool:
         """Go on behind a bracket that did not close the array: events follow, and no fields."""

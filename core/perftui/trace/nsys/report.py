@@ -15,10 +15,9 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from perftui.trace.cache import Exports, cached_exports, file_identity
+from perftui.trace.cache import cached_exports, file_identity
 from perftui.trace.model import Cancelled, LoadCancelled, Preview, Progress, Trace, TraceError
 from perftui.trace.nsys.load import load_nsys
 from perftui.trace.text import printable
@@ -46,14 +45,8 @@ ExportProgress = Callable[[Exporting], None]
 def command(program: str, report: Path, exported: Path) -> list[str]:
     """What exports ``report``."""
     # "--output=" and not two words: so the manual spells it for every version.
-    return [
-        program,
-        "export",
-        "--type=sqlite",
-        "--force-overwrite=true",
-        f"--output={exported}",
-        str(report),
-    ]
+    options = ("--type=sqlite", "--force-overwrite=true", f"--output={exported}")
+    return [program, "export", *options, str(report)]
 
 
 def export(
@@ -82,15 +75,20 @@ def export(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
         # Who leaves the app does not wait for the thread that is here.
-        at_exit = partial(_end, process, directory)
+        def at_exit() -> None:
+            _kill(process)
+            shutil.rmtree(directory, ignore_errors=True)
+
         atexit.register(at_exit)
         try:
             while process.poll() is None:
                 if cancelled is not None and cancelled():
                     raise LoadCancelled
                 if progress is not None:
-                    progress(Exporting(time.monotonic() - begin, _size(exported)))
+                    written = exported.stat().st_size if exported.exists() else 0
+                    progress(Exporting(time.monotonic() - begin, written))
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_POLL)
         finally:
@@ -105,23 +103,11 @@ def export(
     return exported
 
 
-def _end(process: subprocess.Popen[bytes], directory: Path) -> None:
-    _kill(process)
-    shutil.rmtree(directory, ignore_errors=True)
-
-
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def load_report(
@@ -148,12 +134,21 @@ def load_report(
         found = exports.find(path, identity)
         if found is not None:
             return _load(found, path, progress, cancelled, preview)
-    program = _program(path)
+    program = shutil.which("nsys")
+    if program is None:
+        words = command("nsys", path, path.with_suffix(".sqlite"))
+        raise TraceError(
+            f"{path} can only be read by nsys, which is not on PATH; on a machine that has it, "
+            f"run: {shlex.join(words)}; then open the .sqlite"
+        )
     directory = exports.workplace() if exports is not None else None
     directory = directory or Path(tempfile.mkdtemp(prefix="perftui-nsys-"))
     try:
         exported = export(program, path, directory, exporting, cancelled)
-        kept = _kept(exports, path, identity, exported)
+        kept = None
+        # A report that was written to meanwhile is not the one that was exported.
+        if exports is not None and identity is not None and file_identity(path) == identity:
+            kept = exports.keep(path, identity, exported)
         trace = _load(kept or exported, path, progress, cancelled, preview)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
@@ -163,26 +158,6 @@ def load_report(
     else:
         shutil.rmtree(directory, ignore_errors=True)
     return trace
-
-
-def _program(path: Path) -> str:
-    program = shutil.which("nsys")
-    if program is None:
-        words = command("nsys", path, path.with_suffix(".sqlite"))
-        raise TraceError(
-            f"{path} can only be read by nsys, which is not on PATH; on a machine that has it, "
-            f"run: {shlex.join(words)}; then open the .sqlite"
-        )
-    return program
-
-
-def _kept(
-    exports: Exports | None, path: Path, identity: bytes | None, exported: Path
-) -> Path | None:
-    # A report that was written to meanwhile is not the one that was exported.
-    if exports is None or identity is None or file_identity(path) != identity:
-        return None
-    return exports.keep(path, identity, exported)
 
 
 def _load(

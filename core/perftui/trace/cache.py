@@ -376,7 +376,7 @@ class Store:
         """What was kept of ``source`` under ``key``; None without it, or where it is damaged."""
         if not is_private(self.directory):
             return None
-        place = self.directory / (place_of(source) + COLUMNS)
+        place = self._place(source)
         found = read_record(place, key)
         if found is not None:
             with suppress(OSError):
@@ -393,12 +393,15 @@ class Store:
             if is_private(self.directory) and has_room(
                 self.directory, size_of(record), self.most_bytes
             ):
-                self._write(self.directory / (place_of(source) + COLUMNS), key, record, stopped)
+                self._write(self._place(source), key, record, stopped)
                 make_room(self.directory, self.most_bytes)
                 return True
         except (OSError, LoadCancelled):
             pass
         return False
+
+    def _place(self, source: Path) -> Path:
+        return self.directory / (place_of(source) + COLUMNS)
 
     def _write(self, place: Path, key: bytes, record: Record, stopped: Callable[[], bool]) -> None:
         handle, temporary = tempfile.mkstemp(dir=self.directory, suffix=PARTIAL)

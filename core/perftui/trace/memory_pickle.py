@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import re
 import struct
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -229,7 +228,14 @@ class PlainPickle:
         return at
 
     def _set_items(self, begin: int, at: int) -> int:
-        self._below(begin, dict).update(_dict(self.stack[begin:]))
+        # Text keys only: their hash is random, so no file can choose keys that collide.
+        target, values = self._below(begin, dict), self.stack[begin:]
+        keys = values[::2]
+        if len(values) % 2:
+            raise DamagedError("a key has no value")
+        if set(map(type, keys)) - {str}:
+            raise DamagedError("a key is not text")
+        target.update(zip(keys, values[1::2], strict=True))  # type: ignore[arg-type]  # checked above
         del self.stack[begin:]
         return at
 
@@ -265,16 +271,6 @@ class PlainPickle:
         return position
 
 
-def _dict(values: list[Plain]) -> dict[str, Plain]:
-    """Text keys only: their hash is random, so no file can choose keys that collide."""
-    keys = values[::2]
-    if len(values) % 2:
-        raise DamagedError("a key has no value")
-    if set(map(type, keys)) - {str}:
-        raise DamagedError("a key is not text")
-    return dict(zip(keys, values[1::2], strict=True))  # type: ignore[arg-type]  # checked above
-
-
 def _name(code: int) -> str:
     """What Python's documentation calls the instruction."""
     from pickletools import opcodes
@@ -298,15 +294,6 @@ class Content:
     segments_whole: bool = True
     whole_traces: int | None = None
     """How many traces have all their events; None for all."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether no row is missing."""
-        return self.segments_whole and self.whole_traces is None
-
-    def has_whole(self, device: int) -> bool:
-        """Whether all events of this device's trace are there."""
-        return self.whole_traces is None or device < self.whole_traces
 
 
 def content_of(pickle: PlainPickle, damage: Damage | None) -> Content:
@@ -349,8 +336,9 @@ def _finished(stack: Sequence[Plain], marks: Sequence[int]) -> Content:
         return replace(_whole(_rows(stack, 0, _end(stack, 0, dict))), segments_whole=False)
     if not isinstance(root, dict):
         raise TraceError("it holds nothing that could be read")
-    tree, at = dict(root), 1
-    while _is_key(stack, at) and _is_key(stack, at + 2) and not _is_open(marks, at + 2):
+    tree, at, open_ones = dict(root), 1, set(marks)
+    # What lies below a mark is being filled.
+    while _is_key(stack, at) and _is_key(stack, at + 2) and at + 2 not in open_ones:
         tree[str(stack[at])] = stack[at + 1]
         at += 2
     opened = str(stack[at]) if _is_key(stack, at) else ""
@@ -373,12 +361,6 @@ def _finished(stack: Sequence[Plain], marks: Sequence[int]) -> Content:
 
 def _is_key(stack: Sequence[Plain], at: int) -> bool:
     return at < len(stack) and isinstance(stack[at], str)
-
-
-def _is_open(marks: Sequence[int], at: int) -> bool:
-    """Whether what lies below this height is being filled."""
-    index = bisect_left(marks, at)
-    return index < len(marks) and marks[index] == at
 
 
 def _rows(stack: Sequence[Plain], at: int, end: int) -> list[Plain]:
@@ -521,20 +503,28 @@ def _snapshot(
 ) -> MemorySnapshot:
     """All tables; ``size`` is the pickle's in bytes, which bounds the rows."""
     segments = rows_of(content.segments, "segments")
-    stacks, unknown = StackTable(), Counter[str]()
+    stacks, unknown, whole = StackTable(), Counter[str](), content.whole_traces
     blocks = block_table(segments, stacks, most=size)
     traces = tuple(
-        event_table(device, events, stacks, unknown, content.has_whole(device))
+        event_table(device, events, stacks, unknown, whole is None or device < whole)
         for device, events in enumerate(_traces(content.traces, most=size))
     )
+    warnings = [*warnings]
+    if unknown:
+        names = ", ".join(printable(name)[:40] for name, _ in unknown.most_common(_NAMES_SHOWN))
+        message = f"{unknown.total()} events have actions that are not known: {names}"
+        warnings.append(LoadWarning(message))
+    host = content.fields.get("host_segments")
+    if isinstance(host, list) and host:
+        warnings.append(LoadWarning(f"{len(host)} segments of pinned host memory are not shown"))
     return MemorySnapshot(
         path=path,
         segments=segment_table(segments, content.segments_whole),
         blocks=blocks,
         traces=traces,
         stacks=stacks.stacks(),
-        whole=content.is_whole,
-        warnings=(*warnings, *_not_shown(content, unknown)),
+        whole=content.segments_whole and whole is None,
+        warnings=tuple(warnings),
     )
 
 
@@ -543,12 +533,3 @@ def _traces(traces: list[object], most: int) -> list[list[Row]]:
     if sum(len(events) + 1 for events in traces if isinstance(events, list)) > most:
         raise TraceError("it lists more events than it has bytes: refused")
     return [rows_of(events, "device_traces") for events in traces]
-
-
-def _not_shown(content: Content, unknown: Counter[str]) -> Iterator[LoadWarning]:
-    if unknown:
-        names = ", ".join(printable(name)[:40] for name, _ in unknown.most_common(_NAMES_SHOWN))
-        yield LoadWarning(f"{unknown.total()} events have actions that are not known: {names}")
-    host = content.fields.get("host_segments")
-    if isinstance(host, list) and host:
-        yield LoadWarning(f"{len(host)} segments of pinned host memory are not shown")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -169,10 +169,7 @@ class MemorySnapshot:
 
     def trace_of(self, device: int) -> EventTable | None:
         """The events of one device, None where the file has none for it."""
-        for trace in self.traces:
-            if trace.device == device:
-                return trace
-        return None
+        return next((trace for trace in self.traces if trace.device == device), None)
 
 
 Row: TypeAlias = Mapping[str, object]
@@ -281,22 +278,15 @@ class StackTable:
     def _frame(self, value: object) -> int:
         known = self._frame_of.get(id(value))
         if known is None:
-            frame = _frame(value)
-            known = self._frames.setdefault(frame, len(self._frames))
-            self._frame_of[id(value)] = known
+            fields = value if isinstance(value, dict) else {}
+            filename, line, function = (fields.get(key) for key in ("filename", "line", "name"))
+            if not (isinstance(filename, str) and isinstance(function, str)
+                    and isinstance(line, int) and line.bit_length() < _LINE_BITS):  # fmt: skip
+                message = "a frame has no file, line and name: this is not a memory snapshot"
+                raise TraceError(message)
+            frame = Frame(filename, line, function)
+            known = self._frame_of[id(value)] = self._frames.setdefault(frame, len(self._frames))
         return known
-
-
-def _frame(value: object) -> Frame:
-    if isinstance(value, dict):
-        filename, line, function = value.get("filename"), value.get("line"), value.get("name")
-        if isinstance(filename, str) and isinstance(function, str) and _is_line(line):
-            return Frame(filename, line, function)
-    raise TraceError("a frame has no file, line and name: this is not a memory snapshot")
-
-
-def _is_line(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and value.bit_length() < _LINE_BITS
 
 
 _STATES = {
@@ -345,11 +335,13 @@ def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> Block
     size = integers(rows, "size")
     where = np.searchsorted(np.array(counts, np.int64), np.arange(len(rows)), side="right")
     histories = [_newest(row) for row in rows]
+    requested = [row.get("requested_size", history.get("real_size", own))
+                 for row, history, own in zip(rows, histories, size, strict=True)]  # fmt: skip
     return BlockTable(
         segment=where.astype(np.int32),
         address=addresses(_block_addresses(segments, rows, size, where.tolist()), "address"),
         size=sizes(size, "size"),
-        requested=sizes(_requested(rows, histories, size), "requested_size"),
+        requested=sizes(whole(requested, "requested_size"), "requested_size"),
         state=np.array([_state(row) for row in rows], np.int8),
         stack=np.array(
             [
@@ -367,14 +359,6 @@ def _newest(block: Row) -> Row:
     if history is None or history == []:
         return _NO_HISTORY
     return rows_of(history, "history")[0]
-
-
-def _requested(rows: list[Row], histories: list[Row], size: list[int]) -> list[int]:
-    values = [
-        row.get("requested_size", history.get("real_size", own))
-        for row, history, own in zip(rows, histories, size, strict=True)
-    ]
-    return whole(values, "requested_size")
 
 
 def _block_addresses(
@@ -398,7 +382,9 @@ def _block_addresses(
 def _state(block: Row) -> BlockState:
     state = block.get("state")
     if not isinstance(state, str) or state not in _STATES:
-        raise TraceError(f"a block is {_shown(state)}: this is not a memory snapshot")
+        kind = type(state).__name__
+        shown = f"'{printable(state)[:40]}'" if isinstance(state, str) else kind
+        raise TraceError(f"a block is {shown}: this is not a memory snapshot")
     return _STATES[state]
 
 
@@ -410,12 +396,14 @@ def event_table(
     whole: bool,
 ) -> EventTable:
     """One row for each event; names of actions that are not known are counted in ``unknown``."""
+    micros = integers(events, "time_us", NONE)
+    times = [NONE if us == NONE else us * _NS_PER_US for us in micros]
     return EventTable(
         device=device,
         action=np.array([_action(row, unknown) for row in events], np.int8),
         address=addresses(integers(events, "addr", 0), "addr"),
         size=sizes(integers(events, "size", 0), "size"),
-        time=_times(events),
+        time=column(times, "time_us", NONE),
         stack=np.array([stacks.add(row.get("frames")) for row in events], np.int32),
         device_free=column(integers(events, "device_free", NONE), "device_free"),
         whole=whole,
@@ -430,12 +418,3 @@ def _action(row: Row, unknown: Counter[str]) -> Action:
     if action is Action.OTHER and name not in _ANNOTATIONS:
         unknown[name] += 1
     return action
-
-
-def _times(events: list[Row]) -> Int64:
-    micros = integers(events, "time_us", NONE)
-    return column([NONE if us == NONE else us * _NS_PER_US for us in micros], "time_us", NONE)
-
-
-def _shown(value: object) -> str:
-    return f"'{printable(value)[:40]}'" if isinstance(value, str) else type(value).__name__

@@ -12,7 +12,7 @@ from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import Host, Idle, explain_idle
 from perftui.analysis.gpu_idle.gaps import EnclosingOps, list_gaps, not_listed
 from perftui.analysis.intervals import Intervals, first_longest, sums
-from perftui.analysis.model import DeviceActivity, Gap, IdleTime, KernelTable, Step, TraceAnalysis
+from perftui.analysis.model import DeviceActivity, IdleTime, KernelTable, Step, TraceAnalysis
 from perftui.analysis.ops.call_detail import module_table
 from perftui.analysis.ops.calls import Links, link, op_table, shared_correlations
 from perftui.analysis.steps import (
@@ -25,7 +25,7 @@ from perftui.analysis.steps import (
     step_parts,
     step_source,
 )
-from perftui.trace.model import KERNEL, MEMCPY, MEMSET, NONE, NOT_READ, Int64, Mask, Trace
+from perftui.trace.model import KERNEL, MEMCPY, MEMSET, NONE, NOT_READ, Int64, Trace
 
 
 def analyse(trace: Trace) -> TraceAnalysis:
@@ -44,17 +44,23 @@ def analyse(trace: Trace) -> TraceAnalysis:
     }
     parts: Mapping[str, Intervals] = phases
     timed = steps
+    busiest = max(activity, key=lambda each: each.busy).device if activity else NONE
     if activity:
-        mine = of == _busiest(activity).device
-        parts = device_parts(trace, links.activity[mine], idle[_busiest(activity).device])
+        mine = of == busiest
+        parts = device_parts(trace, links.activity[mine], idle[busiest])
         timed = on_device_clock(trace, links, mine, steps)
+    # Gaps of all devices, longest first.
+    enclosing = EnclosingOps(trace, host)
+    named = {name: part for name, part in phases.items() if name != OPERATORS}
+    gaps = [gap for device, each in idle.items()
+            for gap in list_gaps(device, each, enclosing, named)]  # fmt: skip
     return TraceAnalysis(
         trace=trace,
         activity=activity,
         ops=op_table(trace, links),
         modules=module_table(trace, links),
         kernels=kernel_table(trace, links),
-        gaps=_gaps(EnclosingOps(trace, host), phases, idle),
+        gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
         idle=tuple(
             IdleTime(device, cause, part.total)
             for device, each in idle.items()
@@ -63,7 +69,7 @@ def analyse(trace: Trace) -> TraceAnalysis:
         ),
         steps=steps,
         step_parts=step_parts(timed or (whole,), parts),
-        notes=tuple(_notes(trace, host, phases, activity, steps, whole, idle)),
+        notes=tuple(_notes(trace, host, phases, activity, busiest, steps, whole, idle)),
     )
 
 
@@ -72,26 +78,12 @@ def without_tables(trace: Trace) -> TraceAnalysis:
     return TraceAnalysis(trace, find_steps(trace))
 
 
-def _gaps(
-    enclosing: EnclosingOps, phases: Mapping[str, Intervals], idle: Mapping[int, Idle]
-) -> tuple[Gap, ...]:
-    """Gaps of all devices, longest first."""
-    named = {name: part for name, part in phases.items() if name != OPERATORS}
-    found = [
-        gap for device, each in idle.items() for gap in list_gaps(device, each, enclosing, named)
-    ]
-    return tuple(sorted(found, key=lambda gap: (-gap.duration, gap.start)))
-
-
-def _busiest(activity: Iterable[DeviceActivity]) -> DeviceActivity:
-    return max(activity, key=lambda each: each.busy)
-
-
 def _notes(
     trace: Trace,
     host: Host,
     phases: Mapping[str, Intervals],
     activity: tuple[DeviceActivity, ...],
+    busiest: int,
     steps: tuple[Step, ...],
     whole: Step,
     idle: Mapping[int, Idle],
@@ -106,8 +98,7 @@ def _notes(
     yield from _of_steps(trace, steps, whole)
     if len(activity) > 1:
         yield (
-            f"{len(activity)} devices: the step breakdown is that of device "
-            f"{_busiest(activity).device}, the busiest"
+            f"{len(activity)} devices: the step breakdown is that of device {busiest}, the busiest"
         )
     unread = trace.metadata.get(NOT_READ)
     if isinstance(unread, Mapping):
@@ -140,38 +131,27 @@ def _of_steps(trace: Trace, steps: tuple[Step, ...], whole: Step) -> Iterable[st
 def device_activities(trace: Trace, links: Links) -> tuple[DeviceActivity, ...]:
     """One for each device that ran anything at a time that can be true, by number."""
     devices = kinds.devices(trace)[links.activity]
-    near = kinds.believable(trace)[links.activity]
-    return tuple(
-        _activity(trace, links, device, devices == device)
-        for device in np.unique(devices[near]).tolist()
-    )
-
-
-def _activity(trace: Trace, links: Links, device: int, mine: Mask) -> DeviceActivity:
-    rows = links.activity[mine]
-    near = rows[kinds.believable(trace)[rows]]
-    sums = {
-        category: _count_and_sum(trace, rows, category) for category in (KERNEL, MEMCPY, MEMSET)
-    }
-    return DeviceActivity(
-        device=device,
-        name=device_name(trace.metadata, device),
-        kernel_count=sums[KERNEL][0],
-        kernel_sum=sums[KERNEL][1],
-        memcpy_count=sums[MEMCPY][0],
-        memcpy_sum=sums[MEMCPY][1],
-        memset_count=sums[MEMSET][0],
-        memset_sum=sums[MEMSET][1],
-        start=int(trace.start[near].min()),
-        end=int(trace.ends_of(near).max()),
-        busy=kinds.busy(trace, near).total,
-        unlinked=int(np.count_nonzero(links.launch[mine] == NONE)),
-    )
-
-
-def _count_and_sum(trace: Trace, rows: Int64, category: str) -> tuple[int, int]:
-    chosen = rows[trace.in_category(category)[rows]]
-    return len(chosen), int(np.sum(trace.duration[chosen]))
+    believable = kinds.believable(trace)[links.activity]
+    found = []
+    for device in np.unique(devices[believable]).tolist():
+        mine = devices == device
+        rows, near = links.activity[mine], links.activity[mine & believable]
+        counts: dict[str, int] = {}
+        for name, category in (("kernel", KERNEL), ("memcpy", MEMCPY), ("memset", MEMSET)):
+            chosen = rows[trace.in_category(category)[rows]]
+            counts[f"{name}_count"] = len(chosen)
+            counts[f"{name}_sum"] = int(np.sum(trace.duration[chosen]))
+        activity = DeviceActivity(
+            device=device,
+            name=device_name(trace.metadata, device),
+            **counts,
+            start=int(trace.start[near].min()),
+            end=int(trace.ends_of(near).max()),
+            busy=kinds.busy(trace, near).total,
+            unlinked=int(np.count_nonzero(links.launch[mine] == NONE)),
+        )
+        found.append(activity)
+    return tuple(found)
 
 
 def device_name(metadata: Mapping[str, Any], device: int) -> str:
@@ -192,7 +172,9 @@ def kernel_table(trace: Trace, links: Links) -> KernelTable:
     groups, group = np.unique(key, return_inverse=True)
     duration = trace.duration[rows]
     total = sums(group, duration, len(groups))
-    begin, by_length = _by_length(group, duration, len(groups))
+    # The durations of each group follow each other, shortest first.
+    ordered = np.lexsort((duration, group))
+    begin, by_length = np.searchsorted(group[ordered], np.arange(len(groups))), duration[ordered]
     count = np.bincount(group, minlength=len(groups)).astype(np.int64)
     first = rows[first_longest(group, duration, len(groups))]
     order = np.argsort(-total, kind="stable")
@@ -207,12 +189,6 @@ def kernel_table(trace: Trace, links: Links) -> KernelTable:
         first_row=first[order],
         streams=_streams(trace, rows, group, order),
     )
-
-
-def _by_length(group: Int64, duration: Int64, groups: int) -> tuple[Int64, Int64]:
-    """Where each group begins among its durations, which follow each other shortest first."""
-    order = np.lexsort((duration, group))
-    return np.searchsorted(group[order], np.arange(groups)), duration[order]
 
 
 def _streams(

@@ -63,7 +63,7 @@ OWN_MARK = "perftui::"
 """Ranges that the recorder's agent writes while a window is open: ``perftui::forward`` ..."""
 
 STEP = re.compile(r"ProfilerStep#(\d+)$")
-_FETCH = re.compile(r"enumerate\(DataLoader\)#.*__next__$")
+FETCH = re.compile(r"enumerate\(DataLoader\)#.*__next__$")
 OPTIMIZER_STEP = "Optimizer.step#"
 _OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#")
 _MARKS = re.compile(
@@ -246,12 +246,7 @@ def input_wait(trace: Trace) -> Mask:
 
 def fetches(trace: Trace) -> Mask:
     """The main thread waiting for a batch, as PyTorch marks it."""
-    return ranges_named(trace, _FETCH.match)
-
-
-def is_fetch(name: str) -> bool:
-    """Whether that is how PyTorch marks the main thread waiting for a batch."""
-    return _FETCH.match(name) is not None
+    return ranges_named(trace, FETCH.match)
 
 
 def optimizer(trace: Trace) -> Mask:
@@ -383,6 +378,6 @@ def track_bounds(trace: Trace) -> Int64:
     return np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))
 
 
-def busy(trace: Trace, rows: Int64) -> Intervals:
+def busy(trace: Trace, rows: Int64 | Mask) -> Intervals:
     """When any of the rows runs."""
     return union(trace.start[rows], trace.ends_of(rows))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +14,7 @@ from perftui.analysis import kinds
 from perftui.analysis.intervals import Intervals, intersect, subtract, union, unite
 from perftui.analysis.kinds import track_bounds
 from perftui.analysis.memory_snapshot import Lifetimes, lifetimes, time_line
-from perftui.trace.memory_snapshot import Action, EventTable, Frame, MemorySnapshot, Stacks
+from perftui.trace.memory_snapshot import Action, EventTable, Frame, MemorySnapshot
 from perftui.trace.model import NONE, Int64, Mask, MemoryEvents, Trace
 
 
@@ -366,55 +365,43 @@ def memory_of_snapshot(snapshot: MemorySnapshot, device: int) -> MemoryOverTime 
     lives, line = lifetimes(trace), time_line(snapshot, device)
     rows = len(trace)
     seen = lives.first != NONE
-    phases = _StackPhases(snapshot.stacks, trace)
+    # One more than there are stacks: NONE, which is -1, finds the last.
+    found = np.zeros((len(snapshot.stacks) + 1, 3), np.int64)
+    for stack in set(trace.stack[trace.action == Action.ALLOC].tolist()) - {NONE}:
+        found[stack] = _phase(snapshot.stacks.of(stack))
+    found[NONE, 0] = Phase.BACKWARD if found[:, 0].any() else Phase.UNKNOWN
+    phase, of_module, of_state = found[trace.stack].T
     made = Allocations(
         taken=np.where(seen, lives.first, 0),
         released=np.where(lives.last < rows, lives.last, NEVER),
-        phase=np.where(seen, phases.phase[lives.first], Phase.UNKNOWN),
-        of_module=phases.of_module[lives.first],
-        of_state=phases.of_state[lives.first] & seen,
+        phase=np.where(seen, phase[lives.first], Phase.UNKNOWN),
+        of_module=of_module[lives.first] > 0,
+        of_state=(of_state[lives.first] > 0) & seen,
     )
     taken = np.flatnonzero(trace.action == Action.ALLOC)
-    runs = Runs.of(taken, phases.phase[taken])
+    runs = Runs.of(taken, phase[taken])
+    # Whether memory ran out in the last phase.
+    failed = np.flatnonzero(trace.action == Action.OOM)
+    is_cut = bool(len(failed) and len(runs.start) and failed[-1] >= runs.start[-1])
     return over_time(
         device=device,
         time=trace.time if line.timed else np.arange(rows),
         sizes=trace.size,
         lives=lives,
-        category=categories(made, runs, cut=_is_cut(trace, runs)),
+        category=categories(made, runs, is_cut),
         before=int(line.bytes[0]) if line.absolute else None,
         reserved=_reserved(snapshot, trace),
         timed=line.timed,
     )
 
 
-def _is_cut(trace: EventTable, runs: Runs) -> bool:
-    """Whether memory ran out in the last phase."""
-    failed = np.flatnonzero(trace.action == Action.OOM)
-    return bool(len(failed) and len(runs.start) and failed[-1] >= runs.start[-1])
-
-
-class _StackPhases:
-    """What the stack of each event says."""
-
-    def __init__(self, stacks: Stacks, trace: EventTable) -> None:
-        # One more than there are stacks: NONE, which is -1, finds the last.
-        found = np.zeros((len(stacks) + 1, 3), np.int64)
-        own = set(trace.stack[trace.action == Action.ALLOC].tolist()) - {NONE}
-        for stack in own:
-            found[stack] = _phase(stacks.of(stack))
-        found[NONE, 0] = Phase.BACKWARD if found[:, 0].any() else Phase.UNKNOWN
-        table = found[trace.stack]
-        self.phase: Int64 = table[:, 0]
-        self.of_module: Mask = table[:, 1] > 0
-        self.of_state: Mask = table[:, 2] > 0
-
-
 def _phase(frames: tuple[Frame, ...]) -> tuple[Phase, bool, bool]:
     """The phase, whether a module was called, whether an optimizer made its state."""
     in_module = any(_is_call(frame) for frame in frames)
-    if any(_is_backward(frame) for frame in frames):
-        return Phase.BACKWARD, in_module, False
+    for frame in frames:
+        is_python = frame.function in _BACKWARD_CALLS and _BACKWARD.search(frame.filename)
+        if is_python or _ENGINE.match(frame.function):
+            return Phase.BACKWARD, in_module, False
     for frame in frames:
         if _OPTIMIZER.search(frame.filename):
             inner = (each.function for each in frames if _OPTIMIZER.search(each.filename))
@@ -425,11 +412,6 @@ def _phase(frames: tuple[Frame, ...]) -> tuple[Phase, bool, bool]:
             return Phase.SETUP, False, False
     has_python = any(_PYTHON.search(frame.filename) for frame in frames)
     return (Phase.FORWARD if has_python else Phase.UNKNOWN), False, False
-
-
-def _is_backward(frame: Frame) -> bool:
-    is_python = frame.function in _BACKWARD_CALLS and _BACKWARD.search(frame.filename)
-    return bool(is_python or _ENGINE.match(frame.function))
 
 
 def _is_call(frame: Frame) -> bool:
@@ -534,7 +516,11 @@ class _TrackPhases:
             if track.is_device or not operators[rows].any():
                 continue
             back = _covered(trace, rows, backward)
-            steps = _without_closures(_covered(trace, rows, optimizer), back)
+            steps = _covered(trace, rows, optimizer)
+            # Of steps that hold a backward pass what comes after it: their closure ran before.
+            if len(inside := intersect(steps, back)):
+                at = np.searchsorted(steps.start, inside.start, side="right") - 1
+                steps = subtract(steps, unite(union(steps.start[at], inside.end)))
             self._of_track[number] = back, steps, _covered(trace, rows, forward)
             starts = trace.start[rows][operators[rows]]
             script = starts[~back.holds(starts) & ~steps.holds(starts)]
@@ -543,7 +529,10 @@ class _TrackPhases:
                 (steps.start, Phase.OPTIMIZER),
                 (script, Phase.FORWARD),
             ]
-        self.runs = Runs.of(*_joined(marks))
+        none = np.zeros(0, np.int64)
+        times = np.concatenate([none, *(time for time, _ in marks)])
+        phases = np.concatenate([none, *(np.full(len(time), int(one)) for time, one in marks)])
+        self.runs = Runs.of(times, phases)
 
     def at(self, time: Int64, track: Int64) -> tuple[Int64, Mask]:
         """The phase at each time on a track, and whether a module was called then."""
@@ -561,19 +550,3 @@ class _TrackPhases:
 def _covered(trace: Trace, rows: slice, chosen: Mask) -> Intervals:
     own = chosen[rows]
     return union(trace.start[rows][own], trace.ends_of(rows)[own])
-
-
-def _without_closures(steps: Intervals, backward: Intervals) -> Intervals:
-    """Of steps that hold a backward pass what comes after it: their closure ran before."""
-    inside = intersect(steps, backward)
-    if not len(inside):
-        return steps
-    at = np.searchsorted(steps.start, inside.start, side="right") - 1
-    return subtract(steps, unite(union(steps.start[at], inside.end)))
-
-
-def _joined(marks: list[tuple[Int64, Phase]]) -> Iterator[Int64]:
-    times = [time for time, _ in marks] or [np.zeros(0, np.int64)]
-    phases = [np.full(len(time), int(phase)) for time, phase in marks] or [np.zeros(0, np.int64)]
-    yield np.concatenate(times)
-    yield np.concatenate(phases)

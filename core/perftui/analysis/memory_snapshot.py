@@ -23,7 +23,6 @@ from perftui.trace.memory_snapshot import (
     Frame,
     Mask,
     MemorySnapshot,
-    UInt64,
 )
 from perftui.trace.model import NONE, Int32, Int64
 
@@ -147,7 +146,9 @@ def allocations_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
     lives = lifetimes(trace)
     alive = (lives.first <= peak) & (lives.last > peak) & (lives.first != NONE)
     older = (lives.first == NONE) & (lives.last > peak)
-    held[held] &= ~np.isin(snapshot.blocks.address[held], _open_addresses(trace, lives))
+    # With their stacks: blocks that were allocated in the trace and not freed count by its events.
+    opened = trace.address[lives.first[lives.last == len(trace)]]
+    held[held] &= ~np.isin(snapshot.blocks.address[held], opened)
     stack = np.concatenate(
         [
             trace.stack[lives.first[alive]],
@@ -165,14 +166,10 @@ def allocations_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
 
 def trace_balance(trace: EventTable) -> TraceBalance:
     """Net and peak of allocations minus completed frees, relative to the trace's start."""
-    level = np.cumsum(_changes(trace))
-    if not len(level):
-        return TraceBalance(trace.device, 0, 0, NONE)
+    level = np.concatenate([[0], np.cumsum(_changes(trace))])
     row = int(np.argmax(level))
-    peak = int(level[row])
-    if peak <= 0:
-        return TraceBalance(trace.device, int(level[-1]), 0, NONE)
-    return TraceBalance(trace.device, int(level[-1]), peak, row)
+    # Of equals the first: the start, where it never rose above that.
+    return TraceBalance(trace.device, int(level[-1]), int(level[row]), row - 1 if row else NONE)
 
 
 def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
@@ -224,26 +221,14 @@ def fragmentation(snapshot: MemorySnapshot) -> Fragmentation:
 
 def lifetimes(trace: EventTable) -> Lifetimes:
     """Every block that the trace saw."""
-    return Lifetimes.of(trace.address, _is_alloc(trace), _is_free(trace))
-
-
-def _open_addresses(trace: EventTable, lives: Lifetimes) -> UInt64:
-    """Addresses of the blocks that were allocated in the trace and not freed."""
-    addresses: UInt64 = trace.address[lives.first[lives.last == len(trace)]]
-    return addresses
-
-
-def _is_alloc(trace: EventTable) -> Mask:
-    return np.equal(trace.action, Action.ALLOC)
-
-
-def _is_free(trace: EventTable) -> Mask:
-    return np.equal(trace.action, Action.FREE_COMPLETED)
+    taken, freed = (trace.action == each for each in (Action.ALLOC, Action.FREE_COMPLETED))
+    return Lifetimes.of(trace.address, taken, freed)
 
 
 def _changes(trace: EventTable) -> Int64:
-    signs = _is_alloc(trace).astype(np.int64) - _is_free(trace)
-    return signs * trace.size
+    taken, freed = (trace.action == each for each in (Action.ALLOC, Action.FREE_COMPLETED))
+    changes: Int64 = (taken.astype(np.int64) - freed) * trace.size
+    return changes
 
 
 def _held(snapshot: MemorySnapshot, device: int) -> Mask:

@@ -9,7 +9,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import Idle, main_track
-from perftui.analysis.intervals import EMPTY, Intervals, subtract, sums, union, unite
+from perftui.analysis.intervals import EMPTY, Intervals, subtract, sums, unite
 from perftui.analysis.kinds import once
 from perftui.analysis.model import GapCause, Step, StepParts
 from perftui.analysis.ops.calls import Links
@@ -104,9 +104,21 @@ def find_steps(trace: Trace) -> tuple[Step, ...]:
     if not marks.any():
         return unmarked_steps(trace)
     rows = np.flatnonzero(marks & kinds.believable(trace))
-    rows = rows[_of_one_thread(trace, rows)]
+    times = sums(trace.track[rows], trace.duration[rows], len(trace.tracks))
+    main = trace.track[rows] == np.argmax(times)
+    rows = rows[main | ~np.isin(trace.name[rows], trace.name[rows[main]])]
     ordered = rows[np.argsort(trace.start[rows], kind="stable")]
-    steps = tuple(_step(trace, row) for row in ordered.tolist())
+    numbers = [kinds.STEP.match(trace.name_of(row)) for row in ordered.tolist()]
+    steps = tuple(
+        Step(int(match[1]) if match else -1, start, end, row)
+        for match, start, end, row in zip(
+            numbers,
+            trace.start[ordered].tolist(),
+            trace.ends_of(ordered).tolist(),
+            ordered.tolist(),
+            strict=True,
+        )
+    )
     return unmarked_steps(trace) if are_bogus(trace, steps) else steps
 
 
@@ -116,21 +128,7 @@ def step_source(trace: Trace, steps: Sequence[Step]) -> str:
     name = trace.name_of(steps[0].row) if steps else ""
     if name.startswith(kinds.OPTIMIZER_STEP):
         return "optimizer"
-    return "data loader" if kinds.is_fetch(name) else ""
-
-
-def _of_one_thread(trace: Trace, rows: Int64) -> Mask:
-    times = sums(trace.track[rows], trace.duration[rows], len(trace.tracks))
-    main = trace.track[rows] == np.argmax(times)
-    once: Mask = main | ~np.isin(trace.name[rows], trace.name[rows[main]])
-    return once
-
-
-def _step(trace: Trace, row: int) -> Step:
-    match = kinds.STEP.match(trace.name_of(row))
-    index = int(match.group(1)) if match else -1
-    start = int(trace.start[row])
-    return Step(index, start, start + int(trace.duration[row]), row)
+    return "data loader" if kinds.FETCH.match(name) else ""
 
 
 _TENTHS = 11
@@ -229,19 +227,16 @@ def step_parts(steps: tuple[Step, ...], parts: Mapping[str, Intervals]) -> tuple
     """One budget for each step; ``parts`` are exclusive, and what none covers is ``other``."""
     start = np.array([step.start for step in steps], dtype=np.int64)
     end = np.array([step.end for step in steps], dtype=np.int64)
-    columns = {name: part.within(start, end).tolist() for name, part in parts.items()}
-    return tuple(
-        _parts(step, [(name, column[index]) for name, column in columns.items()])
-        for index, step in enumerate(steps)
-    )
-
-
-def _parts(step: Step, parts: list[tuple[str, int]]) -> StepParts:
-    rest = step.duration - sum(length for _, length in parts)
+    columns = {name: part.within(start, end) for name, part in parts.items()}
+    rest = end - start - sum(columns.values())
     # With a device, activity and idle time leave no rest; on the CPU the rest is a part.
-    if rest or not any(name == COMPUTE for name, _ in parts):
-        parts = [*parts, (OTHER, rest)]
-    return StepParts(step, tuple(parts))
+    found = []
+    for index, step in enumerate(steps):
+        of_step = [(name, int(column[index])) for name, column in columns.items()]
+        if rest[index] or COMPUTE not in columns:
+            of_step.append((OTHER, int(rest[index])))
+        found.append(StepParts(step, tuple(of_step)))
+    return tuple(found)
 
 
 INPUT_WAIT = "input_wait"
@@ -271,18 +266,13 @@ def find_phases(trace: Trace) -> Mapping[str, Intervals]:
         BACKWARD: kinds.backward(trace),
         FORWARD: kinds.modules(trace),
     }
-    phases, taken = {}, EMPTY
+    phases, taken, near = {}, EMPTY, kinds.believable(trace)
     for phase in _PRECEDENCE:
         marked = kinds.marked(trace, phase)
-        covered = _covered(trace, marked if marked.any() else known[phase])
+        covered = kinds.busy(trace, (marked if marked.any() else known[phase]) & near)
         phases[phase] = subtract(covered, taken)
         taken = unite(taken, covered)
     if not kinds.marked(trace, FORWARD).any():
         operators = kinds.operators(trace) & (trace.track == main_track(trace))
-        phases[OPERATORS] = subtract(_covered(trace, operators), taken)
+        phases[OPERATORS] = subtract(kinds.busy(trace, operators & near), taken)
     return {name: phases[name] for name in _DRAWN if name in phases and len(phases[name])}
-
-
-def _covered(trace: Trace, rows: Mask) -> Intervals:
-    rows = rows & kinds.believable(trace)
-    return union(trace.start[rows], trace.ends_of(rows))

@@ -53,8 +53,7 @@ def critical_path(trace: Trace, host: Host) -> tuple[Segment, ...]:
 
     Streams are taken to depend on whatever of their device ended last before.
     """
-    walk = _Walk(trace, host)
-    return walk.chain()
+    return _Walk(trace, host).chain()
 
 
 class _Walk:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,18 +30,12 @@ from perftui.trace.model import (
     NONE,
     PHASE,
     STEP,
-    Int32,
     Int64,
     Ints,
     Trace,
     TraceError,
     Track,
 )
-
-# No rank leaves an all-reduce, an all-gather or a reduce-scatter before the last one has entered
-# it. So in true time the kernels of one collective overlap on all ranks: of two ranks with kernels
-# ``[a, b)`` and ``[c, d)``, what is to be added to the second clock lies in ``(a - d, b - c)``.
-# Each collective that two traces share narrows these bounds.
 
 TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
 """Collectives that none leaves before all are in; of a broadcast or a send that is not so."""
@@ -171,28 +166,13 @@ def rank_overview(analysis: TraceAnalysis) -> TraceAnalysis:
     name = np.repeat(np.array([names[word] for word in words], dtype=np.int32), lengths)
     is_phase = np.arange(len(start)) >= len(steps)
     kind = np.where(is_phase, DERIVED.index(PHASE), DERIVED.index(STEP)).astype(np.int16)
-    trace = _overview_trace(
-        analysis.trace, start[order], end[order], name[order], kind[order], names
-    )
-    place = np.argsort(order, kind="stable")
-    moved = tuple(replace(step, row=int(place[at])) for at, step in enumerate(steps))
-    return TraceAnalysis(trace, moved, timeline_tracks=_overview_timeline_tracks(trace))
-
-
-def _column(parts: Sequence[Sequence[int] | Int64]) -> Int64:
-    return np.concatenate([np.asarray(part, dtype=np.int64) for part in parts])
-
-
-def _overview_trace(
-    of: Trace, start: Int64, end: Int64, name: Int32, kind: Ints, names: Iterable[str]
-) -> Trace:
-    none = np.full(len(start), NONE, dtype=np.int64)
-    return Trace(
+    of, none = analysis.trace, np.full(len(start), NONE, dtype=np.int64)
+    trace = Trace(
         path=of.path,
-        start=start,
-        duration=end - start,
-        name=name,
-        category=kind,
+        start=start[order],
+        duration=(end - start)[order],
+        name=name[order],
+        category=kind[order],
         track=np.zeros(len(start), dtype=np.int32),
         correlation=none,
         external_id=none,
@@ -205,11 +185,14 @@ def _overview_trace(
         origin=of.origin,
         wall_origin=of.wall_origin,
     )
+    place = np.argsort(order, kind="stable")
+    moved = tuple(replace(step, row=int(place[at])) for at, step in enumerate(steps))
+    rows = (np.flatnonzero(trace.in_category(each)) for each in (STEP, PHASE))
+    return TraceAnalysis(trace, moved, timeline_tracks=overview_tracks(trace, 0, *rows))
 
 
-def _overview_timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
-    steps, phases = (np.flatnonzero(trace.in_category(each)) for each in (STEP, PHASE))
-    return overview_tracks(trace, 0, steps, phases)
+def _column(parts: Sequence[Sequence[int] | Int64]) -> Int64:
+    return np.concatenate([np.asarray(part, dtype=np.int64) for part in parts])
 
 
 def overview_tracks(
@@ -219,16 +202,11 @@ def overview_tracks(
     and get further tracks."""
     levels = [(kind, rows) for kind, every in ((STEPS, steps), (PHASES, phases))
               for rows in without_overlap(trace, every)]  # fmt: skip
+    prefix = rank_prefix(trace.tracks[track]) if levels else ""
     return tuple(
-        TimelineTrack(
-            f"{rank_prefix(trace.tracks[track])}{kind}", kind, track, depth, _index(trace, rows)
-        )
+        TimelineTrack(f"{prefix}{kind}", kind, track, depth, TrackIndex.of(trace, rows))
         for depth, (kind, rows) in enumerate(levels)
     )
-
-
-def _index(trace: Trace, rows: Int64) -> TrackIndex:
-    return TrackIndex(rows.astype(np.int32), trace.start[rows], trace.ends_of(rows))
 
 
 _Timed = TypeVar("_Timed", Step, Gap, DeviceActivity)
@@ -266,13 +244,16 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
     ranks on several hosts use the same; what they are called stays. Ids of launches are kept apart.
     Tables of operators and kernels are left empty: they are those of one rank each.
     """
-    offsets = _offsets(parts)
+    # The time of each rank's zero on the clock of the first; without clocks all begin together.
+    share_a_clock = all(part.clock.evidence is not Evidence.NO_CLOCK for part in parts)
+    offsets = [(one.analysis.trace.wall_origin or 0) + one.clock.shift if share_a_clock else 0
+               for one in parts]  # fmt: skip
     origin = min(offsets)
     shifts = [offset - origin for offset in offsets]
     overviews = [rank_overview(part.analysis) for part in parts]
     segments = _segments(parts, overviews, shifts)
     tracks, devices = _tracks(segments)
-    trace = _trace(segments, tracks, origin if _share_a_clock(parts) else None)
+    trace = _trace(segments, tracks, origin if share_a_clock else None)
     first = parts[0].analysis
     # A rank has two segments: its overview, and what it recorded.
     of_overviews, recorded = segments[::2], segments[1::2]
@@ -321,17 +302,6 @@ def _segments(
     return segments
 
 
-def _offsets(parts: Sequence[RankAnalysis]) -> list[int]:
-    """The time of each rank's zero on the clock of the first; without clocks all begin together."""
-    if not _share_a_clock(parts):
-        return [0 for _ in parts]
-    return [(part.analysis.trace.wall_origin or 0) + part.clock.shift for part in parts]
-
-
-def _share_a_clock(parts: Sequence[RankAnalysis]) -> bool:
-    return all(part.clock.evidence is not Evidence.NO_CLOCK for part in parts)
-
-
 def _tracks(
     segments: Sequence[_Segment],
 ) -> tuple[tuple[Track, ...], dict[tuple[int, int], int]]:
@@ -363,6 +333,11 @@ def _trace(segments: Sequence[_Segment], tracks: tuple[Track, ...], clock: int |
     )
     rows = [segment.row for segment in segments]
     first = traces[0]
+
+    def read(row: int) -> Mapping[str, Any]:
+        at = int(np.searchsorted(rows, row, side="right")) - 1
+        return traces[at].read_arguments(row - rows[at])
+
     return Trace(
         path=first.path,
         start=np.concatenate([segment.trace.start + segment.shift for segment in segments]),
@@ -380,7 +355,7 @@ def _trace(segments: Sequence[_Segment], tracks: tuple[Track, ...], clock: int |
         tracks=tracks,
         origin=first.origin if clock is None else clock,
         wall_origin=clock if first.wall_origin is not None else None,
-        read_arguments=_reader(traces, rows),
+        read_arguments=read,
     )
 
 
@@ -407,21 +382,8 @@ def _moved(columns: Sequence[Ints], offsets: Sequence[int]) -> Int64:
 
 def _apart(columns: Sequence[Ints]) -> Int64:
     """Ids, offset so that no two traces share one."""
-    largest = [int(column.max(initial=0)) for column in columns]
-    return _moved(columns, _begins([each + 1 for each in largest]))
-
-
-def _begins(lengths: Sequence[int]) -> list[int]:
-    """Start offsets of concatenated arrays."""
-    return [sum(lengths[:at]) for at in range(len(lengths))]
-
-
-def _reader(traces: Sequence[Trace], rows: Sequence[int]) -> Callable[[int], Mapping[str, Any]]:
-    def read(row: int) -> Mapping[str, Any]:
-        at = int(np.searchsorted(rows, row, side="right")) - 1
-        return traces[at].read_arguments(row - rows[at])
-
-    return read
+    rooms = [int(column.max(initial=0)) + 1 for column in columns]
+    return _moved(columns, [0, *accumulate(rooms[:-1])])
 
 
 def _moved_track(track: TimelineTrack, segment: _Segment) -> TimelineTrack:

@@ -83,7 +83,10 @@ def open_trace(
     analysis = _read(path, progress, cancelled, preview, exporting)
     if len(analysis.trace) >= FEWEST_ROWS:
         work = _caching(store, identity, analysis, cancelled)
-        (later or _on_a_thread)(work)
+        if later is not None:
+            later(work)
+        else:
+            threading.Thread(target=work, name="perftui-keeping").start()
     return analysis
 
 
@@ -120,10 +123,6 @@ def _read(
 def _code() -> bytes:
     rooms = Path(__file__).parents[1]
     return code_identity(rooms / "trace", rooms / "analysis")
-
-
-def _on_a_thread(work: Work) -> None:
-    threading.Thread(target=work, name="perftui-keeping").start()
 
 
 class _Document(msgspec.Struct, frozen=True):

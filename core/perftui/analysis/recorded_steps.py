@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -68,17 +67,18 @@ def recorded_steps(run: RunSnapshot) -> TraceAnalysis | None:
         wall_origin=origin,
         metadata={ONLY_STEPS: sum(len(rank.steps) for rank in ranks)},
     )
-    return replace(
-        without_tables(trace), steps=_steps(trace), timeline_tracks=tuple(_tracks(trace))
-    )
-
-
-def _tracks(trace: Trace) -> Iterator[TimelineTrack]:
-    is_step = trace.parent == NONE
-    for track in range(len(trace.tracks)):
+    is_step, steps, tracks = trace.parent == NONE, [], list[TimelineTrack]()
+    # Training steps of all ranks, one rank's behind the other's.
+    for row in np.flatnonzero(is_step).tolist():
+        word, _, number = trace.name_of(row).partition(" ")
+        if word == _STEP:
+            begin = int(trace.start[row])
+            steps.append(Step(int(number), begin, begin + int(trace.duration[row]), row))
+    for track in range(len(ranks)):
         here = trace.track == track
-        steps, phases = np.flatnonzero(here & is_step), np.flatnonzero(here & ~is_step)
-        yield from overview_tracks(trace, track, steps, phases)
+        kinds = np.flatnonzero(here & is_step), np.flatnonzero(here & ~is_step)
+        tracks += overview_tracks(trace, track, *kinds)
+    return replace(without_tables(trace), steps=tuple(steps), timeline_tracks=tuple(tracks))
 
 
 class _Row(NamedTuple):
@@ -98,25 +98,10 @@ def _rows(steps: Table, origin: int, track: int, first: int) -> list[_Row]:
     rows: list[_Row] = []
     for at in np.argsort(steps["start"], kind="stable").tolist():
         step, begin = first + len(rows), starts[at]
-        name = _name(str(steps["kind"][at]), numbers[at])
-        rows.append(_Row(begin, lengths[at], track, NONE, name))
+        kind = "" if steps["kind"][at] == "train" else f"{steps['kind'][at]} "
+        rows.append(_Row(begin, lengths[at], track, NONE, f"{kind}{_STEP} {numbers[at]}"))
         for phase, times in zip(PHASES, phases, strict=True):
             if whole[at] and times[at] > 0:
                 rows.append(_Row(begin, times[at], track, step, f"{OWN_MARK}{phase}"))
                 begin += times[at]
     return rows
-
-
-def _name(kind: str, number: int) -> str:
-    return f"{_STEP} {number}" if kind == "train" else f"{kind} {_STEP} {number}"
-
-
-def _steps(trace: Trace) -> tuple[Step, ...]:
-    """Training steps of all ranks, one rank's behind the other's."""
-    found = []
-    for row in np.flatnonzero(trace.parent == NONE).tolist():
-        word, _, number = trace.name_of(row).partition(" ")
-        if word == _STEP:
-            start = int(trace.start[row])
-            found.append(Step(int(number), start, start + int(trace.duration[row]), row))
-    return tuple(found)

@@ -240,28 +240,29 @@ def launch_shapes(
         line = line_of.get(trace.name_of(row))
         if line is not None:
             _count(counted.setdefault(line, _Counted()), arguments, int(trace.duration[row]))
-    found = {line: _summed(one) for line, one in counted.items()}
-    return {line: one for line, one in found.items() if one.shapes or one.occupancy is not None}
+    found = {}
+    for line, one in counted.items():
+        known = one.weight and not one.missing
+        shapes = tuple((grid, block, count) for (grid, block), count in one.shapes.most_common())
+        if shapes or known:
+            found[line] = LaunchShapes(one.weighted / one.weight if known else None, shapes)
+    return found
 
 
 def _count(counted: _Counted, arguments: Mapping[str, Any], duration: int) -> None:
     grid, block = _shape(arguments, "grid"), _shape(arguments, "block")
     if grid and block:
         counted.shapes[grid, block] += 1
-    occupancy = arguments.get(OCCUPANCY)
-    if isinstance(occupancy, (int, float)) and not _is_unknown(occupancy, arguments):
+    occupancy, warps = arguments.get(OCCUPANCY), arguments.get("warps per SM")
+    # Kineto writes 0 where it could not work it out, as for kernels with more shared memory than
+    # it knows of; and, rounded, for launches of less than a warp a multiprocessor.
+    has_warp = isinstance(warps, (int, float)) and warps >= 1
+    if isinstance(occupancy, (int, float)) and (occupancy > 0 or not has_warp):
         # A launch too short to be timed still counts.
         counted.weighted += occupancy * max(duration, 1)
         counted.weight += max(duration, 1)
     else:
         counted.missing = True
-
-
-def _is_unknown(occupancy: float, arguments: Mapping[str, Any]) -> bool:
-    """Kineto writes 0 where it could not work it out, as for kernels with more shared memory than
-    it knows of; and, rounded, for launches of less than a warp a multiprocessor."""
-    warps = arguments.get("warps per SM")
-    return occupancy <= 0 and isinstance(warps, (int, float)) and warps >= 1
 
 
 def _shape(arguments: Mapping[str, Any], name: str) -> Shape:
@@ -270,9 +271,3 @@ def _shape(arguments: Mapping[str, Any], name: str) -> Shape:
     if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
         return ()
     return tuple(found)
-
-
-def _summed(counted: _Counted) -> LaunchShapes:
-    known = counted.weight and not counted.missing
-    shapes = tuple((grid, block, count) for (grid, block), count in counted.shapes.most_common())
-    return LaunchShapes(counted.weighted / counted.weight if known else None, shapes)

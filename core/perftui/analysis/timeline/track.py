@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.trace.columns import native
-from perftui.trace.model import NONE, Int32, Int64
+from perftui.trace.model import NONE, Int32, Int64, Trace
 
 # Compiled, in time that grows with the number of ranges and hardly with the number of values: by
 # maxima of blocks, of blocks of blocks, and so on. Else by looking at every value, which is as fast
@@ -90,6 +90,11 @@ class TrackIndex:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @classmethod
+    def of(cls, trace: Trace, rows: Int64) -> TrackIndex:
+        """Rows of a trace that do not overlap, by start."""
+        return cls(rows.astype(np.int32), trace.start[rows], trace.ends_of(rows))
 
     def prepared(self) -> TrackIndex:
         """A copy that has worked out all that is searched to draw it as a whole."""

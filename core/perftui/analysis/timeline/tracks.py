@@ -66,7 +66,14 @@ def thread_roles(trace: Trace) -> Mapping[int, str]:
             found[number] = MAIN
         elif role := named or by_work.get(number):
             found[number] = role
-    return _numbered(trace, found)
+    # Several threads of a rank that share a role are numbered.
+    owners = {number: (trace.tracks[number].rank, role) for number, role in found.items()}
+    counts, seen = Counter(owners.values()), Counter[tuple[int, str]]()
+    for number, owner in owners.items():
+        seen[owner] += 1
+        if counts[owner] > 1:
+            found[number] += f" {seen[owner]}"
+    return found
 
 
 def _mains(trace: Trace) -> set[int]:
@@ -91,17 +98,6 @@ def _by_work(trace: Trace) -> Mapping[int, str]:
     return found
 
 
-def _numbered(trace: Trace, roles: Mapping[int, str]) -> Mapping[int, str]:
-    """The roles by track, with a number appended where several threads of a rank share one."""
-    owners = {number: (trace.tracks[number].rank, role) for number, role in roles.items()}
-    counts, seen = Counter(owners.values()), Counter[tuple[int, str]]()
-    found = {}
-    for number, owner in owners.items():
-        seen[owner] += 1
-        found[number] = f"{owner[1]} {seen[owner]}" if counts[owner] > 1 else owner[1]
-    return found
-
-
 def timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
     """All tracks with a row: devices by stream, the main thread, other threads by when they start.
 
@@ -117,7 +113,11 @@ def timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
     leading = _leading(trace, order, bounds, activity)
     for number in order:
         if number in leading:
-            found.append(_whole_device(trace, number, leading[number]))
+            index, device = (
+                united(trace, np.concatenate(leading[number])),
+                trace.tracks[number].device,
+            )
+            found.append(TimelineTrack(f"GPU {device}", WHOLE, number, 0, index))
         rows = np.arange(bounds[number], bounds[number + 1])
         found += _tracks_of(trace, number, rows, activity)
     return tuple(found)
@@ -145,11 +145,6 @@ def _leading(
         if trace.duration[works].any() and trace.tracks[number].is_device:
             streams.setdefault(trace.tracks[number].device, {})[number] = works
     return {next(iter(works)): list(works.values()) for works in streams.values() if len(works) > 1}
-
-
-def _whole_device(trace: Trace, number: int, streams: list[Int64]) -> TimelineTrack:
-    index = united(trace, np.concatenate(streams))
-    return TimelineTrack(f"GPU {trace.tracks[number].device}", WHOLE, number, 0, index)
 
 
 def united(trace: Trace, rows: Int64) -> TrackIndex:
@@ -183,37 +178,25 @@ def _tracks_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterat
 def _stack(
     trace: Trace, number: int, label: str, kind: str, levels: list[Int64]
 ) -> Iterator[TimelineTrack]:
-    depth = 0
-    for level in levels:
-        for rows in without_overlap(trace, level):
-            start = trace.start[rows]
-            index = TrackIndex(rows.astype(np.int32), start, start + trace.duration[rows])
-            yield TimelineTrack(label, kind, number, depth, index)
-            depth += 1
+    lists = (rows for level in levels for rows in without_overlap(trace, level))
+    for depth, rows in enumerate(lists):
+        yield TimelineTrack(label, kind, number, depth, TrackIndex.of(trace, rows))
 
 
 def without_overlap(trace: Trace, rows: Int64) -> Iterator[Int64]:
     """Split rows, ordered by start, into as few lists as their overlaps allow: each row goes into
     the first list that has room for it."""
     while len(rows):
-        start = trace.start[rows]
-        end = start + trace.duration[rows]
+        start, end = trace.start[rows], trace.ends_of(rows)
         if np.all(start[1:] >= end[:-1]):
             yield rows
             return
-        fits = _greedy(start.tolist(), end.tolist())
+        fits, free = np.zeros(len(rows), dtype=bool), int(start[0])
+        for index, (begin, stop) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+            if begin >= free:
+                fits[index], free = True, stop
         yield rows[fits]
         rows = rows[~fits]
-
-
-def _greedy(start: list[int], end: list[int]) -> Mask:
-    fits = np.zeros(len(start), dtype=bool)
-    free = start[0]
-    for index, begin in enumerate(start):
-        if begin >= free:
-            fits[index] = True
-            free = end[index]
-    return fits
 
 
 def track_label(trace: Trace, number: int) -> str:
@@ -229,10 +212,8 @@ def track_label(trace: Trace, number: int) -> str:
 
 def device_label(trace: Trace, device: int) -> str:
     """How a device is called: in the traces of several ranks with whose it is."""
-    for track in trace.tracks:
-        if track.device == device:
-            return _device_label(track)
-    return f"GPU {device}"
+    tracks = (track for track in trace.tracks if track.device == device)
+    return next(map(_device_label, tracks), f"GPU {device}")
 
 
 def _device_label(track: Track) -> str:
@@ -281,7 +262,15 @@ def helper_threads(trace: Trace, tracks: Sequence[TimelineTrack]) -> tuple[Helpe
         is_main = roles.get(thread, "").startswith(MAIN)
         if not is_main and _covered(own, NEXT_TO_NOTHING * span) < NEXT_TO_NOTHING * span:
             found.setdefault(trace.tracks[thread].rank, []).append(thread)
-    return tuple(_together(trace, by_thread, found))
+    helpers = []
+    for rank, threads in found.items():
+        if len(threads) >= FEWEST:
+            rows = [each.index.rows.astype(np.int64) for t in threads for each in by_thread[t]]
+            label = f"{rank_prefix(trace.tracks[threads[0]])}{len(threads)} threads under 1 %"
+            index = united(trace, np.concatenate(rows))
+            track = TimelineTrack(label, HELPERS, threads[0], 0, index)
+            helpers.append(HelperThreads(rank, frozenset(threads), track))
+    return tuple(helpers)
 
 
 def _covered(tracks: Sequence[TimelineTrack], enough: float) -> float:
@@ -292,16 +281,3 @@ def _covered(tracks: Sequence[TimelineTrack], enough: float) -> float:
             return alone
     starts = np.concatenate([track.index.start for track in tracks])
     return float(union(starts, np.concatenate([track.index.end for track in tracks])).total)
-
-
-def _together(
-    trace: Trace, by_thread: dict[int, list[TimelineTrack]], found: dict[int, list[int]]
-) -> Iterator[HelperThreads]:
-    for rank, threads in found.items():
-        if len(threads) >= FEWEST:
-            rows = [each.index.rows.astype(np.int64) for t in threads for each in by_thread[t]]
-            first = threads[0]
-            label = f"{rank_prefix(trace.tracks[first])}{len(threads)} threads under 1 %"
-            index = united(trace, np.concatenate(rows))
-            track = TimelineTrack(label, HELPERS, first, 0, index)
-            yield HelperThreads(rank, frozenset(threads), track)

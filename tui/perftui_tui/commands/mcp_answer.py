@@ -216,14 +216,16 @@ async def answer(
     Raises:
         ToolError: it cannot be carried out, or failed.
     """
+    brief = ["--brief"] if "full" in tool.takes and not given.get("full") else []
+    directory = given.get("directory")
     try:
-        words = _words(tool, given, common)
+        words = command_line((*tool.command, *brief, *common), tool.arguments, given)
         rows = whole_number(given, "rows", 1, ROWS)
         skip = whole_number(given, "skip", 0, 0)
     except ArgumentError as error:
         raise ToolError(f"{tool.name}: {error}") from error
     try:
-        ended = await run_command(words, told, _directory(given))
+        ended = await run_command(words, told, Path(directory) if directory else None)
     except (OSError, ValueError) as error:
         # No such directory, or a text that cannot be a word of a command line.
         raise ToolError(f"{tool.name} cannot be started: {error}") from error
@@ -231,7 +233,10 @@ async def answer(
         raise ToolError(_why(ended))
     if tool.outputs == (TableOutput,):
         return {**_table(ended, skip, rows, given["table"])}
-    found = _json(ended)
+    try:
+        found: dict[str, Any] = json.loads(ended.out)
+    except ValueError as error:
+        raise ToolError(f"the command printed no JSON: {printable(ended.out[:200])}") from error
     if tool.name == "diagnose":
         found["exit_code"] = ended.code
     try:
@@ -243,28 +248,11 @@ async def answer(
         ) from error
 
 
-def _words(tool: Tool, given: Mapping[str, Any], common: Sequence[str]) -> list[str]:
-    brief = ["--brief"] if "full" in tool.takes and not given.get("full") else []
-    return command_line((*tool.command, *brief, *common), tool.arguments, given)
-
-
-def _directory(given: Mapping[str, Any]) -> Path | None:
-    return Path(given["directory"]) if given.get("directory") else None
-
-
 def _why(ended: Ended) -> str:
     ours = [line for line in ended.lines if line.startswith(OURS)]
     lines = ours[-1:] or ended.lines
     said = "\n".join(printable(line).removeprefix(OURS) for line in lines)[-MOST_ERROR:]
     return said or f"the command ended with exit code {ended.code} and printed nothing"
-
-
-def _json(ended: Ended) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(ended.out)
-    except ValueError as error:
-        raise ToolError(f"the command printed no JSON: {printable(ended.out[:200])}") from error
-    return found
 
 
 def _table(ended: Ended, skip: int, rows: int, name: str) -> TableOutput:

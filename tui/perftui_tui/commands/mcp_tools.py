@@ -1,4 +1,4 @@
-"""From the arguments of a tool to words of the command line, which checks their values."""
+"""The tools that clients see, and how the words of a command line are made from their arguments."""
 
 from __future__ import annotations
 
@@ -30,6 +30,15 @@ class Kind(Enum):
     YES = "boolean"
     WORDS = "array"
 
+    def fits(self, value: object) -> bool:
+        """Whether ``value`` is of this kind; of a number the command line decides."""
+        if self is Kind.WORDS:
+            return isinstance(value, list) and all(isinstance(word, str) for word in value)
+        return self is Kind.NUMBER or isinstance(value, bool if self is Kind.YES else str)
+
+
+NOUNS = {Kind.TEXT: "a text", Kind.YES: "true or false", Kind.WORDS: "a list of words"}
+
 
 class ArgumentError(ValueError):
     """A tool was called with what it does not take; the message says what it does take."""
@@ -53,13 +62,10 @@ class Argument:
     def schema(self) -> dict[str, Any]:
         """Its JSON Schema."""
         found: dict[str, Any] = {"type": self.kind.value, "description": self.about}
-        texts: dict[str, Any] = {"type": "string"}
-        of_texts = found if self.kind is Kind.TEXT else texts
-        if self.choices:
-            of_texts["enum"] = list(self.choices)
+        choices = {"enum": list(self.choices)} if self.choices else {}
         if self.kind is Kind.WORDS:
-            found["items"] = texts
-        return found
+            return {**found, "items": {"type": "string", **choices}}
+        return {**found, **choices}
 
     def checked(self, value: object) -> None:
         """See that ``value`` is of this kind.
@@ -67,32 +73,23 @@ class Argument:
         Raises:
             ArgumentError: it is not.
         """
-        if self.kind is Kind.YES and not isinstance(value, bool):
-            raise ArgumentError(f"{self.name} is true or false, not {value!r}")
-        if self.kind is Kind.TEXT and not isinstance(value, str):
-            raise ArgumentError(f"{self.name} is a text, not {value!r}")
-        if self.kind is Kind.WORDS and not _are_words(value):
-            raise ArgumentError(f"{self.name} is a list of words, not {value!r}")
+        if not self.kind.fits(value):
+            raise ArgumentError(f"{self.name} is {NOUNS[self.kind]}, not {value!r}")
         for word in value if isinstance(value, list) else ():
             if self.choices and word not in self.choices:
                 known = ", ".join(self.choices)
                 raise ArgumentError(f"{self.name} has no {word!r}; there are {known}")
 
-    def options(self, value: Any) -> list[str]:
-        """The options that say ``value``."""
-        if self.kind is Kind.YES:
-            return [f"--{self.option}"] if value else []
-        if self.kind is Kind.WORDS:
-            return [f"--{word}" for word in value]
-        return [f"--{self.option}={value}"]
-
     def words(self, value: Any) -> list[str]:
-        """The words that say ``value``, none of which the command line takes for an option.
+        """The words that say ``value``, none of which the command line takes for an option if it
+        is none.
 
         Raises:
             ArgumentError: it would.
         """
         words = list(value) if self.kind is Kind.WORDS else [value]
+        if self.option:
+            return [f"--{w}" if self.kind is Kind.WORDS else f"--{self.option}={w}" for w in words]
         if not words or not words[0]:
             raise ArgumentError(f"{self.name} is empty")
         if words[0].startswith("-") and not (self.kind is Kind.WORDS and words[0] in ("-m", "--")):
@@ -114,20 +111,16 @@ def command_line(
     for name in given:
         if name not in known:
             raise ArgumentError(f"there is no argument {name!r}; there are {', '.join(known)}")
-    options, words = [], []
+    options: list[str] = []
+    words: list[str] = []
     for one in arguments:
         value = given.get(one.name)
-        if value is None:
-            if one.is_required:
-                raise ArgumentError(f"{one.name} is missing: {one.about}")
-            continue
-        one.checked(value)
-        if one.is_ours:
-            continue
-        if one.option:
-            options += one.options(value)
-        else:
-            words += one.words(value)
+        if value is not None:
+            one.checked(value)
+            if not one.is_ours:
+                (options if one.option else words).extend(one.words(value))
+        elif one.is_required:
+            raise ArgumentError(f"{one.name} is missing: {one.about}")
     return [*command, *options, *words]
 
 
@@ -143,10 +136,6 @@ def whole_number(given: Mapping[str, Any], name: str, least: int, usual: int) ->
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ArgumentError(f"{name} needs a whole number from {least} on, not {value!r}")
     return value
-
-
-def _are_words(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
 ROWS = 10
@@ -233,10 +222,19 @@ _ROWS = Argument(
     Kind.NUMBER,
     is_ours=True,
 )
-_RANK = Argument("rank", "The rank to show, of several.", Kind.NUMBER, "rank")
-_MAX_STEPS = Argument(
-    "max_steps", "End the training after so many steps.", Kind.NUMBER, "max-steps"
-)
+
+
+def _of_option(name: str, about: str, *, is_required: bool = False) -> Argument:
+    """The argument that sets an option of the command line."""
+    option = OPTIONS[name]
+    kind = Kind.NUMBER if option.value == "N" else Kind.TEXT
+    words = tuple(TABLES) if name == "csv" else option.words
+    shown = "table" if name == "csv" else name.replace("-", "_")
+    return Argument(shown, about, kind, name, is_required, words)
+
+
+_RANK = _of_option("rank", "The rank to show, of several.")
+_MAX_STEPS = _of_option("max-steps", "End the training after so many steps.")
 
 READING = (
     Tool(
@@ -262,9 +260,7 @@ READING = (
         "Rows of one table of a run or trace, as CSV: operators, kernels and modules by time, "
         "gaps of a device by length, steps in order, findings by cost.",
         (
-            Argument(
-                "table", "Which table.", option="csv", is_required=True, choices=tuple(TABLES)
-            ),
+            _of_option("csv", "Which table.", is_required=True),
             _PATH,
             _RANK,
             _ROWS,
@@ -305,25 +301,11 @@ READING = (
         "baseline the step time.",
         (
             _PATH,
-            Argument(
-                "against", "The baseline: a run, a trace, newest, or history.", option="against"
-            ),
-            Argument(
-                "fail_on",
-                "The least severity that fails (default critical).",
-                option="fail-on",
-                choices=OPTIONS["fail-on"].words,
-            ),
-            Argument(
-                "max_regression",
-                "How much slower a step may be, such as 5%.",
-                option="max-regression",
-            ),
-            Argument(
-                "inconclusive",
-                "Whether a check that is not certain passes (default) or fails.",
-                option="inconclusive",
-                choices=OPTIONS["inconclusive"].words,
+            _of_option("against", "The baseline: a run, a trace, newest, or history."),
+            _of_option("fail-on", "The least severity that fails (default critical)."),
+            _of_option("max-regression", "How much slower a step may be, such as 5%."),
+            _of_option(
+                "inconclusive", "Whether a check that is not certain passes (default) or fails."
             ),
             _ROWS,
         ),
@@ -350,7 +332,7 @@ RUNNING = (
             ),
             Argument("directory", "Where it runs. Default: where the server runs.", is_ours=True),
             _MAX_STEPS,
-            Argument("window", "Steps in each profiled window.", Kind.NUMBER, "window"),
+            _of_option("window", "Steps in each profiled window."),
             Argument(
                 "record",
                 "What else to record in profiled windows.",
@@ -358,7 +340,7 @@ RUNNING = (
                 "record",
                 choices=RECORDED,
             ),
-            Argument("python", "Interpreter of the script.", option="python"),
+            _of_option("python", "Interpreter of the script."),
             _FULL,
             _ROWS,
         ),

@@ -1,28 +1,34 @@
-"""Help: every screen, every number, and the part that has the focus."""
+"""Help and hints."""
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
+import perftui_tui
 from perftui.diagnosis.symptoms.data_loader.input_wait import BOUND
+from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.help import metric_rows
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES
+from perftui_tui.keys.keymap import _NAMED, check, hint
 from perftui_tui.keys.table import KEYS, SCREENS
+from perftui_tui.look.rows import plain
 from perftui_tui.panes.gpu import LOW_BELOW
 from perftui_tui.panes.machine import FULL_CPU, FULL_DISK
 from perftui_tui.panes.meters import METERS
 from perftui_tui.panes.verdict import MARKS
 from perftui_tui.reading.snapshot import SLOW_RATIO
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, until, until_shown
-from tests.tui.recorded import write_run
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.op_traces import write_op_trace
+from tests.tui.recorded import NOW, write_run
 from tests.tui.traces import write_trace
 
 
-def text_of(screen: str) -> str:
+def numbers_of(screen: str) -> str:
     return "\n".join(part.text for part in metric_rows(screen) if isinstance(part, Prose))
 
 
@@ -42,7 +48,7 @@ def test_every_number_has_a_unit_and_a_source() -> None:
 
 
 def test_limits_in_words_are_those_that_are_applied() -> None:
-    words = text_of("overview")
+    words = numbers_of("overview")
     assert f"at least {SLOW_RATIO} times the median" in words
     assert f"Good: {LOW_BELOW:.0f} % or more" in words
     assert f"Good: below {100 * BOUND.limits.warning:.0f} %" in words
@@ -85,4 +91,145 @@ async def test_the_part_that_has_the_focus_is_explained_first(tmp_path: Path) ->
 @pytest.mark.parametrize("screen", ["overview", "diagnosis"])
 def test_the_marks_of_findings_are_explained(screen: str) -> None:
     for severity, (mark, _) in MARKS.items():
-        assert f"{mark.strip()} {severity.name.lower()}" in text_of(screen)
+        assert f"{mark.strip()} {severity.name.lower()}" in numbers_of(screen)
+
+
+OWN = {
+    "app.help": "f1",
+    "app.show('diagnosis')": "f2",
+    "app.show('log')": "f3",
+    "app.capture": "f4",
+    "app.quit": "f5",
+    "app.return": "f6",
+    "overview.why": "f7",
+    "overview.try_fix": "f8",
+    "overview.show_gap": "f9",
+    "diagnosis.try_fix": "f7",
+    "diagnosis.undo_fix": "f8",
+    "diagnosis.rerun": "f9",
+    "diagnosis.choose_fix(1)": "f10",
+    "compare.baseline": "f7",
+    "compare.swap": "f8",
+    "log.follow": "f7",
+    "log.search": "f8",
+    "timeline.event(1)": "f7",
+    "timeline.gap(1)": "f8",
+    "timeline.largest_gap": "f9",
+    "timeline.step(1)": "f10",
+    "timeline.slow_step(1)": "f11",
+    "timeline.same_name(1)": "f12",
+    "timeline.show_hidden": "ctrl+u",
+    "timeline.hide": "ctrl+e",
+    "timeline.search.all_ranks": "ctrl+r",
+    "timeline.search.search": "ctrl+f",
+    "ops.group(1)": "f7",
+    "ops.detail.leave": "f8",
+    "ops.kernels": "f9",
+    "ops.table.open": "f10",
+    "ranks.table.open": "f7",
+    "runs.table.open": "f7",
+}
+
+OF_A_RUN = {
+    "overview": ["f7 why", "f8 try it", "f2 opens Diagnosis", "f2 Diag", "f3 Log"],
+    "diagnosis": ["f7 tries it", "f7 try   ", "f8 undo", "f9 run again"],
+    "compare": ["the Diagnosis screen (f7):", "press f7 to"],
+    "timeline": ["f4 records what runs", "f10 next, f11 next slow"],
+    "ops": ["f4 profiles one now"],
+    "log": ["f3 Log"],
+}
+OF_A_TRACE = {
+    "overview": ["f9 shows it on the timeline", "f2 opens Diagnosis"],
+    "timeline": [
+        "press f7 for the next event, f8 for the next gap, f9 for the largest gap",
+        "f10 next, f11 next slow",
+        "largest gaps of the GPU  f9 next",
+    ],
+}
+OF_HELP = {
+    "overview": ["f8 ", "f7 "],
+    "timeline": ["f8 goes to the next gap", "f9 to the largest", "ctrl+r shows all ranks"],
+    "ops": ["f7 groups operators", "f9 the kernels", "f10 opens a row", "f8 goes back"],
+    "diagnosis": ["f7 tries one", "f8 restores the source"],
+    "compare": ["f7 chooses another baseline", "f8 swaps the two"],
+    "log": ["f7 follows again"],
+    "ranks": ["f7 shows a rank on all screens"],
+    "runs": ["f7 shows a run on all screens"],
+}
+
+
+def own_app(target: Path) -> PerftuiApp:
+    own = check({name: [key] for name, key in OWN.items()})
+    assert own.complaints == ()
+    return PerftuiApp(target, keys=own, clock=lambda: NOW)
+
+
+def in_one_line(text: str) -> str:
+    """With single blanks and without frames, whatever was wrapped."""
+    return " ".join(text.replace("│", " ").split())
+
+
+def body_of(app: PerftuiApp) -> str:
+    """All of a dialog, also what would have to be scrolled to."""
+    return "\n".join(plain(row) for row in app.screen.query_one("#body", RowView).rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["run", "trace"])
+async def test_hints_and_help_name_the_keys_as_they_are(tmp_path: Path, kind: str) -> None:
+    target = write_run(tmp_path) if kind == "run" else write_trace(tmp_path, steps=24)
+    app = own_app(target)
+    expected = OF_A_RUN if kind == "run" else OF_A_TRACE
+    async with app.run_test(size=(160, 60), notifications=True) as pilot:
+        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+        for screen in SCREENS:
+            app.action_show(screen)
+            await until(pilot, lambda screen=screen: app.current_mode == screen, screen)
+            for words in map(in_one_line, expected.get(screen, [])):
+                await until(pilot, lambda words=words: words in in_one_line(text_of(app)), words)
+            await pilot.press("f1")
+            await until(pilot, lambda: len(app.screen_stack) == 2, "help")
+            await until(pilot, lambda: body_of(app), "its words")
+            for words in OF_HELP.get(screen, []):
+                assert words in in_one_line(body_of(app))
+            await pilot.press("f1")
+            await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
+
+
+@pytest.mark.slow
+async def test_a_page_a_hidden_track_and_a_held_log_name_them_too(tmp_path: Path) -> None:
+    app = own_app(write_op_trace(tmp_path))
+    async with app.run_test(size=(160, 60), notifications=True) as pilot:
+        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+        app.action_show("ops")
+        await until_shown(pilot, "aten::linear")
+        await pilot.press("f10")
+        await until_shown(pilot, "f8: back")
+        app.action_show("timeline")
+        await until_shown(pilot, "click an event")
+        await pilot.press("ctrl+e")
+        await until_shown(pilot, "1 hidden: ctrl+u shows")
+    app = own_app(write_run(tmp_path / "runs"))
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: app.output.lines, "the output")
+        app.action_show("log")
+        await until_shown(pilot, "following")
+        await pilot.press("pageup")
+        await until_shown(pilot, "paused: f7 follows")
+        await pilot.resize_terminal(50, 10)
+        await until_shown(pilot, "f5 quits")
+
+
+def test_every_hint_names_an_action_there_is() -> None:
+    names = {key.name for key in KEYS}
+    package = Path(perftui_tui.__file__).parent
+    named = [
+        (path.name, found)
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for found in _NAMED.findall(node.value)
+    ]
+    assert len(named) > 60
+    assert [each for each in named if each[1] not in names and each[0] != "keymap.py"] == []
+    assert hint("{ops.filter} filters {x} {}") == "/ filters {x} {}"

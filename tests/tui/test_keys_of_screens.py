@@ -1,26 +1,34 @@
-"""Keys of the overview, the diagnosis, the comparison and the log that no other test presses."""
+"""The keys of screens and tables, and the footer that names them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.events import MouseScrollDown, MouseScrollUp
+from textual.pilot import Pilot
 
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
 from perftui.experiments.journal import Proof
 from perftui.experiments.verdict import Outcome
 from perftui.facts.place import Place
 from perftui.run.manifest import Status
+from perftui_tui.app import PerftuiApp
+from perftui_tui.dialogs.help import HelpDialog
 from perftui_tui.screens.compare.screen import CompareScreen
 from perftui_tui.screens.diagnosis.screen import DiagnosisScreen
 from perftui_tui.screens.overview.dashboard import GapList
+from perftui_tui.tables.virtual import VirtualTable
+from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.log_view import LogView
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import SCRIPT, START, write_run
 from tests.tui.test_fix_flow import ranked
+from tests.tui.test_ranks_screen import write_ranks
 from tests.tui.traces import write_trace
 
 ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
@@ -202,3 +210,188 @@ async def test_the_log_scrolls_by_lines_and_pages(tmp_path: Path) -> None:
         await pilot.press("pagedown")
         await until(pilot, lambda: view.scroll_y == view.size.height, "a page down")
         assert f"line {view.size.height}" in text_of(app)
+
+
+pytestmark = pytest.mark.slow
+
+
+async def table_on(app: PerftuiApp, pilot: Pilot[None], digit: str, rows: int) -> VirtualTable:
+    await pilot.press(digit)
+
+    def has_rows() -> bool:
+        table = app.screen.focused
+        return isinstance(table, VirtualTable) and len(table.data) == rows
+
+    await until(pilot, has_rows, "the rows")
+    table = app.screen.focused
+    assert isinstance(table, VirtualTable)
+    return table
+
+
+def many_ranks(folder: Path) -> tuple[Path, str]:
+    return write_ranks(folder, *range(4, 44)), "8"
+
+
+def many_runs(folder: Path) -> tuple[Path, str]:
+    for number in range(39):
+        write_run(
+            folder, steps=2, run_id=f"2023111{number:02}-run", started_ns=START - number * 10**9
+        )
+    return write_run(folder, steps=2), "9"
+
+
+@pytest.mark.keys(
+    "ranks.table.move(1)",
+    "ranks.table.move(-1)",
+    "ranks.table.page(1)",
+    "ranks.table.page(-1)",
+    "ranks.table.edge(1)",
+    "ranks.table.edge(-1)",
+    "runs.table.move(1)",
+    "runs.table.move(-1)",
+    "runs.table.page(1)",
+    "runs.table.page(-1)",
+    "runs.table.edge(1)",
+    "runs.table.edge(-1)",
+)
+@pytest.mark.parametrize("make", [many_ranks, many_runs])
+async def test_the_selection_moves_by_rows_pages_and_to_the_ends(
+    tmp_path: Path, make: Callable[[Path], tuple[Path, str]]
+) -> None:
+    root, digit = make(tmp_path)
+    async with opened(root, (120, 24)) as (app, pilot):
+        table = await table_on(app, pilot, digit, 40)
+
+        def place() -> int:
+            return table.order.tolist().index(table.selected_row)
+
+        await pilot.press("home")
+        assert place() == 0
+        await pilot.press("down", "down")
+        assert place() == 2
+        await pilot.press("up")
+        assert place() == 1
+        await pilot.press("pagedown")
+        page = place() - 1
+        assert 5 < page < 24
+        await pilot.press("pageup")
+        assert place() == 1
+        await pilot.press("end")
+        assert place() == 39
+
+
+@pytest.mark.keys("runs.table.sort(1)", "runs.table.sort(-1)", "runs.table.reverse")
+async def test_runs_are_sorted_by_each_column(tmp_path: Path) -> None:
+    root, digit = many_runs(tmp_path)
+    async with opened(root, (200, 50)) as (app, pilot):
+        table = await table_on(app, pilot, digit, 40)
+        before = table.order.tolist()
+        await pilot.press("R")
+        assert table.order.tolist() != before
+        await pilot.press("R")
+        assert table.order.tolist() == before
+        column = table._sort_column
+        await pilot.press("greater_than_sign")
+        after = table._sort_column
+        assert after != column
+        await pilot.press("less_than_sign")
+        assert table._sort_column == column
+
+
+def last_row(app: PerftuiApp) -> str:
+    return text_of(app).splitlines()[-1]
+
+
+async def point(pilot: Pilot[None], words: str, *, click: bool = False) -> None:
+    """Move to where ``words`` are in the footer, and click there."""
+    app = pilot.app
+    assert isinstance(app, PerftuiApp)
+    at = (last_row(app).index(words) + 1, 0)
+    footer = app.screen.query_one(KeysFooter)
+    await (pilot.click(footer, offset=at) if click else pilot.hover(footer, offset=at))
+
+
+async def test_a_click_presses_the_key(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path)) as (app, pilot):
+        await until(pilot, lambda: "? Help" in last_row(app), "the keys")
+        await point(pilot, "? Help", click=True)
+        await until(pilot, lambda: isinstance(app.screen, HelpDialog), "the help")
+
+
+@pytest.mark.slow
+async def test_the_key_at_the_right_edge_is_that_of_the_palette(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path)) as (app, pilot):
+        await until(pilot, lambda: last_row(app).endswith("▏^p palette "), "the palette's key")
+        await point(pilot, "palette", click=True)
+        await until(pilot, lambda: app.screen.id == "--command-palette", "the palette")
+
+
+async def test_the_mouse_over_a_key_tells_what_it_does(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path)) as (app, pilot):
+        await until(pilot, lambda: "q Quit" in last_row(app), "the keys")
+        footer = app.screen.query_one(KeysFooter)
+        await point(pilot, "q Quit")
+        assert footer.tooltip == "Quit; asks what to do with a running training"
+        await point(pilot, "palette")
+        assert footer.tooltip == "Open the command palette"
+        await pilot.hover("#header")
+        assert footer.tooltip is None
+
+
+async def test_on_a_narrow_screen_help_keeps_its_place(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), size=(70, 24)) as (app, pilot):
+        await until(pilot, lambda: last_row(app).endswith("▏ ? Help "), "the key of help")
+        row = last_row(app)
+        assert "palette" not in row
+        assert row.count("?") == 1
+        await point(pilot, "? Help", click=True)
+        await until(pilot, lambda: isinstance(app.screen, HelpDialog), "the help")
+
+
+@pytest.mark.parametrize("size", [(70, 24), (104, 40)])
+async def test_the_wheel_brings_in_what_does_not_fit(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with opened(write_run(tmp_path), size=size) as (app, pilot):
+        await pilot.press("2")
+        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
+        await until(pilot, lambda: "q Quit" in last_row(app) or "▏" in last_row(app), "the keys")
+        footer = app.screen.query_one(KeysFooter)
+        first = last_row(app)
+        for _ in range(60):
+            footer.post_message(_wheel(MouseScrollDown, footer))
+        await pilot.pause()
+        moved = last_row(app)
+        assert moved != first
+        assert moved[-8:] == first[-8:]
+        for _ in range(60):
+            footer.post_message(_wheel(MouseScrollUp, footer))
+        await pilot.pause()
+        assert last_row(app) == first
+
+
+@pytest.mark.slow
+async def test_no_key_is_shown_without_its_word(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), size=(80, 24)) as (app, pilot):
+        await pilot.press("2")
+        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
+        keys = "w In  s Out  n Gap  g Largest  f Fit  m Mark  / Search  q Quit  space Pause"
+        for columns in range(60, 100):
+            await pilot.resize_terminal(columns, 24)
+            await until(pilot, lambda wide=columns: len(last_row(app)) == wide, "the width")
+            shown, _, help_key = last_row(app).partition("▏")
+            assert help_key == " ? Help "
+            assert f"{keys}  c Capture ".startswith(f"{shown.strip()} ")
+
+
+async def test_it_changes_with_the_width_of_the_terminal(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), size=(80, 24)) as (app, pilot):
+        await until(pilot, lambda: last_row(app).rstrip().endswith("? Help"), "help at the edge")
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: last_row(app).rstrip().endswith("palette"), "the palette there")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: last_row(app).rstrip().endswith("? Help"), "help again")
+
+
+def _wheel(
+    kind: type[MouseScrollDown] | type[MouseScrollUp], footer: KeysFooter
+) -> MouseScrollDown | MouseScrollUp:
+    return kind(footer, 1, 0, 0, 0, 0, False, False, False)

@@ -1,8 +1,9 @@
-"""What the tools of `perftui mcp` answer, by the SDK's own client, which holds each answer against
-the schema that the tool lists."""
+"""The MCP server: its tools, the commands that answer them, and the size of answers."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -12,17 +13,21 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
-from perftui.report.csv_tables import TABLES
+from perftui.report.csv_tables import TABLES, CsvTable, csv_text
+from perftui.report.encode import encode_object
 from perftui_tui.cli import main
 from perftui_tui.commands import mcp as command
+from perftui_tui.commands import mcp_answer
 from perftui_tui.commands import mcp_server as served
 from perftui_tui.commands.line import parse
-from perftui_tui.commands.mcp_answer import Ended
+from perftui_tui.commands.mcp_answer import MOST_BYTES, Ended, TooLongError, csv_rows, limited
 from perftui_tui.commands.mcp_server import Calls, make_server
 from perftui_tui.commands.mcp_tools import READING, RUNNING, markdown, offered
 from tests.docs.documents import ROOT
@@ -374,3 +379,123 @@ def test_a_person_is_told_how_to_add_it(
 
 def test_the_documents_list_the_tools() -> None:
     assert markdown() in (ROOT / "docs" / "mcp.md").read_text(), "what markdown() prints goes there"
+
+
+TALKS = """
+import os, sys, time
+print(os.getcwd(), sys.argv[1:], repr(sys.stdin.read()))
+print("one", file=sys.stderr, flush=True)
+time.sleep(0.5)
+sys.stderr.write("two\\nhalf \\xff")
+sys.exit(4)
+"""
+WAITS = """
+import pathlib, sys, time
+try:
+    print("ready", file=sys.stderr, flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("x" * 200_000, file=sys.stderr)
+    time.sleep(0.2)
+    pathlib.Path(sys.argv[1]).write_text("given back")
+"""
+
+
+def run_instead(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    monkeypatch.setattr(mcp_answer, "our_module", lambda _: [sys.executable, "-c", code])
+
+
+async def test_what_it_prints_is_told_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_instead(monkeypatch, TALKS)
+    monkeypatch.setattr(mcp_answer, "QUIET_SECONDS", 0.1)
+    told: list[str] = []
+
+    async def tell(line: str) -> None:
+        told.append(line)
+
+    ended = await mcp_answer.run_command(["a b", "--json"], tell, tmp_path)
+    assert ended.code == 4
+    assert ended.out == f"{tmp_path} ['a b', '--json'] ''\n"
+    assert ended.lines == ("one", "two", "half ÿ")
+    # While it is quiet the last line is told again.
+    assert told.count("one") > 1
+    assert told[-1] == "two"
+
+
+async def test_where_nobody_waits_it_is_interrupted_and_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_instead(monkeypatch, WAITS)
+    file = tmp_path / "file"
+    with anyio.CancelScope() as scope:
+
+        async def cancel(line: str) -> None:
+            assert line == "ready"
+            scope.cancel()
+
+        await mcp_answer.run_command([str(file)], cancel)
+    assert scope.cancelled_caught
+    assert file.read_text() == "given back"
+
+
+def test_tables_are_cut_wherever_they_are() -> None:
+    rows = [{"parts": [{"at": at} for at in range(3)]} for _ in range(5)]
+    found = limited({"a": {"rows": rows}, "path": "x"}, 2)
+    assert found == {
+        "a": {"rows": [{"parts": [{"at": 0}, {"at": 1}]}] * 2},
+        "path": "x",
+        "left_out": {"a.rows": 3, "a.rows[0].parts": 1, "a.rows[1].parts": 1},
+    }
+
+
+def test_a_table_by_column_is_cut_as_one() -> None:
+    found = limited({"rows": {"start": list(range(9)), "kind": ["train"] * 9}}, 4)
+    assert found == {
+        "rows": {"start": [0, 1, 2, 3], "kind": ["train"] * 4},
+        "left_out": {"rows": 5},
+    }
+
+
+def test_commands_notes_and_pairs_stay_whole() -> None:
+    whole: dict[str, Any] = {
+        "next": ["perftui", "diagnose", "--modules", "--window", "80", "RUN"],
+        "parts_ns": {"forward": [3, 4]},
+        "notes": ["a", "b", "c"],
+    }
+    assert limited(whole, 1) == whole
+
+
+def test_an_answer_is_never_longer_than_the_limit() -> None:
+    long = [{"name": "x" * 1_000} for _ in range(100)]
+    found = limited({"kernels": long}, 80)
+    assert len(encode_object(found, on_one_line=True)) <= MOST_BYTES
+    assert found["left_out"] == {"kernels": 100 - len(found["kernels"])}
+    assert len(found["kernels"]) == 20
+    with pytest.raises(TooLongError, match="bytes with one row in each table"):
+        limited({"kernels": [{"name": "x" * MOST_BYTES}] * 3}, 10)
+
+
+CELLS = st.none() | st.integers() | st.text(alphabet='a",\n\r\x1b\u2028 ', max_size=6)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), max_size=6), st.integers(0, 7), st.integers(1, 7))
+def test_parts_of_csv_are_whole_rows(
+    rows: list[tuple[str | int | None, ...]], skip: int, most: int
+) -> None:
+    text = csv_text(CsvTable(("a", "b"), tuple(rows)))
+    part, total = csv_rows(text, skip, most)
+    assert total == len(rows)
+    # As Python reads it: a row that is empty but for the comma has two cells.
+    read = list(csv.reader(io.StringIO(part, newline="")))
+    written = list(csv.reader(io.StringIO(text, newline="")))
+    assert read == [written[0], *written[1:][skip : skip + most]]
+
+
+def test_long_rows_are_fewer() -> None:
+    text = csv_text(CsvTable(("a",), tuple(("x" * 15_000,) for _ in range(9))))
+    part, total = csv_rows(text, 0, 9)
+    assert (part.count("\n"), total) == (1 + 2, 9)
+    alone = csv_text(CsvTable(("a",), (("x" * 2 * MOST_BYTES,),)))
+    assert csv_rows(alone, 0, 1) == (alone, 1)

@@ -1,11 +1,13 @@
-"""`perftui doctor` and `perftui probe`, from the command line to what they print."""
+"""`perftui doctor` and `probe`, the interpreter, and terminals."""
 
 from __future__ import annotations
 
 import io
 import os
+import re
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,12 @@ from perftui.doctor.row import Row, State, fails, ok
 from perftui.probe.ceilings import Ceiling, Ceilings, ceilings, rate_of
 from perftui_tui.cli import main
 from perftui_tui.commands import machine as rows
+from perftui_tui.commands import run as choice
 from perftui_tui.commands.line import parse
+from perftui_tui.commands.run import interpreter, training_interpreter
+from perftui_tui.commands.terminal import has_sixteen_colours
 from tests.described import described
+from tests.terminal import Terminal
 
 Capture = pytest.CaptureFixture[str]
 
@@ -164,3 +170,183 @@ def test_the_rows_of_poor_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_terminal_is_not_judged(capsys: Capture) -> None:
     found = rows.terminal_rows(parse(["doctor"]), {"TERM": "dumb"})
     assert [(row.topic, row.state) for row in found] == [("terminal", State.UNKNOWN)]
+
+
+Patch = pytest.MonkeyPatch
+LINE = parse(["train.py"])
+
+
+def environment(root: Path, packages: str | None = "lib/python3.12/site-packages") -> Path:
+    """An environment below ``root``, with torch below ``packages``; its Python."""
+    python = root / "bin" / "python3"
+    python.parent.mkdir(parents=True)
+    python.touch(mode=0o755)
+    (root / "bin" / "python").symlink_to(python)
+    if packages is not None:
+        (root / packages / "torch").mkdir(parents=True)
+        (root / packages / "torch" / "__init__.py").touch()
+    return python
+
+
+@pytest.fixture
+def no_other(monkeypatch: Patch, tmp_path: Path) -> None:
+    """No environment is active, no Python on PATH, and perftui's own has no torch."""
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setattr(choice, "find_spec", lambda _: None)
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_the_active_environment_comes_first(
+    variable: str, monkeypatch: Patch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    environment(tmp_path / "active")
+    monkeypatch.setenv(variable, str(tmp_path / "active"))
+    assert interpreter(LINE) == str(tmp_path / "active/bin/python")
+
+
+@pytest.mark.parametrize(
+    "packages",
+    [
+        "lib/python3.12/site-packages",
+        "lib/python3/dist-packages",
+        "local/lib/python3.12/dist-packages",
+    ],
+)
+@pytest.mark.usefixtures("no_other")
+def test_of_an_image_the_python_that_has_torch(
+    packages: str, monkeypatch: Patch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment(tmp_path / "active", packages=None)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "active"))
+    python = environment(tmp_path / "usr", packages)
+    monkeypatch.setenv("PATH", str(python.parent))
+    assert training_interpreter(LINE) == str(python)
+    assert capsys.readouterr().err == ""
+
+
+def test_our_own_comes_before_others_if_it_has_torch(monkeypatch: Patch, tmp_path: Path) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    monkeypatch.setattr(choice, "find_spec", lambda name: name)
+    monkeypatch.setenv("PATH", str(environment(tmp_path / "usr").parent))
+    assert interpreter(LINE) == sys.executable
+
+
+@pytest.mark.usefixtures("no_other")
+def test_where_none_has_torch_our_own_runs_it_and_that_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert training_interpreter(LINE) == sys.executable
+    assert capsys.readouterr().err == (
+        f"perftui: no Python with PyTorch was found, so running with {sys.executable}; "
+        "--python PATH names another\n"
+    )
+
+
+@pytest.mark.usefixtures("no_other")
+def test_nothing_is_said_of_the_interpreter_that_was_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = environment(tmp_path / "named", packages=None)
+    line = parse(["--python", str(named), "train.py"])
+    assert training_interpreter(line) == str(named)
+    assert capsys.readouterr().err == ""
+
+
+SCRIPT = """\
+import os, time
+print("no colour:", os.environ.get("NO_COLOR"), flush=True)
+time.sleep(600)
+"""
+COLOUR = re.compile(rb"\x1b\[[\d;]*?\b(?:3[0-7]|4[0-7]|9[0-7]|10[0-7]|[34]8;[25];[\d;]+)(?:;\d+)*m")
+RICH_COLOUR = re.compile(rb"\x1b\[(?:[\d;]*;)?[34]8;[25];")
+
+Open = Callable[..., Terminal]
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Iterator[Open]:
+    (tmp_path / "job.py").write_text(SCRIPT)
+    terminals: list[Terminal] = []
+
+    def open_terminal(*environment: str, size: tuple[int, int] = (120, 40)) -> Terminal:
+        command = ["env", *environment, sys.executable, "-m", "perftui_tui", "job.py"]
+        terminals.append(Terminal(command, tmp_path, *size))
+        return terminals[-1]
+
+    yield open_terminal
+    for one in terminals:
+        one.press("q")
+        one.read(1)
+        one.press("s")
+        one.wait()
+        one.close()
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_without_colours_there_are_none_and_the_training_knows(shown: Open) -> None:
+    terminal = shown("NO_COLOR=1")
+    terminal.wait_for("no colour: 1")
+    assert COLOUR.findall(terminal.written) == []
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_a_terminal_of_sixteen_colours_gets_its_own(shown: Open) -> None:
+    terminal = shown("TERM=xterm", "COLORTERM=")
+    terminal.wait_for("no colour: None")
+    assert RICH_COLOUR.findall(terminal.written) == []
+    assert COLOUR.findall(terminal.written)
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_a_small_terminal_says_what_is_needed(shown: Open) -> None:
+    terminal = shown(size=(39, 8))
+    text = terminal.wait_for("needed  40 x 8")
+    assert "now     39 x 8" in text
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_a_large_terminal_is_used(shown: Open) -> None:
+    terminal = shown(size=(300, 80))
+    terminal.wait_for("no colour: None")
+    lines = terminal.text.splitlines()
+    assert "Quit" in lines[-1]
+    assert max(map(len, lines)) == 300
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_the_shell_is_reached_from_a_dialog_too(shown: Open) -> None:
+    terminal = shown()
+    terminal.wait_for("no colour: None")
+    terminal.press("?")
+    terminal.wait_for("Help: overview")
+    terminal.press("\x1a")
+    terminal.wait_for_stop()
+    os.kill(terminal.process.pid, signal.SIGCONT)
+    terminal.wait_for("Help: overview")
+    terminal.press("\x1b")
+    terminal.wait_for(lambda text: "Help: overview" not in text)
+
+
+@pytest.mark.parametrize(
+    ("environment", "few"),
+    [
+        ({"TERM": "xterm-256color"}, False),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, False),
+        ({"TERM": "xterm-kitty"}, False),
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "screen"}, True),
+        ({"TERM": "linux"}, True),
+        ({}, True),
+    ],
+)
+def test_few_colours(environment: dict[str, str], few: bool) -> None:
+    assert has_sixteen_colours(environment) is few

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.core.report.special_files import three_lines, write_metrics, write_snapshot
+from tests.core.report.test_special_reports import three_lines, write_metrics, write_snapshot
 from tests.tui.recorded import ENDED, SCRIPT, START, write_run
 from tests.tui.traces import write_trace
 

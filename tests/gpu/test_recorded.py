@@ -14,8 +14,7 @@ from perftui.facts.fact import Facts
 from perftui.report.text import render as text_of
 from perftui.run.reader import RunReader
 from perftui.trace.model import NONE
-from tests.core.report.html.pages import cells, section
-from tests.core.report.html.stories import of
+from tests.core.report.html.pages import cells, of, section
 from tests.gpu.record import RECORDED
 from tests.gpu.recorded import LAUNCHING, ON_DEVICE, Event, Recorded, begin, correlation, end
 

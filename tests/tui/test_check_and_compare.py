@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from perftui.run.manifest import Override
 from perftui_tui.cli import main
 from perftui_tui.screens.compare.figures import _of_all
-from tests.core.report.special_files import three_lines, write_snapshot
+from tests.core.report.test_special_reports import three_lines, write_snapshot
 from tests.described import described
 from tests.traces.builder import ms
 from tests.tui.driving import opened, settled, text_of, until_shown

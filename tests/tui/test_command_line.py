@@ -24,7 +24,7 @@ from perftui_tui.commands.run import launch_of
 from perftui_tui.commands.show import show, why_no_screen
 from perftui_tui.commands.table import COMMANDS
 from perftui_tui.commands.target import Target
-from tests.core.report.special_files import three_lines, write_metrics, write_snapshot
+from tests.core.report.test_special_reports import three_lines, write_metrics, write_snapshot
 from tests.described import described
 from tests.tui.traces import write_trace
 

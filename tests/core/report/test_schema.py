@@ -1,4 +1,4 @@
-"""The schemas of what the commands print."""
+"""What schema and explain print."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from perftui.diagnosis.ladder import LADDER
+from perftui.diagnosis.rules import RULES
+from perftui.fixes.catalogue import CATALOGUE
+from perftui.report.explain import as_json, explain, names, overview
 from perftui.report.explain import as_json as explained
 from perftui.report.schema import DIALECT, OUTPUTS, all_schemas, schema_of
 from tests.described import described
@@ -66,3 +70,53 @@ def test_what_is_not_described_is_noticed() -> None:
     del less["verdicts"][0]["when"]
     with pytest.raises(AssertionError):
         described("explain", less)
+
+
+def test_every_fix_of_a_rule_is_there_and_answers_one() -> None:
+    answered = {fix for rule in RULES for fix in rule.fixes}
+    assert answered == set(CATALOGUE)
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_is_explained_within_80_columns(name: str) -> None:
+    lines = explain(name).splitlines()
+    assert lines[0] == name
+    assert len(lines) > 3
+    assert max(map(len, lines)) < 80
+
+
+def test_a_rule_names_its_limits_their_source_and_its_fixes() -> None:
+    text = " ".join(explain("input-bound").split())
+    assert "Warns from 10 % of the step, critical from 20 %." in text
+    assert "TraceML warns at 10 %" in text
+    assert f"loader-workers: {CATALOGUE['loader-workers'].what}" in text
+
+
+def test_a_fix_names_what_it_answers() -> None:
+    answers = " ".join(explain("loader-workers").split())
+    assert answers.endswith(
+        "Addresses: input-in-main-thread, input-worker-bound, input-disk-bound, input-bound."
+    )
+
+
+def test_a_fix_names_its_risks() -> None:
+    text = " ".join(explain("optimizer-foreach").split())
+    assert "Risks: may change the last digits of results; uses more memory." in text
+    (fix,) = described("explain", as_json("optimizer-foreach"))["fixes"]
+    assert fix["risks"] == ["may change the last digits of results", "uses more memory"]
+    assert "Risks:" not in explain("no-grad")
+
+
+def test_all_are_listed_one_a_line() -> None:
+    listed = [line.split()[0] for line in overview().splitlines()]
+    assert listed == [*dict.fromkeys(rule.id for rule in RULES), *(rung.id for rung in LADDER)]
+
+
+def test_limits_are_shares_in_json() -> None:
+    rules = {one["rule"]: one for one in described("explain", as_json())["rules"]}
+    assert set(rules) == {rule.id for rule in RULES}
+    assert (rules["launch-bound"]["warning"], rules["launch-bound"]["critical"]) == (0.25, 0.4)
+
+
+def test_limits_grow_from_warning_to_critical() -> None:
+    assert all(0 < rule.limits.warning < rule.limits.critical <= 1 for rule in RULES)

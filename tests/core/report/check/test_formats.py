@@ -1,4 +1,4 @@
-"""Checks as JUnit XML and as workflow commands: escaped so that readers get what was meant."""
+"""Forms of a check, and paths inside the repository."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from perftui.diagnosis.model import Severity
 from perftui.report.check import forms
 from perftui.report.check.as_json import as_object
-from perftui.report.check.model import Check, Gate, Limits, Repository, State, Verdict
+from perftui.report.check.model import (
+    Check,
+    Gate,
+    Limits,
+    Repository,
+    State,
+    Verdict,
+    repository_around,
+)
 from perftui.trace.text import printable
 from tests.described import described
 
@@ -141,3 +149,56 @@ def test_what_fails_counts_for_more_than_what_is_not_judged() -> None:
     assert gate(State.OK, State.NOT_JUDGED) is Verdict.NOT_JUDGED
     assert gate(State.OK, State.NOT_CERTAIN) is Verdict.PASSED
     assert gate(State.OK, State.NOT_CERTAIN, strict=True) is Verdict.FAILED
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with a script in a folder."""
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    (tmp_path / "repo" / "vision").mkdir()
+    (tmp_path / "repo" / "vision" / "train.py").write_text("")
+    (tmp_path / "repo" / "utils.py").write_text("")
+    return tmp_path / "repo"
+
+
+@pytest.mark.parametrize(
+    ("file", "cwd", "named"),
+    [
+        ("{root}/vision/train.py", None, "vision/train.py"),
+        ("{root}/vision/../utils.py", None, "utils.py"),
+        ("train.py", "{root}/vision", "vision/train.py"),
+        ("/home/ada/repo/vision/train.py", "/home/ada/repo/vision", "vision/train.py"),
+        ("/home/ada/repo/vision/train.py", "/home/ada/repo", "vision/train.py"),
+        ("/usr/lib/python3/utils.py", "/home/ada/repo", None),
+        ("/home/ada/repo/venv/lib/utils.py", "/home/ada/repo", None),
+        ("/home/ada/repo/../utils.py", "/home/ada/repo", None),
+        ("/home/ada/repo/vision/gone.py", "/home/ada/repo", None),
+        ("/usr/lib/python3/utils.py", None, None),
+        (None, None, None),
+        ("a\x00b", "{root}", None),
+    ],
+)
+def test_a_file_is_named_by_its_place_in_the_repository(root: Path, file, cwd, named) -> None:
+    file, cwd = (one.format(root=root) if one else one for one in (file, cwd))
+    repository = Repository(root)
+    assert repository.inside(file, cwd) == named
+    assert repository.shown(file, cwd) == (named or file)
+
+
+def test_the_repository_is_that_of_the_runner_or_the_one_around(root: Path) -> None:
+    inner = root / "vision"
+    assert repository_around(inner, None).root == root.resolve()
+    assert repository_around(inner, str(root.parent)).root == root.parent.resolve()
+    assert repository_around(inner, str(root / "elsewhere")).root == root.resolve()
+
+
+def test_a_link_that_leads_out_is_not_inside(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.py").write_text("")
+    (root / "link.py").symlink_to(tmp_path / "secret.py")
+    assert Repository(root).inside(str(root / "link.py"), None) is None
+
+
+@given(st.text(), st.none() | st.text())
+def test_any_name_is_inside_or_not(file, cwd) -> None:
+    found = Repository(Path("/w")).inside(file, cwd)
+    assert found is None or not found.startswith(("/", "../"))

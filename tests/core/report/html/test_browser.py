@@ -13,8 +13,8 @@ from perftui.report.report import Report, make_report
 from perftui.report.subject import load_subject
 from perftui.trace.ncu import load_ncu
 from tests.core.report.html.browser import NAMES, Page, browser, chromium
-from tests.core.report.html.stories import NASTY, gpu_trace, run_with_fix
-from tests.core.report.special_files import write_metrics
+from tests.core.report.html.pages import NASTY, gpu_trace, run_with_fix
+from tests.core.report.test_special_reports import write_metrics
 from tests.gpu.record import RUNS
 from tests.tui.test_ranks_screen import write_ranks
 

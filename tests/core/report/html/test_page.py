@@ -1,4 +1,4 @@
-"""The page says what the report says, in the same words and numbers, and loads nothing."""
+"""The page says what the report says, whatever names hold, legibly, and loads nothing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.report.html.page import POLICY, cleaned, render
+from perftui.analysis.model import GapCause
+from perftui.report.html.page import POLICY, cleaned, parts, render, style_sheet
+from perftui.report.html.step_chart import number
+from perftui.report.html.style import hue
 from perftui.report.report import make_report
 from perftui.report.subject import Subject, load_subject
 from perftui.report.wording import breakdown_rows
+from perftui.run.columns import PHASES
 from tests.core.diagnosis.runs import run_with, stack_table
-from tests.core.report.html.pages import cells, read, section
-from tests.core.report.html.stories import NASTY, gpu_trace, of, run_with_fix
+from tests.core.report.html.pages import NASTY, cells, gpu_trace, of, read, run_with_fix, section
 from tests.tui.test_ranks_screen import write_ranks
 
 
@@ -163,3 +166,98 @@ def test_lines_of_threads_stand_with_their_shares() -> None:
         ["train.py:880 %", "main"],
         ["no line of yours (torch/x.py:-1 forward)20 %", "main"],
     ]
+
+
+TEXTS = st.one_of(
+    st.text(),
+    st.sampled_from(
+        [
+            "</script><img src=x onerror=alert(1)>",
+            "</title></style></code>",
+            '"><svg onload=alert(1)>',
+            "&lt;b&gt; &amp;amp; &#60;",
+            "{{ 7 * 7 }}{% for x in y %}",
+            "<!-- ",
+            "]]>",
+            "<![CDATA[",
+            "void f<int>(T const&)",
+            "\x1b[2J\x00\u202eabc\ud800",
+        ]
+    ),
+)
+
+
+@given(TEXTS, TEXTS)
+def test_a_page_gives_back_text_and_attribute(text: str, attribute: str) -> None:
+    page = read(parts().name(text, attribute))
+    code = page.only("code")
+    assert code.text == cleaned(text)
+    assert code.attributes == ({"title": cleaned(attribute)} if text != attribute else {})
+    assert [one.tag for one in page.every()] == ["code"]
+
+
+@given(TEXTS)
+def test_no_control_code_is_left_but_tabs(text: str) -> None:
+    page = str(parts().name(text, f"{text}."))
+    page.encode()
+    left = {char for char in page if not char.isprintable()} - {"\t", " "}
+    assert not any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in left)
+    assert not left & set("\u2028\u2029\u202e\u2066\u200b\ufeff")
+
+
+@given(st.floats(-1e6, 1e6))
+def test_a_coordinate_is_right_to_a_hundredth(value: float) -> None:
+    assert float(number(value)) == pytest.approx(value, abs=0.00501)
+    assert "e" not in number(value)
+
+
+LEGIBLE = 4.5
+"""Contrast that WCAG asks for of text."""
+
+PLAIN = ("ink", "dim", "bad", "warn", "good", "note")
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``#rrggbb`` or ``#rgb``, as WCAG defines it."""
+    digits = colour.removeprefix("#")
+    digits = digits if len(digits) == 6 else "".join(2 * one for one in digits)
+    shares = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    red, green, blue = (
+        one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in shares
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(first: str, second: str) -> float:
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def variables(dark: bool) -> dict[str, str]:
+    light_block, dark_block = re.findall(r":root\{([^}]*)\}", style_sheet())
+    return dict(re.findall(r"--([a-z]+):(#[0-9a-f]+);", dark_block if dark else light_block))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_is_legible_on_every_colour(dark: bool) -> None:
+    known = variables(dark)
+    for name in PLAIN:
+        assert contrast(known[name], known["paper"]) >= LEGIBLE, name
+        assert contrast(known[name], known["card"]) >= LEGIBLE, name
+    for name in ("added", "removed"):
+        assert contrast(known["ink"], known[name]) >= LEGIBLE, name
+    hues = set(re.findall(r"\.c-([a-z]+)\{", style_sheet()))
+    assert len(hues) > 8
+    for name in (*hues, "bad", "warn", "good", "note"):
+        assert contrast(known["on"], known[name]) >= LEGIBLE, name
+
+
+def test_each_part_of_a_step_has_a_colour_of_its_own() -> None:
+    assert len({hue(phase) for phase in PHASES}) == len(PHASES)
+    causes = [one.value for one in GapCause if one is not GapCause.INITIALISATION]
+    assert len({hue(cause) for cause in causes}) >= len(causes) - 1
+
+
+def test_the_sheet_names_no_file() -> None:
+    assert "url(" not in style_sheet()
+    assert "@import" not in style_sheet()

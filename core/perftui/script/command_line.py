@@ -18,6 +18,7 @@ from perftui.script.program import (
     assigned_value,
     called_name,
     is_literal,
+    receiver,
 )
 
 _WORDS: dict[type[object] | None, tuple[str, str]] = {
@@ -180,7 +181,7 @@ def _is_its_own_parser(program: Program, binding: ast.AST) -> bool:
     value = after[0].value if after and isinstance(after[0], ast.Assign) else None
     if not isinstance(value, ast.Call) or not _parses(value):
         return False
-    by = value.func.value if isinstance(value.func, ast.Attribute) else None
+    by = receiver(value)
     targets = after[0].targets if isinstance(after[0], ast.Assign) else []
     return isinstance(by, ast.Name) and by.id == binding.id and ast.unparse(targets[0]) == by.id
 
@@ -236,18 +237,15 @@ def _option(call: ast.Call) -> DeclaredOption | None:
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     if len(flags) != len(call.args) or not flags or not flags[0].startswith("-"):
         return None
-    action = _flag_action(keywords.get("action"))
+    given = keywords.get("action")
+    named = given.value if isinstance(given, ast.Constant) else None
+    if isinstance(given, (ast.Name, ast.Attribute)):
+        named = ast.unparse(given).rsplit(".", 1)[-1]
+    action = str(named) if named in _FLAGS else ""
     # A required option never has its default.
     default = None if "required" in keywords else keywords.get("default")
     dest = _dest(flags, keywords.get("dest"))
     return DeclaredOption(flags, dest, _kind(keywords, action), action, default, call)
-
-
-def _flag_action(action: ast.expr | None) -> str:
-    named = action.value if isinstance(action, ast.Constant) else None
-    if isinstance(action, (ast.Name, ast.Attribute)):
-        named = ast.unparse(action).rsplit(".", 1)[-1]
-    return str(named) if named in _FLAGS else ""
 
 
 def _kind(keywords: Mapping[str | None, ast.expr], action: str) -> type[object] | None:

@@ -7,7 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from perftui.script.names import later_reads, names_bound, qualified_name
-from perftui.script.program import PatchRefusedError, Program, assigned_value, called_name, root_of
+from perftui.script.program import (
+    PatchRefusedError,
+    Program,
+    assigned_value,
+    called_name,
+    receiver,
+    root_of,
+)
 from perftui.script.training import TRAINS
 
 PURE = frozenset(
@@ -95,18 +102,6 @@ _ONLOOKER = re.compile(r"(^|[._])(vis|viz|visdom|writer|logger|pbar|tb|wandb|bar
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-def observes(name: str) -> bool:
-    """Whether ``name`` says that it logs, prints, draws or saves, and nothing more."""
-    said = words(name)
-    return bool(said & _OBSERVES) and not said & _TRAINS
-
-
-def looks_on(receiver: str, name: str) -> bool:
-    """Whether ``receiver`` is named as what draws, logs or shows progress, and ``name`` as nothing
-    that changes it."""
-    return _ONLOOKER.search(receiver) is not None and not words(name) & _TRAINS
-
-
 def words(name: str) -> set[str]:
     """The words of a name, in lower case."""
     return {word.lower() for word in _WORD.findall(name)}
@@ -116,7 +111,8 @@ def is_pure(name: str, qualified: str) -> bool:
     """Whether a call of ``name``, by imports ``qualified``, changes nothing of a training."""
     if qualified and CHANGING.match(qualified):
         return HARMLESS_EXCEPTIONS.match(qualified) is not None
-    if name in PURE or observes(name):
+    # Its name may say that it logs, prints, draws or saves, and nothing more.
+    if name in PURE or (words(name) & _OBSERVES and not words(name) & _TRAINS):
         return True
     return any(qualified == one or qualified.startswith(f"{one}.") for one in PURE_MODULES)
 
@@ -215,7 +211,9 @@ def _called(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate:
         return "" if _is_local(program, statement, call.func) else f"calls {name}()"
     if may_evaluate or program.own_functions(call) or is_pure(name, qualified):
         return ""
-    if isinstance(call.func, ast.Attribute) and looks_on(ast.unparse(call.func.value), name):
+    # What draws, logs or shows progress by its name, asked for nothing that changes it.
+    of = receiver(call)
+    if of is not None and _ONLOOKER.search(ast.unparse(of)) and not words(name) & _TRAINS:
         return ""
     return f"calls {ast.unparse(call.func)[:40]}(), whose effects are not known"
 

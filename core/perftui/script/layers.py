@@ -6,6 +6,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from perftui.script.names import qualified_name
@@ -251,7 +252,9 @@ def attention_of(program: Program, function: ast.FunctionDef) -> Attention:
             continue
         local = LocalValues(program, function, node)
         weights = local.followed(product["left"])
-        if _softmaxed(program, local, weights) is not None:
+        with suppress(PatchRefusedError):
+            # The softmax of scores, dropped out or not.
+            _scores(program, _without_dropout(program, local, weights)[1])
             found.append((node, product["right"], local, weights))
     if len(found) != 1:
         raise PatchRefusedError(
@@ -289,14 +292,6 @@ def _read(
     # The keys may be turned in a statement of their own, before which they have the same name.
     local.refuse_taken_out(query, value, mask, factor)
     return found
-
-
-def _softmaxed(program: Program, local: LocalValues, weights: ast.expr) -> ast.expr | None:
-    """The scores, where ``weights`` are their softmax, dropped out or not."""
-    try:
-        return _scores(program, _without_dropout(program, local, weights)[1])
-    except PatchRefusedError:
-        return None
 
 
 def _without_dropout(
@@ -337,10 +332,8 @@ def _scores(program: Program, weights: ast.expr) -> ast.expr:
 
 
 def _without_mask(local: LocalValues, scores: ast.expr) -> tuple[ast.expr, ast.expr | None]:
-    if not isinstance(scores, ast.Call) or called_name(scores) not in (
-        "masked_fill",
-        "masked_fill_",
-    ):
+    fills = ("masked_fill", "masked_fill_")
+    if not isinstance(scores, ast.Call) or called_name(scores) not in fills:
         return scores, None
     if len(scores.args) != 2 or scores.keywords or not isinstance(scores.func, ast.Attribute):
         raise PatchRefusedError("it is not certain what is masked")
@@ -398,7 +391,8 @@ def _is_triangle(program: Program, node: ast.expr, name: str) -> bool:
             return False
         node = kept
     while True:
-        if isinstance(node, ast.Subscript) and _only_adds(node.slice):
+        # Only dimensions are added.
+        if isinstance(node, ast.Subscript) and set(_indices(node.slice)) <= {"None", ":", "..."}:
             node = node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr not in _SAME:
@@ -409,17 +403,13 @@ def _is_triangle(program: Program, node: ast.expr, name: str) -> bool:
     return Templates(program, _TRIANGLES).match(node, f"${name}") is not None
 
 
-def _only_adds(index: ast.expr) -> bool:
-    """``[None, None]``, also with ``:`` or ``...``."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return {ast.unparse(part) for part in parts} <= {"None", ":", "..."}
+def _indices(index: ast.expr) -> list[str]:
+    return [ast.unparse(one) for one in (index.elts if isinstance(index, ast.Tuple) else [index])]
 
 
 def _is_square(index: ast.expr) -> bool:
     """``[:, :, :n, :n]``, ``[:n, :n]`` or ``[None, None, :n, :n]``."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    ends = [ast.unparse(part) for part in parts[-2:]]
-    first = [ast.unparse(part) for part in parts[:-2]]
+    first, ends = _indices(index)[:-2], _indices(index)[-2:]
     is_begun = len(ends) == 2 and ends[0] == ends[1] and ends[0][:1] == ":" and len(ends[0]) > 1
     return is_begun and ":" not in ends[0][1:] and set(first) <= {":", "None", "..."}
 

@@ -17,6 +17,7 @@ from perftui.script.program import (
     assigned_value,
     bound_name,
     called_name,
+    receiver,
 )
 from perftui.script.templates import Templates, assigned_name
 
@@ -114,7 +115,7 @@ def goes_over_parameters(program: Program, over: ast.expr) -> bool:
             return all(goes_over_parameters(program, one) for one in over.args)
         if called_name(over) in ("list", "dict", "OrderedDict", "tuple") and len(over.args) == 1:
             return goes_over_parameters(program, over.args[0])
-        owner = over.func.value if isinstance(over.func, ast.Attribute) else None
+        owner = receiver(over)
         if called_name(over) in ("items", "values", "keys") and owner is not None:
             return not isinstance(owner, ast.Call) and goes_over_parameters(program, owner)
         return called_name(over) in _OF_PARAMETERS
@@ -157,19 +158,15 @@ def _takes(found: ParameterLoop, statement: ast.stmt) -> bool:
     return True
 
 
-class _Values(ast.NodeTransformer):
-    def __init__(self, values: dict[str, ast.expr]) -> None:
-        self._values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """What a local name stands for."""
-        is_read = isinstance(node.ctx, ast.Load)
-        return copy.deepcopy(self._values[node.id]) if is_read and node.id in self._values else node
-
-
 def _replaced(found: ParameterLoop, node: _Node) -> _Node:
     """``node`` with values in place of local names, as a copy."""
-    replaced: _Node = _Values(found.values).visit(copy.deepcopy(node))
+
+    class Values(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.expr:
+            value = found.values.get(name.id) if isinstance(name.ctx, ast.Load) else None
+            return copy.deepcopy(value) if value else name
+
+    replaced: _Node = Values().visit(copy.deepcopy(node))
     return replaced
 
 
@@ -270,7 +267,7 @@ def is_tensor(node: ast.expr, of_turn: Callable[[ast.expr], bool]) -> bool:
     """Whether ``node`` is a tensor of the turn as it is: a name, an item or an attribute, moved or
     detached at most."""
     if isinstance(node, ast.Call):
-        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        owner = receiver(node)
         return owner is not None and called_name(node) in SAME and is_tensor(owner, of_turn)
     if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Name):
         return False
@@ -375,14 +372,10 @@ def _squares(program: Program, loop: ast.For) -> tuple[ast.stmt, str, bool] | No
 def _is_square(statement: ast.stmt, of: str) -> bool:
     if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, ast.Add):
         return False
-    return isinstance(statement.target, ast.Name) and _of_gradient(statement.value, of) in _SQUARES
-
-
-def _of_gradient(node: ast.expr, of: str) -> str:
-    text = ast.unparse(node).replace(".item()", "")
+    text = ast.unparse(statement.value).replace(".item()", "")
     for gradient in (f"{of}.grad.data", f"{of}.grad.detach()", f"{of}.grad"):
         text = text.replace(gradient, "g")
-    return text
+    return isinstance(statement.target, ast.Name) and text in _SQUARES
 
 
 def _refuse_others(

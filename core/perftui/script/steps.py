@@ -17,6 +17,7 @@ from perftui.script.program import (
     bound_name,
     called_name,
     free_name,
+    receiver,
 )
 from perftui.script.training import StepStatement
 
@@ -31,10 +32,18 @@ def step_counter(program: Program, found: StepStatement) -> str:
     name = next(iter(counters(program, loop)), "")
     if not name:
         raise PatchRefusedError(f"nothing counts the steps of the loop at line {loop.lineno}")
-    _refuse_set_again(program, loop, name)
+    within = set(ast.walk(loop))
+    own = set(ast.walk(loop.target)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
+    adding = [node.target for node in loop.body if _adds_one(node)]  # type: ignore[attr-defined]
+    stored = program.attributes(name.rpartition(".")[2], ast.Store) if "." in name else []
+    for node in (*program.bindings(name), *stored):
+        if node in within and node not in own and node not in adding:
+            line = getattr(node, "lineno", loop.lineno)
+            raise PatchRefusedError(f"line {line} sets {name}, which counts the steps")
     for before in loop.body[: loop.body.index(found.statement)]:
-        if any(_continues(program, node, loop) for node in ast.walk(before)):
-            raise PatchRefusedError(f"line {before.lineno} may end a step before it")
+        for node in (node for node in ast.walk(before) if isinstance(node, ast.Continue)):
+            if next(one for one in program.ancestors(node) if isinstance(one, Loop)) is loop:
+                raise PatchRefusedError(f"line {before.lineno} may end a step before it")
     return name
 
 
@@ -91,9 +100,12 @@ def _adds_one(node: ast.stmt) -> bool:
 def _counted(program: Program, target: ast.expr, over: ast.expr) -> str:
     """The name in ``target`` that counts what ``over`` gives, through ``tqdm(...)`` and a variable
     that is set once; else empty."""
-    if isinstance(over, ast.Name):
-        bindings = program.bindings(over.id)
-        over = (_given(program, bindings[0]) if len(bindings) == 1 else None) or over
+    bindings = program.bindings(over.id) if isinstance(over, ast.Name) else []
+    if len(bindings) == 1:
+        # Set by an assignment, or by ``with ... as``.
+        above = program.parents[bindings[0]]
+        opened = above.context_expr if isinstance(above, ast.withitem) else None
+        over = opened or assigned_value(program, bindings[0]) or over
     while isinstance(over, ast.Call) and called_name(over) in _BARS and over.args:
         if called_name(over) == "trange":
             break
@@ -110,31 +122,6 @@ def _counted(program: Program, target: ast.expr, over: ast.expr) -> str:
             return _counted(program, first, arguments[0]) if arguments else ""
         return first.id if isinstance(first, ast.Name) else ""
     return ""
-
-
-def _given(program: Program, binding: ast.AST) -> ast.expr | None:
-    """What ``binding`` is set to, by an assignment or ``with ... as``."""
-    above = program.parents[binding]
-    return (
-        above.context_expr if isinstance(above, ast.withitem) else assigned_value(program, binding)
-    )
-
-
-def _refuse_set_again(program: Program, loop: Loop, name: str) -> None:
-    within = set(ast.walk(loop))
-    own = set(ast.walk(loop.target)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
-    adding = [node.target for node in loop.body if _adds_one(node)]  # type: ignore[attr-defined]
-    stored = program.attributes(name.rpartition(".")[2], ast.Store) if "." in name else []
-    for node in (*program.bindings(name), *stored):
-        if node in within and node not in own and node not in adding:
-            line = getattr(node, "lineno", loop.lineno)
-            raise PatchRefusedError(f"line {line} sets {name}, which counts the steps")
-
-
-def _continues(program: Program, node: ast.AST, loop: Loop) -> bool:
-    if not isinstance(node, ast.Continue):
-        return False
-    return next(one for one in program.ancestors(node) if isinstance(one, Loop)) is loop
 
 
 _COUNTS = re.compile(r"(step|iter|batch|count|idx|index|update|episode)|^(i|j|n|it|k|t)$")
@@ -166,7 +153,8 @@ def every(program: Program, found: StepStatement) -> Every | None:
         if len(counted) == 1 and not node.orelse and (inner in node.body or inner is node):
             _refuse_other_count(program, found, counted[0])
             return Every(node, counted[0], inner)
-        if counted or _varies(program, found, node) or _is_else(node, inner):
+        is_else = inner in node.orelse and isinstance(node.test, ast.Compare)
+        if counted or _varies(program, found, node) or (is_else and not _asks_none(node.test)):
             raise PatchRefusedError(
                 f"line {node.lineno} decides in which steps, and it is not certain how"
             )
@@ -198,7 +186,10 @@ def _rests(test: ast.expr) -> list[ast.BinOp]:
         rests = [
             node
             for node in ast.walk(part)
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _counts(node)
+            if isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.Mod)
+            and _is_number(node)
+            and "rank" not in ast.unparse(node.left).lower()
         ]
         plain = part
         if isinstance(part, ast.Compare) and len(part.ops) == 1 and isinstance(part.ops[0], ast.Eq):
@@ -207,11 +198,6 @@ def _rests(test: ast.expr) -> list[ast.BinOp]:
             plain = part.operand
         found += rests if rests in ([], [plain]) else [*rests, *rests]
     return found
-
-
-def _counts(rest: ast.BinOp) -> bool:
-    """Whether it is a rest of numbers, which ``"%d" % x`` is not, and not of a rank's."""
-    return _is_number(rest) and "rank" not in ast.unparse(rest.left).lower()
 
 
 def _refuse_other_count(program: Program, found: StepStatement, rest: ast.BinOp) -> None:
@@ -231,10 +217,6 @@ def _refuse_other_count(program: Program, found: StepStatement, rest: ast.BinOp)
 
 def _is_set(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Store)
-
-
-def _is_else(node: ast.If, inner: ast.stmt) -> bool:
-    return inner in node.orelse and isinstance(node.test, ast.Compare) and not _asks_none(node.test)
 
 
 def _asks_none(node: ast.AST) -> bool:
@@ -262,15 +244,12 @@ def _varies(program: Program, found: StepStatement, node: ast.If) -> bool:
             return True
         if isinstance(below, ast.Call) and not _RANK.search(ast.unparse(below.func)):
             return True
-        if isinstance(below, ast.Attribute) and _is_stored(program, found, below.attr):
+        # The loop may set it, itself or by what it calls.
+        name = below.attr if isinstance(below, ast.Attribute) else ""
+        stores = set(program.attributes(name, ast.Store))
+        if stores and any(one in stores for one, _ in reached(program, found.loop)):
             return True
     return False
-
-
-def _is_stored(program: Program, found: StepStatement, attribute: str) -> bool:
-    """Whether the loop sets an attribute of that name, itself or by what it calls."""
-    stores = set(program.attributes(attribute, ast.Store))
-    return bool(stores) and any(node in stores for node, _ in reached(program, found.loop))
 
 
 _NOT_OPTIMIZERS = re.compile(r"sched|prof|progress|bar|env|lr|warmup|wandb|meter", re.IGNORECASE)
@@ -309,7 +288,11 @@ def loop_of(program: Program, backward: ast.Call) -> tuple[Loop, int]:
 def micro_batches(program: Program, loop: Loop, backward: int) -> MicroBatches:
     """When the optimizer's step follows the turn of ``loop`` whose statement number ``backward``
     goes backward; refused where it is not certain, or each turn steps."""
-    steps = _optimizer_steps(program)
+    steps = [
+        call
+        for call in program.calls("step")
+        if (of := receiver(call)) is not None and not _NOT_OPTIMIZERS.search(ast.unparse(of))
+    ]
     if not steps:
         raise PatchRefusedError("no line of the file certainly steps an optimizer")
     within = set(ast.walk(loop))
@@ -373,16 +356,6 @@ def _nested(program: Program, loop: Loop, steps: Sequence[ast.Call]) -> MicroBat
     fresh = ("micro", "micro_batch", "micro_step")
     name = free_name(program, "a counter of micro-batches", *fresh)
     return MicroBatches(loop, f"{name} == {last}", end, True, target)
-
-
-def _optimizer_steps(program: Program) -> list[ast.Call]:
-    """``.step()`` calls, except of what is named like a scheduler, profiler, scaler or game."""
-    return [
-        call
-        for call in program.calls("step")
-        if isinstance(call.func, ast.Attribute)
-        and not _NOT_OPTIMIZERS.search(ast.unparse(call.func.value))
-    ]
 
 
 def _refuse_uncounted(test: ast.expr) -> None:

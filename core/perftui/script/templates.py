@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from perftui.script.names import qualified_name
-from perftui.script.program import PatchRefusedError, Program, assigned_value, bound_name
+from perftui.script.program import PatchRefusedError, Program, assigned_value, bound_name, root_of
 
 
 class LocalValues:
@@ -62,7 +62,7 @@ class LocalValues:
         inside = {node for one in (*chosen, self._end) for node in ast.walk(one)}
         for name in {assigned_name(one) for one in chosen}:
             for use in self._program.loads(name or ""):
-                if use in inside or not self._is_here(use):
+                if use in inside or self._function not in set(self._program.ancestors(use)):
                     continue
                 # What is read behind a new value is that one, and before the first another one.
                 if assigned_name(self._last) == name and use.lineno > self._last.lineno:
@@ -107,9 +107,6 @@ class LocalValues:
         if statement not in self._bound:
             self._bound[statement] = {bound_name(node) for node in ast.walk(statement)}
         return name in self._bound[statement]
-
-    def _is_here(self, use: ast.AST) -> bool:
-        return self._function in set(self._program.ancestors(use))
 
 
 def assigned_name(statement: ast.stmt) -> str | None:
@@ -278,9 +275,8 @@ def _parsed(template: str) -> tuple[ast.AST, ...]:
 
 def _is_of_module(node: ast.expr) -> bool:
     """``torch.nn.functional.softmax``, and no attribute of what is looked for."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id in ("torch", "math", "numpy")
+    root = root_of(node)
+    return isinstance(root, ast.Name) and root.id in ("torch", "math", "numpy")
 
 
 def _children(node: ast.AST) -> list[object]:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from perftui.experiments.history import FEWEST_RUNS, Level, Place, levels
 from perftui.experiments.verdict import NOISE_MANY
-
-MS = 1_000_000
+from tests.core.diagnosis.runs import MS
 
 
 def of(*ms: float, noise: float = NOISE_MANY) -> list[Level]:

@@ -1,16 +1,24 @@
+"""A change that did not reach the training proves nothing, and one that did is believed."""
+
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
+from perftui.experiments import comparison
+from perftui.experiments.comparison import Comparison, Verdict
+from perftui.experiments.rerun import Arrival, Form, overrides, repeat_launch, rerun_launch
+from perftui.facts.fact import Facts
+from perftui.facts.settings import settings
 from perftui.fixes.model import FixOption, Patch
 from perftui.recorder.launch import prepare
-from perftui.run.manifest import Expected, Override, read_manifest
-from tests.core.diagnosis.runs import make_run
+from perftui.run.manifest import Expected, Override, Status, read_manifest
+from perftui.run.reader import RunSnapshot
+from tests.core.diagnosis.runs import Events, make_run
 
 TRY = Override("DataLoader", {"num_workers": 2}, "/p/train.py", 3, "loader-workers")
 OPTION = FixOption(
@@ -39,11 +47,11 @@ def test_a_patched_source_runs_without_the_override_it_replaces() -> None:
     assert (launch.command, launch.overrides) == (("python", "train.py"), (other,))
 
 
-LOADER = "torch.utils.data.DataLoader"
+DATA_LOADER = "torch.utils.data.DataLoader"
 
 
 def test_a_run_of_a_patched_source_notes_what_was_written(tmp_path) -> None:
-    patch = Patch(Path("/p/train.py"), b"", b"", {"num_workers": 2}, LOADER, 3)
+    patch = Patch(Path("/p/train.py"), b"", b"", {"num_workers": 2}, DATA_LOADER, 3)
     option = replace(OPTION, patch=patch)
     launch = rerun_launch(run(), option, Form.SOURCE)
     layout = prepare(replace(launch, runs=tmp_path, cwd=tmp_path))
@@ -86,3 +94,220 @@ def test_the_main_thread_is_looked_at_as_often_again() -> None:
     assert repeat_launch(run(profile={"stack_rate": "often"})).stack_samples_per_second == 0
     assert repeat_launch(run(profile={})).stack_samples_per_second == 0
     assert repeat_launch(run(overrides=(TRY,))).overrides == (TRY,)
+
+
+FILE = "/p/train.py"
+LOADER = {"num_workers": 0, "file": FILE, "line": 3, "persistent_workers": False}
+WORKERS = {**LOADER, "num_workers": 2, "persistent_workers": True}
+WANTED = {"num_workers": 2, "persistent_workers": True}
+WORKERS_TRIED = Override("DataLoader", WANTED, FILE, 3, "loader-workers")
+FUSED_TRIED = Override("optimizer", {"fused": True}, FILE, 7, "optimizer-fused")
+ADAM = {"name": "torch.optim.adamw.AdamW", "file": FILE, "line": 6, "end_line": 8, "fused": True}
+
+
+def compare(before: RunSnapshot, after: RunSnapshot) -> Comparison:
+    return comparison.compare(Facts(before), Facts(after))
+
+
+def set_up(*optimizers: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return "settings", {"optimizers": list(optimizers), "gc": {"enabled": True}}
+
+
+def note(
+    outcome: str, why: str | None = None, number: int = 0, **more: Any
+) -> tuple[str, dict[str, Any]]:
+    place = {"file": FILE, "line": 6}
+    return "override", {"number": number, "outcome": outcome, "why": why, **place, **more}
+
+
+def trial(*overrides: Override, events: Events = (), loader=WORKERS, **run: Any) -> Comparison:
+    """Of twice the speed, so that nothing but the effect decides."""
+    loaders = () if loader is None else (loader,)
+    return compare(
+        make_run(count=100, phases={"forward": 20}, loaders=(LOADER,)),
+        make_run(
+            count=100, phases={"forward": 10}, loaders=loaders, overrides=overrides, events=events,
+            **run,
+        ),
+    )  # fmt: skip
+
+
+def reason(*overrides: Override, **run: Any) -> str:
+    found = trial(*overrides, **run)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    return found.reason
+
+
+def test_an_override_that_nobody_applied_proves_nothing() -> None:
+    assert reason(FUSED_TRIED, events=(set_up(),)) == (
+        "fused=True did not reach the training: nothing was created at train.py:7"
+    )
+    everywhere = replace(FUSED_TRIED, file=None, line=None)
+    assert reason(everywhere, events=(set_up(),)) == (
+        "fused=True did not reach the training: no optimizer was created"
+    )
+    assert reason(FUSED_TRIED) == "the run does not record whether the change was applied"
+
+
+def test_parameters_are_looked_at_in_the_third_step() -> None:
+    asked = Override("parameters", {"requires_grad": False}, fix="requires-grad-off")
+    assert reason(asked, events=(set_up(),)) == (
+        "requires_grad=False did not reach the training: the training has made fewer than three "
+        "steps"
+    )
+
+
+def test_a_run_that_goes_on_may_still_come_to_the_call() -> None:
+    assert reason(FUSED_TRIED, events=(set_up(),), status=Status.RUNNING).endswith(
+        "nothing was created at train.py:7 so far"
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (
+            (note("refused", "fused: LBFGS does not take it"),),
+            "fused=True was refused at train.py:6 (fused: LBFGS does not take it)",
+        ),
+        (
+            (note("partly", "foreach: fused is set and excludes it"),),
+            "fused=True reached the training only in part at train.py:6 (foreach: fused is set "
+            "and excludes it)",
+        ),
+        (
+            (note("applied"), note("refused", "fused: Muon does not take it", line=9)),
+            "fused=True reached the training only in part at train.py:9 "
+            "(fused: Muon does not take it)",
+        ),
+        ((note("applied", number=1),), "the run does not record whether the change was applied"),
+    ],
+)
+def test_an_override_that_was_refused_proves_nothing(told: Events, said: str) -> None:
+    assert reason(FUSED_TRIED, events=told) == said
+
+
+def test_an_override_that_was_applied_is_believed() -> None:
+    assert trial(FUSED_TRIED, events=(note("applied"),)).verdict is Verdict.FASTER
+
+
+def test_each_of_several_overrides_has_to_arrive() -> None:
+    both = (WORKERS_TRIED, FUSED_TRIED)
+    told = (note("applied"), note("refused", "fused: no", number=1))
+    assert "fused=True was refused" in reason(*both, events=told)
+    told = (note("applied"), note("applied", number=1))
+    assert trial(*both, events=told).verdict is Verdict.FASTER
+
+
+def test_an_override_applied_at_another_loader_than_the_trainings_proves_nothing() -> None:
+    assert reason(WORKERS_TRIED, events=(note("applied"),), loader=LOADER) == (
+        "num_workers, persistent_workers had no effect at the training's loader (it is created "
+        "elsewhere)"
+    )
+    assert reason(WORKERS_TRIED, events=(note("applied"),), loader=None) == (
+        "the run does not record whether the change was applied"
+    )
+
+
+def test_loaders_that_are_made_by_the_same_call_may_refuse_it() -> None:
+    told = (note("applied"), note("refused", "num_workers: the dataset holds open files"))
+    assert trial(WORKERS_TRIED, events=told).verdict is Verdict.FASTER
+
+
+def test_a_patch_of_the_loader_has_to_be_in_force_there() -> None:
+    written = (Expected("DataLoader", {"num_workers": 2}, FILE, 3),)
+    lost = (
+        "num_workers had no effect at the training's loader (the edited source does not decide "
+        "the value)"
+    )
+    for expected in (written, {"num_workers": 2}):
+        assert reason(expected=expected, loader=LOADER) == lost
+        assert trial(expected=expected).verdict is Verdict.FASTER
+        unsaid = "the run does not record whether the change was applied"
+        assert reason(expected=expected, loader=None) == unsaid
+
+
+@pytest.mark.parametrize("target", ["optimizer", "AdamW"])
+def test_a_patch_of_an_optimizer_has_to_be_in_force_there(target: str) -> None:
+    written = (Expected(target, {"fused": True}, FILE, 7),)
+    assert trial(expected=written, events=(set_up(ADAM),)).verdict is Verdict.FASTER
+    plain = {**ADAM, "fused": None}
+    assert reason(expected=written, events=(set_up(plain),)) == (
+        "fused had no effect at train.py:6 (AdamW has fused=None)"
+    )
+    elsewhere = {**ADAM, "line": 20, "end_line": 20}
+    assert reason(expected=written, events=(set_up(elsewhere),)) == (
+        "fused=True did not reach the training: nothing was created at train.py:7"
+    )
+    assert reason(expected=written) == "the run does not record whether the change was applied"
+
+
+@pytest.mark.parametrize("ended", [{}, {"exit_code": 1}, {"exit_code": 0, "status": Status.LOST}])
+def test_runs_that_came_to_their_ends_have_to_train_as_many_steps(ended: dict[str, Any]) -> None:
+    sized = {"phases": {"forward": 20}, "loaders": ({**LOADER, "batch_size": 16},)}
+    long = {**sized, "phases": {"forward": 10}, "count": 150}
+    before = make_run(count=100, **sized, exit_code=0)
+    found = compare(before, make_run(**long, exit_code=0))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == (
+        "the runs trained 100 and 150 steps (up to 1,600 and 2,400 samples): "
+        "they did not do the same work"
+    )
+    assert compare(before, make_run(**long, **ended)).verdict is Verdict.FASTER
+    limited = make_run(**long, exit_code=0, profile={"max_steps": 150})
+    assert compare(before, limited).verdict is Verdict.FASTER
+
+
+def test_steps_that_were_lost_are_not_counted_as_untrained() -> None:
+    before = make_run(count=100, phases={"forward": 20}, exit_code=0)
+    whole = make_run(count=120, phases={"forward": 10}, exit_code=0)
+    (rank,) = whole.ranks
+    some = rank.steps.where(rank.steps["index"] % 10 > 0)
+    lost = replace(whole, ranks=(replace(rank, steps=some),))
+    assert compare(before, lost).verdict is Verdict.FASTER
+    assert compare(before, whole).verdict is Verdict.INCONCLUSIVE
+
+
+def test_what_became_of_an_override_is_reported_with_its_values() -> None:
+    run = make_run(overrides=(FUSED_TRIED,), events=(note("applied", values={"fused": True}),))
+    (applied,) = overrides(Facts(run))
+    assert (applied.arrival, applied.why, applied.place) == (Arrival.APPLIED, "", "train.py:6")
+    assert applied.values == {"fused": True}
+
+
+@pytest.mark.parametrize("data", [{}, {"outcome": 3, "why": [], "line": "x", "values": 1}])
+def test_notes_in_another_form_are_no_proof(data: dict[str, Any]) -> None:
+    run = make_run(overrides=(FUSED_TRIED,), events=(("override", {"number": 0, **data}),))
+    assert [one.arrival for one in overrides(Facts(run))] == [Arrival.PARTLY]
+
+
+def test_settings_are_read_field_by_field() -> None:
+    told = {
+        "threads": {"intra_op": 4, "inter_op": 2, "new": 1},
+        "environment": {"NCCL_DEBUG": "INFO"},
+        "matmul": "high",
+        "cudnn": None,
+        "optimizers": [ADAM],
+        "wrappers": [
+            {"name": "DistributedDataParallel", "count": 1, "arguments": {"static_graph": True}}
+        ],
+        "parameters": [{"dtype": "float32", "device": "cpu", "tensors": 4}],
+        "gc": {"enabled": True, "thresholds": [700, 10, 10]},
+        "compiled": 1,
+    }
+    run = make_run(events=(("settings", told),))
+    found = settings(Facts(run))
+    assert found is not None
+    assert found.threads is not None
+    assert (found.threads.intra_op, found.threads.inter_op) == (4, 2)
+    assert (found.matmul, found.cudnn, found.compiled) == (None, None, None)
+    assert found.environment == {"NCCL_DEBUG": "INFO"}
+    assert found.gc is not None
+    assert found.gc.thresholds == (700, 10, 10)
+    assert found.optimizers is not None
+    assert found.optimizers[0].class_name == "AdamW"
+    assert found.wrappers is not None
+    assert found.wrappers[0].arguments == {"static_graph": True}
+    assert found.parameters is not None
+    assert found.parameters[0].tensors == 4
+    assert settings(Facts(make_run())) is None

@@ -1,4 +1,4 @@
-"""A switch that flips within runs: how long blocks are, what of them counts, what they come to."""
+"""Trials by blocks within runs, and which numbers of loader workers they run with."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ from perftui.experiments.trial import (
     block_pairs,
     block_plan,
     blocks,
+    counts_to_try,
     mean_step,
 )
 from perftui.experiments.trial_runs import Arm, Progress, TrialRun
 from perftui.experiments.verdict import Agreement, Outcome
-from perftui.facts.data_loader.loader import LoaderFacts, training_loader
+from perftui.facts.cpu.machine import MachineFacts, machine_use
+from perftui.facts.data_loader.loader import LoaderFacts, measured_workers, training_loader
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import whole_training
 from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.workers import WORKERS, with_workers
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
+from perftui.run.worker_curve import CurvePoint, WorkerCurve
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table
 from tests.facts_given import facts_with
 
@@ -62,7 +66,7 @@ def long_enough(loader: LoaderFacts | None = None, length: int | None = None) ->
     return facts_with(Facts(make_run()), {training_loader: loader, whole_training: length})
 
 
-WORKERS = LoaderFacts(num_workers=2, prefetch_factor=3, file="train.py", line=1)
+OTHER_FIX = LoaderFacts(num_workers=2, prefetch_factor=3, file="train.py", line=1)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +78,8 @@ WORKERS = LoaderFacts(num_workers=2, prefetch_factor=3, file="train.py", line=1)
         (50, None, BlockPlan(1, 9, 4)),
         (49, None, None),
         # Batches that were fetched ahead are those of the block before.
-        (230, WORKERS, BlockPlan(3, 33, 10)),
-        (80, WORKERS, BlockPlan(1, 24, 10)),
+        (230, OTHER_FIX, BlockPlan(3, 33, 10)),
+        (80, OTHER_FIX, BlockPlan(1, 24, 10)),
     ],
 )
 def test_blocks_fit_into_the_steps_of_a_run(
@@ -251,3 +255,59 @@ def test_where_runs_cannot_be_made_so_nothing_is_said(monkeypatch: pytest.Monkey
     assert played(monkeypatch, Played(fails_after=0)) == []
     told = played(monkeypatch, Played(fails_after=1))
     assert [one.verdict.outcome for one in told] == [Outcome.INCONCLUSIVE] * 3
+
+
+def facts(workers: int | None, cores: int | None, **loader: object) -> Facts:
+    given = {"num_workers": workers, "file": "train.py", "line": 3, **loader}
+    return facts_with(
+        Facts(None),
+        {
+            training_loader: LoaderFacts(**given),  # type: ignore[arg-type] # plain fields
+            machine_use: MachineFacts(cores=cores),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("workers", "cores", "counts"),
+    [
+        (0, 16, (1, 2, 4, 8, 16)),
+        (2, 16, (4, 8, 16)),
+        (0, 12, (1, 2, 4, 8)),
+        (None, 4, (1, 2, 4)),
+        (0, 1, ()),
+        (1, 2, ()),
+        (0, None, ()),
+    ],
+)
+def test_they_double_up_to_the_cores(
+    workers: int | None, cores: int | None, counts: tuple[int, ...]
+) -> None:
+    assert counts_to_try(facts(workers, cores)) == counts
+
+
+def test_there_are_none_without_a_loader() -> None:
+    assert counts_to_try(facts_with(Facts(None), {training_loader: None})) == ()
+
+
+def test_the_fix_takes_the_number_that_was_measured() -> None:
+    known = facts(0, 16)
+    curve = WorkerCurve((CurvePoint(1, 30), CurvePoint(2, 16), CurvePoint(4, 15)))
+    known.worked_out[measured_workers] = curve
+    change = WORKERS.change(known)
+    assert change is not None
+    assert (change.title, change.why_not) == ("num_workers 0 -> 4", "")
+
+
+def test_a_number_can_be_asked_for() -> None:
+    option = with_workers(facts(0, 16), 8)
+    assert option is not None
+    assert option.override is not None
+    assert option.override.arguments == {"num_workers": 8, "persistent_workers": True}
+
+
+def test_what_speaks_against_workers_speaks_against_any_number() -> None:
+    option = with_workers(facts(0, 16, holds_files=True), 8)
+    assert option is not None
+    assert option.override is None
+    assert "open files" in option.why_not

@@ -1,0 +1,249 @@
+"""The runs of a trial: in which order, how long they take, their costs and disturbances."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perftui import format as fmt
+from perftui.experiments import trial as trials
+from perftui.experiments.rerun import repeat_launch
+from perftui.experiments.trial_runs import (
+    Arm,
+    NextRun,
+    Progress,
+    Purpose,
+    TrialRun,
+    clock,
+    costs_of,
+    disturbance,
+    disturbance_notes,
+    run_seconds,
+)
+from perftui.facts.cpu.machine import Card, busy_host, cards
+from perftui.facts.fact import Facts
+from perftui.facts.gpu.memory import PeakMemory
+from perftui.fixes.workers import with_workers
+from perftui.run.reader import RunReader, RunSnapshot
+from perftui.run.worker_curve import read_worker_curve
+from tests.core.diagnosis.runs import MS
+from tests.facts_given import facts_with
+from tests.tui.recorded import ENDED, SCRIPT, write_run
+
+S = GB = 10**9
+
+
+def runs(
+    step: tuple[int, int],
+    start: tuple[float | None, float | None] = (None, None),
+    memory: tuple[float | None, float | None] = (None, None),
+    is_gpu: bool = True,
+) -> list[TrialRun]:
+    return [
+        TrialRun(
+            arm,
+            Path(),
+            step[at] * MS,
+            start_ns=None if start[at] is None else round(start[at] * S),
+            memory=None if memory[at] is None else PeakMemory(round(memory[at] * GB), is_gpu),
+        )
+        for _ in range(3)
+        for at, arm in enumerate(Arm)
+    ]
+
+
+def test_a_later_start_is_made_up_for_by_steps() -> None:
+    costs = costs_of(runs((30, 20), (5.0, 43.0)))
+    assert costs.break_even_steps == 3_800
+    assert costs.sentences == ("starts 38 s later, made up for after 3,800 steps",)
+
+
+@pytest.mark.parametrize("step", [(20, 20), (20, 30)])
+def test_a_step_that_is_no_shorter_makes_up_for_nothing(step: tuple[int, int]) -> None:
+    costs = costs_of(runs(step, (5.0, 43.0)))
+    assert costs.break_even_steps is None
+    assert costs.sentences == ("starts 38 s later",)
+
+
+def test_a_start_that_is_about_the_same_is_not_reported() -> None:
+    assert costs_of(runs((30, 20), (5.0, 5.9))).sentences == ()
+    assert costs_of(runs((30, 20), (43.0, 5.0))).sentences == ()
+
+
+@pytest.mark.parametrize(("is_gpu", "of"), [(True, "the GPU"), (False, "all processes")])
+def test_memory_is_reported_where_it_differs(is_gpu: bool, of: str) -> None:
+    more = costs_of(runs((30, 20), memory=(1.2, 1.5), is_gpu=is_gpu))
+    assert more.sentences == (f"peak memory of {of} 1.1 GiB -> 1.4 GiB",)
+    assert costs_of(runs((30, 20), memory=(1.2, 1.22), is_gpu=is_gpu)).sentences == ()
+
+
+def test_what_was_not_recorded_is_not_known() -> None:
+    costs = costs_of(runs((30, 20), (None, 4.0), (None, 1.0)))
+    assert (costs.start_before_ns, costs.memory_before, costs.sentences) == (None, None, ())
+    assert costs_of([]).sentences == ()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunSnapshot:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    return RunReader(write_run(tmp_path, script=script, loader_line=4, **ENDED)).poll()
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Steps in ms by the name of a launch: no run is made."""
+    times: dict[str, int] = {}
+
+    def measured(arm: Arm, launch: object, _: threading.Event) -> TrialRun:
+        name = getattr(launch, "name", None) or ""
+        return TrialRun(arm, Path("run"), times.get(name, 100) * MS)
+
+    monkeypatch.setattr(trials, "measured", measured)
+    return times
+
+
+def made(
+    run: RunSnapshot, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[NextRun | Progress]:
+    """What a trial of more workers says, in order."""
+    monkeypatch.setattr(trials, "facts_of", lambda _: Facts(run))
+    monkeypatch.setattr(trials, "counts_to_try", lambda _: (1, 2, 4, 8))
+    option = with_workers(Facts(run), 4)
+    assert option is not None
+    heard: list[NextRun | Progress] = []
+    trying = trials.trial(run, option, directory, 50, threading.Event(), 1, heard.append)
+    for progress in trying:
+        heard.append(progress)
+        yield from heard
+        heard.clear()
+
+
+def test_numbers_of_workers_come_first_then_the_warm_up_then_pairs(
+    run: RunSnapshot, steps: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps.update({"num_workers 0 -> 1": 60, "num_workers 0 -> 2": 40, "num_workers 0 -> 4": 41})
+    heard = list(made(run, tmp_path / "trials", monkeypatch))
+    runs = [one for one in heard if isinstance(one, NextRun)]
+    assert runs == [
+        NextRun(Purpose.WORKERS, workers=1, further=3),
+        NextRun(Purpose.WORKERS, workers=2, further=2),
+        NextRun(Purpose.WORKERS, workers=4, further=1),
+        NextRun(Purpose.WARM_UP),
+        NextRun(Purpose.PAIR, 1, Arm.BEFORE),
+        NextRun(Purpose.PAIR, 1, Arm.AFTER),
+    ]
+    said = [one for one in heard if isinstance(one, Progress)]
+    # Which number is tried is known before the first pair.
+    titles = [one.option.title if one.option else None for one in said]
+    assert titles == [None, None, None, "num_workers 0 -> 2", "num_workers 0 -> 2"]
+    assert [len(one.pairs) for one in said] == [0, 0, 0, 0, 1]
+    curve = read_worker_curve(run.root)
+    assert curve is not None
+    assert curve.best == 2
+
+
+def test_of_another_launch_the_pairs_turn_around(
+    run: RunSnapshot, steps: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del steps
+    monkeypatch.setattr(trials, "_progress", lambda *_: replace(trials.NO_PAIRS))
+    heard: list[NextRun] = []
+    launch = repeat_launch(run)
+    list(trials.paired_runs(launch, launch, tmp_path, 50, threading.Event(), 2, began=heard.append))
+    assert [one.arm for one in heard[1:]] == [Arm.BEFORE, Arm.AFTER, Arm.AFTER, Arm.BEFORE]
+    assert [one.pair for one in heard[1:]] == [1, 1, 2, 2]
+
+
+def test_a_run_takes_its_start_and_its_steps(tmp_path: Path) -> None:
+    run = Facts(RunReader(write_run(tmp_path)).poll())
+    few, many = run_seconds(run, 0), run_seconds(run, 100)
+    assert few is not None
+    assert many is not None
+    # Eight seconds until the first step, which takes 0.9 s longer than those of 310 ms.
+    assert few == pytest.approx(8.9, abs=0.1)
+    assert many - few == pytest.approx(31.0, abs=0.2)
+
+
+def test_without_steps_nothing_is_known(tmp_path: Path) -> None:
+    assert run_seconds(Facts(RunReader(write_run(tmp_path, steps=0)).poll()), 100) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        *((0, "10 s"), (44, "40 s"), (54, "50 s"), (55, "1 min"), (239, "4 min")),
+        *((3599, "1 h"), (3600, "1 h"), (4800, "1 h 20 min")),
+    ],
+)
+def test_a_rough_time_is_said_roughly(seconds: float, words: str) -> None:
+    assert fmt.rough_time(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("fewest", "most", "words"),
+    [
+        *((100, 290, "2 to 5 min"), (20, 40, "20 to 40 s"), (40, 120, "40 s to 2 min")),
+        *((120, 121, "2 min"), (600, 4800, "10 min to 1 h 20 min"), (3600, 7200, "1 to 2 h")),
+    ],
+)
+def test_a_range_of_times_has_its_unit_once(fewest: float, most: float, words: str) -> None:
+    assert fmt.rough_range(fewest, most) == words
+
+
+GIB = 1 << 30
+
+
+def sampled_facts(*sampled: Card, busy: str = "") -> Facts:
+    return facts_with(Facts(None), {busy_host: busy, cards: sampled})
+
+
+def disturbed(*made: tuple[Arm, str, float | None]) -> list[TrialRun]:
+    return [TrialRun(arm, Path(), 1, disturbed=why, clock=at) for arm, why, at in made]
+
+
+@pytest.mark.parametrize(
+    ("sampled", "busy", "said"),
+    [
+        ((), "", ""),
+        ((), "other programs used 1.0 of 2 cores", "the host was busy: other programs used 1.0"),
+        ((Card("gpu1", thermal=0.3),), "", "heat throttled the clocks of GPU 1"),
+        ((Card("gpu0", thermal=0.01, memory_others=GIB // 2),), "", ""),
+        (
+            (Card("gpu0"), Card("gpu2", memory_others=3.0 * GIB)),
+            "",
+            "other processes hold 3.0 GiB of GPU 2",
+        ),
+    ],
+)
+def test_a_run_is_disturbed_by_others_and_by_heat(
+    sampled: tuple[Card, ...], busy: str, said: str
+) -> None:
+    found = disturbance(sampled_facts(*sampled, busy=busy))
+    assert found.startswith(said)
+    assert bool(found) is bool(said)
+
+
+def test_the_clock_is_that_of_the_slowest_card() -> None:
+    assert (
+        clock(sampled_facts(Card("gpu0", clock=0.9), Card("gpu1", clock=0.7), Card("gpu2"))) == 0.7
+    )
+    assert clock(sampled_facts(Card("gpu0"))) is None
+
+
+def test_it_is_reported_for_how_many_runs() -> None:
+    made = disturbed((Arm.BEFORE, "", None), (Arm.AFTER, "a", None), (Arm.AFTER, "b", None))
+    assert disturbance_notes(made) == ("b (in 2 of 3 runs)",)
+    assert disturbance_notes(disturbed((Arm.BEFORE, "", None))) == ()
+
+
+def test_clocks_that_differ_between_the_arms_are_reported() -> None:
+    apart = disturbed((Arm.BEFORE, "", 0.9), (Arm.AFTER, "", 0.6), (Arm.BEFORE, "", 0.9))
+    assert disturbance_notes(apart) == (
+        "the GPU's clock was 90 % of its maximum before and 60 % after the change",
+    )
+    assert disturbance_notes(disturbed((Arm.BEFORE, "", 0.9), (Arm.AFTER, "", 0.89))) == ()

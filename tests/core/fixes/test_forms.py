@@ -24,13 +24,11 @@ from perftui.fixes.source.patching import call_patch, written
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
 from perftui.script.program import PatchRefusedError, parse_program
 from tests.core.diagnosis.runs import make_run
-from tests.core.fixes.forms.averages import AVERAGES
-from tests.core.fixes.forms.copies import COPIES
 from tests.core.fixes.forms.evaluations import EVALUATIONS
 from tests.core.fixes.forms.form import Form
-from tests.core.fixes.forms.loaders import LOADERS
+from tests.core.fixes.forms.loaders import COPIES, LOADERS
 from tests.core.fixes.forms.loops import LOOPS
-from tests.core.fixes.forms.optimizers import OPTIMIZERS
+from tests.core.fixes.forms.optimizers import AVERAGES, OPTIMIZERS
 from tests.core.fixes.forms.ranks import RANKS
 
 FORMS = (*LOADERS, *OPTIMIZERS, *LOOPS, *EVALUATIONS, *RANKS, *COPIES, *AVERAGES)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from textwrap import dedent
 
 MARK = "  # here"
 TRAIN = "loss = f(model(x), y)\nloss.backward()\noptimizer.step()\noptimizer.zero_grad()"
@@ -11,27 +11,17 @@ TRAIN = "loss = f(model(x), y)\nloss.backward()\noptimizer.step()\noptimizer.zer
 
 @dataclass(frozen=True)
 class Form:
-    """``source`` with ``# here`` behind the line that the run named."""
+    """``marked`` has ``# here`` behind the line that the run named."""
 
     what: str
     fix: str
-    source: str
+    marked: str
     written: tuple[str, ...] = ()
     """The lines that the fix puts in, without their indentation; none where it is refused."""
     refused: str = ""
     """Part of the reason."""
     had: int | None = None
     """Workers that the run had, where that matters."""
-
-    @property
-    def marked(self) -> str:
-        """The source with the mark; ``TRAIN`` stands for the statements of a step."""
-        lines = []
-        for line in dedent(self.source).strip("\n").split("\n"):
-            indent = line[: len(line) - len(line.lstrip())]
-            step = [indent + one for one in TRAIN.split("\n")]
-            lines += step if line.strip() == "TRAIN" else [line]
-        return "\n".join(lines) + "\n"
 
     @property
     def text(self) -> str:
@@ -43,3 +33,36 @@ class Form:
         """The line that the run named."""
         lines = self.marked.split("\n")
         return next(at for at, text in enumerate(lines, 1) if text.endswith(MARK))
+
+
+def forms(text: str, **parts: str) -> tuple[Form, ...]:
+    """The forms of ``text``, each begun by ``fix: what``: the source, indented, then the lines that
+    are put in (``> ``, a longer one goes on behind ``>> ``), or why it is left alone (``! ``).
+
+    A line that is the name of one of ``parts``, or ``TRAIN``, stands for its lines; ``(had 2)`` is
+    the workers that the run had."""
+    parts["TRAIN"] = TRAIN
+    found = []
+    for block in re.split(r"\n(?=[a-z])", text.strip("\n")):
+        head, *lines = block.split("\n")
+        fix, what, had = re.fullmatch(r"([a-z-]+): (.*?)(?: \(had (\d+)\))?", head).groups()
+        source = []
+        for line in (line[4:] for line in lines if line[:1] in ("", " ")):
+            name = line.strip()
+            indent = line[: len(line) - len(line.lstrip())]
+            part = parts.get(name, "").strip("\n").split("\n") if name in parts else [name]
+            source += [indent + one if one else "" for one in part]
+        put_in = "\n".join(line for line in lines if line.startswith(">")).replace("\n>> ", " ")
+        written = [line[2:] for line in put_in.split("\n") if line]
+        refused = "".join(line[2:] for line in lines if line.startswith("! "))
+        found.append(
+            Form(
+                what,
+                fix,
+                "\n".join(source).strip("\n") + "\n",
+                tuple(parts.get(one, one) for one in written),
+                refused,
+                int(had) if had else None,
+            )
+        )
+    return tuple(found)

@@ -48,6 +48,12 @@ async def until_shown(pilot: Pilot[None], words: str) -> None:
     await until(pilot, lambda: words in text_of(app), repr(words))
 
 
+async def press(pilot: Pilot[None], *keys: str, until: str) -> None:
+    """Press ``keys``, and wait until the words ``until`` are on screen."""
+    await pilot.press(*keys)
+    await until_shown(pilot, until)
+
+
 async def settled(pilot: Pilot[None]) -> str:
     """The screen once no work runs behind it and it has stood still for 0.3 s."""
     app = pilot.app

@@ -20,7 +20,7 @@ from perftui_tui.screens.compare.figures import _of_all
 from tests.core.report.test_special_reports import three_lines, write_snapshot
 from tests.described import described
 from tests.traces.builder import ms
-from tests.tui.driving import opened, settled, text_of, until_shown
+from tests.tui.driving import opened, press, settled, text_of, until_shown
 from tests.tui.recorded import ENDED, SCRIPT, SECOND, START, write_run
 from tests.tui.traces import even_steps, write_trace
 
@@ -474,12 +474,9 @@ def test_sides_that_are_missing_are_a_mistake(capsys: Capture, words: str) -> No
 async def test_a_trace_is_compared_with_one_beside_it(tmp_path: Path) -> None:
     even_steps(24, compute=ms(8)).write(tmp_path / "slow.pt.trace.json")
     async with opened(write_trace(tmp_path, 24), (120, 66), replay=True) as (app, pilot):
-        await pilot.press("5")
-        await until_shown(pilot, "press b to choose another trace")
-        await pilot.press("b")
-        await until_shown(pilot, "slow.pt.trace.json  trace")
-        await pilot.press("1")
-        await until_shown(pilot, "BEFORE  slow.pt.trace.json")
+        await press(pilot, "5", until="press b to choose another trace")
+        await press(pilot, "b", until="slow.pt.trace.json  trace")
+        await press(pilot, "1", until="BEFORE  slow.pt.trace.json")
         await until_shown(pilot, "kernels of a step")
         shown = text_of(app)
         assert "AFTER   rank0.pt.trace.json" in shown
@@ -495,10 +492,8 @@ async def test_a_trace_is_compared_with_one_beside_it(tmp_path: Path) -> None:
 async def test_a_large_screen_shows_what_changed_beside_the_figures(tmp_path: Path) -> None:
     even_steps(24, compute=ms(8)).write(tmp_path / "slow.pt.trace.json")
     async with opened(write_trace(tmp_path, 24), (200, 50), replay=True) as (_, pilot):
-        await pilot.press("5", "b")
-        await until_shown(pilot, "slow.pt.trace.json  trace")
-        await pilot.press("1")
-        await until_shown(pilot, "What changed most")
+        await press(pilot, "5", "b", until="slow.pt.trace.json  trace")
+        await press(pilot, "1", until="What changed most")
         shown = await settled(pilot)
         kernels = next(line for line in shown.splitlines() if "kernels of a step" in line)
         operators = next(line for line in shown.splitlines() if "operators of a step" in line)
@@ -526,10 +521,8 @@ async def test_a_trace_is_compared_with_a_run_and_says_what_it_lacks(
     folder = tmp_path / "traces"
     folder.mkdir()
     async with opened(write_trace(folder, 24), replay=True) as (_, pilot):
-        await pilot.press("5", "b")
-        await until_shown(pilot, run.name)
-        await pilot.press("1")
-        await until_shown(pilot, "no window of the first run was profiled")
+        await press(pilot, "5", "b", until=run.name)
+        await press(pilot, "1", until="no window of the first run was profiled")
 
 
 async def test_a_run_is_compared_with_a_trace(
@@ -539,14 +532,11 @@ async def test_a_run_is_compared_with_a_trace(
     write_trace(tmp_path, 24)
     run = write_run(tmp_path / ".perftui" / "runs", run_id="20231114-201320-train")
     async with opened(run) as (_, pilot):
-        await pilot.press("5", "b")
-        await until_shown(pilot, "rank0.pt.trace.json  trace")
-        await pilot.press("1")
-        await until_shown(pilot, "no window of the second run was profiled")
+        await press(pilot, "5", "b", until="rank0.pt.trace.json  trace")
+        await press(pilot, "1", until="no window of the second run was profiled")
 
 
 async def test_nothing_beside_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     async with opened(write_trace(tmp_path), replay=True) as (_, pilot):
-        await pilot.press("5", "b")
-        await until_shown(pilot, "no other run or trace")
+        await press(pilot, "5", "b", until="no other run or trace")

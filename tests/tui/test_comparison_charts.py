@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perftui_tui.charts.run_charts import comparison_charts
 from perftui_tui.dialogs.chart import ChartScreen
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import write_run
 from tests.tui.test_run_charts import MS, shown
 
@@ -46,27 +46,21 @@ async def test_compare_opens_both_and_follows_the_exchange(tmp_path: Path) -> No
     before = write_run(tmp_path, wait_ms=200, steps=240)
     run_id = "20231114-231320-train"
     async with opened(write_run(tmp_path, run_id=run_id, parent=before.name)) as (app, pilot):
-        await pilot.press("5")
-        await until_shown(pilot, "FASTER")
+        await press(pilot, "5", until="FASTER")
         await pilot.press("C")
         await until(pilot, lambda: isinstance(app.screen, ChartScreen), "the chart")
         await until_shown(pilot, "before p50 392 ms   after p50 310 ms")
-        await pilot.press("n", "end")
-        await until_shown(pilot, "Each step of both runs")
+        await press(pilot, "n", "end", until="Each step of both runs")
         await until_shown(pilot, "step 239  before 388 ms   after –")
-        await pilot.press("n")
-        await until_shown(pilot, " Step time ")
+        await press(pilot, "n", until=" Step time ")
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the chart closed")
-        await pilot.press("s", "C")
-        await until_shown(pilot, "before p50 310 ms   after p50 392 ms")
+        await press(pilot, "s", "C", until="before p50 310 ms   after p50 392 ms")
 
 
 async def test_alone_there_is_no_empty_chart(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
-        await pilot.press("5")
-        await until_shown(pilot, "Nothing to compare with yet")
+        await press(pilot, "5", until="Nothing to compare with yet")
         assert "Before and after" in text_of(app).splitlines()[2]
         assert "Step times" not in text_of(app)
-        await pilot.press("C")
-        await until_shown(pilot, " Step time ")
+        await press(pilot, "C", until=" Step time ")

@@ -22,7 +22,7 @@ from perftui_tui.panes.machine import cores, cpu, disk, memory, network
 from perftui_tui.panes.step_bar import last_step, last_step_title
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.view import RunView
-from tests.tui.driving import opened, text_of, until_shown
+from tests.tui.driving import opened, press, text_of, until_shown
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
 from tests.tui.recorded import NOW, SECOND, START, manifest, write_run
@@ -504,13 +504,10 @@ async def test_a_strip_without_a_gpu_shows_the_cpu(tmp_path: Path) -> None:
 async def test_other_screens_lead_back_to_the_overview_which_fits(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (50, 10)) as (app, pilot):
         await until_shown(pilot, "BOTTLENECK")
-        await pilot.press("3")
-        await until_shown(pilot, "needed  60 x 18")
+        await press(pilot, "3", until="needed  60 x 18")
         await until_shown(pilot, "1 shows the Overview, which fits")
-        await pilot.press("1")
-        await until_shown(pilot, "BOTTLENECK")
-        await pilot.press("3")
-        await until_shown(pilot, "needed  60 x 18")
+        await press(pilot, "1", until="BOTTLENECK")
+        await press(pilot, "3", until="needed  60 x 18")
         await pilot.resize_terminal(80, 24)
         await until_shown(pilot, "no window profiled yet")
         assert app.current_mode == "ops"

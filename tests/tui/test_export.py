@@ -14,7 +14,7 @@ import pytest
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from tests.core.trace import nsys_exports as nsys
-from tests.tui.driving import PATIENCE, opened, text_of, until, until_shown
+from tests.tui.driving import PATIENCE, opened, press, text_of, until, until_shown
 from tests.tui.recorded import NOW, write_run
 from tests.tui.test_ranks_screen import write_ranks
 from tests.tui.traces import write_trace
@@ -39,11 +39,9 @@ async def test_the_text_of_a_screen_is_copied(tmp_path: Path, digit: str, words:
     root = write_run(tmp_path, output=b"epoch 1 loss 2.41\r\n")
     async with opened(root) as (app, pilot):
         await until(pilot, lambda: app.output.lines, "the output")
-        await pilot.press(digit)
-        await until_shown(pilot, f" {digit} ")
+        await press(pilot, digit, until=f" {digit} ")
         await until_shown(pilot, words)
-        await pilot.press("y")
-        await until_shown(pilot, "to the clipboard")
+        await press(pilot, "y", until="to the clipboard")
         assert words in app.clipboard
         assert "perftui  1 Overview" not in app.clipboard
 
@@ -52,14 +50,11 @@ async def test_the_text_of_a_screen_is_copied(tmp_path: Path, digit: str, words:
 async def test_a_rank_is_copied_and_the_table_saved(tmp_path: Path) -> None:
     root = write_ranks(tmp_path, 5, 7, 65)
     async with opened(root) as (app, pilot):
-        await pilot.press("8")
-        await until_shown(pilot, "rank")
+        await press(pilot, "8", until="rank")
         await until(pilot, lambda: app.screen.focused is not None, "the table")
-        await pilot.press("home", "y")
-        await until_shown(pilot, "the row copied to the clipboard")
+        await press(pilot, "home", "y", until="the row copied to the clipboard")
         assert "p95: " in app.clipboard
-        await pilot.press("s")
-        await until_shown(pilot, "ranks.csv")
+        await press(pilot, "s", until="ranks.csv")
     (saved,) = (root / "tables").iterdir()
     assert len(saved.read_text().splitlines()) == 4
 
@@ -91,8 +86,7 @@ async def test_a_run_is_copied_and_the_table_saved(tmp_path: Path) -> None:
         await pilot.press("9")
         await until(pilot, lambda: app.screen.focused is not None, "the table")
         await until_shown(pilot, "live")
-        await pilot.press("y")
-        await until_shown(pilot, "the row copied to the clipboard")
+        await press(pilot, "y", until="the row copied to the clipboard")
         assert "train.py" in app.clipboard or "train" in app.clipboard
         await pilot.press("s")
         # The path may be wrapped anywhere where it is said.
@@ -103,10 +97,8 @@ async def test_a_run_is_copied_and_the_table_saved(tmp_path: Path) -> None:
 @pytest.mark.keys("app.picture")
 async def test_a_picture_is_saved_and_its_place_said(tmp_path: Path, elsewhere: Path) -> None:
     async with opened(write_run(tmp_path / "runs"), (200, 50)) as (app, pilot):
-        await pilot.press("S")
-        await until_shown(pilot, "perftui-overview.svg")
-        await pilot.press("S")
-        await until_shown(pilot, "perftui-overview-2.svg")
+        await press(pilot, "S", until="perftui-overview.svg")
+        await press(pilot, "S", until="perftui-overview-2.svg")
         titles = [command.title for command in app.get_system_commands(app.screen)]
         assert "Screenshot" not in titles
     picture = (elsewhere / "perftui-overview.svg").read_text()
@@ -122,8 +114,7 @@ async def test_a_picture_that_cannot_be_saved_says_why(
 
     monkeypatch.setattr("perftui_tui.tables.rows.save_new", full)
     async with opened(write_run(tmp_path / "runs")) as (_, pilot):
-        await pilot.press("S")
-        await until_shown(pilot, "the screenshot cannot be saved")
+        await press(pilot, "S", until="the screenshot cannot be saved")
 
 
 @pytest.mark.keys("app.return")

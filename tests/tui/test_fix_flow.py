@@ -18,7 +18,7 @@ from perftui_tui.dialogs.experiment import NOT_MEASURED
 from perftui_tui.look.rows import CONTINUED, plain, width
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run
 from tests.tui.traces import write_trace
 
@@ -52,8 +52,7 @@ async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
 async def test_what_was_not_judged_is_listed_with_its_reason(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path / "runs", gpu=True), (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
-        await pilot.press("pagedown", "pagedown")
-        await until_shown(pilot, "Not judged, and why")
+        await press(pilot, "pagedown", "pagedown", until="Not judged, and why")
         assert "sync-bound" in text_of(app)
 
 
@@ -63,15 +62,12 @@ async def test_writing_shows_the_diff_and_undo_restores_every_byte(
 ) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
+        await press(pilot, "w", until="Write the fix?")
         assert "-    return DataLoader(pictures, batch_size=128, shuffle=True)" in text_of(app)
         assert script.read_text() == SCRIPT
-        await pilot.press("enter")
-        await until_shown(pilot, "train.py written")
+        await press(pilot, "enter", until="train.py written")
         assert "num_workers=" in script.read_text()
-        await pilot.press("u")
-        await until_shown(pilot, "restored byte for byte")
+        await press(pilot, "u", until="restored byte for byte")
         assert script.read_text() == SCRIPT
 
 
@@ -80,13 +76,10 @@ async def test_a_fix_is_not_offered_a_second_time(ended: Path, script: Path) -> 
     """A run that is over is not read again, so its options are those of the source before."""
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
-        await pilot.press("w", "w")
-        await until_shown(pilot, "Write the fix?")
-        await pilot.press("enter")
-        await until_shown(pilot, "train.py written")
+        await press(pilot, "w", "w", until="Write the fix?")
+        await press(pilot, "enter", until="train.py written")
         fixed = script.read_bytes()
-        await pilot.press("w")
-        await until_shown(pilot, "written already: u undoes it")
+        await press(pilot, "w", until="written already: u undoes it")
         assert "Write the fix?" not in text_of(app)
         assert script.read_bytes() == fixed
 
@@ -98,8 +91,7 @@ async def test_a_source_that_was_changed_meanwhile_is_not_written(
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
         script.write_bytes(script.read_bytes() + b"# mine\n")
-        await pilot.press("w")
-        await until_shown(pilot, "has changed since")
+        await press(pilot, "w", until="has changed since")
         assert "Write the fix?" not in text_of(app)
 
 
@@ -109,18 +101,14 @@ async def test_a_written_fix_is_the_first_thing_said_until_it_is_undone(
 ) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
-        await pilot.press("enter")
-        await until_shown(pilot, "written to the source: u undoes it, r runs it")
+        await press(pilot, "w", until="Write the fix?")
+        await press(pilot, "enter", until="written to the source: u undoes it, r runs it")
         await pilot.press("1")
         keys = "enter then r runs it, u undoes it"
         await until_shown(pilot, f"WRITTEN     num_workers 0 -> 4   up to 1.66x faster  {keys}")
         assert "written: num_workers 0 -> 4" in text_of(app)
-        await pilot.press("4", "u")
-        await until_shown(pilot, "w writes it")
-        await pilot.press("1")
-        await until_shown(pilot, "DO THIS     num_workers 0 -> 4")
+        await press(pilot, "4", "u", until="w writes it")
+        await press(pilot, "1", until="DO THIS     num_workers 0 -> 4")
 
 
 @pytest.mark.slow
@@ -129,10 +117,8 @@ async def test_a_fix_written_during_a_run_can_still_be_undone(tmp_path: Path, sc
     live = write_run(tmp_path / "runs", script=script, loader_line=4)
     async with opened(live, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
-        await pilot.press("enter")
-        await until_shown(pilot, "train.py written")
+        await press(pilot, "w", until="Write the fix?")
+        await press(pilot, "enter", until="train.py written")
         read = app.newest
         await until(pilot, lambda: app.snapshot is not read, "another picture")
         await until(pilot, lambda: app.screen.query_one(DETAILS, RowView).rows)
@@ -151,8 +137,7 @@ async def test_words_in_dialogs_are_broken_once(ended: Path, columns: int) -> No
             ("question_mark", "Help: diagnosis", "#body", slice(0, 6)),
             ("a", "Run again?", "#below", slice(None)),
         ):
-            await pilot.press(key)
-            await until_shown(pilot, title)
+            await press(pilot, key, until=title)
             prose = [plain(line) for line in app.screen.query_one(part, RowView).rows[rows]]
             assert len(prose) > 1
             assert not any(CONTINUED in line for line in prose)
@@ -195,12 +180,10 @@ async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
         assert app.snapshot is not None
         before = app.snapshot
         app.snapshot = ranked(before, "one", "two", "three")
-        await pilot.press("down", "right")
-        await until_shown(pilot, "2/3  two")
+        await press(pilot, "down", "right", until="2/3  two")
         app.snapshot = ranked(before, "three", "one", "two")
         await until_shown(pilot, "3/3  two")
-        await pilot.press("a")
-        await until_shown(pilot, "Run again?")
+        await press(pilot, "a", until="Run again?")
         assert "fix two-2" in text_of(app)
         await pilot.press("escape")
         app.snapshot = ranked(before, "three", "one")
@@ -215,8 +198,7 @@ async def test_the_list_follows_the_selected_finding(ended: Path) -> None:
         app.snapshot = ranked(app.snapshot, *(f"rule-{number}" for number in range(12)))
         await until_shown(pilot, "1/12  rule-0")
         assert "rule-11 is slow" not in text_of(app)
-        await pilot.press(*["down"] * 11)
-        await until_shown(pilot, "12/12  rule-11")
+        await press(pilot, *["down"] * 11, until="12/12  rule-11")
         listed = app.screen.query_one("#finding-list", RowView)
         await until(pilot, lambda: listed.scroll_offset.y > 0, "the list to scroll")
         marked = [line for line in text_of(app).splitlines() if line.startswith("│>")]
@@ -229,8 +211,7 @@ async def test_the_list_follows_the_selected_finding(ended: Path) -> None:
 async def test_what_is_to_be_written_tells_that_its_gain_is_not_measured(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
+        await press(pilot, "w", until="Write the fix?")
         assert NOT_MEASURED in text_of(app)
 
 
@@ -252,8 +233,7 @@ async def test_all_that_is_to_be_written_can_be_read(
     async with opened(ended, size) as (app, pilot):
         await pilot.press("4")
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
+        await press(pilot, "w", until="Write the fix?")
         body = app.screen.query_one("#body", RowView)
         text = "".join(plain(line).removeprefix(CONTINUED) for line in body.rows)
         assert "drop_last=True, timeout=0, num_workers=" in text
@@ -264,8 +244,7 @@ async def test_all_that_is_to_be_written_can_be_read(
 async def test_escape_leaves_the_source_as_it_is(ended: Path, script: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
+        await press(pilot, "w", until="Write the fix?")
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
         assert script.read_text() == SCRIPT
@@ -274,11 +253,9 @@ async def test_escape_leaves_the_source_as_it_is(ended: Path, script: Path) -> N
 async def test_an_edit_made_meanwhile_is_never_lost(ended: Path, script: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
+        await press(pilot, "w", until="Write the fix?")
         script.write_text(SCRIPT + "# mine\n")
-        await pilot.press("enter")
-        await until_shown(pilot, "has changed since")
+        await press(pilot, "enter", until="has changed since")
         assert script.read_text() == SCRIPT + "# mine\n"
 
 
@@ -286,18 +263,14 @@ async def test_an_edit_made_meanwhile_is_never_lost(ended: Path, script: Path) -
 async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
-        await pilot.press("enter")
-        await until_shown(pilot, "train.py written")
+        await press(pilot, "w", until="Write the fix?")
+        await press(pilot, "enter", until="train.py written")
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        await pilot.press("u")
-        await until_shown(pilot, "Undo the fix?")
+        await press(pilot, "u", until="Undo the fix?")
         assert script.read_text() != SCRIPT
-        await pilot.press("enter")
-        await until_shown(pilot, "restored byte for byte")
+        await press(pilot, "enter", until="restored byte for byte")
     assert script.read_text() == SCRIPT
 
 
@@ -307,13 +280,11 @@ async def test_the_overview_tries_the_first_fix_of_any_finding(ended: Path) -> N
         assert app.snapshot is not None
         both = ranked(app.snapshot, "busy-host", "slow-part")
         app.snapshot = replace(both, options={"slow-part": both.options["slow-part"]})
-        await pilot.press("a")
-        await until_shown(pilot, "Run again?")
+        await press(pilot, "a", until="Run again?")
         assert "fix slow-part-1   for slow-part" in text_of(app)
         await pilot.press("escape")
         app.snapshot = replace(both, options={})
-        await pilot.press("a")
-        await until_shown(pilot, "no finding has a fix to try")
+        await press(pilot, "a", until="no finding has a fix to try")
 
 
 @pytest.mark.slow
@@ -339,8 +310,7 @@ async def test_a_trial_is_asked_started_and_compared(
 
     monkeypatch.setattr("perftui.recorder.launch.start", start)
     async with opened(ended) as (app, pilot):
-        await pilot.press("a")
-        await until_shown(pilot, "Run again?")
+        await press(pilot, "a", until="Run again?")
         assert "/usr/bin/python3 train.py --lr 0.1" in text_of(app)
         await pilot.press("enter")
         await until(pilot, lambda: app.current_mode == "compare", "the comparison")
@@ -350,8 +320,7 @@ async def test_a_trial_is_asked_started_and_compared(
         assert "in force: num_workers 0 -> 4" in text
         assert "w Write" in footer(app)
         assert "one run each: no confidence interval" in text or "steady steps" in text
-        await pilot.press("s")
-        await until_shown(pilot, "SLOWER")
+        await press(pilot, "s", until="SLOWER")
     assert launches[0].command == ("/usr/bin/python3", "train.py", "--lr", "0.1")
     assert launches[0].overrides[0].arguments["num_workers"] >= 1
     assert launches[0].parent == ended.name
@@ -365,10 +334,8 @@ async def test_a_trial_that_cannot_start_says_why(
 
     monkeypatch.setattr("perftui.recorder.launch.start", start)
     async with opened(ended) as (app, pilot):
-        await pilot.press("a")
-        await until_shown(pilot, "Run again?")
-        await pilot.press("y")
-        await until_shown(pilot, "the disk is full")
+        await press(pilot, "a", until="Run again?")
+        await press(pilot, "y", until="the disk is full")
         assert app.is_running
 
 
@@ -378,17 +345,14 @@ async def test_a_running_training_is_stopped_before_it_is_started_again(
     live = write_run(tmp_path / "runs", script=script, loader_line=4)
     monkeypatch.setattr("perftui_tui.actions.requests.STOP_SECONDS", 0.3)
     async with opened(live) as (_, pilot):
-        await pilot.press("a")
-        await until_shown(pilot, "is stopped first")
-        await pilot.press("enter")
-        await until_shown(pilot, "did not stop")
+        await press(pilot, "a", until="is stopped first")
+        await press(pilot, "enter", until="did not stop")
     assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
 
 
 async def test_a_trace_is_not_offered_a_fix_to_compare_with(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
-        await pilot.press("5")
-        await until_shown(pilot, "to choose another trace, or a recorded run, as the baseline")
+        await press(pilot, "5", until="to choose another trace, or a recorded run, as the baseline")
         assert "Try a fix" not in text_of(app)
 
 
@@ -396,12 +360,9 @@ async def test_a_trace_is_not_offered_a_fix_to_compare_with(tmp_path: Path) -> N
 async def test_a_baseline_can_be_chosen(ended: Path) -> None:
     write_run(ended.parent, run_id="20231114-201320-train", wait_ms=300, **ENDED)
     async with opened(ended) as (app, pilot):
-        await pilot.press("5")
-        await until_shown(pilot, "Nothing to compare with yet")
-        await pilot.press("b")
-        await until_shown(pilot, "20231114-201320-train")
-        await pilot.press("1")
-        await until_shown(pilot, "FASTER")
+        await press(pilot, "5", until="Nothing to compare with yet")
+        await press(pilot, "b", until="20231114-201320-train")
+        await press(pilot, "1", until="FASTER")
         assert app.current_mode == "compare"
 
 
@@ -424,8 +385,7 @@ async def test_keys_for_fixes_are_offered_where_there_is_a_fix(tmp_path: Path, e
             assert ("a Try" in footer(app)) is offered
             assert ("w Write" in footer(app)) is offered
             assert ("w write" in text_of(app)) is offered
-            await pilot.press("5")
-            await until_shown(pilot, "Nothing to compare")
+            await press(pilot, "5", until="Nothing to compare")
             assert "Write" not in footer(app)
 
 
@@ -444,8 +404,7 @@ async def test_the_run_that_is_repeated_is_the_baseline_of_its_own_accord(ended:
 async def test_a_baseline_that_is_gone_is_said_once(ended: Path) -> None:
     child = write_run(ended.parent, run_id="20231114-231320-train", parent="20230101-000000-gone")
     async with opened(child) as (app, pilot):
-        await pilot.press("5")
-        await until_shown(pilot, "20230101-000000-gone")
+        await press(pilot, "5", until="20230101-000000-gone")
         await pilot.pause(0.5)
         assert len(app._notifications) == 1
 
@@ -454,12 +413,9 @@ async def test_a_baseline_that_is_gone_is_said_once(ended: Path) -> None:
 async def test_figures_are_drawn_for_the_width_they_have(ended: Path) -> None:
     write_run(ended.parent, run_id="20231114-201320-train", wait_ms=300, **ENDED)
     async with opened(ended, (200, 50)) as (_, pilot):
-        await pilot.press("5")
-        await until_shown(pilot, "Nothing to compare with yet")
-        await pilot.press("b")
-        await until_shown(pilot, "20231114-201320-train")
-        await pilot.press("1")
-        await until_shown(pilot, "FASTER")
+        await press(pilot, "5", until="Nothing to compare with yet")
+        await press(pilot, "b", until="20231114-201320-train")
+        await press(pilot, "1", until="FASTER")
         figures = pilot.app.screen.query_one("#figures", RowView)
         assert all(width(line) <= figures.content_size.width for line in figures.rows)
 

@@ -22,7 +22,7 @@ from perftui_tui.panes.meters import METERS
 from perftui_tui.panes.verdict import MARKS
 from perftui_tui.reading.snapshot import SLOW_RATIO
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.op_traces import write_op_trace
 from tests.tui.recorded import NOW, write_run
 from tests.tui.traces import write_trace
@@ -61,8 +61,7 @@ async def test_what_is_not_sampled_is_told_with_the_reason(tmp_path: Path) -> No
     told = {"vm": {"infiniband": "no InfiniBand ports"}}
     root = write_run(tmp_path, host="vm", profile={"not_sampled": told})
     async with opened(root, (120, 60)) as (app, pilot):
-        await pilot.press("question_mark")
-        await until_shown(pilot, "Help: overview")
+        await press(pilot, "question_mark", until="Help: overview")
         app.screen.query_one("#body", RowView).scroll_end(animate=False)
         await until_shown(pilot, "infiniband: no InfiniBand ports.")
 
@@ -70,8 +69,7 @@ async def test_what_is_not_sampled_is_told_with_the_reason(tmp_path: Path) -> No
 @pytest.mark.keys("app.help")
 async def test_numbers_are_explained_below_the_keys(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (120, 60)) as (app, pilot):
-        await pilot.press("question_mark")
-        await until_shown(pilot, "Help: overview")
+        await press(pilot, "question_mark", until="Help: overview")
         body = app.screen.query_one("#body", RowView)
         body.scroll_end(animate=False)
         await until_shown(pilot, "Intervals in which nothing ran")
@@ -80,10 +78,8 @@ async def test_numbers_are_explained_below_the_keys(tmp_path: Path) -> None:
 @pytest.mark.keys("app.help")
 async def test_the_part_that_has_the_focus_is_explained_first(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
-        await pilot.press("3")
-        await until_shown(pilot, "aten::mm")
-        await pilot.press("question_mark")
-        await until_shown(pilot, PANES["ops.table"].name)
+        await press(pilot, "3", until="aten::mm")
+        await press(pilot, "question_mark", until=PANES["ops.table"].name)
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
 
@@ -203,19 +199,16 @@ async def test_a_page_a_hidden_track_and_a_held_log_name_them_too(tmp_path: Path
         await until(pilot, lambda: app.snapshot is not None, "a snapshot")
         app.action_show("ops")
         await until_shown(pilot, "aten::linear")
-        await pilot.press("f10")
-        await until_shown(pilot, "f8: back")
+        await press(pilot, "f10", until="f8: back")
         app.action_show("timeline")
         await until_shown(pilot, "click an event")
-        await pilot.press("ctrl+e")
-        await until_shown(pilot, "1 hidden: ctrl+u shows")
+        await press(pilot, "ctrl+e", until="1 hidden: ctrl+u shows")
     app = own_app(write_run(tmp_path / "runs"))
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.output.lines, "the output")
         app.action_show("log")
         await until_shown(pilot, "following")
-        await pilot.press("pageup")
-        await until_shown(pilot, "paused: f7 follows")
+        await press(pilot, "pageup", until="paused: f7 follows")
         await pilot.resize_terminal(50, 10)
         await until_shown(pilot, "f5 quits")
 

@@ -34,7 +34,7 @@ from perftui_tui.keys.keymap import (
 from perftui_tui.keys.table import KEYS, LONG_NAMES, SCREENS, Key
 from perftui_tui.look.rows import plain
 from perftui_tui.widgets.header_line import tabs
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.proof import proven
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -222,8 +222,7 @@ async def test_help_and_palette_have_every_key_of_the_screen(trace: Path) -> Non
 
 async def test_a_command_of_the_palette_works_on_the_part_that_has_the_focus(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
-        await pilot.press("3")
-        await until_shown(pilot, "aten::mm")
+        await press(pilot, "3", until="aten::mm")
         commands = {one.help: one for one in app.get_system_commands(app.screen)}
         await commands["Switch between operators and kernels"].callback()
         await until_shown(pilot, "gemm")
@@ -236,8 +235,7 @@ async def test_help_lists_the_keys_of_the_screen(live: Path) -> None:
         for name in SCREENS:
             app.action_show(name)
             await until(pilot, lambda name=name: app.current_mode == name, name)
-            await pilot.press("question_mark")
-            await until_shown(pilot, f"Help: {name}")
+            await press(pilot, "question_mark", until=f"Help: {name}")
             assert "Quit; asks what to do" in text_of(app) or "down" in text_of(app)
             await pilot.press("escape")
             await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
@@ -246,8 +244,7 @@ async def test_help_lists_the_keys_of_the_screen(live: Path) -> None:
 @pytest.mark.keys("app.pause")
 async def test_pause_holds_the_picture(live: Path) -> None:
     async with opened(live) as (app, pilot):
-        await pilot.press("space")
-        await until_shown(pilot, "paused")
+        await press(pilot, "space", until="paused")
         held = app.snapshot
         await pilot.pause(0.5)
         assert app.snapshot is held
@@ -258,8 +255,7 @@ async def test_pause_holds_the_picture(live: Path) -> None:
 @pytest.mark.keys("app.capture")
 async def test_capture_asks_the_recorder_and_says_when_it_is_there(live: Path) -> None:
     async with opened(live) as (_, pilot):
-        await pilot.press("c")
-        await until_shown(pilot, "requested")
+        await press(pilot, "c", until="requested")
         assert [request.kind for request in take_requests(RunLayout(live))] == ["capture"]
         window = RunLayout(live).rank(0).window(40)
         window.parent.mkdir()
@@ -269,8 +265,7 @@ async def test_capture_asks_the_recorder_and_says_when_it_is_there(live: Path) -
 
 async def test_capture_needs_a_running_training(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path / "runs", **ENDED)) as (_, pilot):
-        await pilot.press("c")
-        await until_shown(pilot, "only a running training")
+        await press(pilot, "c", until="only a running training")
 
 
 @pytest.mark.slow
@@ -287,8 +282,7 @@ async def test_themes_change(live: Path) -> None:
 @pytest.mark.keys("app.quit")
 async def test_quit_asks_while_the_training_runs(live: Path) -> None:
     async with opened(live) as (app, pilot):
-        await pilot.press("q")
-        await until_shown(pilot, "The training is still running")
+        await press(pilot, "q", until="The training is still running")
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
         assert app.is_running
@@ -298,14 +292,12 @@ async def test_quit_asks_before_the_first_picture_too(live: Path) -> None:
     app = PerftuiApp(live, clock=lambda: NOW)
     app.open = lambda _: None  # type: ignore[method-assign]
     async with app.run_test() as pilot:
-        await pilot.press("q")
-        await until_shown(pilot, "The training is still running")
+        await press(pilot, "q", until="The training is still running")
 
 
 async def test_leaving_asks_nothing_of_the_training(live: Path) -> None:
     async with opened(live) as (app, pilot):
-        await pilot.press("q")
-        await until_shown(pilot, "leave it running")
+        await press(pilot, "q", until="leave it running")
         await pilot.press("l")
         await pilot.pause()
         assert not app.is_stopping
@@ -316,8 +308,7 @@ async def test_leaving_asks_nothing_of_the_training(live: Path) -> None:
 @pytest.mark.keys("app.app.quit")
 async def test_stopping_asks_the_recorder(live: Path) -> None:
     async with opened(live) as (app, pilot):
-        await pilot.press("ctrl+q")
-        await until_shown(pilot, "stop the training")
+        await press(pilot, "ctrl+q", until="stop the training")
         await pilot.press("s")
         await pilot.pause()
         assert app.is_stopping
@@ -327,8 +318,7 @@ async def test_stopping_asks_the_recorder(live: Path) -> None:
 @pytest.mark.keys("app.interrupt")
 async def test_an_interrupt_asks_as_q_does(live: Path) -> None:
     async with opened(live) as (app, pilot):
-        await pilot.press("ctrl+c")
-        await until_shown(pilot, "stop the training")
+        await press(pilot, "ctrl+c", until="stop the training")
         # Once more says nothing new.
         await pilot.press("ctrl+c", "escape")
         await until(pilot, lambda: "stop the training" not in text_of(app), "the screen")
@@ -386,11 +376,9 @@ async def test_quitting_works_where_the_terminal_is_too_small(live: Path) -> Non
     async with opened(live) as (_, pilot):
         await pilot.resize_terminal(30, 7)
         await until_shown(pilot, "q quits")
-        await pilot.press("q")
-        await until_shown(pilot, "The training is still")
+        await press(pilot, "q", until="The training is still")
         await pilot.resize_terminal(80, 24)
-        await pilot.press("escape")
-        await until_shown(pilot, "BOTTLENECK")
+        await press(pilot, "escape", until="BOTTLENECK")
 
 
 @pytest.mark.slow
@@ -519,8 +507,7 @@ async def test_own_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
         await until(pilot, lambda: app.paused, "a pause")
         titles = [command.title for command in app.get_system_commands(app.screen)]
         assert "Pause (Z)" in titles
-        await pilot.press("f8")
-        await until_shown(pilot, "Help: overview")
+        await press(pilot, "f8", until="Help: overview")
         helped = text_of(app)
         assert any("Z " in line and "Freeze the display" in line for line in helped.splitlines())
         await pilot.press("escape")

@@ -25,7 +25,7 @@ from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.log_view import LogView
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import SCRIPT, START, write_run
 from tests.tui.test_fix_flow import ranked
 from tests.tui.test_ranks_screen import write_ranks
@@ -62,25 +62,21 @@ async def test_gaps_are_selected_one_after_the_other(tmp_path: Path) -> None:
 @pytest.mark.keys("diagnosis.select(1)", "diagnosis.select(-1)")
 async def test_findings_are_selected_one_after_the_other(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
-        await pilot.press("4")
-        await until_shown(pilot, "confidence")
+        await press(pilot, "4", until="confidence")
         assert app.snapshot is not None
         finding = app.snapshot.diagnosis.findings[0]
         two = (finding, replace(finding, rule="another"))
         diagnosis = replace(app.snapshot.diagnosis, findings=two)
         app.snapshot = replace(app.snapshot, diagnosis=diagnosis)
         await until_shown(pilot, f"1/2  {finding.rule}")
-        await pilot.press("down")
-        await until_shown(pilot, "2/2  another")
-        await pilot.press("up")
-        await until_shown(pilot, f"1/2  {finding.rule}")
+        await press(pilot, "down", until="2/2  another")
+        await press(pilot, "up", until=f"1/2  {finding.rule}")
 
 
 @pytest.mark.keys("diagnosis.choose_fix(1)", "diagnosis.choose_fix(-1)")
 async def test_fixes_are_chosen_one_after_the_other(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
-        await pilot.press("4")
-        await until_shown(pilot, "confidence")
+        await press(pilot, "4", until="confidence")
         assert app.snapshot is not None
         app.snapshot = ranked(app.snapshot, "one")
         screen = app.screen
@@ -96,8 +92,7 @@ async def test_fixes_are_chosen_one_after_the_other(ended: Path) -> None:
 @pytest.mark.keys("diagnosis.scroll_details(1)", "diagnosis.scroll_details(-1)")
 async def test_the_evidence_scrolls_down_and_up(ended: Path) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
-        await pilot.press("4")
-        await until_shown(pilot, "confidence")
+        await press(pilot, "4", until="confidence")
         details = app.screen.query_one("#finding-details", RowView)
         await pilot.press("pagedown")
         await until(pilot, lambda: details.scroll_y > 0, "the evidence further down")
@@ -122,10 +117,8 @@ async def test_evidence_is_shown_on_the_timeline(tmp_path: Path) -> None:
 @pytest.mark.keys("diagnosis.copy_fix")
 async def test_a_fix_is_copied_as_a_patch(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
-        await pilot.press("4")
-        await until_shown(pilot, "confidence")
-        await pilot.press("y")
-        await until_shown(pilot, "to the clipboard")
+        await press(pilot, "4", until="confidence")
+        await press(pilot, "y", until="to the clipboard")
         assert "--- " in app.clipboard
         assert "+    return DataLoader(" in app.clipboard
 
@@ -139,8 +132,7 @@ async def test_a_fix_is_copied_as_a_patch(ended: Path) -> None:
 async def test_figures_scroll_by_rows_and_pages(ended: Path) -> None:
     child = write_run(ended.parent, run_id="20231114-231320-train", parent=ended.name, **ENDED)
     async with opened(child, (60, 18)) as (app, pilot):
-        await pilot.press("5")
-        await until_shown(pilot, "BEFORE")
+        await press(pilot, "5", until="BEFORE")
         screen = app.screen
         assert isinstance(screen, CompareScreen)
         figures = screen.query_one("#figures", RowView)
@@ -175,8 +167,7 @@ async def test_the_fix_that_was_tried_is_written(
         ),
     )
     async with opened(ended) as (app, pilot):
-        await pilot.press("a")
-        await until_shown(pilot, "Run again?")
+        await press(pilot, "a", until="Run again?")
         await pilot.press("enter")
         await until(pilot, lambda: app.current_mode == "compare", "the comparison")
         change = app.trials.change
@@ -185,11 +176,9 @@ async def test_the_fix_that_was_tried_is_written(
         tried = change.option
         proof = Proof(tried.fix, tried.title, Outcome.FASTER, "2.00x faster", (), 1, 2.0)
         app.trials.proofs.add(ended, proof)
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
+        await press(pilot, "w", until="Write the fix?")
         await until_shown(pilot, "2.00x faster")
-        await pilot.press("enter")
-        await until_shown(pilot, "train.py written")
+        await press(pilot, "enter", until="train.py written")
         assert [one.gain for one in app.source_fixes.written] == ["2.00x faster"]
     assert "num_workers=" in (tmp_path / "train.py").read_text()
 

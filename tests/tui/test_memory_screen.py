@@ -35,7 +35,7 @@ from perftui_tui.screens.memory.chart import host_rows, memory_chart, memory_now
 from tests.core.trace.memory_files import Allocator, snapshot
 from tests.facts_given import knowing
 from tests.traces.events import cpu, mark, memory, write
-from tests.tui.driving import in_ascii, opened, text_of, until, until_shown
+from tests.tui.driving import in_ascii, opened, press, text_of, until, until_shown
 from tests.tui.full_machine import write_full_machine
 from tests.tui.recorded import NOW, START, write_run
 
@@ -91,8 +91,7 @@ def test_trouble_is_said_and_so_is_what_was_not_counted() -> None:
 
 async def test_a_run_on_the_gpu(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (_, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "GPU memory by step")
+        await press(pilot, "7", until="GPU memory by step")
         await until_shown(pilot, "peak 31.0 GiB")
         await until_shown(pilot, "GPU 0: 31.0 GiB of 141 GiB")
         await until_shown(pilot, "--memory-snapshot")
@@ -100,16 +99,14 @@ async def test_a_run_on_the_gpu(tmp_path: Path) -> None:
 
 async def test_without_a_gpu_it_is_the_processes(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (_, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "No GPU memory was recorded")
+        await press(pilot, "7", until="No GPU memory was recorded")
         await until_shown(pilot, "8.48 GiB")
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])
 async def test_what_records_more_is_said_to_the_end(tmp_path: Path, size: tuple[int, int]) -> None:
     async with opened(write_run(tmp_path), size) as (app, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "Memory by category (activations")
+        await press(pilot, "7", until="Memory by category (activations")
         await until(pilot, lambda: "No snapshot" not in text_of(app), "words about the CPU alone")
         view = app.screen.query_one("#allocations")
         # Before it is laid out it has no rows that could be scrolled to.
@@ -119,8 +116,7 @@ async def test_what_records_more_is_said_to_the_end(tmp_path: Path, size: tuple[
 
 async def test_before_the_first_step(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, steps=0)) as (_, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "No step yet")
+        await press(pilot, "7", until="No step yet")
 
 
 async def test_a_snapshot_in_the_run_is_shown(tmp_path: Path) -> None:
@@ -129,8 +125,7 @@ async def test_a_snapshot_in_the_run_is_shown(tmp_path: Path) -> None:
     rank.memory.mkdir()
     (rank.memory / "peak.pickle").write_bytes(three_lines())
     async with opened(root) as (_, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "Allocations by call site (peak.pickle)")
+        await press(pilot, "7", until="Allocations by call site (peak.pickle)")
         await until_shown(pilot, "model.py:12")
 
 
@@ -138,16 +133,14 @@ async def test_a_snapshot_in_the_run_is_shown(tmp_path: Path) -> None:
 async def test_one_that_is_taken_while_it_runs_is_shown_too(tmp_path: Path) -> None:
     root = write_run(tmp_path, gpu=True)
     async with opened(root) as (_, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "allocations by call site are unknown")
+        await press(pilot, "7", until="allocations by call site are unknown")
         rank = RunLayout(root).rank(0)
         rank.memory.mkdir()
         (rank.memory / "peak.pickle").write_bytes(three_lines())
         await until_shown(pilot, "model.py:12")
         (rank.memory / "out-of-memory.pickle").write_bytes(b"\x80\x04]")
         await until_shown(pilot, "the memory snapshot out-of-memory.pickle cannot be read")
-        await pilot.press("1")
-        await until_shown(pilot, "out-of-memory.pickle cannot be read")
+        await press(pilot, "1", until="out-of-memory.pickle cannot be read")
 
 
 @pytest.mark.slow
@@ -162,8 +155,7 @@ async def test_a_played_run_has_no_snapshot_before_it_was_taken(tmp_path: Path) 
     events.append([[when, "memory_snapshot", 0, 60, data]])
     events.close()
     async with opened(root, replay=True) as (app, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "model.py:12")
+        await press(pilot, "7", until="model.py:12")
         await pilot.press("P")
         app.playback.seek(when - 1)
         await until_shown(pilot, "allocations by call site are unknown")
@@ -200,10 +192,8 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
         assert view.scroll_offset.y == min(9, view.max_scroll_y)
         await pilot.press("pageup", "up")
         assert view.scroll_offset.y == 0
-        await pilot.press("1")
-        await until_shown(pilot, "has no timings")
-        await pilot.press("3")
-        await until_shown(pilot, "7 shows allocations by call site")
+        await press(pilot, "1", until="has no timings")
+        await press(pilot, "3", until="7 shows allocations by call site")
 
 
 MIB = 1 << 20
@@ -428,8 +418,7 @@ async def test_the_screen_is_filled_at_each_size(
 
 async def test_a_gpu_run_keeps_its_steps_beside_the_categories(tmp_path: Path) -> None:
     async with opened(gpu_run(tmp_path), replay=True) as (_, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "GPU memory by step")
+        await press(pilot, "7", until="GPU memory by step")
         await until_shown(pilot, "peak 31.0 GiB")
         await until_shown(pilot, "over the last profiled window")
         await until_shown(pilot, "page cache")
@@ -437,18 +426,15 @@ async def test_a_gpu_run_keeps_its_steps_beside_the_categories(tmp_path: Path) -
 
 async def test_a_short_screen_has_the_host_in_one_row(tmp_path: Path) -> None:
     async with opened(gpu_run(tmp_path), (80, 24), replay=True) as (_, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "By step ▅▅▅")
+        await press(pilot, "7", until="By step ▅▅▅")
         await until_shown(pilot, " 0 to 31.0 GiB")
         await until_shown(pilot, "Host    all (RSS) 61.0 GiB   shared once (PSS) 44.0 GiB")
 
 
 async def test_the_chart_opens_by_category_too(tmp_path: Path) -> None:
     async with opened(trace(tmp_path), replay=True) as (app, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "▲ peak")
-        await pilot.press("C")
-        await until_shown(pilot, "GPU 0 memory by category over the trace")
+        await press(pilot, "7", until="▲ peak")
+        await press(pilot, "C", until="GPU 0 memory by category over the trace")
         await pilot.press("escape")
         await pilot.click("#memory-categories")
         await until_shown(pilot, "GPU 0 memory by category over the trace")
@@ -457,8 +443,7 @@ async def test_the_chart_opens_by_category_too(tmp_path: Path) -> None:
 
 async def test_a_live_run_without_roles_shows_all_processes(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, started_ns=START)) as (_, pilot):
-        await pilot.press("7")
-        await until_shown(pilot, "shared pages count once per process")
+        await press(pilot, "7", until="shared pages count once per process")
 
 
 def test_the_size_of_what_can_run_out_stands_under_capacity(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.screens.timeline.view import TimelineView
 from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.notification import LEAST, Notice, NoticeLine
-from tests.tui.driving import opened, settled, text_of, until, until_shown
+from tests.tui.driving import opened, press, settled, text_of, until, until_shown
 from tests.tui.recorded import write_run
 from tests.tui.traces import write_trace
 
@@ -83,8 +83,7 @@ async def test_a_search_says_what_it_found_below_the_tracks(tmp_path: Path) -> N
     async with opened(write_trace(tmp_path), (80, 24)) as (app, pilot):
         await pilot.press("2")
         await settled(pilot)
-        await pilot.press("slash", *"nowhere", "enter")
-        await until_shown(pilot, "0 events match 'nowhere'")
+        await press(pilot, "slash", *"nowhere", "enter", until="0 events match 'nowhere'")
         assert rows(app)[-1].startswith(" 0 events match 'nowhere'  ")
         assert rows(app)[-1].rstrip().endswith("? Help")
         # Keys go where they went.
@@ -103,8 +102,7 @@ async def test_an_error_is_whole_and_stays_until_it_is_closed(tmp_path: Path) ->
         await until_shown(pilot, "x closes")
         shown = " ".join(" ".join(rows(app)[-3:]).split())
         assert f"!! {LONG.strip()} x closes" in shown
-        await pilot.press("x")
-        await until_shown(pilot, "of less weight")
+        await press(pilot, "x", until="of less weight")
         assert "no space" not in text_of(app)
         await pilot.press("x")
         await until(pilot, lambda: "of less weight" not in text_of(app), "its end")

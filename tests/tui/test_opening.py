@@ -10,7 +10,7 @@ from perftui.run.manifest import Status
 from perftui.trace.recordings import choose_rank
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.thread import LoadProgressed
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, manifest, step_rows, write_run
 from tests.tui.traces import write_trace
 
@@ -26,12 +26,9 @@ async def test_a_trace_shows_breakdown_timeline_and_kernels(trace: Path) -> None
         await until_shown(pilot, "rank0.pt.trace.json")
         assert "gpu compute" in text_of(app)
         assert "3 steps in the trace" in text_of(app)
-        await pilot.press("3")
-        await until_shown(pilot, "aten::mm")
-        await pilot.press("k")
-        await until_shown(pilot, "gemm")
-        await pilot.press("2")
-        await until_shown(pilot, "stream 7")
+        await press(pilot, "3", until="aten::mm")
+        await press(pilot, "k", until="gemm")
+        await press(pilot, "2", until="stream 7")
 
 
 async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
@@ -42,18 +39,15 @@ async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
 
     monkeypatch.setattr("perftui_tui.screens.timeline.view.timeline_tracks", broken)
     async with opened(trace, replay=True) as (app, pilot):
-        await pilot.press("2")
-        await until_shown(pilot, "a bug of ours")
-        await pilot.press("1")
-        await until_shown(pilot, "GPU idle")
+        await press(pilot, "2", until="a bug of ours")
+        await press(pilot, "1", until="GPU idle")
         assert app.crash is None
 
 
 @pytest.mark.slow
 async def test_an_operator_is_shown_on_the_timeline(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
-        await pilot.press("3")
-        await until_shown(pilot, "aten::mm")
+        await press(pilot, "3", until="aten::mm")
         await pilot.press("t")
         await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
         await until_shown(pilot, "aten::mm")
@@ -61,8 +55,7 @@ async def test_an_operator_is_shown_on_the_timeline(trace: Path) -> None:
 
 async def test_a_trace_cannot_be_run_again_and_says_so(trace: Path) -> None:
     async with opened(trace, replay=True) as (_, pilot):
-        await pilot.press("a")
-        await until_shown(pilot, "a trace cannot be run again")
+        await press(pilot, "a", until="a trace cannot be run again")
 
 
 async def test_keys_that_cannot_work_on_a_trace_are_not_offered(trace: Path) -> None:

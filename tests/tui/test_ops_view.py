@@ -21,7 +21,7 @@ from perftui_tui.screens.ops.screen import OpsView
 from perftui_tui.tables.rows import save_new
 from perftui_tui.tables.virtual import VirtualTable
 from tests.traces.builder import TraceBuilder, us
-from tests.tui.driving import in_ascii, opened, text_of, until, until_shown
+from tests.tui.driving import in_ascii, opened, press, text_of, until, until_shown
 from tests.tui.op_traces import ADD, GEMM, HOSTILE, op_analysis, write_op_trace
 from tests.tui.traces import write_trace
 
@@ -560,8 +560,7 @@ def test_nothing_is_overwritten(tmp_path):
 async def test_saving_says_where(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     async with opened(write_op_trace(tmp_path)) as (app, pilot):
-        await pilot.press("3")
-        await until_shown(pilot, "aten::addmm")
+        await press(pilot, "3", until="aten::addmm")
         await pilot.press("s")
         await until(pilot, lambda: list(tmp_path.glob("layer-ops-by-name.csv")), "the file")
         await until(pilot, lambda: any("saved" in n.message for n in app._notifications))
@@ -572,8 +571,7 @@ async def test_copying_reaches_the_clipboard_and_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("TMUX", raising=False)
     async with opened(write_op_trace(tmp_path)) as (app, pilot):
-        await pilot.press("3")
-        await until_shown(pilot, "aten::addmm")
+        await press(pilot, "3", until="aten::addmm")
         await pilot.press("y")
         kept = tmp_path / "cache" / "copied.txt"
         await until(pilot, lambda: kept.exists() and kept.read_text() == "aten::addmm")
@@ -581,8 +579,7 @@ async def test_copying_reaches_the_clipboard_and_a_file(tmp_path, monkeypatch):
         assert kept.stat().st_mode & 0o077 == 0
         await pilot.press("Y")
         await until(pilot, lambda: kept.read_text().startswith("op,calls"))
-        await pilot.press("enter")
-        await until_shown(pilot, "on the timeline")
+        await press(pilot, "enter", until="on the timeline")
         await pilot.press("y")
         await until(pilot, lambda: "on the timeline" in kept.read_text())
 
@@ -604,10 +601,8 @@ def test_tmux_is_handed_the_text(tmp_path, monkeypatch):
 @pytest.mark.keys("app.return")
 async def test_the_timeline_leads_back_to_the_page(tmp_path):
     async with opened(write_op_trace(tmp_path)) as (app, pilot):
-        await pilot.press("3")
-        await until_shown(pilot, "aten::addmm")
-        await pilot.press("enter")
-        await until_shown(pilot, "on the timeline")
+        await press(pilot, "3", until="aten::addmm")
+        await press(pilot, "enter", until="on the timeline")
         await pilot.press("end", "enter")
         await until(pilot, lambda: app.current_mode == "timeline")
         await until_shown(pilot, "aten::addmm")

@@ -20,7 +20,7 @@ from perftui_tui.commands.farewell import achieved
 from perftui_tui.look.rows import plain
 from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.fake_trial import FASTER, UNCLEAR, FakeTrial, progress_of
 from tests.tui.recorded import ENDED, START, write_run
 from tests.tui.shown_keys import press_shown
@@ -44,8 +44,7 @@ def trial(monkeypatch: pytest.MonkeyPatch) -> FakeTrial:
 
 async def prove(pilot: Pilot[None]) -> None:
     """Ask for a trial by pairs of the first fix."""
-    await pilot.press("a")
-    await until_shown(pilot, "Run again?")
+    await press(pilot, "a", until="Run again?")
     await press_shown(pilot, "p", "prove it")
     await until_shown(pilot, "Trial by pairs")
 
@@ -74,8 +73,7 @@ def stage(app: PerftuiApp) -> Stage | None:
 
 async def test_the_offer_says_first_what_runs_and_how_long(ended: Path) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
-        await pilot.press("a")
-        await until_shown(pilot, "Run again?")
+        await press(pilot, "a", until="Run again?")
         body, choices, below = (rows_of(app, part) for part in ("#body", "#choices", "#below"))
         assert body == ["num_workers 0 -> 4", "/usr/bin/python3 train.py --lr 0.1"]
         one, pairs, _ = choices
@@ -92,8 +90,7 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
     ended: Path, trial: FakeTrial
 ) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
-        await pilot.press("4")
-        await until_shown(pilot, "confidence")
+        await press(pilot, "4", until="confidence")
         await prove(pilot)
         await until_shown(pilot, "pair 1, the run with the fix")
         await until_shown(pilot, "first run does not")
@@ -105,12 +102,10 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         assert "to pair 6" in text_of(app)
         await press_shown(pilot, "escape", "close this; the trial goes on")
         await shown_alone(app, pilot)
-        await pilot.press("5")
-        await until_shown(pilot, "A trial is running and compares runs")
+        await press(pilot, "5", until="A trial is running and compares runs")
         # It is followed from any screen.
         for key in "146":
-            await pilot.press(key)
-            await until_shown(pilot, "pair 4 of 6   2.10x faster so far")
+            await press(pilot, key, until="pair 4 of 6   2.10x faster so far")
         await press_shown(pilot, "X", "shows it")
         await until_shown(pilot, "Trial by pairs")
         trial.let(3)
@@ -127,8 +122,7 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         assert trial.asked == [(ended, "loader-workers", trials_of(ended), 50)]
     # It is known when the run is opened again.
     async with opened(ended, (120, 60)) as (app, pilot):
-        await pilot.press("4")
-        await until_shown(pilot, "> num_workers 0 -> 4   2.10x faster (2.00 to 2.20)")
+        await press(pilot, "4", until="> num_workers 0 -> 4   2.10x faster (2.00 to 2.20)")
         proof = (
             r"Proof 2\.10x faster \(2\.00 to 2\.20\), 95 % confidence, by 6 pairs of runs, 20\d\d-"
         )
@@ -149,8 +143,7 @@ async def test_the_number_of_workers_that_was_found_is_shown_and_written(
     ended: Path, fewer: FakeTrial, script: Path
 ) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
-        await pilot.press("4")
-        await until_shown(pilot, "> num_workers 0 -> 4   up to 1.66x faster")
+        await press(pilot, "4", until="> num_workers 0 -> 4   up to 1.66x faster")
         await prove(pilot)
         fewer.let(6)
         await until_shown(pilot, "6 pairs in 0:")
@@ -159,8 +152,7 @@ async def test_the_number_of_workers_that_was_found_is_shown_and_written(
         await until_shown(pilot, "> num_workers 0 -> 2   2.10x faster (2.00 to 2.20)")
         assert "by 6 pairs of runs" in details(app)
         assert "num_workers=2, persistent_workers=True" in details(app)
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
+        await press(pilot, "w", until="Write the fix?")
         await press_shown(pilot, "enter", "write it to the source")
         await until_told(app, pilot, "train.py written")
         assert list(achieved(app)) == [
@@ -172,8 +164,7 @@ async def test_the_number_of_workers_that_was_found_is_shown_and_written(
 
 async def test_a_fix_without_proof_says_what_may_be_expected(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
-        await pilot.press("4")
-        await until_shown(pilot, "confidence")
+        await press(pilot, "4", until="confidence")
         await until_shown(pilot, "> num_workers 0 -> 4   up to 1.66x faster")
         assert "Proof none yet" in text_of(app)
 
@@ -186,8 +177,7 @@ async def test_what_another_command_proved_is_shown(ended: Path) -> None:
     progress = progress_of(*UNCLEAR, notes=("the host was busy: stress",))
     keep_proof(option, progress, trials_of(ended), START)
     async with opened(ended, (120, 60)) as (app, pilot):
-        await pilot.press("4")
-        await until_shown(pilot, "num_workers 0 -> 4   not clear: 1.05x (0.90 to 1.20)")
+        await press(pilot, "4", until="num_workers 0 -> 4   not clear: 1.05x (0.90 to 1.20)")
         await until_shown(pilot, "the host was busy: stress")
 
 
@@ -206,8 +196,7 @@ async def test_a_trial_is_stopped_with_its_training(
         await shown_alone(app, pilot)
         await until_shown(pilot, "stopping the training")
         # A second trial waits until the first has let go of the machine.
-        await pilot.press("a")
-        await until_shown(pilot, "Trial by pairs")
+        await press(pilot, "a", until="Trial by pairs")
         assert "stop the trial" not in text_of(app)
         trial.may_stop.set()
         await until_shown(pilot, f"stopped after {pairs} pairs")
@@ -215,8 +204,7 @@ async def test_a_trial_is_stopped_with_its_training(
         assert stage(app) is Stage.STOPPED
         await pilot.press("escape")
         await shown_alone(app, pilot)
-        await pilot.press("a")
-        await until_shown(pilot, "Run again?")
+        await press(pilot, "a", until="Run again?")
     assert read_proof(trials_of(ended), "loader-workers") is None
 
 
@@ -272,8 +260,7 @@ async def test_a_proven_fix_is_written_from_its_trial(
         trial.let(6)
         await press_shown(pilot, "w", "write the fix")
         await until_shown(pilot, "Write the fix?")
-        await pilot.press("enter")
-        await until_shown(pilot, "train.py written")
+        await press(pilot, "enter", until="train.py written")
     assert "num_workers=" in script.read_text()
 
 
@@ -285,8 +272,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, trial: Fak
         trial.let(1)
         await pilot.press("escape")
         await shown_alone(app, pilot)
-        await pilot.press("q")
-        await until_shown(pilot, "A trial is still running: num_workers 0 -> 4")
+        await press(pilot, "q", until="A trial is still running: num_workers 0 -> 4")
         await press_shown(pilot, "escape", "stay here")
         await shown_alone(app, pilot)
         assert stage(app) is Stage.RUNNING
@@ -303,8 +289,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, trial: Fak
 async def test_leaving_from_the_trial_asks_as_well(ended: Path, trial: FakeTrial) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         await prove(pilot)
-        await pilot.press("ctrl+c", "ctrl+c")
-        await until_shown(pilot, "A trial is still running")
+        await press(pilot, "ctrl+c", "ctrl+c", until="A trial is still running")
         await pilot.press("s")
         await until(pilot, lambda: app._exit, "the app's end")
     assert trial.stopped.is_set()
@@ -323,10 +308,8 @@ async def test_a_running_training_is_stopped_before_its_trial(
 ) -> None:
     live = write_run(tmp_path / "runs", script=script, loader_line=4, cwd=str(tmp_path))
     async with opened(live, (120, 40)) as (_, pilot):
-        await pilot.press("a")
-        await until_shown(pilot, "is stopped first")
-        await pilot.press("p")
-        await until_shown(pilot, "waiting for the running training to stop")
+        await press(pilot, "a", until="is stopped first")
+        await press(pilot, "p", until="waiting for the running training to stop")
         assert trial.asked == []
         end(live)
         await until_shown(pilot, "pair 1, the run with the fix")
@@ -339,8 +322,7 @@ async def test_no_other_run_is_started_beside_a_trial(ended: Path, trial: FakeTr
     async with opened(ended, (120, 40)) as (app, pilot):
         await prove(pilot)
         await pilot.press("escape")
-        await pilot.press("4")
-        await until_shown(pilot, "confidence")
+        await press(pilot, "4", until="confidence")
         await pilot.press("r")
         refused = "a trial is running, and another run would disturb it: X can stop it"
         await until_told(app, pilot, refused)
@@ -366,8 +348,7 @@ async def test_a_run_of_too_few_steps_says_why_there_is_no_proof(
 
     monkeypatch.setattr("perftui.experiments.trial_runs.steps_of_each", unknown)
     async with opened(ended, (120, 40)) as (app, pilot):
-        await pilot.press("a")
-        await until_shown(pilot, "Run again?")
+        await press(pilot, "a", until="Run again?")
         await until_shown(pilot, "needs more steps: no step is steady yet")
         assert "prove it:" not in text_of(app)
         await pilot.press("p")

@@ -20,7 +20,7 @@ from perftui_tui.actions.experiment import PairedTrials, Tuning
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.experiment_state import TrialState, TuningState
 from perftui_tui.tables.virtual import VirtualTable
-from tests.tui.driving import text_of, until, until_shown
+from tests.tui.driving import press, text_of, until, until_shown
 from tests.tui.fake_trial import UNCLEAR, progress_of
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
@@ -162,8 +162,7 @@ def test_all_ranks_on_one_clock(
     async def together(pilot: Pilot[None]) -> None:
         await settled("timeline")(pilot)
         await until_shown(pilot, "ProfilerStep#3")
-        await pilot.press("r")
-        await until_shown(pilot, "3 ranks on one clock")
+        await press(pilot, "r", until="3 ranks on one clock")
         await until(pilot, lambda: "reading the traces" not in text_of(app), "the notice's end")
 
     assert snap_compare(app, terminal_size=size, run_before=together)

@@ -22,7 +22,7 @@ from perftui_tui.screens.overview.dashboard import headline
 from perftui_tui.screens.ranks import rank_headline
 from perftui_tui.widgets.header_line import header
 from tests.core.run.test_as_of import earlier
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import START, write_run
 
 OVER = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 100 * 10**9}
@@ -72,10 +72,8 @@ def test_after_so_many_steps_it_is_what_was_watched_then(
 async def test_it_steps_through_the_run_and_back_to_its_end(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
         final = app.snapshot
-        await pilot.press("P")
-        await until_shown(pilot, "the end")
-        await pilot.press("left")
-        await until_shown(pilot, "step 119 of 119")
+        await press(pilot, "P", until="the end")
+        await press(pilot, "left", until="step 119 of 119")
         await pilot.press("left")
         await until(pilot, lambda: app.snapshot and app.snapshot.train_steps == 119, "119 steps")
         await pilot.press("shift+left")
@@ -83,8 +81,7 @@ async def test_it_steps_through_the_run_and_back_to_its_end(saved: Path) -> None
         assert "step 108 of 119" in text_of(app)
         await pilot.press("right", "shift+right")
         await until(pilot, lambda: app.snapshot and app.snapshot.train_steps == 120, "120 steps")
-        await pilot.press("home")
-        await until_shown(pilot, "before the first step")
+        await press(pilot, "home", until="before the first step")
         await until_shown(pilot, "STARTING")
         await pilot.press("end")
         await until(pilot, lambda: app.snapshot is final, "the end")
@@ -96,12 +93,9 @@ async def test_it_steps_through_the_run_and_back_to_its_end(saved: Path) -> None
 @pytest.mark.keys("app.bar.play", "app.bar.faster(1)", "app.bar.faster(-1)")
 async def test_it_plays_at_a_speed_and_holds(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
-        await pilot.press("P", "home")
-        await until_shown(pilot, "before the first step")
-        await pilot.press("plus", "plus")
-        await until_shown(pilot, "100x")
-        await pilot.press("minus")
-        await until_shown(pilot, "30x")
+        await press(pilot, "P", "home", until="before the first step")
+        await press(pilot, "plus", "plus", until="100x")
+        await press(pilot, "minus", until="30x")
         await pilot.press("space")
         await until(pilot, lambda: app.playback.position.step > 5, "some steps")
         await pilot.press("space")
@@ -116,8 +110,7 @@ async def test_it_plays_at_a_speed_and_holds(saved: Path) -> None:
 
 async def test_a_click_on_the_bar_goes_there(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
-        await pilot.press("P")
-        await until_shown(pilot, "the end")
+        await press(pilot, "P", until="the end")
         bar = app.screen.query_one("#playback")
         left = bar._left
         await pilot.click("#playback", offset=(left + bar._cells // 2, 0))
@@ -126,15 +119,13 @@ async def test_a_click_on_the_bar_goes_there(saved: Path) -> None:
         await pilot.click("#playback", offset=(bar.size.width - 3, 0))
         assert 0.45 < app.playback.position.share < 0.55
         await until_shown(pilot, "P keys to the screen")
-        await pilot.press("P")
-        await until_shown(pilot, "P keys to the bar")
+        await press(pilot, "P", until="P keys to the bar")
 
 
 @pytest.mark.slow
 async def test_the_findings_keep_their_frame_on_the_smallest_screen(saved: Path) -> None:
     async with opened(saved, size=(60, 18), replay=True) as (app, pilot):
-        await pilot.press("P")
-        await until_shown(pilot, "the end")
+        await press(pilot, "P", until="the end")
         lines = text_of(app).splitlines()
         assert "Findings" in "".join(lines[-6:-2])
         assert lines[-3].startswith("╰")
@@ -168,19 +159,16 @@ async def test_the_log_says_that_it_is_not_of_the_time_that_is_played(saved: Pat
     async with opened(saved, replay=True) as (app, pilot):
         await pilot.press("6")
         await until(pilot, lambda: app.current_mode == "log", "the log")
-        await pilot.press("P")
-        await until_shown(pilot, "the end")
+        await press(pilot, "P", until="the end")
         assert ALL_OUTPUT not in text_of(app)
-        await pilot.press("left")
-        await until_shown(pilot, ALL_OUTPUT)
+        await press(pilot, "left", until=ALL_OUTPUT)
         await pilot.press("escape")
         await until(pilot, lambda: ALL_OUTPUT not in text_of(app), "the line to go")
 
 
 async def test_a_running_training_is_not_played(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
-        await pilot.press("P")
-        await until_shown(pilot, "still going on")
+        await press(pilot, "P", until="still going on")
         assert not app.playback.is_on
 
 

@@ -26,7 +26,7 @@ from perftui_tui.tables.rows import GAP, column_widths, shown_columns
 from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.ranks import write_ranks as write_rank_traces
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.traces import even_steps
 
@@ -54,16 +54,14 @@ def write_traces(folder: Path, *compute_us: int) -> Path:
 
 async def test_the_rank_that_the_others_wait_for_is_named(tmp_path: Path) -> None:
     async with opened(write_ranks(tmp_path, 5, 5, 65, 5), (160, 40)) as (_, pilot):
-        await pilot.press("8")
-        await until_shown(pilot, "Rank 2 is 60.0 ms a step behind the others")
+        await press(pilot, "8", until="Rank 2 is 60.0 ms a step behind the others")
         await until_shown(pilot, "60.0 ms of it in data loader wait; the others wait for it")
         await until_shown(pilot, "SLOWEST")
 
 
 async def test_even_ranks_are_said_to_be_even(tmp_path: Path) -> None:
     async with opened(write_ranks(tmp_path, 5, 5)) as (app, pilot):
-        await pilot.press("8")
-        await until_shown(pilot, "The ranks are even")
+        await press(pilot, "8", until="The ranks are even")
         assert "SLOWEST" not in text_of(app)
 
 
@@ -71,22 +69,19 @@ async def test_even_ranks_are_said_to_be_even(tmp_path: Path) -> None:
 @pytest.mark.keys("ranks.table.open")
 async def test_enter_shows_a_rank_on_all_screens(tmp_path: Path) -> None:
     async with opened(write_ranks(tmp_path, 5, 65)) as (app, pilot):
-        await pilot.press("8")
-        await until_shown(pilot, "SLOWEST")
+        await press(pilot, "8", until="SLOWEST")
         await pilot.press("down", "enter")
         await until(pilot, lambda: app.snapshot and app.snapshot.rank_number == 1, "rank 1")
         assert app.snapshot.rank.rank == 1
         await until_shown(pilot, "▶ 1")
-        await pilot.press("1")
-        await until_shown(pilot, "65.0 ms")
+        await press(pilot, "1", until="65.0 ms")
         assert " rank 1 " in text_of(app).splitlines()[0]
 
 
 @pytest.mark.keys("ranks.table.sort(1)", "ranks.table.sort(-1)", "ranks.table.reverse")
 async def test_keys_of_the_table_sort_it(tmp_path: Path) -> None:
     async with opened(write_ranks(tmp_path, 5, 65), (160, 40)) as (app, pilot):
-        await pilot.press("8")
-        await until_shown(pilot, "SLOWEST")
+        await press(pilot, "8", until="SLOWEST")
 
         def first() -> str:
             row = next(line for line in text_of(app).splitlines()[2:] if "175 ms" in line)
@@ -104,15 +99,13 @@ async def test_keys_of_the_table_sort_it(tmp_path: Path) -> None:
 
 async def test_before_any_rank_has_written(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, torch_version=None)) as (_, pilot):
-        await pilot.press("8")
-        await until_shown(pilot, "no rank has recorded a step yet")
+        await press(pilot, "8", until="no rank has recorded a step yet")
 
 
 async def test_one_trace_says_how_to_compare_several(tmp_path: Path) -> None:
     path = write_traces(tmp_path, 4000) / "rank0.pt.trace.json"
     async with opened(path, replay=True) as (_, pilot):
-        await pilot.press("8")
-        await until_shown(pilot, "only one trace is open: perftui DIR")
+        await press(pilot, "8", until="only one trace is open: perftui DIR")
 
 
 async def test_the_traces_of_a_directory_are_read_when_they_are_looked_at(tmp_path: Path) -> None:
@@ -219,8 +212,7 @@ async def test_windows_tell_the_communication_that_nothing_hides(tmp_path: Path)
         window.parent.mkdir()
         communicating(compute).write(window)
     async with opened(root, (160, 40)) as (app, pilot):
-        await pilot.press("8")
-        await until_shown(pilot, "comm")
+        await press(pilot, "8", until="comm")
         first, second = (line for line in text_of(app).splitlines() if "node1" in line)
         assert "5.00 ms" in first
         assert "2.00 ms" in second
@@ -236,8 +228,7 @@ async def test_a_trace_is_judged_again_once_those_of_the_others_are_read(tmp_pat
     async with app.run_test(size=(160, 40)) as pilot:
         await until(pilot, lambda: app.snapshot is not None, "the first trace")
         assert "straggler" in {one.rule for one in app.snapshot.diagnosis.abstentions}
-        await pilot.press("8")
-        await until_shown(pilot, "waits caused")
+        await press(pilot, "8", until="waits caused")
         await until_shown(pilot, "Rank 1 is 3.00 ms a step behind the others")
 
         def said() -> str:
@@ -252,14 +243,12 @@ async def test_a_trace_is_judged_again_once_those_of_the_others_are_read(tmp_pat
 @pytest.mark.slow
 async def test_the_selected_rank_stands_beside_the_others(tmp_path: Path) -> None:
     async with opened(write_ranks(tmp_path, 5, 5, 65, 5), (200, 50)) as (app, pilot):
-        await pilot.press("8", "down", "down")
-        await until_shown(pilot, "Rank 2 beside the others")
+        await press(pilot, "8", "down", "down", until="Rank 2 beside the others")
         lines = [" ".join(line.strip("│ ").split()) for line in text_of(app).splitlines()]
         assert "data loader wait 65.0 ms 5.00 ms +60.0 ms +34 %" in lines
         assert "backward 60.0 ms 120 ms -60.0 ms -34 %" in lines
         assert "step 175 ms 175 ms 0 ns 0 %" in lines
-        await pilot.press("up")
-        await until_shown(pilot, "Rank 1 beside the others")
+        await press(pilot, "up", until="Rank 1 beside the others")
 
 
 PARTS = st.lists(st.integers(0, 10**9), min_size=3, max_size=3)

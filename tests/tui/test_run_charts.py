@@ -22,7 +22,7 @@ from perftui_tui.panes.meters import step_time
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.widgets.row_view import RowView
 from tests.step_rows import step_row
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import write_run
 
 MS = 1_000_000
@@ -151,8 +151,7 @@ def dialog(app: PerftuiApp) -> ChartScreen:
 @pytest.mark.keys("app.study", "app.study.change(1)", "app.study.change(-1)", "app.study.close")
 async def test_it_opens_changes_and_closes(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
-        await pilot.press("C")
-        await until_shown(pilot, "1 of 12")
+        await press(pilot, "C", until="1 of 12")
         assert dialog(app).chart.name == "step"
         await pilot.press("n", "n")
         assert dialog(app).chart.name == "throughput"
@@ -176,10 +175,8 @@ async def test_it_opens_changes_and_closes(tmp_path: Path) -> None:
 )
 async def test_the_cursor_tells_exact_values(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
-        await pilot.press("C")
-        await until_shown(pilot, "step 199  312 ms")
-        await pilot.press("home")
-        await until_shown(pilot, "step 0  1.20 s")
+        await press(pilot, "C", until="step 199  312 ms")
+        await press(pilot, "home", until="step 0  1.20 s")
         await pilot.press("right", "shift+right")
         assert dialog(app).at == 11
         await pilot.press("left", "shift+left")
@@ -228,8 +225,7 @@ async def test_a_click_on_a_pane_opens_its_chart(tmp_path: Path) -> None:
 
 async def test_a_click_in_the_chart_moves_the_cursor(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
-        await pilot.press("C")
-        await until_shown(pilot, "step 199")
+        await press(pilot, "C", until="step 199")
         plot = app.screen.query_one("#chart-plot")
         await pilot.click("#chart-plot", offset=(plot.size.width // 2, 10))
         assert 90 < dialog(app).at < 110
@@ -238,8 +234,7 @@ async def test_a_click_in_the_chart_moves_the_cursor(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_the_memory_screen_begins_with_memory(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
-        await pilot.press("7", "C")
-        await until_shown(pilot, "GPU memory at the end of each step")
+        await press(pilot, "7", "C", until="GPU memory at the end of each step")
         await until_shown(pilot, "peak 31.0 GiB")
         assert "20.0 GiB" in text_of(app)
 
@@ -249,8 +244,7 @@ async def test_before_any_step_or_sample_it_is_said(tmp_path: Path) -> None:
     for path in root.glob("telemetry-*"):
         path.unlink()
     async with opened(root) as (app, pilot):
-        await pilot.press("C")
-        await until_shown(pilot, "nothing to chart yet")
+        await press(pilot, "C", until="nothing to chart yet")
         assert len(app.screen_stack) == 1
 
 
@@ -258,8 +252,7 @@ async def test_before_any_step_or_sample_it_is_said(tmp_path: Path) -> None:
 async def test_in_ascii_a_chart_is_ascii(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RowView, "ascii_only", True)
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
-        await pilot.press("C")
-        await until_shown(pilot, "step 199")
+        await press(pilot, "C", until="step 199")
         for _ in range(12):
             odd = {character for character in text_of(app) if ord(character) > 126}
             # The footer spells two keys as the arrows that are printed on them.
@@ -272,8 +265,7 @@ async def test_a_narrow_chart_keeps_whole_facts_and_the_way_out(
     tmp_path: Path, columns: int
 ) -> None:
     async with opened(write_run(tmp_path), (columns, 24)) as (app, pilot):
-        await pilot.press("C")
-        await until_shown(pilot, " 1 of ")
+        await press(pilot, "C", until=" 1 of ")
         await until(pilot, lambda: text_of(app).rstrip().endswith("esc Close"), "the way out")
         title, *_, foot = text_of(app).splitlines()
         assert len(foot) == columns

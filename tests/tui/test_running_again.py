@@ -12,7 +12,7 @@ from perftui.recorder.launch import Launch
 from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest, write_manifest
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, write_run
 
 NEXT = "20231114-231320-train"
@@ -61,8 +61,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 
 async def try_fix(pilot: Pilot[None]) -> None:
-    await pilot.press("a")
-    await until_shown(pilot, "Run again?")
+    await press(pilot, "a", until="Run again?")
     await pilot.press("enter")
 
 
@@ -88,8 +87,7 @@ async def test_a_second_start_is_refused_while_the_first_waits(
     async with opened(live) as (app, pilot):
         await try_fix(pilot)
         await until(pilot, lambda: app.trials.is_starting)
-        await pilot.press("a")
-        await until_shown(pilot, "is already starting")
+        await press(pilot, "a", until="is already starting")
         assert len(app.screen_stack) == 1
         end(live)
         await settled(pilot, lambda: app.target.name == NEXT)
@@ -105,8 +103,7 @@ async def test_leaving_while_the_old_training_stops_starts_no_new_one(
     async with opened(live) as (app, pilot):
         await try_fix(pilot)
         await until(pilot, lambda: list(RunLayout(live).control.glob("*-stop.json")))
-        await pilot.press("q")
-        await until_shown(pilot, "Quit perftui?")
+        await press(pilot, "q", until="Quit perftui?")
         await pilot.press(key)
         await until(pilot, lambda: not app.is_running or app._exit)
     for _ in range(100):
@@ -171,8 +168,7 @@ async def test_the_comparison_waits_until_a_question_is_answered(
     async with opened(live) as (app, pilot):
         await try_fix(pilot)
         await until(pilot, lambda: app.trials.is_starting)
-        await pilot.press("question_mark")
-        await until_shown(pilot, "Everywhere")
+        await press(pilot, "question_mark", until="Everywhere")
         recorder.changes = ENDED
         end(live)
         await settled(pilot, lambda: app.snapshot and app.snapshot.source.name == NEXT)
@@ -192,16 +188,11 @@ async def test_a_start_that_fails_leaves_the_chosen_baseline(
     monkeypatch.setattr("perftui.recorder.launch.start", start)
     chosen = write_run(ended.parent, run_id="20231114-201320-train", wait_ms=300, **ENDED)
     async with opened(ended) as (app, pilot):
-        await pilot.press("5")
-        await until_shown(pilot, "Nothing to compare with yet")
-        await pilot.press("b")
-        await until_shown(pilot, chosen.name)
-        await pilot.press("1")
-        await until_shown(pilot, "FASTER")
-        await pilot.press("r")
-        await until_shown(pilot, "Run again?")
-        await pilot.press("enter")
-        await until_shown(pilot, "the disk is full")
+        await press(pilot, "5", until="Nothing to compare with yet")
+        await press(pilot, "b", until=chosen.name)
+        await press(pilot, "1", until="FASTER")
+        await press(pilot, "r", until="Run again?")
+        await press(pilot, "enter", until="the disk is full")
         assert app.baseline.snapshot is not None
         assert app.baseline.snapshot.source == chosen
         assert not app.trials.is_starting
@@ -217,18 +208,13 @@ async def test_a_source_that_was_restored_is_not_run_as_written(
         await pilot.press("4")
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
         await until_shown(pilot, "confidence")
-        await pilot.press("w")
-        await until_shown(pilot, "Write the fix?")
-        await pilot.press("enter")
-        await until_shown(pilot, "train.py written")
-        await pilot.press("r")
-        await until_shown(pilot, "With train.py as written")
+        await press(pilot, "w", until="Write the fix?")
+        await press(pilot, "enter", until="train.py written")
+        await press(pilot, "r", until="With train.py as written")
         await pilot.press("enter")
         await until(pilot, lambda: app.current_mode == "compare", "the comparison")
-        await pilot.press("u")
-        await until_shown(pilot, "restored byte for byte")
-        await pilot.press("r")
-        await until_shown(pilot, "With the source as it is now")
+        await press(pilot, "u", until="restored byte for byte")
+        await press(pilot, "r", until="With the source as it is now")
         await pilot.press("enter")
         await until(pilot, lambda: len(recorder.launches) == 2)
     assert recorder.launches[0].name is not None

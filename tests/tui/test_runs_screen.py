@@ -18,7 +18,7 @@ from perftui_tui.reading import view as trace_view
 from perftui_tui.reading.run_list import RunLister
 from perftui_tui.screens.runs import RunsScreen
 from perftui_tui.screens.timeline.view import TimelineView
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import write_trace
 
@@ -50,8 +50,7 @@ def shown(runs: Path) -> Path:
 
 async def test_the_list_says_how_each_run_went(shown: Path) -> None:
     async with opened(shown, (160, 40)) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, "num_workers 0 -> 4  20231113")
+        await press(pilot, "9", until="num_workers 0 -> 4  20231113")
         await until(pilot, lambda: "reading" not in text_of(app), "all summaries")
         lines = {line.split()[0]: line for line in text_of(app).splitlines() if "train.py" in line}
         assert "exited 0" in lines["▶"]
@@ -64,21 +63,18 @@ async def test_the_list_says_how_each_run_went(shown: Path) -> None:
 @pytest.mark.keys("runs.table.open")
 async def test_enter_opens_a_run_in_place_of_the_one_on_screen(shown: Path, runs: Path) -> None:
     async with opened(shown, replay=True) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, NAME)
+        await press(pilot, "9", until=NAME)
         await pilot.press("down", "enter")
         await until(pilot, lambda: app.target == runs / OTHER, "the other run")
         await until(pilot, lambda: app.snapshot.source == runs / OTHER, "its picture")
         await until(pilot, lambda: app.current_mode == "overview", "the overview")
-        await pilot.press("9")
-        await until_shown(pilot, f"▶ {NAME}")
+        await press(pilot, "9", until=f"▶ {NAME}")
 
 
 @pytest.mark.slow
 async def test_a_run_that_lives_is_watched_and_left_alone(shown: Path, runs: Path) -> None:
     async with opened(shown, replay=True) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, LIVE)
+        await press(pilot, "9", until=LIVE)
         await pilot.press("end", "enter")
         await until(pilot, lambda: app.snapshot.source == runs / LIVE, "the live run")
         await until_shown(pilot, "live")
@@ -91,12 +87,10 @@ async def test_a_run_that_lives_is_watched_and_left_alone(shown: Path, runs: Pat
 @pytest.mark.slow
 async def test_quitting_asks_about_our_own_training_whatever_is_on_screen(runs: Path) -> None:
     async with opened(runs / LIVE) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, NAME)
+        await press(pilot, "9", until=NAME)
         await pilot.press("home", "enter")
         await until(pilot, lambda: app.snapshot.source != runs / LIVE, "another run")
-        await pilot.press("q")
-        await until_shown(pilot, "The training is still running")
+        await press(pilot, "q", until="The training is still running")
         await pilot.press("s")
         await pilot.pause()
     kinds = [path.name for path in RunLayout(runs / LIVE).control.glob("*stop*")]
@@ -106,8 +100,7 @@ async def test_quitting_asks_about_our_own_training_whatever_is_on_screen(runs: 
 @pytest.mark.slow
 async def test_the_list_may_be_due_while_the_app_ends(shown: Path) -> None:
     async with opened(shown) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, NAME)
+        await press(pilot, "9", until=NAME)
         screen = app.screen
         assert isinstance(screen, RunsScreen)
     assert app.screen_stack == []
@@ -117,10 +110,8 @@ async def test_the_list_may_be_due_while_the_app_ends(shown: Path) -> None:
 @pytest.mark.keys("runs.rename", "runs.close_input")
 async def test_a_name_is_typed_and_stays(shown: Path, runs: Path) -> None:
     async with opened(shown) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, NAME)
-        await pilot.press("n", *"big batch", "enter")
-        await until_shown(pilot, "▶ big batch  20231114")
+        await press(pilot, "9", until=NAME)
+        await press(pilot, "n", *"big batch", "enter", until="▶ big batch  20231114")
         assert list_runs(runs)[0].manifest.name == "big batch"
         await pilot.press("n", "x", "escape")
         await pilot.pause(0.3)
@@ -132,15 +123,12 @@ async def test_a_name_is_typed_and_stays(shown: Path, runs: Path) -> None:
 @pytest.mark.keys("runs.delete")
 async def test_deleting_asks_first(shown: Path, runs: Path) -> None:
     async with opened(shown) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, NAME)
-        await pilot.press("down", "d")
-        await until_shown(pilot, "Delete this run?")
+        await press(pilot, "9", until=NAME)
+        await press(pilot, "down", "d", until="Delete this run?")
         await pilot.press("n")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
         assert (runs / OTHER).is_dir()
-        await pilot.press("d")
-        await until_shown(pilot, "this cannot be undone")
+        await press(pilot, "d", until="this cannot be undone")
         await pilot.press("y")
         await until(pilot, lambda: not (runs / OTHER).exists(), "the run deleted")
         await until(pilot, lambda: NAME not in text_of(app), "the row gone")
@@ -149,10 +137,8 @@ async def test_deleting_asks_first(shown: Path, runs: Path) -> None:
 @pytest.mark.parametrize(("key", "words"), [("home", "is on screen"), ("end", "still going on")])
 async def test_what_is_in_use_is_not_deleted(shown: Path, runs: Path, key: str, words: str) -> None:
     async with opened(shown) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, LIVE)
-        await pilot.press(key, "d")
-        await until_shown(pilot, words)
+        await press(pilot, "9", until=LIVE)
+        await press(pilot, key, "d", until=words)
         assert len(app.screen_stack) == 1
     assert len(list_runs(runs)) == 3
 
@@ -161,13 +147,11 @@ async def test_what_is_in_use_is_not_deleted(shown: Path, runs: Path, key: str, 
 @pytest.mark.keys("runs.filter")
 async def test_the_filter_finds_names(shown: Path) -> None:
     async with opened(shown) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, LIVE)
+        await press(pilot, "9", until=LIVE)
         await pilot.press("slash", *"NUM_")
         await until(pilot, lambda: LIVE not in text_of(app), "the live run filtered out")
         assert "1 of 3 runs" in text_of(app)
-        await pilot.press("escape")
-        await until_shown(pilot, LIVE)
+        await press(pilot, "escape", until=LIVE)
 
 
 async def test_a_damaged_run_is_listed_and_not_opened(shown: Path, runs: Path) -> None:
@@ -175,10 +159,8 @@ async def test_a_damaged_run_is_listed_and_not_opened(shown: Path, runs: Path) -
     damaged.mkdir()
     (damaged / "run.json").write_text("{")
     async with opened(shown, (160, 40)) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, "damaged")
-        await pilot.press("end", "enter")
-        await until_shown(pilot, "this run cannot be opened")
+        await press(pilot, "9", until="damaged")
+        await press(pilot, "end", "enter", until="this run cannot be opened")
         assert app.target == shown
 
 
@@ -189,8 +171,7 @@ async def test_no_runs_say_how_to_record_one(
     app = PerftuiApp(write_trace(tmp_path), replay=True, clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.snapshot is not None, "the trace")
-        await pilot.press("9")
-        await until_shown(pilot, "perftui train.py records one")
+        await press(pilot, "9", until="perftui train.py records one")
 
 
 def test_the_command_lists_names_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,11 +221,9 @@ async def test_the_selected_run_is_shown_in_short_where_there_is_room(tmp_path: 
     shown = write_run(runs)
     write_run(runs, run_id="20231113-101010-other", wait_ms=5, **ENDED)
     async with opened(shown, (120, 40)) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, "▏data loader wait")
+        await press(pilot, "9", until="▏data loader wait")
         assert "BOTTLENECK  The training spends 123 ms" in text_of(app)
-        await pilot.press("down")
-        await until_shown(pilot, "Mean step: 197 ms")
+        await press(pilot, "down", until="Mean step: 197 ms")
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "Mean step" not in text_of(app), "no preview")
 
@@ -252,8 +231,7 @@ async def test_the_selected_run_is_shown_in_short_where_there_is_room(tmp_path: 
 async def test_few_runs_leave_their_room_to_the_preview(tmp_path: Path) -> None:
     shown = write_run(tmp_path / "runs", gpu=True)
     async with opened(shown, (200, 50)) as (app, pilot):
-        await pilot.press("9")
-        await until_shown(pilot, "training 8.48 GiB")
+        await press(pilot, "9", until="training 8.48 GiB")
         lines = [line.strip("│ ") for line in text_of(app).splitlines()]
         for meter in ("GPU 0 ", "Loader ", "CPU ", "Memory ", "Disk "):
             assert [line for line in lines if line.startswith(meter)], meter
@@ -277,11 +255,9 @@ async def test_the_tracks_come_first_and_keep_their_place(
     app = PerftuiApp(path, clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:
         await until_shown(pilot, "analysing rank0")
-        await pilot.press("3")
-        await until_shown(pilot, "reading")
+        await press(pilot, "3", until="reading")
         assert "press c" not in text_of(app)
-        await pilot.press("2")
-        await until_shown(pilot, "stream 7")
+        await press(pilot, "2", until="stream 7")
         await pilot.press("w", "w")
         view = app.screen.query_one(TimelineView).state.view
         assert view.span < view.last - view.first

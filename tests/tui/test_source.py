@@ -34,7 +34,7 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.thread import BLAS_THREADS, SnapshotReceived
 from perftui_tui.reading.view import FixLookup, RunView
 from tests.facts_given import facts_with
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, START, step_rows, write_run
 from tests.tui.traces import even_steps
 
@@ -123,17 +123,14 @@ async def test_an_unforeseen_failure_in_the_output_is_said(
 async def test_output_printed_while_the_picture_was_held_is_shown_after(tmp_path: Path) -> None:
     root = write_run(tmp_path / "runs", output=b"first\r\n")
     async with opened(root) as (app, pilot):
-        await pilot.press("6")
-        await until_shown(pilot, "first")
-        await pilot.press("space")
-        await until_shown(pilot, "paused")
+        await press(pilot, "6", until="first")
+        await press(pilot, "space", until="paused")
         with RunLayout(root).output.open("ab") as file:
             file.write(b"second\r\n")
         await until(pilot, lambda: "second" in app._newest_output.lines, "the output")
         await pilot.pause()
         assert "second" not in text_of(app)
-        await pilot.press("space")
-        await until_shown(pilot, "second")
+        await press(pilot, "space", until="second")
 
 
 async def test_the_end_of_a_run_reaches_a_terminal_that_is_behind(

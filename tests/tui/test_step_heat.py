@@ -17,7 +17,7 @@ from perftui_tui.charts.bars import LOWER_EIGHTHS
 from perftui_tui.look.rows import plain, width
 from perftui_tui.screens.ranks import step_heat
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table
-from tests.tui.driving import opened, until_shown
+from tests.tui.driving import opened, press, until_shown
 from tests.tui.test_ranks_screen import write_ranks
 
 
@@ -132,6 +132,5 @@ def test_ranks_without_room_are_counted() -> None:
 
 async def test_the_ranks_screen_shows_it_below_the_bars(tmp_path: Path) -> None:
     async with opened(write_ranks(tmp_path, 5, 7, 65, 4), (120, 40)) as (_, pilot):
-        await pilot.press("8")
-        await until_shown(pilot, "Steps of each rank")
+        await press(pilot, "8", until="Steps of each rank")
         await until_shown(pilot, "a column is a step, 0 to 59")

@@ -13,7 +13,7 @@ from perftui.trace.recordings import choose_rank
 from perftui_tui.app import PerftuiApp
 from perftui_tui.screens.timeline.view import TimelineView
 from tests.traces.builder import TraceBuilder, ms, us
-from tests.tui.driving import text_of, until, until_shown
+from tests.tui.driving import press, text_of, until, until_shown
 from tests.tui.recorded import NOW
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -59,8 +59,7 @@ async def two_ranks(
     for rank in range(2):
         write_rank(folder, rank, late_us=late_us * rank)
     async with opened(folder) as (app, pilot):
-        await pilot.press("r")
-        await until_shown(pilot, "2 ranks on one clock")
+        await press(pilot, "r", until="2 ranks on one clock")
         yield app, pilot
 
 
@@ -73,8 +72,7 @@ async def test_ranks_side_by_side_and_one_alone_again(tmp_path: Path) -> None:
     for rank in range(3):
         write_rank(tmp_path, rank)
     async with opened(tmp_path) as (app, pilot):
-        await pilot.press("r")
-        await until_shown(pilot, "3 ranks on one clock")
+        await press(pilot, "r", until="3 ranks on one clock")
         for rank in range(3):
             assert lines_of(app, f"rank {rank} GPU {rank} stream 7")
         confirmed = "agrees with the collectives  accurate to 600 µs or better  1 collectives"
@@ -107,8 +105,7 @@ async def test_a_rank_that_cannot_be_read_is_said_to_be_left_out(tmp_path: Path)
         write_rank(tmp_path, rank)
     async with opened(tmp_path) as (app, pilot):
         (tmp_path / "rank2.pt.trace.json").write_text("{")
-        await pilot.press("r")
-        await until_shown(pilot, "rank 2 cannot be read")
+        await press(pilot, "r", until="rank 2 cannot be read")
         assert lines_of(app, "2 ranks on one clock")
 
 
@@ -116,8 +113,7 @@ async def test_a_rank_that_cannot_be_read_is_said_to_be_left_out(tmp_path: Path)
 async def test_one_rank_says_how_to_see_several(tmp_path: Path, words: str) -> None:
     write_rank(tmp_path, 0)
     async with opened(tmp_path) as (_, pilot):
-        await pilot.press("r")
-        await until_shown(pilot, words)
+        await press(pilot, "r", until=words)
 
 
 @pytest.mark.slow
@@ -186,8 +182,7 @@ async def test_keys_go_through_the_steps_of_the_rank_whose_track_is_selected(
             assert state.selected.track.label == f"rank {rank} steps"
             assert state.selected.start == 5_000_000 * rank
         assert "10.0 ms  rank 1  1 step" not in text_of(app)
-        await pilot.press("escape")
-        await until_shown(pilot, "10.0 ms  rank 1  1 step")
+        await press(pilot, "escape", until="10.0 ms  rank 1  1 step")
 
 
 @pytest.mark.slow
@@ -195,10 +190,8 @@ async def test_a_gap_tells_what_its_own_rank_did_meanwhile(tmp_path: Path) -> No
     for rank in range(3):
         write_rank(tmp_path, rank)
     async with opened(tmp_path) as (app, pilot):
-        await pilot.press("r")
-        await until_shown(pilot, "3 ranks on one clock")
-        await pilot.press("g")
-        await until_shown(pilot, "rank 0 GPU 0 idle 5.40 ms")
+        await press(pilot, "r", until="3 ranks on one clock")
+        await press(pilot, "g", until="rank 0 GPU 0 idle 5.40 ms")
         await until_shown(pilot, "meanwhile on the CPU")
         (line,) = (line for line in lines_of(app, "perftui::backward") if "  5.00 ms" in line)
         assert line.split() == ["5.00", "ms", "5.00", "ms", "1", "perftui::backward"]
@@ -206,8 +199,7 @@ async def test_a_gap_tells_what_its_own_rank_did_meanwhile(tmp_path: Path) -> No
 
 async def test_a_phase_is_an_event_that_can_be_selected_and_found(tmp_path: Path) -> None:
     async with two_ranks(tmp_path, late_us=5_000) as (app, pilot):
-        await pilot.press("slash", *"input_wait", "enter")
-        await until_shown(pilot, "data loader wait")
+        await press(pilot, "slash", *"input_wait", "enter", until="data loader wait")
         state = app.screen.query_one(TimelineView).state
         assert state is not None
         await until(pilot, lambda: state.selected, "the phase")

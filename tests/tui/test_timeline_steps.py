@@ -11,7 +11,7 @@ import pytest
 from perftui.run.reader import RunReader
 from perftui_tui.screens.timeline.other_traces import LEAST_REST, Pace
 from perftui_tui.screens.timeline.view import TimelineView
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import step_rows, write_run
 from tests.tui.test_memory_screen import OVER
 from tests.tui.test_ranks_screen import write_ranks
@@ -92,8 +92,7 @@ async def test_new_steps_come_by_themselves_and_move_nothing(
         assert (after.view.start, after.view.end) == (before.view.start, before.view.end)
         assert after.view.last > before.view.last
         assert after.marks == before.marks
-        await pilot.press("escape", "escape")
-        await until_shown(pilot, "60 steps, median")
+        await press(pilot, "escape", "escape", until="60 steps, median")
 
 
 def test_steps_are_laid_out_one_after_the_other_and_the_last_counts(tmp_path: Path) -> None:

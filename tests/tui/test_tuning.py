@@ -23,7 +23,7 @@ from perftui.run.reader import RunSnapshot
 from perftui.run.worker_curve import CurvePoint, WorkerCurve
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.experiment_state import Stage
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.fake_tune import BASE, PlayedRuns, play
 from tests.tui.recorded import ENDED, MS, SCRIPT, write_run
 from tests.tui.shown_keys import press_shown
@@ -47,10 +47,8 @@ def played(monkeypatch: pytest.MonkeyPatch, script: Path) -> PlayedRuns:
 
 async def begin(pilot: Pilot[None]) -> None:
     """Ask for a tuning from the Diagnosis screen."""
-    await pilot.press("4")
-    await until_shown(pilot, "confidence")
-    await pilot.press("A")
-    await until_shown(pilot, "Tune this training?")
+    await press(pilot, "4", until="confidence")
+    await press(pilot, "A", until="Tune this training?")
     await press_shown(pilot, "enter", "try the fix found here")
     await until_shown(pilot, "pair 1 of 6")
 
@@ -66,10 +64,8 @@ def body(app: PerftuiApp) -> list[str]:
 
 async def test_the_offer_leads_with_the_command_and_has_three_risks(ended: Path) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
-        await pilot.press("4")
-        await until_shown(pilot, "confidence")
-        await pilot.press("A")
-        await until_shown(pilot, "Tune this training?")
+        await press(pilot, "4", until="confidence")
+        await press(pilot, "A", until="Tune this training?")
         shown, choices, below = (rows_of(app, part) for part in ("#body", "#choices", "#below"))
         assert "".join(shown).replace(" ", "") == f"perftuitune{ended}"
         tune, budget, _ = choices
@@ -98,8 +94,7 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         await press_shown(pilot, "escape", "close this; the tuning goes on")
         await shown_alone(app, pilot)
         for key in "14":
-            await pilot.press(key)
-            await until_shown(pilot, "tuning  num_workers 0 -> 4  pair 4 of 6   2.10x faster")
+            await press(pilot, key, until="tuning  num_workers 0 -> 4  pair 4 of 6   2.10x faster")
         played.let(3)
         await until_shown(pilot, "tuning  num_workers 4 -> 8  pair 1 of 6")
         assert script.read_text() == WRITTEN
@@ -155,8 +150,7 @@ async def test_the_run_recorded_last_is_opened_with_its_proofs(
         await until_shown(pilot, "4 workers do not keep up")
         await until_shown(pilot, "> num_workers 4 -> 8   no difference (0.99 to 1.01)")
         # What a tuning wrote is taken back from either run.
-        await pilot.press("u")
-        await until_shown(pilot, "Undo the fix?")
+        await press(pilot, "u", until="Undo the fix?")
         await pilot.press("enter")
         await until_told(app, pilot, "train.py restored byte for byte")
     assert script.read_text() == SCRIPT
@@ -173,10 +167,8 @@ async def test_what_it_wrote_is_taken_back_before_what_was_written_first(
         assert app.source_fixes.written == ()
         await pilot.press("escape")
         await shown_alone(app, pilot)
-        await pilot.press("1")
-        await until_shown(pilot, "WRITTEN     num_workers 0 -> 4   2.10x faster")
-        await pilot.press("4", "u")
-        await until_shown(pilot, "undo num_workers 0 -> 4")
+        await press(pilot, "1", until="WRITTEN     num_workers 0 -> 4   2.10x faster")
+        await press(pilot, "4", "u", until="undo num_workers 0 -> 4")
 
 
 @pytest.mark.slow
@@ -194,8 +186,7 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
         await until_shown(pilot, "stopping the training")
         # Neither a trial nor another tuning begins meanwhile.
         for key in "aA":
-            await pilot.press(key)
-            await until_shown(pilot, "close this; the tuning goes on")
+            await press(pilot, key, until="close this; the tuning goes on")
             assert "stop the tuning" not in text_of(app)
             await pilot.press("escape")
             await shown_alone(app, pilot)
@@ -204,8 +195,7 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
         await until_told(app, pilot, said)
         assert played.stopped.is_set()
         assert stage(app) is Stage.STOPPED
-        await pilot.press("X")
-        await until_shown(pilot, "A continues from here")
+        await press(pilot, "X", until="A continues from here")
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("A")
@@ -213,8 +203,7 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
             pilot, "continue after the 1 change" if pairs else "try the fix found here"
         )
         if pairs:
-            await pilot.press("enter")
-            await until_shown(pilot, "2.10x  + num_workers 0 -> 4")
+            await press(pilot, "enter", until="2.10x  + num_workers 0 -> 4")
             await until_shown(pilot, "trying num_workers 4 -> 8")
     assert script.read_text() == (WRITTEN if pairs else SCRIPT)
 
@@ -225,8 +214,7 @@ async def test_a_trial_and_a_tuning_do_not_run_at_once(ended: Path, played: Play
         await begin(pilot)
         await pilot.press("escape")
         await shown_alone(app, pilot)
-        await pilot.press("a")
-        await until_shown(pilot, "close this; the tuning goes on")
+        await press(pilot, "a", until="close this; the tuning goes on")
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("r")
@@ -255,8 +243,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: Pl
         await begin(pilot)
         await pilot.press("escape")
         await shown_alone(app, pilot)
-        await pilot.press("q")
-        await until_shown(pilot, f"A tuning is still running: {ended.name}")
+        await press(pilot, "q", until=f"A tuning is still running: {ended.name}")
         await until_shown(pilot, "0 tried, 0 kept; proven fixes stay")
         await press_shown(pilot, "escape", "stay here")
         await shown_alone(app, pilot)
@@ -276,10 +263,8 @@ async def test_a_running_training_is_stopped_before_its_tuning(
 ) -> None:
     live = write_run(tmp_path / "runs", script=script, loader_line=4, cwd=str(tmp_path))
     async with opened(live, (120, 40)) as (app, pilot):
-        await pilot.press("4", "A")
-        await until_shown(pilot, "is stopped first")
-        await pilot.press("b")
-        await until_shown(pilot, "waiting for the running training to stop")
+        await press(pilot, "4", "A", until="is stopped first")
+        await press(pilot, "b", until="waiting for the running training to stop")
         end(live)
         await until_shown(pilot, "pair 1 of 6")
         assert "until no further fix is started" in " ".join(body(app))
@@ -348,8 +333,7 @@ async def test_it_is_measured_where_the_data_lies_and_kept(
     measured: Path, probe: FakeProbe, tmp_path: Path
 ) -> None:
     async with opened(measured, (100, 30)) as (app, pilot):
-        await pilot.press("B")
-        await until_shown(pilot, "Measure this machine?")
+        await press(pilot, "B", until="Measure this machine?")
         assert "perftui probe --path" in text_of(app)
         await press_shown(pilot, "enter", "measure, about 12 s")
         await until_shown(pilot, "measuring what this machine can do, disk read done")
@@ -367,8 +351,7 @@ async def test_it_is_measured_where_the_data_lies_and_kept(
 @pytest.mark.slow
 async def test_it_is_stopped_and_nothing_is_kept(measured: Path, probe: FakeProbe) -> None:
     async with opened(measured, (100, 30)) as (app, pilot):
-        await pilot.press("B")
-        await until_shown(pilot, "Measure this machine?")
+        await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
         await press_shown(pilot, "s", "stop measuring")
         await until_told(app, pilot, "probe: stopped: nothing is kept")
@@ -383,8 +366,7 @@ async def test_a_failure_has_its_reason(measured: Path, probe: FakeProbe) -> Non
     probe.error = WorkerError("No module named torch")
     probe.go.set()
     async with opened(measured, (100, 30)) as (app, pilot):
-        await pilot.press("B")
-        await until_shown(pilot, "Measure this machine?")
+        await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
         await until_told(app, pilot, "probe: failed: No module named torch")
 
@@ -392,13 +374,11 @@ async def test_a_failure_has_its_reason(measured: Path, probe: FakeProbe) -> Non
 @pytest.mark.slow
 async def test_quitting_asks_and_ends_it(measured: Path, probe: FakeProbe) -> None:
     async with opened(measured, (100, 30)) as (app, pilot):
-        await pilot.press("B")
-        await until_shown(pilot, "Measure this machine?")
+        await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
         await press_shown(pilot, "escape", "close this")
         await until(pilot, lambda: len(app.screen_stack) == 1, "no dialog")
-        await pilot.press("q")
-        await until_shown(pilot, "A probe is still running")
+        await press(pilot, "q", until="A probe is still running")
         assert "quitting stops it." in text_of(app)
         await press_shown(pilot, "s", "stop the probe and quit")
         await until(pilot, lambda: not app.is_running, "the end")

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from perftui.run.columns import PHASES, STEP_COLUMNS
+from perftui.run.columns import PHASES, STACK_TEXT, STEP_COLUMNS
+from perftui.run.journal import Column
+from perftui.run.table import GrowingTable, Table
+
+TEXT = {"kind", "data"} | STACK_TEXT
+
+
+def table_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Table:
+    """A journal's table of whole numbers and text."""
+    table = GrowingTable(columns, floats=False, text=TEXT)
+    table.extend(rows)
+    return table.freeze()
 
 
 def step_row(index: int, phases: Sequence[int] = (), **known: Any) -> list[Any]:

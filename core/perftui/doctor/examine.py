@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 from perftui.doctor import gpu, interpreter, machine
@@ -48,7 +49,7 @@ def examine(python: str, runs: Path, more: tuple[Row, ...] = ()) -> tuple[Row, .
         machine.cores_row(machine.cores_of()),
         machine.memory_row(machine.memory_of()),
         machine.shared_memory_row(*machine.shared_memory()),
-        machine.files_row(machine.open_files()),
+        machine.files_row(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         gpu.nsys_row(),
         gpu.ncu_row(),
         *more,

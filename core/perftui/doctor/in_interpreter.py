@@ -64,17 +64,13 @@ def _torch() -> dict[str, Any]:
         "torch": str(known.get("__version__", "")),
         "cuda": known.get("cuda"),
         "hip": known.get("hip"),
-        "cupti": _cupti(directory),
+        # Beside torch's own libraries, or in a package of NVIDIA's.
+        "cupti": sorted(
+            path
+            for place in ("torch/lib", "nvidia/*/lib")
+            for path in glob.glob(f"{os.path.dirname(directory)}/{place}/libcupti*.so*")
+        ),
     }
-
-
-def _cupti(torch: str) -> list[str]:
-    """Where torch's wheels have CUPTI: beside its own libraries, or in a package of NVIDIA's."""
-    packages = os.path.dirname(torch)
-    places = ("torch/lib", "nvidia/*/lib")
-    return sorted(
-        path for place in places for path in glob.glob(f"{packages}/{place}/libcupti*.so*")
-    )
 
 
 if __name__ == "__main__":

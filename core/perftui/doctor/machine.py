@@ -153,11 +153,6 @@ def files_row(soft: int) -> Row:
     )
 
 
-def open_files() -> int:
-    """The soft limit of open files, -1 for none."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-
-
 def _cgroup(root: Path) -> tuple[Path, Path]:
     return root / "sys/fs/cgroup", root / "proc/self/cgroup"
 

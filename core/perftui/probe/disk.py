@@ -88,7 +88,15 @@ def _measured(files: tuple[Path, ...], what: str, seconds: float) -> Rate:
         rounds = _rounds(reader, seconds)
     finally:
         reader.close()
-    how = f"{what}, {_past_cache(reader, before)}"
+    after = _fetched()
+    fetched = after - before if before is not None and after is not None else 0
+    if reader.is_direct:
+        cache = "past the page cache (O_DIRECT)"
+    elif fetched >= reader.bytes / 2:
+        cache = "page cache dropped before"
+    else:
+        cache = "possibly from the page cache, which the system did not drop"
+    how = f"{what}, {cache}"
     return rate_of(Ceiling.DISK_READ, "B/s", rounds, how)
 
 
@@ -103,16 +111,6 @@ def _rounds(reader: _Reader, seconds: float) -> list[list[float]]:
             if time.monotonic() > until:
                 return rounds
     return rounds
-
-
-def _past_cache(reader: _Reader, before: int | None) -> str:
-    """How the page cache was avoided, or that nothing shows that it was."""
-    if reader.is_direct:
-        return "past the page cache (O_DIRECT)"
-    after = _fetched()
-    if before is not None and after is not None and after - before >= reader.bytes / 2:
-        return "page cache dropped before"
-    return "possibly from the page cache, which the system did not drop"
 
 
 class _Reader:

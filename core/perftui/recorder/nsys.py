@@ -11,7 +11,6 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import psutil
@@ -45,16 +44,12 @@ class Nsys:
     """For ``nsys profile``, without the output's name."""
 
 
-class _Ended(msgspec.Struct):
+class _Told(msgspec.Struct):
+    """What ``under_nsys`` has written of the command: its process, or how it ended."""
+
+    pid: int = 0
     returncode: int | None = None
     error: str = ""
-
-
-class _Started(msgspec.Struct):
-    pid: int
-
-
-_Read = TypeVar("_Read", _Ended, _Started)
 
 
 def find_nsys() -> Nsys:
@@ -161,7 +156,7 @@ class BelowNsys(Training):
         of_nsys = super().poll()
         if of_nsys is None:
             return None
-        ended = self._read(under_nsys.ENDED, _Ended)
+        ended = self._read(under_nsys.ENDED)
         if ended is not None:
             return ended.returncode if ended.returncode is not None else 2
         return of_nsys if self._script() is None else None
@@ -169,10 +164,10 @@ class BelowNsys(Training):
     @property
     def failure(self) -> str:
         """Why nsys, or what runs below it, has not started the command."""
-        ended = self._read(under_nsys.ENDED, _Ended)
+        ended = self._read(under_nsys.ENDED)
         if ended is not None:
             return ended.error
-        if super().poll() is None or self._read(under_nsys.STARTED, _Started) is not None:
+        if super().poll() is None or self._read(under_nsys.STARTED) is not None:
             return ""
         return f"nsys ended before it started the script; see {self._log}"
 
@@ -210,8 +205,8 @@ class BelowNsys(Training):
 
     def _script(self) -> psutil.Process | None:
         """The command's process while it runs."""
-        started = self._read(under_nsys.STARTED, _Started)
-        if started is None or self._read(under_nsys.ENDED, _Ended) is not None:
+        started = self._read(under_nsys.STARTED)
+        if started is None or self._read(under_nsys.ENDED) is not None:
             return None
         try:
             process = psutil.Process(started.pid)
@@ -219,8 +214,8 @@ class BelowNsys(Training):
         except psutil.Error:
             return None
 
-    def _read(self, name: str, kind: type[_Read]) -> _Read | None:
+    def _read(self, name: str) -> _Told | None:
         try:
-            return msgspec.json.decode((self._place / name).read_bytes(), type=kind)
+            return msgspec.json.decode((self._place / name).read_bytes(), type=_Told)
         except (OSError, msgspec.MsgspecError):
             return None

@@ -211,16 +211,14 @@ class LiveManifest:
                 write_manifest(self._path, self._manifest)
             except OSError as error:
                 self._faults.report(self._path.name, error)
-                self._overwrite()
+                # How the training ended is worth more than that no reader ever meets half a
+                # manifest.
+                try:
+                    overwrite_manifest(self._path, self._manifest)
+                except OSError as again:
+                    self._faults.report(f"{self._path.name} in place", again)
 
     def note(self, name: str, fact: Any) -> None:
         """Add a fact to ``profile``."""
         with self._lock:
             self.update(profile={**self._manifest.profile, name: fact})
-
-    def _overwrite(self) -> None:
-        """How the training ended is worth more than that no reader ever meets half a manifest."""
-        try:
-            overwrite_manifest(self._path, self._manifest)
-        except OSError as error:
-            self._faults.report(f"{self._path.name} in place", error)

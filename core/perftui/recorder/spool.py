@@ -44,19 +44,16 @@ class SpoolDirectory:
         _sweep(parent)
         self.spool = Spool(Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)))
         try:
-            self._fill()
+            # Named only once it is locked, so that nobody finds it unlocked.
+            unnamed = self.spool.root / f".{OWNER}"
+            self._owner = _lock(unnamed)
+            unnamed.rename(self.spool.root / OWNER)
+            create_control_page(self.spool.control)
+            self.control = ControlPage(self.spool.control)
+            """The page that the agents of this run read."""
         except BaseException:
             shutil.rmtree(self.spool.root, ignore_errors=True)
             raise
-
-    def _fill(self) -> None:
-        # Named only once it is locked, so that nobody finds it unlocked.
-        unnamed = self.spool.root / f".{OWNER}"
-        self._owner = _lock(unnamed)
-        unnamed.rename(self.spool.root / OWNER)
-        create_control_page(self.spool.control)
-        self.control = ControlPage(self.spool.control)
-        """The page that the agents of this run read."""
 
     def remove(self) -> None:
         """Remove the spool; agents that still live write into files without a name."""

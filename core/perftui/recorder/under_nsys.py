@@ -143,13 +143,11 @@ def _command(directory: Path) -> int | None:
 
 def _lives(directory: Path) -> bool:
     pid = _command(directory)
-    if pid is None or (directory / ENDED).exists():
-        return False
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
+    with suppress(OSError):
+        if pid is not None and not (directory / ENDED).exists():
+            os.kill(pid, 0)
+            return True
+    return False
 
 
 def _ended(pid: int) -> int | None:

@@ -52,29 +52,21 @@ def test_a_run_is_named_by_time_and_script_and_for_its_owner_only(run_script: St
     assert set(modes.values()) == {0}
 
 
-def test_script_has_a_terminal_as_under_a_shell(run_script: Starter) -> None:
+def test_script_starts_on_a_terminal_with_signals_as_under_a_shell(run_script: Starter) -> None:
     run = run_script(
-        "import os, sys\n"
+        "import os, signal, sys\n"
         "print([f.isatty() for f in (sys.stdin, sys.stdout, sys.stderr)])\n"
         "print(tuple(os.get_terminal_size()))\n"
-        "print(os.getpgrp() == os.getpid() == os.tcgetpgrp(0))\n"
-        "print(open('/dev/tty').isatty())\n",
+        "print(os.getpgrp() == os.getpid() == os.tcgetpgrp(0), open('/dev/tty').isatty())\n"
+        "print(signal.getsignal(signal.SIGHUP) is signal.SIG_DFL,\n"
+        "      signal.getsignal(signal.SIGINT) is signal.default_int_handler,\n"
+        "      signal.pthread_sigmask(signal.SIG_BLOCK, []))\n",
         rows=33,
         columns=144,
     )
     run.wait()
-    assert run.output.split("\r\n")[:4] == ["[True, True, True]", "(144, 33)", "True", "True"]
-
-
-def test_signals_have_their_default_meaning(run_script: Starter) -> None:
-    run = run_script(
-        "import signal\n"
-        "print(signal.getsignal(signal.SIGHUP) is signal.SIG_DFL,\n"
-        "      signal.getsignal(signal.SIGINT) is signal.default_int_handler,\n"
-        "      signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"
-    )
-    run.wait()
-    assert run.output == "True True set()\r\n"
+    expected = ["[True, True, True]", "(144, 33)", "True True", "True True set()", ""]
+    assert run.output.split("\r\n") == expected
 
 
 def test_environment_differs_only_by_what_the_agent_needs(

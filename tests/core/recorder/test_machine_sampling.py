@@ -173,13 +173,19 @@ def part_of(run: RunLayout, name: str) -> RunLayout:
     return part
 
 
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the one that began the run, nor before asking again."""
+    monkeypatch.setattr(election, "HEAD_START", 0.0)
+    monkeypatch.setattr(election, "RETRY_SECONDS", 0.0)
+
+
 def candidate(layout: RunLayout, host: str = "h") -> LeaderElection:
     return LeaderElection(layout, host, FaultLog(layout.recorder_log))
 
 
-def test_one_on_each_host_wins_and_stays(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(election, "HEAD_START", 0.0)
-    monkeypatch.setattr(election, "RETRY_SECONDS", 0.0)
+@pytest.mark.usefixtures("eager")
+def test_one_on_each_host_wins_and_stays(run: RunLayout) -> None:
     first, second = candidate(run), candidate(part_of(run, "h-1-a"))
     other = candidate(part_of(run, "g-1-a"), "g")
 
@@ -211,11 +217,8 @@ def test_who_waits_asks_now_and_then(run: RunLayout, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.subprocess
-def test_another_takes_over_from_one_that_was_killed(
-    run: RunLayout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(election, "HEAD_START", 0.0)
-    monkeypatch.setattr(election, "RETRY_SECONDS", 0.0)
+@pytest.mark.usefixtures("eager")
+def test_another_takes_over_from_one_that_was_killed(run: RunLayout) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(run.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -228,14 +231,13 @@ def test_another_takes_over_from_one_that_was_killed(
     assert waiting.is_won()
 
 
+@pytest.mark.usefixtures("eager")
 def test_where_the_disk_knows_no_locks_everybody_samples(
     run: RunLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_file: int, _operation: int) -> None:
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(election, "HEAD_START", 0.0)
-    monkeypatch.setattr(election, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(fcntl, "flock", refuse)
     part = part_of(run, "h-1-a")
     assert candidate(run).is_won()
@@ -259,11 +261,10 @@ def test_the_other_recorders_here_are_those_that_gave_a_sign_lately(run: RunLayo
 
 
 @pytest.mark.subprocess
+@pytest.mark.usefixtures("eager")
 def test_one_journal_of_the_machine_counts_the_trainings_of_all(
     run: RunLayout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(election, "HEAD_START", 0.0)
-    monkeypatch.setattr(election, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr("perftui.recorder.machine_sampling.socket.gethostname", lambda: "h")
     trainings = [
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in "ab"

@@ -41,12 +41,18 @@ def test_options_that_keep_the_agent_out(command: list[str], option: str | None)
     assert blocking_option(command) == option
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
+class Watched(Silence):
+    """Process ``pid``, and what is said of it by a clock of our own."""
 
-    def __call__(self) -> float:
-        return self.now
+    def __init__(self, pid: int) -> None:
+        self.now, self.said = 100.0, list[str | None]()
+        super().__init__(pid, self.said.append, lambda: self.now)
+
+    def look(self, later: float = 1.0) -> list[str | None]:
+        """What has been said once it has been searched ``later``."""
+        self.now += later
+        self.check()
+        return self.said
 
 
 @pytest.fixture
@@ -82,32 +88,23 @@ def test_a_training_of_another_user_is_said_to_be_one(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training, "_uses_torch", lambda _: True)
-    pid, clock, said = start(user=65534, **{SPOOL_VARIABLE: "/nowhere"}), Clock(), []
-    watched = Silence(pid, said.append, clock)
-    clock.now += 1
-    watched.check()
-    (reason,) = said
-    assert "runs as another user" in reason
+    (reason,) = Watched(start(user=65534, **{SPOOL_VARIABLE: "/nowhere"})).look()
+    assert "runs as another user" in str(reason)
 
 
 def test_it_is_said_once_and_taken_back_when_a_process_reports(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training, "_uses_torch", lambda _: True)
-    pid, clock, said = start("-I"), Clock(), []
-    watched = Silence(pid, said.append, clock)
-    watched.check()
-    assert said == []
-    clock.now += 1
-    for _ in range(3):
-        watched.check()
-        clock.now += 100
-    (reason,) = said
-    assert f"process {pid} runs Python with -I" in reason
+    pid = start("-I")
+    watched = Watched(pid)
+    assert watched.look(0.0) == []
+    for later in (1.0, 100.0, 100.0):
+        (reason,) = watched.look(later)
+    assert f"process {pid} runs Python with -I" in str(reason)
     watched.end()
-    watched.check()
-    watched.check()
-    assert said == [reason, None]
+    watched.look()
+    assert watched.look() == [reason, None]
 
 
 def test_looks_grow_seldom_and_find_nothing_in_a_process_that_may_still_report(
@@ -115,13 +112,9 @@ def test_looks_grow_seldom_and_find_nothing_in_a_process_that_may_still_report(
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(training, "_why_mute", lambda process: asked.append(process.pid))
-    clock, said = Clock(), []
-    watched = Silence(start(), said.append, clock)
-    for _ in range(4000):
-        watched.check()
-        clock.now += 1
+    watched = Watched(start())
+    assert not any(watched.look() for _ in range(4000))
     assert 10 <= len(asked) <= 18
-    assert said == []
 
 
 def test_a_process_without_our_environment_is_named(
@@ -129,22 +122,14 @@ def test_a_process_without_our_environment_is_named(
 ) -> None:
     monkeypatch.setattr(training, "_uses_torch", lambda _: True)
     for environment, words in (({}, "without perftui's environment"), ({SPOOL_VARIABLE: "/s"}, "")):
-        clock, said = Clock(), []
-        watched = Silence(start(**environment), said.append, clock)
-        clock.now += 1
-        watched.check()
-        assert [words in reason for reason in said] == [True] * bool(words)
+        said = Watched(start(**environment)).look()
+        assert [words in str(reason) for reason in said] == [True] * bool(words)
 
 
 def test_a_process_without_torch_or_that_has_ended_says_nothing(start: Any) -> None:
-    clock, said = Clock(), []
     ended = subprocess.Popen([sys.executable, "-I", "-c", "pass"])
     ended.wait()
-    for pid in (start("-I"), ended.pid):
-        watched = Silence(pid, said.append, clock)
-        clock.now += 1
-        watched.check()
-    assert said == []
+    assert Watched(start("-I")).look() == Watched(ended.pid).look() == []
 
 
 MAPPED = """\

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from perftui.recorder import pyspy, sink
-from perftui.recorder import pyspy as looking
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.pyspy import (
     ABSENT,
@@ -79,8 +78,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pat
         command.write_text(f"#!{sys.executable}\n{ARGUMENTS}{record}{does}\n")
         command.chmod(0o700)
         monkeypatch.setattr(pyspy, "find_pyspy", lambda: str(command))
-        monkeypatch.setattr(looking, "find_pyspy", lambda: str(command))
-        monkeypatch.setattr(looking, "SPACING", 0.0)
+        monkeypatch.setattr(pyspy, "SPACING", 0.0)
         return calls
 
     return install
@@ -212,7 +210,7 @@ def test_it_is_asked_never_to_stop_the_process(tmp_path: Path, fake: Callable[[s
 
 
 def test_it_is_said_once_that_it_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "find_pyspy", lambda: None)
+    monkeypatch.setattr(pyspy, "find_pyspy", lambda: None)
     sampled = Sampled(tmp_path, os.getpid())
     for _ in range(3):
         sampled.sampling.advance()
@@ -304,7 +302,7 @@ def test_each_of_several_ranks_is_soon_looked_at() -> None:
 
 @pytest.mark.parametrize(("usual", "first"), [(1, 4), (10, 40), (50, 100), (200, 200)])
 def test_the_first_look_takes_more_samples(usual: int, first: int) -> None:
-    assert looking.first_rate(usual) == first
+    assert pyspy.first_rate(usual) == first
 
 
 @pytest.mark.usefixtures("lives")
@@ -361,7 +359,7 @@ def test_after_some_failures_it_is_left_alone_and_said(
     assert len(sampled.said) == 1
     assert sampled.said[0].startswith(FAILED)
     assert why in sampled.said[0]
-    assert len(calls.read_text().splitlines()) == looking.MOST_FAILURES
+    assert len(calls.read_text().splitlines()) == pyspy.MOST_FAILURES
     assert list(sampled.spool.iterdir()) == []
 
 
@@ -369,7 +367,7 @@ def test_one_that_hangs_is_ended(
     tmp_path: Path, fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pyspy, "GRACE", -60.0)
-    monkeypatch.setattr(looking, "END_SECONDS", 0.1)
+    monkeypatch.setattr(pyspy, "END_SECONDS", 0.1)
     fake("signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)")
     sampled = Sampled(tmp_path, os.getpid())
     sampled.turn_until(lambda: sampled.said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
 from perftui.run.files import NewerError
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.journal_table import JournalTable, Kept, Segments
-from perftui.run.table import GrowingTable, Table
+from perftui.run.table import Table
+from tests.step_rows import table_of
 
 VALUES = st.lists(st.integers(0, 10**13), max_size=60)
 NAMES = [column.name for column in STEP_COLUMNS]
@@ -93,10 +95,7 @@ STEPS = st.lists(
 ).map(lambda rows: [step(index, *row) for index, row in enumerate(rows)])
 
 
-def table_of(rows: list[list[Any]]) -> Table:
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=STEP_TEXT)
-    table.extend(rows)
-    return table.freeze()
+steps_of = partial(table_of, STEP_COLUMNS)
 
 
 def groups(sums: Aggregates) -> dict[tuple[str, bool, bool], Group]:
@@ -123,7 +122,7 @@ def test_a_reader_that_keeps_few_rows_loses_nothing_of_the_sums(
     few, all_rows = reader_of(path, Kept(first, newest)), reader_of(path)
     for at in range(0, len(rows), 7):
         writer.append(rows[at : at + 7])
-        assert everything(few) == groups(aggregates_of(table_of(rows[: at + 7])))
+        assert everything(few) == groups(aggregates_of(steps_of(rows[: at + 7])))
     writer.close()
     assert all_rows.poll()["index"].tolist() == list(range(len(rows)))
     assert not all_rows.sums
@@ -154,7 +153,7 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
         step(at, "train", 10**6 + 997 * (at * 37 % 400), at == 90, at % 50 == 7)
         for at in range(400)
     ]
-    every = table_of(rows)
+    every = steps_of(rows)
     mask = np.ones(400, dtype=bool)
     mask[90:92] = False
     whole = run_breakdown(every, mask)
@@ -170,7 +169,7 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
 
 def test_steps_known_only_by_their_sums_make_a_budget() -> None:
     rows = [step(at, "train", 3000 + at, False, False) for at in range(9)]
-    share = run_breakdown(Table(), np.zeros(0, dtype=bool), aggregates_of(table_of(rows)))
+    share = run_breakdown(Table(), np.zeros(0, dtype=bool), aggregates_of(steps_of(rows)))
     assert share is not None
     assert (share.count, share.mean, sum(ns for _, ns in share.parts)) == (9, 3004, 3004)
 
@@ -202,10 +201,10 @@ def test_however_late_a_reader_looks_it_reads_the_same_sums(
         at, turn = at + size, turn + 1
         for reader in readers:
             if data.draw(st.booleans()):
-                assert everything(reader) == groups(aggregates_of(table_of(rows[:at])))
+                assert everything(reader) == groups(aggregates_of(steps_of(rows[:at])))
     sink.close()
     for reader in (*readers, reader_of(path)):
-        assert everything(reader) == groups(aggregates_of(table_of(rows)))
+        assert everything(reader) == groups(aggregates_of(steps_of(rows)))
     assert sink.lost == 0
 
 
@@ -261,7 +260,7 @@ def test_sums_that_cannot_be_written_cost_no_piece(
         sink.append([row])
     sink.close()
     reader = reader_of(path)
-    assert everything(reader) == groups(aggregates_of(table_of(rows)))
+    assert everything(reader) == groups(aggregates_of(steps_of(rows)))
     assert reader.sums.of().rows > 60
     assert len(list(Segments(path).root.glob("*.jsonl"))) <= KEPT_SEGMENTS + 1
 

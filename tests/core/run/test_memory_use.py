@@ -12,21 +12,17 @@ from hypothesis import strategies as st
 from perftui.facts.gpu.memory import MemoryUse, gpu_memory
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.table import GrowingTable, Table
+from perftui.run.table import Table
 from tests.core.diagnosis.runs import facts_of
-from tests.step_rows import step_row
+from tests.step_rows import step_row, table_of
 
 
 def steps(rows: list[dict[str, Any]]) -> Table:
     """Rows of 1 ms each, numbered from 0."""
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
-    table.extend(
-        [
-            step_row(at, [10**6, 0, 0, 0, 0, 0, 0], start=at * 10**6, **row)
-            for at, row in enumerate(rows)
-        ]
-    )
-    return table.freeze()
+    phases = [10**6, 0, 0, 0, 0, 0, 0]
+    numbered = enumerate(rows)
+    found = [step_row(at, phases, start=at * 10**6, **row) for at, row in numbered]
+    return table_of(STEP_COLUMNS, found)
 
 
 def memory_use(rows: Table, downsampled: Aggregates = NO_AGGREGATES) -> MemoryUse | None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from perftui.facts.step.own_cost import OwnCost, recording_cost
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.table import GrowingTable, Table
+from perftui.run.table import Table
 from tests.core.diagnosis.runs import facts_of
+from tests.step_rows import table_of
 
 MS = 1_000_000
 
@@ -24,9 +25,7 @@ def row(duration: int, kind: str = "train", **values: int) -> list[Any]:
 
 
 def steps(*rows: list[Any]) -> Table:
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
-    table.extend(rows)
-    return table.freeze()
+    return table_of(STEP_COLUMNS, rows)
 
 
 def own_cost(rows: Table, downsampled: Aggregates = NO_AGGREGATES) -> OwnCost | None:

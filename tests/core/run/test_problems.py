@@ -2,14 +2,12 @@ from dataclasses import replace
 
 from perftui.facts.notes import MOST_MESSAGES, problems
 from perftui.run.columns import EVENT_COLUMNS
-from perftui.run.table import GrowingTable
 from tests.core.diagnosis.runs import make_run
+from tests.step_rows import table_of
 
 
 def events(*rows):
-    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
-    table.extend([[0, kind, 0, 0, data] for kind, data in rows])
-    return table.freeze()
+    return table_of(EVENT_COLUMNS, [[0, kind, 0, 0, data] for kind, data in rows])
 
 
 def with_events(*ranks, **run):

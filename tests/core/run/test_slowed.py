@@ -14,17 +14,18 @@ from hypothesis import strategies as st
 from perftui.facts.step.own_cost import BESIDE, SETTLED, Slowed, slowed
 from perftui.run.aggregates import NO_AGGREGATES, after_disturbance, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.table import GrowingTable, Table
+from perftui.run.table import Table
+from tests.step_rows import table_of
 
 MS = 1_000_000
 
 
 def steps(durations: list[int], profiled: list[bool], kind: str = "train") -> Table:
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
+    rows = []
     for duration, is_profiled in zip(durations, profiled, strict=True):
         given: dict[str, Any] = {"kind": kind, "duration": duration, "profiled": int(is_profiled)}
-        table.extend([[given.get(column.name, 0) for column in STEP_COLUMNS]])
-    return table.freeze()
+        rows.append([given.get(column.name, 0) for column in STEP_COLUMNS])
+    return table_of(STEP_COLUMNS, rows)
 
 
 def one_by_one(table: Table) -> tuple[float, float]:

@@ -13,19 +13,15 @@ from perftui.facts.rounding import whole_quotients
 from perftui.facts.step.steps import run_breakdown
 from perftui.run.aggregates import Weighed
 from perftui.run.columns import PHASES, STEP_COLUMNS
-from perftui.run.table import GrowingTable
-from tests.step_rows import step_row
+from tests.step_rows import step_row, table_of
 
 PHASE_TIMES = st.lists(st.integers(0, 10**10), min_size=len(PHASES), max_size=len(PHASES))
 
 
 def steps(phases: list[list[int]], wrong_by: dict[int, int] | None = None):
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
     wrong = wrong_by or {}
-    table.extend(
-        [step_row(at, row, duration=sum(row) + wrong.get(at, 0)) for at, row in enumerate(phases)]
-    )
-    return table.freeze()
+    rows = [step_row(n, row, duration=sum(row) + wrong.get(n, 0)) for n, row in enumerate(phases)]
+    return table_of(STEP_COLUMNS, rows)
 
 
 @pytest.mark.slow

@@ -119,13 +119,6 @@ def test_processes_that_end_meanwhile_are_passed_over(tmp_path: Path) -> None:
     assert source.others().cores == {}
 
 
-def test_a_kernel_without_schedstat_has_no_column(tmp_path: Path) -> None:
-    source = ContentionSource(Roles, frozenset, str(tmp_path))
-    assert source.columns == ()
-    why = "schedstat: No such file or directory"
-    assert source.missing == {"processes.delayed": why, "processes.perftui_cpu": why}
-
-
 MS = 1_000_000
 
 
@@ -207,13 +200,6 @@ def test_any_file_is_read_as_a_thread_or_as_none(before: bytes, after: bytes) ->
         contents["/p/10/task/10/schedstat"] = after
         row = sampled(source, 1.0)
     assert row["processes.main_cpu"] is None or row["processes.main_cpu"] >= 0
-
-
-def test_a_kernel_without_schedstat_has_no_columns(tmp_path: Path) -> None:
-    source = ThreadSource(Roles, str(tmp_path))
-    assert source.columns == ()
-    names = ", ".join(column.name for column in THREAD_COLUMNS)
-    assert source.missing == {names: "schedstat: No such file or directory"}
 
 
 @pytest.mark.slow

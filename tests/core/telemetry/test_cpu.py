@@ -140,12 +140,6 @@ def test_clocks_are_means_in_mhz_and_read_seldom(tmp_path: Path) -> None:
     assert sampled(source, 60.0)["cpu.frequency"] == 2000.0
 
 
-def test_a_machine_that_does_not_tell_its_clock_has_no_column(tmp_path: Path) -> None:
-    source = FrequencySource(str(tmp_path))
-    assert source.columns == ()
-    assert source.missing == {"cpu.frequency": f"no cpufreq in {tmp_path}/devices/system/cpu"}
-
-
 def test_the_clock_is_that_of_psutil() -> None:
     source = FrequencySource()
     if not source.columns:

@@ -146,14 +146,6 @@ def test_data_on_a_file_system_without_a_disk_is_told_and_not_counted(
     assert source.found == DataDisk(None, "/nfs", "nfs4", OPEN_FILES)
 
 
-def test_no_process_and_no_counters_leave_nothing(tmp_path: Path) -> None:
-    place = DataPlace(5, Roles, str(tmp_path))
-    assert place.search(0.0) is None
-    source = DataDiskSource(place, str(tmp_path), str(tmp_path))
-    assert source.columns == ()
-    assert source.missing == {"data_disk": f"nothing in {tmp_path}/diskstats"}
-
-
 def test_devices_resolve_to_what_is_counted(given_machine: Given) -> None:
     def disk(place: str, counted: set[str]) -> str | None:
         mount = mount_holding(place, mounts_in(MOUNTS.encode()))
@@ -292,12 +284,6 @@ def test_data_that_turns_out_to_be_on_another_mount_makes_no_jump(tmp_path: Path
     place.found = Found("nfs4", "/b").found
     assert [*sampled(source, 1.0).values()] == [None] * 3
     assert sampled(source, 2.0)["nfs.read"] == 0.0
-
-
-def test_without_a_mount_there_is_a_reason(tmp_path: Path) -> None:
-    source = NfsSource(Found("ext4", "/"), str(tmp_path))
-    assert source.columns == ()
-    assert source.missing == {"nfs": "no NFS mount"}
 
 
 @given(st.binary(), st.lists(st.integers(0, 2**60), min_size=4, max_size=4))

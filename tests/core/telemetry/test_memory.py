@@ -100,12 +100,6 @@ def test_a_file_in_shared_memory_takes_of_its_room() -> None:
     assert grown == pytest.approx(32 * MB, abs=8 * MB)
 
 
-def test_without_shared_memory_there_is_a_reason(tmp_path: Path) -> None:
-    source = SharedMemorySource(f"{tmp_path}/none")
-    assert source.columns == ()
-    assert source.missing == {"memory.shm_used": f"{tmp_path}/none: No such file or directory"}
-
-
 def test_lines_of_names_and_numbers() -> None:
     content = b"nr_periods 5\nMemFree:   12 kB\nHugePages_Free: 0\nbad\nworse -3\n\xff\xfe 1 2 3\n"
     assert fields(content) == {b"nr_periods": 5, b"MemFree": 12, b"HugePages_Free": 0}
@@ -139,16 +133,6 @@ def test_a_sum_that_lacks_a_process_is_none(
     source.sample(0.0)
     monkeypatch.setattr(memory, "read", deny)
     assert source.sample(20.0) == [None]
-
-
-def test_where_it_may_not_be_read_there_is_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = PssSource(5, frozenset, str(tmp_path))
-    assert source.columns == ()
-    assert source.missing == {"processes.pss": "smaps_rollup: No such file or directory"}
-    monkeypatch.setattr(memory, "why_unreadable", lambda _path: "Permission denied")
-    assert PssSource(5, frozenset).missing == {"processes.pss": "smaps_rollup: Permission denied"}
 
 
 def test_it_is_read_more_seldom_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:

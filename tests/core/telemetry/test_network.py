@@ -50,12 +50,6 @@ def test_rates_leave_loopback_and_virtual_interfaces_out(
     assert source.sample(1.5)[:3] == [None, None, None]
 
 
-def test_without_tcp_counters_there_is_a_reason(tmp_path: Path) -> None:
-    source = NetworkSource(str(tmp_path), str(tmp_path))
-    assert "network.retransmits" not in sampled(source, 0.0)
-    assert source.missing == {"network.retransmits": f"not in {tmp_path}/net/snmp"}
-
-
 def test_counters_of_this_machine_are_those_of_its_files() -> None:
     snmp = Path("/proc/net/snmp").read_bytes()
     names, values = re.findall(rb"^Tcp: (.*)$", snmp, re.MULTILINE)
@@ -111,11 +105,3 @@ def test_ports_count_words_of_four_bytes(tmp_path: Path) -> None:
     # A card that is reset begins anew.
     write(tmp_path, {**_port("mlx5_0", 1, 0, 700), **_port("mlx5_1", 1, "N/A", 10)})
     assert sampled(source, 4.0) == {"infiniband.receive": None, "infiniband.transmit": 400.0}
-
-
-def test_without_ports_there_is_a_reason(tmp_path: Path) -> None:
-    source = InfinibandSource(str(tmp_path))
-    assert source.columns == ()
-    assert source.missing == {"infiniband": "no InfiniBand ports"}
-    write(tmp_path, {"class/infiniband/mlx4_0/ports/1/state": "4: ACTIVE"})
-    assert InfinibandSource(str(tmp_path)).missing == {"infiniband": "its ports have no counters"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from importlib import import_module
 from pathlib import Path
@@ -26,6 +26,7 @@ from perftui.telemetry.gpu.fields import (
     TRAFFIC_SECONDS,
     FieldSource,
     FieldValueSource,
+    GpmMetric,
     GpmSource,
 )
 from perftui.telemetry.gpu.names import METRICS, Gpu
@@ -257,20 +258,22 @@ def _without_nvidia(reason: str, amdsmi: ModuleType | None, pci: Path) -> Gpus:
 
 def _together(tasks: list[Callable[[], Gpus]]) -> Gpus:
     """All cards as one; one that does not answer is left out, and that is said."""
-    found: list[Gpus] = []
-    missing: dict[str, str] = {}
-    for number, one in enumerate(side_by_side(tasks, ANSWER_SECONDS)):
-        if isinstance(one, Gpus):
-            found.append(one)
-            missing |= one.missing
-        else:
-            missing[f"gpu{number}"] = _why(one)
+    answers = enumerate(side_by_side(tasks, ANSWER_SECONDS))
+    found = _joined(
+        one if isinstance(one, Gpus) else Gpus(missing={f"gpu{number}": _why(one)})
+        for number, one in answers
+    )
+    reasons = dict.fromkeys(found.missing.values())
+    return found if found.gpus else replace(found, no_gpu="; ".join(reasons))
+
+
+def _joined(found: Iterable[Gpus]) -> Gpus:
+    parts = [*found]
     return Gpus(
-        tuple(source for one in found for source in one.sources),
-        tuple(gpu for one in found for gpu in one.gpus),
-        missing,
-        None if found else "; ".join(dict.fromkeys(missing.values())),
-        tuple(source for one in found for source in one.processes),
+        tuple(source for one in parts for source in one.sources),
+        tuple(gpu for one in parts for gpu in one.gpus),
+        {name: why for one in parts for name, why in one.missing.items()},
+        processes=tuple(source for one in parts for source in one.processes),
     )
 
 
@@ -292,57 +295,40 @@ def _card(nvml: Any, number: int, pids: Callable[[], frozenset[int]]) -> Gpus:
         LostGpuError: it is gone.
     """
     found = card(nvml, number)
-    parts = [_Parts(nvml, device, pids) for device in (found, *found.parts)]
-    return Gpus(
-        tuple(source for one in parts for source in one.sources()),
-        (found.gpu, *(part.gpu for part in found.parts)),
-        {name: reason for one in parts for name, reason in one.missing().items()},
-        processes=tuple(
-            source for one in parts for source in one.quick if isinstance(source, ProcessSource)
-        ),
-    )
+    return _joined(_device(nvml, device, pids) for device in (found, *found.parts))
 
 
-class _Parts:
-    """What is asked of one card or MIG device, by the thread that does so."""
-
-    def __init__(self, nvml: Any, device: Device, pids: Callable[[], frozenset[int]]) -> None:
-        self._device = device
-        self.quick: list[FieldSource | ProcessSource] = []
-        self.counters: list[FieldValueSource | GpmSource] = []
-        self.slow: list[FieldSource] = []
-        if device.card is not None:
-            self.quick = [FieldSource(nvml, device, MIG_FIELDS), ProcessSource(nvml, device, pids)]
-            self.counters = [GpmSource(nvml, device, (GPM_UTILIZATION, *GPM_METRICS))]
-            return
-        hidden = NOT_IN_MIG_MODE if device.is_divided else frozenset()
-        self.quick = [FieldSource(nvml, device, [f for f in FIELDS if f.name not in hidden])]
+def _device(nvml: Any, device: Device, pids: Callable[[], frozenset[int]]) -> Gpus:
+    """What is asked of one card or MIG device, each on a thread of its own, named after the card
+    and what is asked."""
+    prefix, is_card, missing = device.prefix, device.card is None, dict[str, str]()
+    counters: list[FieldValueSource | GpmSource] = []
+    slow: list[FieldSource] = []
+    metrics: tuple[GpmMetric, ...] = (GPM_UTILIZATION, *GPM_METRICS)
+    hidden = NOT_IN_MIG_MODE if device.is_divided else frozenset()
+    fields = [f for f in (FIELDS if is_card else MIG_FIELDS) if f.name not in hidden]
+    levels = FieldSource(nvml, device, fields)
+    if is_card:
         values = FieldValueSource(nvml, device)
-        self.counters = [values]
-        self.slow = [FieldSource(nvml, device, TRAFFIC)]
-        if not device.is_divided:
-            self.quick.append(ProcessSource(nvml, device, pids))
-            has_traffic = not values.has_nvlink or any("nvlink" in c.name for c in values.columns)
-            metrics = GPM_METRICS if has_traffic else (*GPM_METRICS, *GPM_NVLINK)
-            self.counters.append(GpmSource(nvml, device, metrics))
-
-    def sources(self) -> Iterator[Source]:
-        """Each on a thread of its own, named after the card and what is asked."""
-        name = self._device.prefix
-        yield BackgroundSource(name, Together(*self.quick))
-        yield BackgroundSource(f"{name} counters", Together(*self.counters))
-        yield BackgroundSource(
-            f"{name} PCIe", Together(*self.slow), patience=0.0, every=TRAFFIC_SECONDS
-        )
-
-    def missing(self) -> dict[str, str]:
-        """Why a column is left out, by its name."""
-        found: dict[str, str] = {}
-        if self._device.is_divided:
-            counted = (metric.name for metric in GPM_METRICS)
-            hidden = (*NOT_IN_MIG_MODE, "process_memory", "processes", *counted)
-            found = {f"{self._device.prefix}.{name}": IN_MIG_MODE for name in hidden}
-        for source in (*self.quick, *self.counters, *self.slow):
-            found |= source.missing
-        sampled = {c.name for s in (*self.quick, *self.counters) for c in s.columns}
-        return {name: reason for name, reason in found.items() if name not in sampled}
+        counters, slow = [values], [FieldSource(nvml, device, TRAFFIC)]
+        has_traffic = not values.has_nvlink or any("nvlink" in c.name for c in values.columns)
+        metrics = GPM_METRICS if has_traffic else (*GPM_METRICS, *GPM_NVLINK)
+    processes: tuple[ProcessSource, ...] = ()
+    if device.is_divided:
+        counted = (metric.name for metric in GPM_METRICS)
+        unknown = (*NOT_IN_MIG_MODE, "process_memory", "processes", *counted)
+        missing = {f"{prefix}.{name}": IN_MIG_MODE for name in unknown}
+    else:
+        processes = (ProcessSource(nvml, device, pids),)
+        counters.append(GpmSource(nvml, device, metrics))
+    for source in (levels, *processes, *counters, *slow):
+        missing |= source.missing
+    sampled = {c.name for source in (levels, *processes, *counters) for c in source.columns}
+    pcie = Together(*slow)
+    sources = (
+        BackgroundSource(prefix, Together(levels, *processes)),
+        BackgroundSource(f"{prefix} counters", Together(*counters)),
+        BackgroundSource(f"{prefix} PCIe", pcie, patience=0.0, every=TRAFFIC_SECONDS),
+    )
+    left_out = {name: reason for name, reason in missing.items() if name not in sampled}
+    return Gpus(sources, (device.gpu,), left_out, processes=processes)

@@ -171,13 +171,11 @@ class RawClient:
     def send(self, method: str, params: dict[str, Any]) -> None:
         self._sent += 1
         message = {"jsonrpc": "2.0", "id": self._sent, "method": method, "params": params}
-        assert self._server.stdin is not None
         self._server.stdin.write(f"{json.dumps(message)}\n")
         self._server.stdin.flush()
 
     def ask(self, method: str, params: dict[str, Any]) -> Any:
         self.send(method, params)
-        assert self._server.stdout is not None
         answered = json.loads(self._server.stdout.readline())
         assert (answered["jsonrpc"], answered["id"]) == ("2.0", self._sent)
         return answered["result"]

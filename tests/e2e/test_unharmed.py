@@ -99,7 +99,6 @@ def test_a_signal_to_the_script_ends_both_the_same_way(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        assert process.stdout is not None
         pid = int(process.stdout.readline())
         os.kill(pid, number)
         _, errors = process.communicate(timeout=30)

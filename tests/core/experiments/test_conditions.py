@@ -177,7 +177,6 @@ def test_one_commit_with_changes_on_both_sides_says_nothing_of_the_source() -> N
 
 def test_another_number_of_processes_is_named() -> None:
     two = run_with()
-    assert two.run is not None
     ranks = (two.run.ranks[0], replace(two.run.ranks[0], rank=1))
     [found] = differences(run_with(), Facts(replace(two.run, ranks=ranks)))
     assert found == Difference("training processes", "1", "2", Effect.NOT_COMPARABLE)

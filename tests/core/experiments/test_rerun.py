@@ -297,12 +297,9 @@ def test_settings_are_read_field_by_field() -> None:
     }
     run = make_run(events=(("settings", told),))
     found = settings(Facts(run))
-    assert found is not None
-    assert found.threads is not None
     assert (found.threads.intra_op, found.threads.inter_op) == (4, 2)
     assert (found.matmul, found.cudnn, found.compiled) == (None, None, None)
     assert found.environment == {"NCCL_DEBUG": "INFO"}
-    assert found.gc is not None
     assert found.gc.thresholds == (700, 10, 10)
     assert found.optimizers is not None
     assert found.optimizers[0].class_name == "AdamW"

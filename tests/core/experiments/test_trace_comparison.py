@@ -60,7 +60,6 @@ def test_two_traces_are_set_side_by_side_step_by_step() -> None:
     parts = {one.phase: (one.before, one.after) for one in found.phases}
     assert parts["gpu compute"] == (ms(9), ms(4) + 2 * us(100))
     for side, step in enumerate(found.steps):
-        assert step is not None
         assert sum(pair[side] for pair in parts.values()) == step.mean
     assert found.verdict is Verdict.NO_CLEAR_DIFFERENCE
     assert "one trace each: no confidence interval" in found.notes
@@ -234,7 +233,6 @@ def test_listed_rows_others_and_what_was_counted_twice_are_the_whole(before, aft
 @given(WORKED)
 def test_the_whole_is_what_the_devices_and_the_threads_were_busy(work) -> None:
     found = compared(worked([work] * 3), worked([work] * 3))
-    assert found.operators_whole is not None
     assert found.kernels_whole is not None
     # Each launch takes 5 us of its operator.
     assert found.operators_whole.before_ns == sum(us(own + 5) for _, own, _ in work)

@@ -295,19 +295,15 @@ def test_the_fix_takes_the_number_that_was_measured() -> None:
     curve = WorkerCurve((CurvePoint(1, 30), CurvePoint(2, 16), CurvePoint(4, 15)))
     known.worked_out[measured_workers] = curve
     change = WORKERS.change(known)
-    assert change is not None
     assert (change.title, change.why_not) == ("num_workers 0 -> 4", "")
 
 
 def test_a_number_can_be_asked_for() -> None:
     option = with_workers(facts(0, 16), 8)
-    assert option is not None
-    assert option.override is not None
     assert option.override.arguments == {"num_workers": 8, "persistent_workers": True}
 
 
 def test_what_speaks_against_workers_speaks_against_any_number() -> None:
     option = with_workers(facts(0, 16, holds_files=True), 8)
-    assert option is not None
     assert option.override is None
     assert "open files" in option.why_not

@@ -143,7 +143,6 @@ def test_numbers_of_workers_come_first_then_the_warm_up_then_pairs(
     assert titles == [None, None, None, "num_workers 0 -> 2", "num_workers 0 -> 2"]
     assert [len(one.pairs) for one in said] == [0, 0, 0, 0, 1]
     curve = read_worker_curve(run.root)
-    assert curve is not None
     assert curve.best == 2
 
 

@@ -154,7 +154,6 @@ def test_each_fix_is_tried_and_what_is_proven_is_kept(training: Training, script
     assert [len(one.attempts) for one in journals(events)] == [0, 1, 2, 3]
     last = events[-1]
     assert isinstance(last, Tuned)
-    assert last.final is not None
     assert last.final.verdict.headline == "3.00x faster (3.00 to 3.00)"
     assert [(round(ratio, 2), one.fix) for ratio, one in last.journal.ladder] == [
         (2.0, "a"),
@@ -177,7 +176,6 @@ def test_what_was_tried_is_proven_beside_the_runs_it_was_tried_on(training: Trai
     assert proofs["c"].notes == ("measured on top of four workers",)
     # The run recorded last is still offered what was not kept.
     left = read_proof(trials_of(Path(last.journal.base)), "b")
-    assert left is not None
     assert left.headline == "no difference (1.00 to 1.00)"
     assert left.notes == ("measured before fused",)
 
@@ -315,7 +313,6 @@ def option(title: str = "num_workers 0 -> 4", fix: str = "loader-workers") -> Fi
 def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
     directory = tmp_path / "trials" / "run"
     kept = keep_proof(option(), progress(*FASTER), directory, 17)
-    assert kept is not None
     assert read_proof(directory, "loader-workers") == kept
     assert (kept.outcome, kept.headline) == (Outcome.FASTER, "2.10x faster (2.00 to 2.20)")
     assert (len(kept.pairs), kept.measured_ns) == (6, 17)
@@ -336,7 +333,6 @@ def test_too_few_pairs_prove_nothing_and_leave_what_was_known(tmp_path: Path) ->
 def test_a_change_without_effect_is_known_after_one_pair(tmp_path: Path) -> None:
     without = Progress(progress(1.0).pairs, TrialVerdict(Outcome.NO_EFFECT, "no effect: refused"))
     kept = keep_proof(option(), without, tmp_path, 1)
-    assert kept is not None
     assert (kept.headline, kept.ratio) == ("no effect: refused", None)
 
 
@@ -344,10 +340,8 @@ def test_a_trial_that_was_stopped_does_not_hide_one_that_went_on(tmp_path: Path)
     long = keep_proof(option(), progress(*UNCLEAR, *UNCLEAR[:3]), tmp_path, 1)
     assert keep_proof(option(), progress(*UNCLEAR), tmp_path, 2) == long
     other = keep_proof(option("num_workers 0 -> 8"), progress(*UNCLEAR), tmp_path, 3)
-    assert other is not None
     assert other.title == "num_workers 0 -> 8"
     decided = keep_proof(option("num_workers 0 -> 8"), progress(*FASTER), tmp_path, 4)
-    assert decided is not None
     assert decided.is_faster
 
 

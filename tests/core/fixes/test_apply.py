@@ -1,4 +1,4 @@
-"""A process that is killed while it writes a fix, or takes one back, at any line of our code."""
+"""A patch is written and taken back byte for byte, also where the process is killed meanwhile."""
 
 from __future__ import annotations
 

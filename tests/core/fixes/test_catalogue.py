@@ -1,4 +1,4 @@
-"""A fix names all risks that its changes name, and no other; ``line_fix`` names them once."""
+"""The fixes of the catalogue, as they are offered for a run: loaders above all, and their risks."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
+def answers(run, *fixes: str) -> tuple[FixOption, ...]:
+    """What answers the first finding of a run: ``fixes``, or its own."""
+    evidence = Facts(run, None)
+    finding = diagnosis(evidence).top
+    return options(replace(finding, fixes=fixes) if fixes else finding, evidence)
+
+
 def offered(script: Path, line: int = 2, loader=None, **run) -> dict[str, FixOption]:
     facts = {
         "num_workers": 0,
@@ -42,10 +49,7 @@ def offered(script: Path, line: int = 2, loader=None, **run) -> dict[str, FixOpt
     }
     run.setdefault("command", ("python", "train.py"))
     snapshot = make_run(phases=PHASES, loaders=(facts,), cwd=str(script.parent), **run)
-    evidence = Facts(snapshot, None)
-    finding = diagnosis(evidence).top
-    assert finding is not None
-    return {option.fix: option for option in options(finding, evidence)}
+    return {option.fix: option for option in answers(snapshot)}
 
 
 def workers(script: Path, **changes) -> FixOption:
@@ -57,7 +61,6 @@ def test_workers_are_offered_as_override_and_as_patch(script) -> None:
     arguments = {"num_workers": 4, "persistent_workers": True}
     assert option.title == "num_workers 0 -> 4"
     assert option.override == Override("DataLoader", arguments, str(script), 2, "loader-workers")
-    assert option.patch is not None
     assert option.patch.arguments == arguments
     assert option.patch.after.endswith(
         b"DataLoader(data, num_workers=4, persistent_workers=True)\n"
@@ -73,7 +76,6 @@ def test_workers_are_offered_as_override_and_as_patch(script) -> None:
 )
 def test_the_number_of_workers_follows_the_cores(script, cores, current, wanted) -> None:
     option = workers(script, cpu_count=cores, loader={"num_workers": current})
-    assert option.override is not None
     assert option.override.arguments["num_workers"] == wanted
 
 
@@ -82,14 +84,12 @@ def test_the_number_of_workers_follows_the_cores(script, cores, current, wanted)
 )
 def test_workers_that_mostly_wait_share_cores(script, cores, cpu_ms, wanted) -> None:
     option = workers(script, cpu_count=cores, input_cpu=cpu_ms * 1_000_000)
-    assert option.override is not None
     assert option.override.arguments["num_workers"] == wanted
 
 
 def test_cores_that_other_programs_use_are_left_to_them(script) -> None:
     busy = telemetry_table(**{"cpu.utilization": 75.0, "processes.cpu": 100.0})
     option = workers(script, cpu_count=8, telemetry=busy)
-    assert option.override is not None
     assert option.override.arguments["num_workers"] == 2  # 8 cores, 6 busy, 5 by others
 
 
@@ -98,7 +98,6 @@ def test_in_a_container_only_its_own_cores_count(script, others, wanted) -> None
     """Of 64 cores the container may use 5: others are no matter until they need those too."""
     used = {"cpu.utilization": 100 * (others + 1) / 64, "processes.cpu": 100.0, "cpu.cores": 64}
     option = workers(script, cpu_count=5, telemetry=telemetry_table(**used))
-    assert option.override is not None
     assert option.override.arguments["num_workers"] == wanted
 
 
@@ -195,10 +194,8 @@ def test_code_of_an_installed_package_is_not_patched(tmp_path) -> None:
 def test_a_loader_that_is_only_likely_is_not_patched(script) -> None:
     facts = {"num_workers": 0, "file": str(script), "line": 2}
     loaders = ({**facts, "id": 1}, {**facts, "id": 2, "line": 3})
-    evidence = Facts(make_run(phases=PHASES, loaders=loaders), None)
-    finding = diagnosis(evidence).top
-    assert finding is not None
-    assert options(finding, evidence)[0].why_not.startswith("the script creates several loaders")
+    option = answers(make_run(phases=PHASES, loaders=loaders))[0]
+    assert option.why_not.startswith("the script creates several loaders")
 
 
 def test_one_of_two_loaders_that_train_is_reported_as_half_a_fix(script) -> None:
@@ -206,10 +203,7 @@ def test_one_of_two_loaders_that_train_is_reported_as_half_a_fix(script) -> None
     facts = {"num_workers": 0, "file": str(script), "start_method": "fork"}
     made = ({**facts, "id": 1, "line": 2}, {**facts, "id": 2, "line": 3})
     roles = tuple({"id": number, "role": "train"} for number in (1, 2))
-    evidence = Facts(make_run(phases=PHASES, loaders=(*made, *roles)), None)
-    finding = diagnosis(evidence).top
-    assert finding is not None
-    option = options(finding, evidence)[0]
+    option = answers(make_run(phases=PHASES, loaders=(*made, *roles)))[0]
     assert option.patch is not None
     assert option.explanation.endswith(
         "The loader made at train.py:3 feeds the training, too, and stays unchanged: this is half "
@@ -262,7 +256,6 @@ def test_an_option_of_the_script_is_given_in_the_command(script, arguments, expe
 def test_the_default_is_patched_only_where_the_command_does_not_decide(script) -> None:
     script.write_text(OPTION)
     free = workers(script)
-    assert free.patch is not None
     assert free.patch.arguments == {"num_workers": 4, "persistent_workers": True}
     assert b"default=4" in free.patch.after
     assert b"persistent_workers=args.workers > 0" in free.patch.after
@@ -294,15 +287,12 @@ def test_a_module_has_options_too(script) -> None:
     script.write_text(OPTION.replace("args.workers)", "int(args.workers))"))
     option = workers(script, command=("python", "-m", "train", "x"))
     assert option.argv == ("python", "-m", "train", "--workers", "4", "x")
-    assert option.patch is not None
     assert b'"--workers", type=int, default=4' in option.patch.after
 
 
 def test_pinning_is_offered_with_a_gpu(script) -> None:
     option = offered(script, **ON_GPU)["loader-pin"]
-    assert option.override is not None
     assert option.override.arguments == {"pin_memory": True}
-    assert option.patch is not None
     assert b"pin_memory=True" in option.patch.after
 
 
@@ -311,7 +301,6 @@ def test_copies_that_no_override_reaches_are_tried_by_the_text(script) -> None:
     script.write_text(f"{made}\nfor x in loader:\n    x = x.cuda()\n")
     option = offered(script, **ON_GPU)["loader-pin"]
     assert (option.override, option.is_triable) == (None, True)
-    assert option.patch is not None
     assert b"x = x.cuda(non_blocking=True)" in option.patch.after
 
 
@@ -324,7 +313,6 @@ def test_a_flag_of_the_script_pins(script) -> None:
     )
     option = offered(script, **ON_GPU)["loader-pin"]
     assert option.argv == ("python", "train.py", "--pin")
-    assert option.patch is not None
     assert b"default=True" in option.patch.after
     given = offered(script, command=("python", "train.py", "--no-pin"), **ON_GPU)["loader-pin"]
     assert given.argv == option.argv
@@ -341,10 +329,7 @@ def test_pinning_is_refused_with_the_reason(script) -> None:
         ({"holds_cuda": True}, ON_GPU, "cannot be pinned"),
     ):
         run = make_run(phases=PHASES, loaders=({**facts, **change},), **where)
-        evidence = Facts(run, None)
-        finding = diagnosis(evidence).top
-        assert finding is not None
-        (option,) = options(replace(finding, fixes=("loader-pin",)), evidence)
+        (option,) = answers(run, "loader-pin")
         assert option.override is None
         assert reason in option.why_not
 
@@ -367,10 +352,7 @@ def test_workers_that_start_anew_are_kept(script, call, after, reason) -> None:
     facts = {"id": 1, "role": "train", "num_workers": 2, "persistent_workers": False}
     loader = {**facts, "file": str(script), "line": 2}
     epoch = [step_table(1, {"loader_start": 400, "forward": 10}), step_table(39, {"forward": 10})]
-    evidence = Facts(make_run(steps=joined(*epoch * 4), loaders=(loader,)), None)
-    finding = diagnosis(evidence).top
-    assert finding is not None
-    (option,) = options(finding, evidence)
+    (option,) = answers(make_run(steps=joined(*epoch * 4), loaders=(loader,)))
     arguments = {"persistent_workers": True}
     assert option.override == Override("DataLoader", arguments, str(script), 2, "loader-persistent")
     assert Risk.ORDER in option.risks
@@ -388,19 +370,13 @@ def test_workers_that_start_anew_are_kept(script, call, after, reason) -> None:
 )
 def test_keeping_workers_is_refused_with_the_reason(script, change, reason) -> None:
     facts = {"num_workers": 2, "file": str(script), "line": 2, **change}
-    evidence = Facts(make_run(phases=PHASES, loaders=(facts,)), None)
-    finding = diagnosis(evidence).top
-    assert finding is not None
-    (option,) = options(replace(finding, fixes=("loader-persistent",)), evidence)
+    (option,) = answers(make_run(phases=PHASES, loaders=(facts,)), "loader-persistent")
     assert option.override is None
     assert reason in option.why_not
 
 
 def test_fixes_that_are_not_in_the_catalogue_are_left_out(script) -> None:
-    evidence = Facts(make_run(phases=PHASES, loaders=({"num_workers": 0},)), None)
-    finding = diagnosis(evidence).top
-    assert finding is not None
-    assert options(replace(finding, fixes=("later",)), evidence) == ()
+    assert answers(make_run(phases=PHASES, loaders=({"num_workers": 0},)), "later") == ()
 
 
 BY_MODULE: dict[str, set[str]] = defaultdict(set)

@@ -50,7 +50,6 @@ def test_a_queue_that_bridges_the_pauses_of_the_workers(script: Path) -> None:
     assert found.title == "prefetch_factor 2 -> 10"
     asked = {"prefetch_factor": 10}
     assert found.override == Override("DataLoader", asked, str(script), 2, "loader-prefetch")
-    assert found.patch is not None
     assert found.patch.after.endswith(b"num_workers=2, prefetch_factor=10)\n")
     assert found.risks == (Risk.MEMORY,)
 
@@ -69,7 +68,6 @@ def test_it_is_twice_as_long_at_least_and_fits_into_memory(
     script: Path, given: dict[str, Any], wanted: int
 ) -> None:
     found = prefetching(script, **given)
-    assert found.override is not None
     assert found.override.arguments == {"prefetch_factor": wanted}
 
 
@@ -77,7 +75,6 @@ def test_where_no_pattern_is_known_it_is_four_times_as_long(script: Path) -> Non
     loader = {"num_workers": 2, "file": str(script), "line": 2}
     steps = joined(step_table(100, {"input_wait": 50, "forward": 50}))
     found = option(PREFETCH, Facts(make_run(steps=steps, loaders=(loader,))))
-    assert found is not None
     assert found.title == "prefetch_factor 2 -> 8"
 
 
@@ -99,15 +96,12 @@ def test_a_queue_is_refused_with_the_reason(script: Path, given: dict[str, Any],
 def test_bursts_are_answered_by_it_and_a_slow_worker_is_not() -> None:
     facts = Facts(run_of(worker(0, busy=0.6, cpu=0.5), steps=bursts(4)))
     found = diagnosis(facts).top
-    assert found is not None
     assert (found.rule, found.fixes) == ("input-bursty", ("loader-prefetch",))
     assert [one.title for one in options(found, facts)] == ["prefetch_factor 2 -> 4"]
     slow = diagnosis(Facts(run_of(worker(0, busy=0.1), worker(1, busy=0.9)))).top
-    assert slow is not None
     assert (slow.rule, slow.fixes) == ("input-uneven", ())
     uneven = {**worker(0, busy=0.5), "squares": 10 * 150_000**2}
     long_batches = diagnosis(Facts(run_of(uneven))).top
-    assert long_batches is not None
     assert long_batches.fixes == ("loader-prefetch",)
 
 
@@ -178,7 +172,6 @@ def test_the_line_is_found_in_the_script(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("perftui.fixes.data_loader.own_files", lambda _: ((script, 0),))
     found = offered(script, START)["worker-threads"]
     assert (found.title, found.line) == ("threads of a worker 4 -> 1", 5)
-    assert found.patch is not None
     assert b"    torch.set_num_threads(1)\n" in found.patch.after
 
 

@@ -52,8 +52,6 @@ def facts_of(
 )
 def test_it_can_be_tried_and_written(tmp_path: Path, events: Events) -> None:
     found = option(BUCKETS, facts_of(tmp_path, ALL_IN_ONE, events))
-    assert found is not None
-    assert found.patch is not None
     assert found.patch.after.decode() == f"{HEAD}model = DistributedDataParallel(net)\n"
     assert (found.override, found.is_triable, found.why_not) == (None, True, "")
     assert (found.title, found.risks) == ("buckets of 25 MiB", (Risk.NUMERICS,))
@@ -68,7 +66,6 @@ def test_it_can_be_tried_and_written(tmp_path: Path, events: Events) -> None:
 )
 def test_where_it_cannot_be_written_it_says_why(tmp_path: Path, given: str, why: str) -> None:
     found = option(BUCKETS, facts_of(tmp_path, given, wrapped(1000 * MIB)))
-    assert found is not None
     assert (found.patch, found.is_triable, found.why_not) == (None, False, why)
     assert found.advice == "DistributedDataParallel(...) without bucket_cap_mb"
 

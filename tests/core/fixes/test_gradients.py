@@ -381,7 +381,6 @@ def test_where_the_source_is_certain_its_text_is_tried(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(script().replace("  # here", ""))
     facts = backward(note=floats(unused=40, unused_elements=3_000_000))
-    assert facts.run is not None
     (rank,) = facts.run.ranks
     lines = staged(("train.py", 9, "forward"), ("train.py", 12, "backward"))
     manifest = replace(facts.run.manifest, cwd=str(tmp_path))
@@ -391,5 +390,4 @@ def test_where_the_source_is_certain_its_text_is_tried(tmp_path: Path) -> None:
     assert finding is not None
     (option,) = options(finding, given)
     assert (option.override, option.line, option.script_word) == (None, 8, 1)
-    assert option.patch is not None
     assert b"backbone.requires_grad_(False)" in option.patch.after

@@ -129,9 +129,7 @@ def offered(script: Path, pause: float, *events: tuple[str, dict[str, Any]]) -> 
 
 def test_it_is_offered_for_long_collections_only(tmp_path: Path) -> None:
     found = offered(tmp_path / "train.py", 30)
-    assert found is not None
     assert (found.line, found.override, found.risks) == (2, None, (Risk.MEMORY,))
-    assert found.patch is not None
     assert b"import torch\nimport gc\ngc.freeze()\nfor x" in found.patch.after
     assert offered(tmp_path / "train.py", 4) is None
 

@@ -152,7 +152,6 @@ def test_no_workers_are_offered_as_override_and_as_patch(path: Path) -> None:
     found = without_workers(path, source)
     assert found.title == "num_workers 2 -> 0"
     assert found.override == Override("DataLoader", NONE, str(path), 2, "loader-no-workers")
-    assert found.patch is not None
     assert found.patch.after.decode() == f"{HEAD}loader = DataLoader(data, num_workers=0)\n"
     assert found.risks == (Risk.RANDOMNESS, Risk.ORDER)
 
@@ -168,7 +167,6 @@ def test_an_option_is_given_only_where_the_call_takes_no_workers(path: Path) -> 
     assert found.argv == ("python", "train.py", "--workers", "0")
     with_more = without_workers(path, OPTION.format(", persistent_workers=True"), line=4)
     assert with_more.argv is None
-    assert with_more.patch is not None
     assert b"default=0" in with_more.patch.after
     assert b"persistent" not in with_more.patch.after
     with_start = without_workers(path, OPTION.format(", worker_init_fn=begin"), line=4)
@@ -230,13 +228,11 @@ def facts_of(
 
 def wanted(facts: Facts) -> int | None:
     offered = option(WORKERS, facts)
-    assert offered is not None
     return None if offered.override is None else offered.override.arguments["num_workers"]
 
 
 def test_what_workers_take_is_told_from_what_the_training_will_take() -> None:
     found = worker_cpu(facts_of(4, 16, used=3.0, training=1.2, busy=0.75))
-    assert found is not None
     assert found.worker == pytest.approx(1.0)
     # It waits for 60 of 100 ms, and uses as much as that in the other 40.
     assert found.training == pytest.approx(3.0)
@@ -264,7 +260,6 @@ def test_a_loader_gets_as_many_as_the_machine_carries(facts: Facts, count: int) 
 
 def test_why_there_is_no_room_is_said_in_numbers() -> None:
     offered = option(WORKERS, facts_of(4, 6, used=4.0, training=1.2))
-    assert offered is not None
     assert offered.why_not == (
         "no core is free for more workers (a busy worker uses 1.0 of 6 cores, the training 3.0 "
         "without waiting)"
@@ -275,7 +270,6 @@ def test_ranks_of_one_host_share_its_cores() -> None:
     alone = facts_of(2, 8, used=4.0, training=0.8)
     two = facts_with(alone, {ranks_here: 2})
     found = worker_cpu(two)
-    assert found is not None
     assert (found.worker, found.training) == (pytest.approx(1.0), pytest.approx(2.0))
     # Six for both.
     assert wanted(two) == 3
@@ -284,7 +278,6 @@ def test_ranks_of_one_host_share_its_cores() -> None:
 def test_new_workers_that_take_little_are_no_risk_to_the_step() -> None:
     """0.65 of four cores are idle, and another worker would take 0.05."""
     offered = option(WORKERS, facts_of(3, 4, used=0.15, training=0.4, others=2.8))
-    assert offered is not None
     assert offered.title == "num_workers 3 -> 4"
     assert Risk.CORES not in offered.risks
 
@@ -318,7 +311,6 @@ def test_no_more_than_is_carried_and_never_fewer_than_there_are(
 
 def test_a_worker_never_takes_nothing() -> None:
     found = worker_cpu(facts_of(2, 8, used=0.0, training=0.4))
-    assert found is not None
     assert found.worker == LEAST_CPU
 
 

@@ -104,6 +104,22 @@ class Lost:
     shows_step: bool = True
     """Whether the judge may add the step to the figures."""
 
+    @classmethod
+    def without_cost(
+        cls,
+        sentence: str,
+        figures: tuple[Figure, ...],
+        place: Place | None = None,
+        *,
+        share: float | None = None,
+        worst: Severity = Severity.CRITICAL,
+        fixes: tuple[str, ...] | None = None,
+        doubt: str = "",
+    ) -> Lost:
+        """What takes no time of a step, or nobody knows how much: ``share`` says how bad it is."""
+        none = (0, None, sentence, figures, place)
+        return cls(*none, share=share, worst=worst, fixes=fixes, doubt=doubt)
+
     @property
     def part(self) -> float:
         """What the limits are compared with, 0 to 1."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
-from perftui.diagnosis.symptoms.data_loader.workers import FIRST_BYTES
+from perftui.diagnosis.symptoms.script.output import FIRST_BYTES
 from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.loader_work import work_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -298,6 +298,15 @@ class JudgedStep:
     def names(self, *, computes: bool) -> tuple[str, ...]:
         """Names of the parts that compute, or of those that do not."""
         return tuple(part.name for part in self.parts if part.computes == computes)
+
+
+def host_parts(facts: Facts, phases: Sequence[str], *more: str) -> tuple[str, ...]:
+    """Parts of the step that time of the training thread in ``phases`` lies in; where a GPU
+    computes, those in which that idles while the host is at work, and ``more``."""
+    judged = judged_step.or_none(facts)
+    if judged is not None and judged.on_device:
+        return (*HOST_AT_WORK, *more)
+    return (*phases, *(f"{PYTHON_IN}{phase}" for phase in phases))
 
 
 @fact

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -139,6 +140,9 @@ def _cores(facts: Facts) -> list[Figure]:
 
 
 WAIT = Claim(idle=GapCause.INPUT_WAIT, phase="input_wait")
+
+wait_rule = partial(Rule, limits=WAIT_LIMITS, claims=WAIT)
+"""A rule about the wait for data."""
 
 FIRST_READING = "files were read for the first time: the latest third of the steps hardly waits"
 """Why a wait is no fault of the training's."""
@@ -338,7 +342,7 @@ MAIN_THREAD = Rule(
     answer="make batches in worker processes (num_workers)",
 )
 
-BOUND = Rule(
+BOUND = wait_rule(
     id="input-bound",
     when="the training waits for data, whatever the cause",
     explanation=(
@@ -346,8 +350,6 @@ BOUND = Rule(
         "lines where they spend their time, and the disk."
     ),
     lost=_bound,
-    limits=WAIT_LIMITS,
-    claims=WAIT,
     fixes=("loader-workers", "loader-pin", "loader-no-workers"),
     answer="more workers, pinned memory, cheaper transforms",
 )

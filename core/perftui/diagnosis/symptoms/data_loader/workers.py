@@ -1,24 +1,20 @@
-"""Workers of the data loader: too slow by what they do, by how their batches come, or dead."""
+"""Workers of the data loader: too slow by what they do, or by how their batches come."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import replace
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost
 from perftui.diagnosis.symptoms.data_loader.input_wait import (
     AT_EPOCHS,
     FIRST_READING,
     SATURATED,
-    WAIT,
-    WAIT_LIMITS,
     WORKERS_IDLE,
     busy,
     lost_to_workers,
+    wait_rule,
     waits_for_workers,
     workers,
 )
@@ -31,94 +27,9 @@ from perftui.facts.data_loader.batch_place import (
 )
 from perftui.facts.data_loader.input_wait import InputWait, better_without_workers, wait_pattern
 from perftui.facts.data_loader.loader_work import WorkerUse, unevenness, wait_cpu, worker_use
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import judged_step
-from perftui.run.files import open_regular
-from perftui.run.layout import RunLayout
-from perftui.run.manifest import Status
-from perftui.trace.text import printable
-
-FIRST_BYTES, LAST_BYTES = 1 << 20, 1 << 16
-"""Bytes of the output that are read from its beginning and from its end, where most such messages
-are: a worker that dies ends the training, unless the script goes on by itself."""
-
-LONGEST = 160
-"""Characters of a message's first sentence that are kept."""
-
-_SHARED_MEMORY = (
-    rb"unable to open shared memory object",
-    rb"unable to allocate shared memory\(shm\)",
-    rb"unable to (?:write to|resize|mmap \d+ bytes from) file </torch_",
-    rb"Unexpected bus error encountered in worker",
-    rb"DataLoader worker \(pid \d+\) is killed by signal: Bus error",
-)
-_FILES = (rb"Too many open files\. Communication with the workers",)
-_KILLED = (
-    rb"DataLoader worker \(pid \d+\) is killed by signal: (?!Bus error|Terminated|Interrupt)",
-)
-_ENDED = (rb"DataLoader worker \(pid\(s\) [\d, ]+\) exited unexpectedly",)
-
-_CAUSES = {
-    "shared memory": _SHARED_MEMORY,
-    "open files": _FILES,
-    "killed": _KILLED,
-    "ended": _ENDED,
-}
-"""Beginnings of messages by what they report, the one that names a cause first."""
-
-_ANY = re.compile(b"|".join(b"(%s)" % b"|".join(texts) for texts in _CAUSES.values()))
-_NAMES = tuple(_CAUSES)
-
-
-@dataclass(frozen=True)
-class WorkerDeath:
-    """The message that explains most."""
-
-    cause: str
-    """``shared memory``, ``open files``, ``killed`` (by a signal) or ``ended`` (by itself)."""
-    message: str
-    messages: int
-    """How many of the kind there are in what was read."""
-
-
-@fact
-def worker_death(facts: Facts) -> WorkerDeath | None:
-    """What the output says of workers that died; None where it says nothing.
-
-    Raises:
-        NotApplicableError: there is no run.
-        UnknownError: its output cannot be read.
-    """
-    if facts.run is None:
-        raise NotApplicableError
-    path = RunLayout(facts.run.root).output
-    try:
-        found = _deaths(path, path.stat().st_size)
-    except OSError as error:
-        raise UnknownError(f"the output cannot be read: {error.strerror}") from error
-    # Who ends the training ends its workers too, and torch may say so.
-    is_ended = facts.run.manifest.status is Status.KILLED
-    return None if found is not None and found.cause == "ended" and is_ended else found
-
-
-@lru_cache(maxsize=8)
-def _deaths(path: Path, size: int) -> WorkerDeath | None:
-    """What the log at ``path`` says in its first ``size`` bytes; it only grows."""
-    with open_regular(path) as file:
-        content = file.read(min(size, FIRST_BYTES))
-        if size > FIRST_BYTES:
-            file.seek(max(size - LAST_BYTES, FIRST_BYTES))
-            content += file.read(LAST_BYTES)
-    found = [(match.lastindex or 1, match.start()) for match in _ANY.finditer(content)]
-    if not found:
-        return None
-    kind, at = min(found)
-    end = content.find(b"\n", at)
-    line = content[at : end if end >= 0 else None].decode("utf-8", "replace").strip()
-    same = sum(one == kind for one, _ in found)
-    return WorkerDeath(_NAMES[kind - 1], printable(line.partition(". ")[0])[:LONGEST], same)
-
 
 UNPACKING = 0.5
 """Share of the wait in which the training thread computes, from which on it is its own work."""
@@ -216,7 +127,7 @@ def _unsaturated(facts: Facts) -> InputWait | None:
     return wait if _least_making(share, facts, wait) else None
 
 
-HANDOVER = Rule(
+HANDOVER = wait_rule(
     id="input-handover",
     when="handing batches from the workers to the training takes longer than making them",
     explanation=(
@@ -226,13 +137,11 @@ HANDOVER = Rule(
         "collate function, or use num_workers=0 if the data is already in memory."
     ),
     lost=_handover,
-    limits=WAIT_LIMITS,
-    claims=WAIT,
     fixes=("loader-no-workers",),
     answer="stack tensors in collate; num_workers=0 for data in memory",
 )
 
-UNEVEN = Rule(
+UNEVEN = wait_rule(
     id="input-uneven",
     when="one worker, or one batch in many, takes most of the time",
     explanation=(
@@ -241,13 +150,11 @@ UNEVEN = Rule(
         "prefetch_factor, or pass in_order=False."
     ),
     lost=_uneven,
-    limits=WAIT_LIMITS,
-    claims=WAIT,
     fixes=("loader-prefetch",),
     answer="even samples, prefetch_factor, in_order=False",
 )
 
-BURSTY = Rule(
+BURSTY = wait_rule(
     id="input-bursty",
     when="batches come in bursts: most steps do not wait, some wait long",
     explanation=(
@@ -255,8 +162,6 @@ BURSTY = Rule(
         "a shard has been read. A deeper queue (prefetch_factor) bridges the gaps."
     ),
     lost=_bursty,
-    limits=WAIT_LIMITS,
-    claims=WAIT,
     fixes=("loader-prefetch",),
     answer="prefetch_factor, smaller shards",
 )
@@ -393,7 +298,7 @@ def _read_figures(use: WorkerUse) -> list[Figure]:
     ]
 
 
-OVERSUBSCRIBED = Rule(
+OVERSUBSCRIBED = wait_rule(
     id="workers-oversubscribed",
     when="workers and the training want more cores than there are",
     explanation=(
@@ -402,13 +307,11 @@ OVERSUBSCRIBED = Rule(
         "cv2.setNumThreads(0) in worker_init_fn), make the same batches with less waiting."
     ),
     lost=_oversubscribed,
-    limits=WAIT_LIMITS,
-    claims=WAIT,
     fixes=("worker-threads", "loader-no-workers"),
     answer="one thread per worker, fewer workers",
 )
 
-COMPUTING_WORKERS = Rule(
+COMPUTING_WORKERS = wait_rule(
     id="input-worker-bound",
     when="workers compute all the time and cannot keep up",
     explanation=(
@@ -417,13 +320,11 @@ COMPUTING_WORKERS = Rule(
         "or do that work once before the training."
     ),
     lost=_computing,
-    limits=WAIT_LIMITS,
-    claims=WAIT,
     fixes=("loader-workers", "loader-pin"),
     answer="more workers up to the free cores, then a cheaper transform",
 )
 
-DISK = Rule(
+DISK = wait_rule(
     id="input-disk-bound",
     when="workers mostly wait for a disk or a network",
     explanation=(
@@ -432,47 +333,6 @@ DISK = Rule(
         "wait."
     ),
     lost=_disk,
-    limits=WAIT_LIMITS,
-    claims=WAIT,
     fixes=("loader-workers", "loader-pin"),
     answer="a local copy, larger files, more workers waiting in parallel",
-)
-
-_WHY = {
-    "shared memory": "it ran out of shared memory, through which workers hand over batches",
-    "open files": "each tensor handed over takes an open file, and the limit is reached",
-    "killed": "a signal killed it, as when the machine runs out of memory",
-    "ended": "it exited by itself; its own error is further up in the output",
-}
-
-
-def _died(facts: Facts) -> Lost | None:
-    """What it costs is not known: mostly it is the run."""
-    death = worker_death.or_none(facts)
-    if facts.run is None:
-        raise NotApplicableError
-    if death is None:
-        return None
-    return Lost(
-        0,
-        None,
-        f'A worker of the data loader failed ("{death.message}"): {_WHY[death.cause]}.',
-        (Figure("messages of this kind", death.messages, "count"),),
-        share=WORKERS_DIED.limits.info,
-    )
-
-
-WORKERS_DIED = Rule(
-    id="workers-died",
-    when="workers of the data loader die, or run out of shared memory",
-    explanation=(
-        "Workers hand over batches in shared memory (/dev/shm). A container has 64 MB of it "
-        "unless started with more: docker run --shm-size=8g, or --ipc=host. Fewer workers and a "
-        "lower prefetch_factor need less. If the machine runs out of memory, the kernel kills a "
-        "worker; if too many files are open, ulimit -n or "
-        "torch.multiprocessing.set_sharing_strategy('file_system') helps."
-    ),
-    lost=_died,
-    limits=Limits.of_hint(0.5, "Any death is a fault, but its cost is not part of a step."),
-    answer="more shared memory (--shm-size), fewer workers, a lower prefetch_factor",
 )

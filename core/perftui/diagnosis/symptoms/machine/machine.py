@@ -109,9 +109,7 @@ def _missing_architecture(known: Settings) -> Lost | None:
     binaries = [_version(one) for one in has if one.startswith("sm_")]
     if any(each[0] == major and each[1] <= minor for each in binaries):
         return None
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"This torch has no code for the GPU ({mine}): it was built for {', '.join(has)}, so "
         "kernels are compiled at first use, if at all.",
         (Figure("architecture", mine), Figure("built for", ", ".join(has))),
@@ -134,9 +132,7 @@ def _gpus_unused(facts: Facts) -> Lost | None:
     unused = min(visible - used, idle)
     if unused <= 0:
         return None
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"The training uses {used} of the {visible} GPUs that it sees, and nothing else runs on "
         f"{fmt.several(unused, 'other')}.",
         (Figure("GPUs it sees", visible, "count"), Figure("GPUs that idle", unused, "count")),
@@ -162,9 +158,7 @@ def _slow_start(facts: Facts) -> Lost | None:
     line, at = begun.lines.standing_out(LEAST_NAMED) if begun.lines else None, ""
     if begun.lines and line:
         at = f", {fmt.percent(begun.lines.share(line))} of its samples at {line.short}"
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"The first step began {fmt.duration(begun.duration)} after the start, "
         f"{fmt.percent(begun.duration / begun.run)} of the run so far{at}.",
         (Figure("before the first step", begun.duration, "ns"), Figure("run", begun.run, "ns")),
@@ -318,9 +312,7 @@ def _shared(facts: Facts) -> Lost | None:
         busy = f" and keep it busy {fmt.percent(beside)} of the time besides this training"
         processes = gpu_processes(facts).get(card.prefix, ())[:MOST_NAMED]
         largest = f"; the largest is {processes[0].label}" if processes else ""
-        return Lost(
-            0,
-            None,
+        return Lost.without_cost(
             f"Other processes hold {fmt.size(card.memory_others)} of {card.name} "
             f"({fmt.percent(held)} of its memory){busy if beside >= SHARED_USE else ''}{largest}.",
             (

@@ -206,9 +206,7 @@ def _pressure(facts: Facts) -> Lost | None:
     if retries or failures:
         figures.append(Figure("allocation retries", retries, "count", place=place))
     tried = f" {fmt.several(retries, 'allocation')} had to be retried." if retries else ""
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"{fullest.name} has used {fmt.size(fullest.peak)} of its "
         f"{fmt.size(fullest.total)} ({fmt.percent(fullest.share)}): "
         f"a larger batch or a longer sample may not fit.{tried}",
@@ -238,9 +236,7 @@ def _fragmented(facts: Facts) -> Lost | None:
     share = used.peak_reserved / total
     if used.peak_reserved < FRAGMENTED * max(used.peak_allocated, 1):
         return None
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"PyTorch reserves {fmt.size(used.peak_reserved)} of GPU memory, though tensors never took "
         f"more than {fmt.size(used.peak_allocated)}: the rest is in pieces too small to use.",
         (
@@ -260,9 +256,7 @@ def _growing(facts: Facts) -> Lost | None:
     if growth is None:
         return None
     share = growth.each_step * 100 / growth.median
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"GPU memory in tensors grows by {fmt.size(growth.each_step)} per step, "
         f"{fmt.size(growth.whole)} over {growth.steps} steps: each step leaves something behind.",
         (
@@ -289,9 +283,7 @@ def _headroom(facts: Facts) -> Lost | None:
         or fills_few(facts)
     ):
         return None
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"{fullest.name} is busy {fmt.percent(machine.gpu_busy)} of the time and has used "
         f"{fmt.percent(fullest.share)} of its memory: a larger batch would fit.",
         (

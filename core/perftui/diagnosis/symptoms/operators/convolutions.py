@@ -189,9 +189,7 @@ def _untried(facts: Facts) -> Lost | None:
     if not found.time or not (single or alike_in_steps(found)):
         return None
     share = found.time / work.kernels.time
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"Convolutions take {fmt.percent(share)} of the GPU's time with the same kernels in each "
         "step, and torch.backends.cudnn.benchmark is off.",
         (

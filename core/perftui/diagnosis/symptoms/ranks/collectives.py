@@ -73,9 +73,7 @@ def _data_parallel(facts: Facts) -> Lost | None:
     count = devices.count(",") + 1 if devices.startswith("[") and devices != "[]" else 0
     if count < 2:
         return None
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"DataParallel drives {count} GPUs from one process: it copies the model to each GPU in "
         "every step, and one Python process launches all kernels.",
         (Figure("GPUs of one process", count, "count"),),
@@ -87,9 +85,7 @@ def _unused_parameters(facts: Facts) -> Lost | None:
     found = wrapper(facts, "DistributedDataParallel")
     if found is None or found.arguments.get("find_unused_parameters") is not True:
         return None
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         "DistributedDataParallel looks for unused parameters after every forward pass "
         "(find_unused_parameters=True).",
         (Figure("find_unused_parameters", "True"),),

@@ -159,9 +159,7 @@ def _memory(facts: Facts) -> Lost | None:
         raise UnknownError("GPU memory was not sampled")
     if held.share < FULL:
         return None
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"Rank {held.most} holds up to {fmt.size(held.most_bytes)} of GPU memory, rank "
         f"{held.least} {fmt.size(held.least_bytes)}: the fullest ({fmt.percent(held.share)} of its "
         "GPU) limits the batch size of all.",

@@ -306,9 +306,7 @@ def _own_window(facts: Facts) -> Lost | None:
     share = steps.part(GapCause.PROFILER.value) / steps.step_ns if steps else 0.0
     if steps is None or share < SPOILED:
         return None
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"The profiler itself takes {fmt.percent(share)} of the steps that it recorded: the host "
         "times of the trace are less reliable.",
         (Figure.share("profiler", share, SPOILED),),

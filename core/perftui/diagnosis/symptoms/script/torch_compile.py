@@ -19,7 +19,7 @@ from perftui.facts.journal_rows import events_of, notes_of
 from perftui.facts.script.pauses import Compilations, compilations
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
-from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
+from perftui.facts.step.judged_step import host_parts
 from perftui.facts.step.steps import run_is_over, steady_rows, steady_step, step_count
 from perftui.run.columns import COMPILE
 from perftui.trace.model import Int64
@@ -87,9 +87,7 @@ def _unpaid(facts: Facts) -> Lost | None:
     if found.steps >= found.paid_from:
         return None
     share = min(found.time / found.run, 0.9)
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"torch.compile took {fmt.duration(found.time)}, {fmt.percent(share)} of the run: with the "
         f"usual gain that pays off after {fmt.several(found.paid_from, 'step')}, and this run "
         f"had {found.steps:,}.",
@@ -125,8 +123,6 @@ compiled when it first comes."""
 
 _PHASES = ("forward", "backward", "other")
 
-_ON_HOST = (*_PHASES, *(f"{PYTHON_IN}{each}" for each in _PHASES))
-
 
 def _lost(facts: Facts) -> Lost | None:
     """Compiling as torch reports it; by samples where it does not, or where they find much more."""
@@ -153,7 +149,6 @@ def _lost(facts: Facts) -> Lost | None:
     place = facts.at(made) if made else place
     exact = noted if is_exact else None
     within = exact.steps if exact else _steps_within(facts)
-    judged = judged_step.or_none(facts)
     return Lost(
         cost,
         step,
@@ -162,7 +157,7 @@ def _lost(facts: Facts) -> Lost | None:
         (Figure("steps seen compiling", within, "count"), *_figures(exact)),
         label="compiling",
         place=place,
-        parts=HOST_AT_WORK if judged is not None and judged.on_device else _ON_HOST,
+        parts=host_parts(facts, _PHASES),
         worst=Severity.INFO if exact and exact.again < FEWEST_AGAIN else Severity.CRITICAL,
     )
 
@@ -254,9 +249,7 @@ def _broken(facts: Facts) -> Lost | None:
         return None
     named = ", ".join(facts.at(each).short for each in breaks[:_NAMED])
     more = f" and {len(breaks) - _NAMED} more" if len(breaks) > _NAMED else ""
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"torch.compile breaks the graph at {fmt.several(len(breaks), 'line')}: {named}{more}.",
         tuple(
             Figure(f"graph break in {one.function}", one.compiled, "count", place=facts.at(one))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_calls import line_that_keeps_graph, matching_line
-from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
+from perftui.facts.step.judged_step import host_parts
 from perftui.facts.step.steps import MANY_STEPS, steady_rows, steady_step
 from perftui.facts.step.uneven_steps import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
 from perftui.run.columns import PHASES, phase_name
@@ -91,6 +90,7 @@ def _steps(facts: Facts) -> Lost | None:
     if found is None:
         return None
     line, rss = found.line, found.rss
+    phases = (found.phase,) if found.is_alone else PHASES
     memory = why = ""
     if rss is not None and rss.tau >= MONOTONE and rss.growth >= LEAST_GROWTH:
         memory = f", and memory grows by {fmt.size(rss.last - rss.first)}"
@@ -108,16 +108,8 @@ def _steps(facts: Facts) -> Lost | None:
         ),
         label="above the first steps",
         place=facts.at(line) if line else None,
-        parts=_parts(facts, (found.phase,) if found.is_alone else PHASES),
+        parts=host_parts(facts, phases, GapCause.SYNCHRONISATION.value),
     )
-
-
-def _parts(facts: Facts, phases: Sequence[str]) -> tuple[str, ...]:
-    """Parts of the step that time of the training thread in ``phases`` lies in."""
-    judged = judged_step.or_none(facts)
-    if judged is not None and judged.on_device:
-        return (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value)
-    return (*phases, *(f"{PYTHON_IN}{phase}" for phase in phases))
 
 
 def _part(found: GrowingSteps) -> str:
@@ -154,7 +146,7 @@ def _kept(facts: Facts) -> Lost | None:
         ),
         label="above the shortest",
         place=facts.at(found.line),
-        parts=_parts(facts, (BACKWARD,)),
+        parts=host_parts(facts, (BACKWARD,), GapCause.SYNCHRONISATION.value),
     )
 
 
@@ -169,9 +161,7 @@ def _memory_growth(facts: Facts) -> Lost | None:
     added = rss.last - rss.first
     if rss.tau < MONOTONE or added < LEAST_RSS:
         return None
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"Memory of the training grows from {fmt.size(rss.first)} to {fmt.size(rss.last)} in "
         f"{fmt.several(step.count, 'step')}, {fmt.size(added / step.count)} per step.",
         (

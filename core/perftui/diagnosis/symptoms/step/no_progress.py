@@ -99,9 +99,7 @@ def _waits(facts: Facts) -> Lost | None:
     lines = last_lines(facts)
     here = facts.rank.place if facts.rank else None
     own = next((line for rank, line in lines if rank == here), None)
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"No step has ended for {fmt.duration(found.duration)}, since step {found.step}; a step "
         f"usually takes {fmt.duration(found.usual)}. {_where(lines)}",
         (

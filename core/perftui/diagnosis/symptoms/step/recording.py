@@ -223,10 +223,10 @@ def _incomplete(facts: Facts) -> Lost | None:
         sentence = (
             f"{unseen} runs on a GPU, but no GPU activity was recorded: what it does is not known."
         )
-        return Lost(0, None, sentence, (Figure.share("missing", _MOST, INCOMPLETE),), share=_MOST)
-    return Lost(
-        0,
-        None,
+        return Lost.without_cost(
+            sentence, (Figure.share("missing", _MOST, INCOMPLETE),), share=_MOST
+        )
+    return Lost.without_cost(
         f"{_what(found)}: what looks like idle time may be work that was not recorded.",
         (
             Figure.share("missing", found.share, INCOMPLETE),

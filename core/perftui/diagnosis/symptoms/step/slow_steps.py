@@ -19,7 +19,7 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.script.pauses import Saves, python_lock, saves
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
-from perftui.facts.step.judged_step import HOST_AT_WORK, judged_step
+from perftui.facts.step.judged_step import host_parts
 from perftui.facts.step.steps import MANY_STEPS, median, run_is_over, steady_step
 from perftui.facts.step.uneven_steps import SlowSteps, slow_steps
 from perftui.run.columns import SAVE, phase_name
@@ -34,7 +34,8 @@ LEAST_NAMED = 0.4
 _ELSEWHERE = ("input_wait", "loader_start")
 """Phases of which other rules speak."""
 
-_ON_DEVICE = (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value, EXPOSED_COPIES)
+_ON_DEVICE = (GapCause.SYNCHRONISATION.value, EXPOSED_COPIES)
+"""Parts of a device's time that hold up a slow step, besides those of the host at work."""
 
 MOSTLY_HELD = 0.5
 """Share of the time that another thread holds Python's lock, from which on steps that are slow now
@@ -71,7 +72,7 @@ def _slow(facts: Facts) -> Lost | None:
         ),
         label="above the median",
         place=facts.at(line) if line else None,
-        parts=_parts(facts, found.phase),
+        parts=host_parts(facts, (found.phase,), *_ON_DEVICE),
         doubt="" if found.cause or found.every or found.phase == OTHER else busy_host(facts),
         unproven="" if found.cause else "stack samples that show what slow steps do",
     )
@@ -90,13 +91,6 @@ def _because(found: SlowSteps, line: LineShare | None) -> str:
         return f"they write checkpoints{at}"
     where = "the script's own code" if found.phase == OTHER else phase_name(found.phase)
     return f"the time is in {where}{', mostly' + at if at else ''}"
-
-
-def _parts(facts: Facts, phase: str) -> tuple[str, ...]:
-    judged = judged_step.or_none(facts)
-    if judged is not None and judged.on_device:
-        return _ON_DEVICE
-    return (phase, f"python in {phase}")
 
 
 def _checkpoint(facts: Facts) -> Lost | None:
@@ -122,7 +116,7 @@ def _checkpoint(facts: Facts) -> Lost | None:
             Figure("each takes", called.each, "ns"),
         ),
         place=called.place,
-        parts=_parts(facts, OTHER),
+        parts=host_parts(facts, (OTHER,), *_ON_DEVICE),
     )
 
 
@@ -159,7 +153,7 @@ def _sampled_checkpoint(facts: Facts, found: Moments, cost: int) -> Lost | None:
         line_figures(facts, lines, "of them at"),
         label="writing checkpoints",
         place=facts.at(line) if line else None,
-        parts=_parts(facts, OTHER),
+        parts=host_parts(facts, (OTHER,), *_ON_DEVICE),
     )
 
 
@@ -277,9 +271,7 @@ def _slower(facts: Facts) -> Lost | None:
     why = "nothing on record has changed since the last of them"
     if changed:
         why = f"changed since the last of them: {' and '.join(changed)}"
-    return Lost(
-        0,
-        None,
+    return Lost.without_cost(
         f"The mean step takes {fmt.duration(step.mean)}, against {fmt.duration(usual)} in "
         f"{len(earlier)} earlier runs of the same command: {why}.",
         (

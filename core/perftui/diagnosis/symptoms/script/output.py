@@ -1,0 +1,221 @@
+"""What the output says: advice of libraries about speed, and workers of the loader that died."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.place import Place
+from perftui.run.files import open_regular
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Status
+from perftui.trace.text import printable
+
+_T = TypeVar("_T")
+
+FIRST_BYTES, LAST_BYTES = 1 << 20, 1 << 16
+"""Bytes of the output that are read: libraries warn early, and mostly once; a worker that dies ends
+the training, unless the script goes on by itself."""
+
+LONGEST = 160
+"""Characters of a message that are kept."""
+
+
+def _read(facts: Facts, read: Callable[[Path, int], _T]) -> _T:
+    """What ``read`` finds in the output of a run, which only grows, given its length so far.
+
+    Raises:
+        NotApplicableError: there is none, or it cannot be read.
+    """
+    if facts.run is None:
+        raise NotApplicableError
+    path = RunLayout(facts.run.root).output
+    try:
+        return read(path, path.stat().st_size)
+    except OSError as error:
+        raise NotApplicableError from error
+
+
+def _to_line_end(content: bytes, begin: int, at: int) -> str:
+    """From ``begin`` to the end of the line that ``at`` is in."""
+    end = content.find(b"\n", at)
+    return content[begin : end if end >= 0 else None].decode("utf-8", "replace").strip()
+
+
+HINTS = {
+    "DataLoader": rb"Our suggested max number of worker in current system is",
+    "torch.tensor": rb"Creating a tensor from a list of numpy.ndarrays is extremely slow",
+    "inductor": rb"TensorFloat32 tensor cores for float32 matrix multiplication available but not",
+    "dynamo": rb"torch\._dynamo hit config\.\w+",
+    "CUDA graphs": rb"skipping cudagraphs due to",
+    "autotuning": rb"Not enough SMs to use max_autotune_gemm mode",
+    "torchrun": rb"Setting OMP_NUM_THREADS environment variable for each process to be",
+    "DataParallel": rb"There is an imbalance between your GPUs",
+    "DDP": rb"find_unused_parameters=True was specified in DDP constructor, but did not find any",
+    "DDP buckets": rb"Grad strides do not match bucket view strides",
+    "autograd": rb"Anomaly Detection has been enabled",
+    "CUDA": rb"CUDA capability sm_\d+ is not compatible with the current PyTorch",
+    "recurrent layers": rb"RNN module weights are not part of single contiguous chunk of memory",
+    "Lightning": rb"does not have many workers which may be a bottleneck",
+    "Ultralytics": rb"Slow image access detected",
+    "tokenizers": rb"The current process just got forked, after parallelism has already been used",
+    "NCCL": rb"\[\w+\] via NET/Socket",
+    "pinned memory": rb"'pin_memory' argument is set as true but no accelerator is found",
+    "allocator": rb"expandable_segments not supported on this platform",
+    "Transformers": rb"`use_cache=True` is incompatible with gradient checkpointing",
+}
+"""Beginnings of messages about speed, by who prints them."""
+
+_ANY_HINT = re.compile(b"|".join(b"(%s)" % text for text in HINTS.values()))
+_LIBRARIES = tuple(HINTS)
+_WARNED = re.compile(r"(\S.*\.py):(\d+): \w*Warning: ")
+"""How Python begins a warning: the line that it is about."""
+
+
+@dataclass(frozen=True)
+class LibraryHint:
+    """One message, as it was printed first."""
+
+    library: str
+    message: str
+    output_line: int
+    """Number of the line in the output, from 1 on."""
+    place: Place | None
+    """The line that the warning is about, where it names one of the user's."""
+
+
+@lru_cache(maxsize=8)
+def _hints(path: Path, size: int) -> tuple[LibraryHint, ...]:
+    """Messages about speed in the first ``size`` bytes of the log at ``path``, one of each kind."""
+    with open_regular(path) as file:
+        content = file.read(size)
+    found: dict[str, LibraryHint] = {}
+    for match in _ANY_HINT.finditer(content):
+        library, at = _LIBRARIES[(match.lastindex or 1) - 1], match.start()
+        if library in found:
+            continue
+        warned = _WARNED.match(_to_line_end(content, content.rfind(b"\n", 0, at) + 1, at))
+        place = None
+        if warned and "-packages/" not in warned[1]:
+            place = Place(file=printable(warned[1]), line=int(warned[2]))
+        message = printable(_to_line_end(content, at, at))[:LONGEST]
+        found[library] = LibraryHint(library, message, content.count(b"\n", 0, at) + 1, place)
+    return tuple(found.values())
+
+
+def _hinted(facts: Facts) -> Lost | None:
+    """What libraries print about speed; what it costs is not known, so the cost is 0."""
+    hints = _read(facts, lambda path, size: _hints(path, min(size, FIRST_BYTES)))
+    if not hints:
+        return None
+    first, more = hints[0], len(hints) - 1
+    others = f"; {fmt.several(more, 'more message')} like it" if more else ""
+    return Lost.without_cost(
+        f'{first.library} reports in line {first.output_line} of the output: "{first.message}"'
+        f"{others}.",
+        tuple(
+            Figure(f"{hint.library}, line {hint.output_line}", hint.message, place=hint.place)
+            for hint in hints
+        ),
+        first.place,
+        share=LIBRARY_SAYS.limits.info,
+    )
+
+
+LIBRARY_SAYS = Rule(
+    id="library-says",
+    when="PyTorch or another library reports in the output that something is slow",
+    explanation=(
+        "Libraries print advice once, at the start, where it is easily missed. It holds for many "
+        "trainings, but not for all: the other findings show what it costs here."
+    ),
+    lost=_hinted,
+    limits=Limits.of_hint(0.5, "Never more than a hint: the cost is not measured."),
+    answer="follow the message",
+)
+
+_SHARED_MEMORY = (
+    rb"unable to open shared memory object",
+    rb"unable to allocate shared memory\(shm\)",
+    rb"unable to (?:write to|resize|mmap \d+ bytes from) file </torch_",
+    rb"Unexpected bus error encountered in worker",
+    rb"DataLoader worker \(pid \d+\) is killed by signal: Bus error",
+)
+_FILES = (rb"Too many open files\. Communication with the workers",)
+_KILLED = (
+    rb"DataLoader worker \(pid \d+\) is killed by signal: (?!Bus error|Terminated|Interrupt)",
+)
+_ENDED = (rb"DataLoader worker \(pid\(s\) [\d, ]+\) exited unexpectedly",)
+
+_CAUSES = {
+    "shared memory": _SHARED_MEMORY,
+    "open files": _FILES,
+    "killed": _KILLED,
+    "ended": _ENDED,
+}
+"""Beginnings of messages by what they report, the one that names a cause first."""
+
+_ANY_DEATH = re.compile(b"|".join(b"(%s)" % b"|".join(texts) for texts in _CAUSES.values()))
+
+_WHY = {
+    "shared memory": "it ran out of shared memory, through which workers hand over batches",
+    "open files": "each tensor handed over takes an open file, and the limit is reached",
+    "killed": "a signal killed it, as when the machine runs out of memory",
+    "ended": "it exited by itself; its own error is further up in the output",
+}
+
+
+@lru_cache(maxsize=8)
+def _death(path: Path, size: int) -> tuple[str, str, int] | None:
+    """Of workers that died, by the log at ``path`` of so many bytes: the cause, the message that
+    explains most, and how many of its kind there are; None where it says nothing."""
+    with open_regular(path) as file:
+        content = file.read(min(size, FIRST_BYTES))
+        if size > FIRST_BYTES:
+            file.seek(max(size - LAST_BYTES, FIRST_BYTES))
+            content += file.read(LAST_BYTES)
+    found = [(match.lastindex or 1, match.start()) for match in _ANY_DEATH.finditer(content)]
+    if not found:
+        return None
+    kind, at = min(found)
+    message = printable(_to_line_end(content, at, at).partition(". ")[0])[:LONGEST]
+    return tuple(_CAUSES)[kind - 1], message, sum(one == kind for one, _ in found)
+
+
+def _died(facts: Facts) -> Lost | None:
+    """What it costs is not known: mostly it is the run."""
+    death = _read(facts, _death)
+    # Who ends the training ends its workers too, and torch may say so.
+    killed = facts.run is not None and facts.run.manifest.status is Status.KILLED
+    if death is None or (killed and death[0] == "ended"):
+        return None
+    cause, message, messages = death
+    return Lost.without_cost(
+        f'A worker of the data loader failed ("{message}"): {_WHY[cause]}.',
+        (Figure("messages of this kind", messages, "count"),),
+        share=WORKERS_DIED.limits.info,
+    )
+
+
+WORKERS_DIED = Rule(
+    id="workers-died",
+    when="workers of the data loader die, or run out of shared memory",
+    explanation=(
+        "Workers hand over batches in shared memory (/dev/shm). A container has 64 MB of it "
+        "unless started with more: docker run --shm-size=8g, or --ipc=host. Fewer workers and a "
+        "lower prefetch_factor need less. If the machine runs out of memory, the kernel kills a "
+        "worker; if too many files are open, ulimit -n or "
+        "torch.multiprocessing.set_sharing_strategy('file_system') helps."
+    ),
+    lost=_died,
+    limits=Limits.of_hint(0.5, "Any death is a fault, but its cost is not part of a step."),
+    answer="more shared memory (--shm-size), fewer workers, a lower prefetch_factor",
+)

@@ -130,7 +130,7 @@ RULES: tuple[Rule, ...] = (
     machine.LINK,
 )
 """In this order they are asked; findings are ranked by what they cost. Two rows of one id are forms
-of one symptom, of trainings on a GPU and on the CPU."""
+of one symptom, of trainings on a GPU and on the CPU: people read the words of the first."""
 
 BY_ID = {rule.id: rule for rule in RULES}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work
+from perftui.diagnosis.symptoms.step.growth import MEMORY_GROWTH
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.cards import trace_card
@@ -328,18 +329,12 @@ FRAGMENTATION = Rule(
     answer="expandable segments, fewer different sizes",
 )
 
-GROWTH = Rule(
-    id="memory-growth",
-    when="GPU memory held by tensors grows from step to step",
-    explanation=(
-        "Something that each step creates is kept: a loss summed with its graph (total += loss), "
-        "outputs in a list, hooks. Use loss.detach() or .item() for values that are only logged. "
-        "Otherwise it ends in an out-of-memory error."
-    ),
+GROWTH = replace(
+    MEMORY_GROWTH,
     lost=_growing,
     limits=Limits("TraceML warns at 1.5 % in 100 steps.", 0.015, 1.0, of="of it in 100 steps"),
-    answer="detach what is kept",
 )
+"""Of the GPU's memory, where that of the processes does not grow."""
 
 HEADROOM = Rule(
     id="memory-headroom",

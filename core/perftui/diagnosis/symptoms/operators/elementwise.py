@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -145,18 +146,6 @@ def _elementwise_on_cpu(facts: Facts) -> Lost | None:
     )
 
 
-DTYPE_CHURN_ON_CPU = Rule(
-    id="dtype-churn",
-    when="tensors are cast from one data type to another and back",
-    explanation=(
-        "Each cast reads and writes the whole tensor. Keep activations in one data type, cast "
-        "once where the data enters the model, or leave casting to torch.autocast."
-    ),
-    lost=_churn_on_cpu,
-    limits=Limits("TraceLens reports exposed time from 5 %.", info=0.03),
-    answer="cast once",
-)
-
 COPIES = Rule(
     id="layout-copies",
     when="tensors are copied into another memory layout",
@@ -168,20 +157,6 @@ COPIES = Rule(
     lost=_copies,
     limits=Limits("gpu-idle reports copies from 10 %.", 0.10, 0.25),
     answer="one memory layout, views instead of copies",
-)
-
-ELEMENTWISE_ON_CPU = Rule(
-    id="memory-bound-elementwise",
-    when="chains of element-wise operators make many passes through memory",
-    explanation=(
-        "Each operator in a chain reads its input from memory and writes its result back; a fused "
-        "operator does so once. Use torch's own (gelu, layer_norm, softmax, cross_entropy), or "
-        "torch.compile. The cost is estimated as half of their time."
-    ),
-    lost=_elementwise_on_cpu,
-    limits=Limits("slowai calls 50 % of the time memory-bound; fusing pays from 30 %.", 0.30, 0.50),
-    fixes=("elementwise-fused", "compile"),
-    answer="torch's fused functions, torch.compile",
 )
 
 
@@ -245,6 +220,12 @@ ELEMENTWISE = Rule(
     answer="torch.compile, or the fused functions of torch",
 )
 
+ELEMENTWISE_ON_CPU = replace(
+    ELEMENTWISE,
+    lost=_elementwise_on_cpu,
+    limits=Limits("slowai calls 50 % of the time memory-bound; fusing pays from 30 %.", 0.30, 0.50),
+)
+
 
 def _churn(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
@@ -278,4 +259,10 @@ DTYPE_CHURN = Rule(
     lost=_churn,
     limits=Limits("The same limit as for other copies.", of="of GPU compute"),
     answer="convert once, where the data enters",
+)
+
+DTYPE_CHURN_ON_CPU = replace(
+    DTYPE_CHURN,
+    lost=_churn_on_cpu,
+    limits=Limits("TraceLens reports exposed time from 5 %.", info=0.03),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -231,21 +231,7 @@ def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
 
 _SOURCE = "Certainly avoidable, hence a low limit; a fifth of the step is critical."
 
-PER_PARAMETER_ON_CPU = Rule(
-    id="per-parameter-loop",
-    when="the script loops over the parameters one at a time, outside the optimizer",
-    explanation=(
-        "Weight averaging, gradient norms and clipping, weight decay or NaN checks are written as "
-        "a loop over the parameters: a few small operators for each, whose calls cost more than "
-        "their arithmetic. torch._foreach_... operators, torch.nn.utils.clip_grad_norm_ and "
-        "torch.optim.swa_utils.AveragedModel take all tensors in one call. Calls longer than 0.1 "
-        "ms count as arithmetic, not as lost time."
-    ),
-    lost=_per_parameter_on_cpu,
-    limits=Limits(_SOURCE),
-    fixes=("foreach-average", "clip-grad-norm"),
-    answer="torch._foreach_ operators, clip_grad_norm_, AveragedModel",
-)
+PER_PARAMETER_ON_CPU = replace(PER_PARAMETER, lost=_per_parameter_on_cpu, limits=Limits(_SOURCE))
 
 INDEXING = Rule(
     id="loop-of-indexing",

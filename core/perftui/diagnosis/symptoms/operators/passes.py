@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -129,20 +129,12 @@ def _recompute_on_cpu(facts: Facts) -> Lost | None:
     )
 
 
-RECOMPUTE_ON_CPU = Rule(
-    id="backward-recompute",
-    when="backward recomputes the forward pass (activation checkpointing)",
-    explanation=(
-        "torch.utils.checkpoint drops activations and recomputes them in the backward pass. That "
-        "saves memory. If memory is not short, the time is wasted: checkpoint fewer blocks, or "
-        "none."
-    ),
+RECOMPUTE_ON_CPU = replace(
+    RECOMPUTE,
     lost=_recompute_on_cpu,
     limits=Limits(
         "gpuprof and TraceML check it once backward takes 2.5 times as long as forward.", 0.10, 0.30
     ),
-    fixes=("recompute-off",),
-    answer="checkpoint fewer blocks if memory allows",
 )
 
 

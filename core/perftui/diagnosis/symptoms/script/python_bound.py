@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -411,18 +411,10 @@ def _looped(found: Operators, over_rows: Sequence[Loop], known: Sequence[Loop]) 
     return frozenset(name for name in PHASES if over[name] > calls[name] / 2)
 
 
-PYTHON_IN_MODEL = Rule(
-    id="python-bound",
-    when="Python between the operators of the model takes the time",
-    explanation=(
-        "No operator runs during that time: it goes to Python code in the model, or to the call "
-        "overhead of many small operators. Do more per call: larger tensors, operators on whole "
-        "batches, foreach or fused optimizers, torch.compile. Move work that needs no tensor out "
-        "of the model."
-    ),
+PYTHON_IN_MODEL = replace(
+    PYTHON,
     lost=python_in_model,
-    limits=Limits(
-        "perfessor reports host time from 15 %; 10 % is worth a hint.", 0.15, 0.20, info=0.10
-    ),
-    answer="fewer and larger operators, torch.compile, less Python in the model",
+    limits=Limits("perfessor reports host time from 15 %; 10 % is worth a hint.", 0.15, info=0.10),
+    claims=Claim(),
+    fixes=(),
 )

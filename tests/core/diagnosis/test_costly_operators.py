@@ -135,11 +135,6 @@ def test_kernels_of_unknown_operators_may_add_to_the_others() -> None:
     assert "does not show which operators" in reasons(diagnosed(story(60, 60)))["sorting"]
 
 
-def test_without_kernels_it_is_not_judged() -> None:
-    story = training().repeat(3, lambda t: t.step().op("aten::sort", ms(1)).end())
-    assert "no GPU kernels" in reasons(diagnosed(story))["sorting"]
-
-
 def test_sorting_numbers_of_float64_is_one_finding() -> None:
     judged = diagnosed(sorting(300, "aten::sort", name=RADIX.format("double")))
     finding = found(judged, "sorting")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.facts.journal_rows import samples
 from perftui.run.manifest import OTHER_PROGRAMS
 from tests.core.diagnosis.runs import MS, Events, make_run, telemetry_table
 from tests.core.diagnosis.stories import found, reasons, severity_of
@@ -285,11 +283,3 @@ def test_waits_for_a_core_are_no_python_of_the_scripts(facts: Facts, severity: S
     one = found(judged(facts), "python-bound")
     assert severity_of(one) is severity
     assert found(judged(facts), "largest-part") is None
-
-
-def test_samples_of_another_host_are_not_taken_for_those_of_the_rank() -> None:
-    run = make_run(telemetry=telemetry_table(**{"cpu.cores": 8.0}))
-    assert "cpu.cores" in samples(Facts(run))
-    (table,) = run.telemetry.values()
-    elsewhere = replace(run, telemetry={"other": table})
-    assert "cpu.cores" not in samples(Facts(elsewhere))

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
@@ -15,7 +14,7 @@ from perftui.facts.fact import Facts
 from perftui.run.columns import EVENT_COLUMNS, STACK_COLUMNS, STACK_TEXT
 from perftui.run.manifest import Status
 from perftui.run.reader import RunSnapshot
-from perftui.run.table import GrowingTable, Table
+from perftui.run.table import GrowingTable
 from tests.core.diagnosis.runs import (
     MS,
     ON_GPU,
@@ -249,33 +248,6 @@ def test_a_profiler_that_takes_much_of_its_own_window_is_said(
     if finding is not None:
         assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
         assert finding.sentence.startswith("The profiler itself takes 15 % of the steps")
-
-
-def grown(each: float, noise: int = 0) -> Table:
-    """Steps at whose ends tensors hold ``each`` MiB more than at the one before, from 1 GiB on."""
-    random = np.random.default_rng(0)
-    parts = [
-        step_table(
-            1,
-            {"forward": 10},
-            reserved=8 << 30,
-            allocated=(1 << 30) + round((at * each + random.normal(0, 1) * noise) * (1 << 20)),
-        )
-        for at in range(60)
-    ]
-    return joined(*parts)
-
-
-def test_memory_that_grows_with_each_step_is_said() -> None:
-    finding = found(diagnosis(Facts(make_run(steps=grown(1.0), gpus=("H200",)))), "memory-growth")
-    assert finding.severity is Severity.WARNING
-    assert "grows by 1.0 MiB per step" in finding.sentence
-
-
-@pytest.mark.parametrize(("each", "noise"), [(0.1, 0), (0.0, 50), (0.8, 50)])
-def test_noise_is_no_growth(each: float, noise: int) -> None:
-    facts = Facts(make_run(steps=grown(each, noise), gpus=("H200",)))
-    assert found(diagnosis(facts), "memory-growth") is None
 
 
 SECOND = 1000 * MS

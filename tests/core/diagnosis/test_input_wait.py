@@ -135,20 +135,6 @@ def test_what_workers_wait_for_is_named(
     assert found.sentence.endswith(said)
 
 
-def test_neither_waiting_nor_computing_and_little_of_both_name_no_cause() -> None:
-    assert top(worker(0, cpu=0.7)).rule == "input-bound"
-    run = run_of(worker(0, cpu=1.0), steps=step_table(100, {"forward": 91, "input_wait": 9}))
-    assert not [one for one in judged(run).findings if "input" in one.rule]
-
-
-def test_without_counters_of_the_kernel_the_cause_stays_open() -> None:
-    row = {**worker(0), "watched": 0, "threads": 0, "cpu": 0}
-    found = judged(run_of(row))
-    assert found.top.rule == "input-bound"
-    reasons = {one.rule: one.reason for one in found.abstentions}
-    assert reasons["input-disk-bound"] == "too little is known about what the workers use"
-
-
 def test_files_that_are_read_for_the_first_time_are_no_fault() -> None:
     cold = joined(step_table(200, STEPS), step_table(150, {"forward": 20, "input_wait": 0.5}))
     rows = [
@@ -312,17 +298,9 @@ def test_rare_waits_are_reported_by_when_they_come() -> None:
         "queue is empty."
     )
     assert "persistent_workers" not in found.sentence
+    assert found.fixes == ()
     anew = top(*kept, steps=steps, persistent_workers=False)
     assert "unless persistent_workers=True keeps them" in anew.sentence
-
-
-def test_a_loader_without_workers_names_the_line_that_makes_batches() -> None:
-    run = run_of({**worker(-1), "worker": -1}, num_workers=0)
-    stacks = main_table((0, 9_000, "fetch", 8))
-    run = replace(run, ranks=(replace(run.ranks[0], stacks=stacks),))
-    found = judged(run).top
-    assert found.rule == "input-in-main-thread"
-    assert found.place.source == f"{DATA}:8"
 
 
 def test_a_thread_that_fetches_by_itself_may_wait_for_files() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
@@ -84,22 +85,28 @@ def test_a_card_that_is_busy_or_fuller_or_not_sampled_has_none() -> None:
     assert headroom(50, 69, reserved=-1) is None
 
 
-def growing(mib: float, **more: Any) -> Finding | None:
-    """Steps at whose ends tensors hold so many MiB more each, from 2 GiB on."""
-    steps = [
-        step_table(1, {"forward": 10}, allocated=2 * GIB + round(at * mib * MIB), reserved=8 * GIB)
-        for at in range(160)
-    ]
-    return found(diagnosis(Facts(make_run(steps=joined(*steps), **more))), "memory-growth")
+def growing(mib: float, noise: float = 0) -> Finding | None:
+    """Steps at whose ends tensors hold so many MiB more each, and some less or more, from 2 GiB."""
+    random = np.random.default_rng(0)
+    held = [2 * GIB + round((at * mib + random.normal() * noise) * MIB) for at in range(160)]
+    steps = [step_table(1, {"forward": 10}, allocated=one, reserved=8 * GIB) for one in held]
+    run = make_run(steps=joined(*steps), gpus=("H200",))
+    return found(diagnosis(Facts(run)), "memory-growth")
 
 
 @pytest.mark.parametrize(("mib", "severity"), [(0.31, None), (0.33, Severity.WARNING)])
 def test_growth_counts_from_one_and_a_half_percent_in_a_hundred_steps_on(
     mib: float, severity: Severity | None
 ) -> None:
-    finding = growing(mib, gpus=("H200",))
+    finding = growing(mib)
     assert severity_of(finding) is severity
     assert finding is None or finding.cost_ns == 0
+    assert finding is None or "GPU memory in tensors grows by 338 KiB per step" in finding.sentence
+
+
+@pytest.mark.parametrize(("mib", "noise"), [(0.0, 50), (0.31, 50)])
+def test_noise_is_no_growth(mib: float, noise: float) -> None:
+    assert growing(mib, noise) is None
 
 
 def story(few: int, blocks: int = 33, full: int = 0, **args: Any) -> TraceBuilder:

@@ -429,10 +429,3 @@ def test_the_time_is_reported_with_the_line_and_half_of_it_is_lost() -> None:
 def test_below_a_twentieth_of_the_compute_nothing_is_found() -> None:
     assert found(diagnosed(computing(of_float64=49)), "float64") is None
     assert finding_of(computing(of_float64=51), "float64").severity is Severity.WARNING
-
-
-def test_without_kernels_it_is_not_judged() -> None:
-    story = training().repeat(3, lambda t: t.step().op("aten::mul", ms(1)).end())
-    judged = diagnosed(story)
-    assert found(judged, "float64") is None
-    assert "no GPU kernels" in reasons(judged)["float64"]

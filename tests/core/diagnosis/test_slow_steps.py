@@ -357,16 +357,17 @@ def test_calls_of_save_below_a_twentieth_or_beside_the_training_are_none() -> No
     assert said(saving_calls(500, trains=False), "checkpoint") is None
 
 
+SLOW = step_table(1, {"forward": 10, "backward": 600})
+NOW_AND_THEN = joined(*(joined(step_table(usual, USUAL), SLOW) for usual in (20, 31, 27, 22)))
+"""Steps that are slow in no rhythm, within the model, with nothing that would say why."""
+
+
 @pytest.mark.parametrize(("used", "is_busy"), [(1.5, False), (1.7, True)])
 def test_steps_that_are_slow_now_and_then_on_a_busy_host_are_no_fault(
     used: float, is_busy: bool
 ) -> None:
-    """In no rhythm, within the model, with nothing that would say why."""
-    slow = {"forward": 10, "backward": 600}
-    usual = (20, 31, 27, 22)
-    steps = joined(*(joined(step_table(one, USUAL), step_table(1, slow)) for one in usual))
     others = {"cpu.utilization": 100 * (used + 0.5) / 8, "processes.cpu": 50.0, "cpu.cores": 8.0}
-    run = run_of(steps, telemetry=telemetry_table(**others))
+    run = run_of(NOW_AND_THEN, telemetry=telemetry_table(**others))
     assert (said(run, "slow-steps") is None) is is_busy
     if is_busy:
         assert reason(run, "slow-steps") == "other programs used 1.7 of 8 cores"
@@ -376,10 +377,7 @@ def test_steps_that_are_slow_now_and_then_on_a_busy_host_are_no_fault(
 def test_steps_that_wait_for_pythons_lock_are_told_by_its_own_rule(
     held_for: float, has_finding: bool
 ) -> None:
-    slow = {"forward": 10, "backward": 600}
-    usual = (20, 31, 27, 22)
-    steps = joined(*(joined(step_table(one, USUAL), step_table(1, slow)) for one in usual))
-    run = run_of(steps)
+    run = run_of(NOW_AND_THEN)
     rank = replace(run.ranks[0], **held(held_for))
     found = said(replace(run, ranks=(rank,)), "slow-steps")
     assert (found is not None) is has_finding

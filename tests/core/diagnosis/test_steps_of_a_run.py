@@ -57,31 +57,6 @@ def test_fetching_in_the_main_thread_is_named_with_its_cost() -> None:
     assert place.source == "/p/train.py:7"
 
 
-def test_the_same_milliseconds_are_named_once() -> None:
-    diagnosis = judged(phases={"input_wait": 5, "forward": 5}, loaders=(IN_MAIN,))
-    assert rules(diagnosis) == ["input-in-main-thread"]
-
-
-def test_workers_that_do_not_keep_up_are_input_bound() -> None:
-    found = judged(phases={"input_wait": 4, "forward": 6}, loaders=(WORKERS,)).top
-    assert found.rule == "input-bound"
-    assert found.sentence == (
-        "The training spends 4.0 ms of each 10 ms step (40 %) waiting for data: 2 workers do not "
-        "keep up."
-    )
-
-
-def test_a_long_wait_in_few_steps_is_not_for_want_of_workers() -> None:
-    """Workers that start anew with each epoch: the first of 40 steps waits, the others do not."""
-    usual = {"input_wait": 0.1, "forward": 10}
-    epoch = joined(step_table(1, {"input_wait": 3000, "forward": 10}), step_table(39, usual))
-    found = judged(steps=joined(epoch, epoch, epoch), loaders=(WORKERS,)).top
-    assert found.rule == "input-bound"
-    assert "in fewer than one step in twenty" in found.sentence
-    assert "keep up" not in found.sentence
-    assert found.fixes == ()
-
-
 def _epochs(count: int, start: float) -> Table:
     usual = {"input_wait": 0.1, "forward": 9.9}
     first = step_table(1, {**usual, "loader_start": start})
@@ -102,13 +77,6 @@ def test_workers_that_start_anew_with_each_epoch_are_named() -> None:
 def test_a_single_start_of_the_loader_is_no_loss() -> None:
     loader = {**WORKERS, "persistent_workers": False}
     assert rules(judged(steps=_epochs(1, 4000), loaders=(loader,))) == ["compute-bound"]
-
-
-def test_a_slow_start_has_no_known_cause_where_workers_persist() -> None:
-    loader = {**WORKERS, "persistent_workers": True}
-    found = judged(steps=_epochs(4, 400), loaders=(loader,)).top
-    assert found.rule == "loader-start"
-    assert "persistent_workers" not in found.sentence
 
 
 def test_waiting_without_a_known_loader_names_no_cause_and_no_fix() -> None:
@@ -132,12 +100,6 @@ def test_waiting_without_a_known_loader_names_no_cause_and_no_fix() -> None:
 def test_a_wait_counts_from_its_threshold_on(loader, wait, expected) -> None:
     diagnosis = judged(phases={"input_wait": wait, "forward": 100 - wait}, loaders=(loader,))
     assert rules(diagnosis)[0] == expected
-
-
-@pytest.mark.parametrize(("wait", "severity"), [(19.9, "WARNING"), (20.0, "CRITICAL")])
-def test_a_fifth_of_the_step_is_critical(wait, severity) -> None:
-    found = judged(phases={"input_wait": wait, "forward": 100 - wait}, loaders=(WORKERS,)).top
-    assert found.severity.name == severity
 
 
 def test_no_finding_is_critical_before_twenty_steady_steps() -> None:

@@ -193,12 +193,6 @@ def test_launching_names_the_line_that_stacks_tell() -> None:
     assert place.source == "train.py:12"
 
 
-def test_a_trace_of_the_host_alone_says_nothing_of_the_device() -> None:
-    said = reasons(diagnosed(training().step().pause(us(10)).op("aten::mm", us(500)).end()))
-    expected = "no GPU kernels in this trace: recorded with CPU activity only"
-    assert said["sync-bound"] == said["launch-bound"] == expected
-
-
 def test_a_busy_device_is_healthy_unless_a_tenth_computes_nothing() -> None:
     finding = finding_of(busy(0.91), "healthy")
     assert "the GPU computes 910 µs of each 1.0 ms step (91 %)" in finding.sentence

@@ -71,13 +71,9 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def _without(slowing: Sequence[Finding], finding: Finding) -> float:
     """What is left of the cost of ``finding``, as a share, once nothing slows its operators."""
-    slowed = (one.share for one in slowing if one is not finding and _in_phases(one, finding))
+    phases = set(finding.parts) - _GAP_CAUSES
+    slowed = (one.share for one in slowing if one is not finding and phases & set(one.parts))
     return 1 - max(slowed, default=0.0)
-
-
-def _in_phases(one: Finding, other: Finding) -> bool:
-    """Whether both take time of the same phases of the training thread."""
-    return bool(set(one.parts) & set(other.parts) - _GAP_CAUSES)
 
 
 def _slows_launches(finding: Finding) -> bool:

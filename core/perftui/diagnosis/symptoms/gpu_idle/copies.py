@@ -13,6 +13,7 @@ from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.analysis.ops.calls import called_operators
 from perftui.analysis.steps import EXPOSED_COPIES
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
@@ -91,26 +92,15 @@ def made_on_cpu(analysis: TraceAnalysis) -> CpuMade:
     chosen = chosen[np.argsort(copies.outer[chosen], kind="stable")]
     ordered, launch = copies.outer[chosen], copies.launch[chosen]
     outer = distinct(ordered)
-    calls = _calls(trace, distinct(trace.track[outer]))
+    same_track = np.isin(trace.track, distinct(trace.track[outer]))
+    called = called_operators(trace, kinds.operators(trace) & same_track)
+    calls: Int64 = called.rows[called.caller == NONE].astype(np.int64)
     if not len(calls):
         return NOTHING
     at = np.minimum(np.searchsorted(calls, outer), max(len(calls) - 1, 0))
     known = calls[at] == outer
     first = np.minimum(np.searchsorted(ordered, outer[known]), max(len(ordered) - 1, 0))
     return _chains(trace, calls, at[known], outer[known], launch[first], copies.size[chosen][first])
-
-
-def _calls(trace: Trace, tracks: Int64) -> Int64:
-    """Operators of ``tracks`` that are in no other, in order of thread and time."""
-    rows = np.flatnonzero(kinds.operators(trace) & np.isin(trace.track, tracks))
-    track, ends = trace.track[rows].astype(np.int64), trace.ends_of(rows)
-    # Each thread begins behind all times of the one before.
-    apart = track * (int(trace.ends_of(slice(None)).max()) + 1)
-    reach = np.maximum.accumulate(ends + apart)
-    outermost = np.ones(len(rows), dtype=bool)
-    outermost[1:] = (trace.start[rows] + apart)[1:] >= reach[:-1]
-    found: Int64 = rows[outermost].astype(np.int64)
-    return found
 
 
 def _chains(

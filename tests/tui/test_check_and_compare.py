@@ -19,6 +19,7 @@ from perftui_tui.cli import main
 from perftui_tui.screens.compare.figures import _of_all
 from tests.core.report.test_special_reports import three_lines, write_snapshot
 from tests.described import described
+from tests.ran import ran
 from tests.traces.builder import ms
 from tests.tui.driving import opened, press, settled, text_of, until_shown
 from tests.tui.recorded import ENDED, SCRIPT, SECOND, START, write_run
@@ -264,8 +265,7 @@ def test_what_cannot_be_checked_is_said_and_code_2(
     run = record(place, FIRST)
     write_trace(place)
     write_snapshot(place / "snapshot.pickle", three_lines())
-    assert main(["check", *(str(run) if word == "RUN" else word for word in words)]) == 2
-    printed = capsys.readouterr()
+    printed = ran(capsys, "check", *(str(run) if word == "RUN" else word for word in words), code=2)
     assert told in printed.err
     assert printed.out == ""
 
@@ -368,8 +368,7 @@ def test_the_list_of_runs_marks_the_slower_ones(place: Path, capsys: Capture) ->
     record(place, "20231114-080000-train", hours=8, wait_ms=0, command=("python", "other.py"))
     record(place, "20231114-090000-train", hours=9, steps=0)
     capsys.readouterr()
-    assert main(["runs"]) == 0
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    lines = {line.split()[0]: line for line in ran(capsys, "runs").out.splitlines()}
     slower = {name: line for name, line in lines.items() if "slower than before" in line}
     assert list(slower) == [runs[7].name, runs[5].name]
     assert slower[runs[7].name].endswith("  362 ms  train.py  17 % slower than before")
@@ -467,8 +466,7 @@ def test_a_run_that_cannot_be_used_is_left_out_and_said(place: Path, capsys: Cap
 
 @pytest.mark.parametrize("words", ["A", "A --", "-- A", "A B C", "A -- B -- C"])
 def test_sides_that_are_missing_are_a_mistake(capsys: Capture, words: str) -> None:
-    assert main(["compare", *words.split()]) == 2
-    assert "compare takes two runs or traces" in capsys.readouterr().err
+    assert "compare takes two runs or traces" in ran(capsys, "compare", *words.split(), code=2).err
 
 
 async def test_a_trace_is_compared_with_one_beside_it(tmp_path: Path) -> None:

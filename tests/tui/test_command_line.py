@@ -26,6 +26,7 @@ from perftui_tui.commands.table import COMMANDS
 from perftui_tui.commands.target import Target
 from tests.core.report.test_special_reports import three_lines, write_metrics, write_snapshot
 from tests.described import described
+from tests.ran import ran
 from tests.tui.traces import write_trace
 
 
@@ -200,8 +201,7 @@ def test_runs_are_listed(
 
     write_run(tmp_path, status="exited", exit_code=3)
     (tmp_path / "broken").mkdir()
-    assert main(["runs", "--runs", str(tmp_path)]) == 0
-    output = capsys.readouterr().out
+    output = ran(capsys, "runs", "--runs", str(tmp_path)).out
     assert "20231114-221320-train" in output
     assert "exited 3" in output
     assert "damaged" in output
@@ -219,14 +219,11 @@ def test_runs_of_another_directory_are_listed(
     write_run(tmp_path / "here" / ".perftui" / "runs", run_id="20231114-000000-here")
     write_run(tmp_path / "there" / ".perftui" / "runs", run_id="20231114-000000-there")
     monkeypatch.chdir(tmp_path / "here")
-    assert main(["runs", str(tmp_path / "there" / named)]) == 0
-    listed = capsys.readouterr().out
+    listed = ran(capsys, "runs", str(tmp_path / "there" / named)).out
     assert "-there" in listed
     assert "-here" not in listed
-    assert main(["runs", "nowhere"]) == 2
-    assert "nowhere is not a directory" in capsys.readouterr().err
-    assert main(["runs", ".", "."]) == 2
-    assert "unexpected" in capsys.readouterr().err
+    assert "nowhere is not a directory" in ran(capsys, "runs", "nowhere", code=2).err
+    assert "unexpected" in ran(capsys, "runs", ".", ".", code=2).err
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ZeroDivisionError("a bug of ours")])
@@ -270,8 +267,7 @@ def test_the_newest_run_of_a_project_is_reported(
     run = write_run(tmp_path / ".perftui" / "runs", status="exited", exit_code=0)
     (run.parent / "20991231-235959-train-ffff").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert main(["report", "."]) == 0
-    assert run.name in capsys.readouterr().out
+    assert run.name in ran(capsys, "report", ".").out
 
 
 def write_ranks(directory: Path) -> None:
@@ -286,8 +282,7 @@ def test_a_rank_of_a_directory_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
     write_ranks(tmp_path / "log")
-    assert main([*command, str(tmp_path / "log")]) == 0
-    lowest = capsys.readouterr().out
+    lowest = ran(capsys, *command, str(tmp_path / "log")).out
     assert lowest.startswith(str(tmp_path / "log" / "rank1.json"))
     assert "2 ranks; this is rank 1 by the file's name, --rank N opens another" in lowest
     assert main([*command, str(tmp_path / "log"), "--rank", "3"]) == 0
@@ -322,10 +317,8 @@ def test_snapshots_and_metrics_are_reported_whatever_they_are_called(
 ) -> None:
     saved = write_snapshot(tmp_path / "mem", three_lines())
     metrics = write_metrics(tmp_path / "kernels.csv", [("gemm", "1000", "80", "30", "50")])
-    assert main([*command, str(saved)]) == 0
-    assert "Held at the end, by line" in capsys.readouterr().out
-    assert main([*command, str(metrics)]) == 0
-    assert "1 kernel, 1 launch" in capsys.readouterr().out
+    assert "Held at the end, by line" in ran(capsys, *command, str(saved)).out
+    assert "1 kernel, 1 launch" in ran(capsys, *command, str(metrics)).out
     if command:
         assert main([*command, str(metrics), "--json"]) == 0
         assert described("report", capsys.readouterr().out)["kind"] == "kernel_metrics"
@@ -375,8 +368,7 @@ def test_metrics_are_joined_to_a_trace(tmp_path: Path, capsys: pytest.CaptureFix
         ([trace, "--ncu", "none.csv"], "cannot read none.csv"),
         ([saved, "--ncu", metrics], "is a memory snapshot"),
     ):
-        assert main(["report", *arguments]) == 2
-        assert words in capsys.readouterr().err
+        assert words in ran(capsys, "report", *arguments, code=2).err
 
 
 def test_a_script_stays_a_script_whatever_it_holds(tmp_path: Path) -> None:
@@ -462,8 +454,7 @@ def test_how_often_the_main_thread_is_looked_at_can_be_said(tmp_path, monkeypatc
 def test_the_help_of_a_command_fits_a_screen_and_has_its_own_options(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([name, "--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = ran(capsys, name, "--help").out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     named = {word.strip(",.") for line in lines for word in line.split() if word[:2] == "--"}
@@ -493,8 +484,12 @@ def test_the_shell_completes_what_was_begun(
     monkeypatch.setenv("_PERFTUI_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
-    assert main([]) == 0
-    found = [line.partition(",")[2] for line in capsys.readouterr().out.splitlines()]
+    found = [
+        line.partition(",")[2]
+        for line in ran(
+            capsys,
+        ).out.splitlines()
+    ]
     assert " ".join(found) == expected
 
 

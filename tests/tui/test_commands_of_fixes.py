@@ -20,6 +20,7 @@ from perftui_tui.commands.line import AGAIN, DIAGNOSE, UsageError, parse
 from perftui_tui.commands.output import code_of
 from perftui_tui.commands.run import launch_again
 from tests.described import described
+from tests.ran import ran
 from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.recorded import ENDED, SCRIPT, START, write_run
 from tests.tui.traces import write_trace
@@ -50,8 +51,7 @@ def test_a_fix_is_written_and_taken_back_byte_for_byte(
 def test_a_dry_run_shows_the_change_and_writes_nothing(
     run: Path, script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["apply", "--dry-run", str(run)]) == 0
-    assert "num_workers=" in capsys.readouterr().out
+    assert "num_workers=" in ran(capsys, "apply", "--dry-run", str(run)).out
     assert script.read_text() == SCRIPT
     main(["apply", str(run)])
     assert main(["undo", "--dry-run", str(run)]) == 0
@@ -63,8 +63,7 @@ def test_a_source_that_was_edited_since_is_left_alone(
 ) -> None:
     main(["apply", str(run)])
     script.write_text(f"{script.read_text()}# mine\n")
-    assert main(["undo", str(run)]) == 1
-    assert "was edited after" in capsys.readouterr().err
+    assert "was edited after" in ran(capsys, "undo", str(run), code=1).err
     assert script.read_text().endswith("# mine\n")
 
 
@@ -72,8 +71,7 @@ def test_a_source_that_was_edited_since_is_left_alone(
 def test_what_is_not_offered_is_refused_with_what_is(
     command: str, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([command, "anomaly-off", str(run)]) == 2
-    said = capsys.readouterr().err
+    said = ran(capsys, command, "anomaly-off", str(run), code=2).err
     assert f"anomaly-off addresses no finding of {run.name}; offered: loader-workers" in said
 
 
@@ -83,8 +81,7 @@ def test_what_a_trial_proved_is_kept_for_the_app(
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
     monkeypatch.setattr("perftui.experiments.trial.trial", fake)
-    assert main(["try", "loader-workers", str(run)]) == 0
-    told = capsys.readouterr()
+    told = ran(capsys, "try", "loader-workers", str(run))
     assert re.search(r"steps, with it and without; at least about \d+ min", told.err)
     assert told.out.startswith("num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)\n")
     kept = read_proof(trials_of(run), "loader-workers")
@@ -99,8 +96,7 @@ def test_a_trace_has_nothing_to_change(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_two_runs_are_compared(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     faster = write_run(run.parent, run_id=OTHER, wait_ms=2, workers=4, **ENDED)
-    assert main(["compare", str(run), str(faster)]) == 0
-    told = capsys.readouterr().out
+    told = ran(capsys, "compare", str(run), str(faster)).out
     assert told.startswith("faster 1.6")
     assert "num_workers 0 -> 4" in told
     assert main(["compare", "--json", str(faster), str(run)]) == 3
@@ -185,8 +181,7 @@ def test_a_trace_is_reported_alike(tmp_path: Path, capsys: Capture) -> None:
 def test_brief_is_of_findings_alone(tmp_path: Path, capsys: Capture) -> None:
     metrics = tmp_path / "kernels.csv"
     metrics.write_text('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n')
-    assert main(["report", "--brief", str(metrics)]) == 2
-    assert "--brief prints findings" in capsys.readouterr().err
+    assert "--brief prints findings" in ran(capsys, "report", "--brief", str(metrics), code=2).err
 
 
 def test_applying_and_taking_back_is_told_as_json(run: Path, script: Path, capsys: Capture) -> None:
@@ -227,8 +222,7 @@ def test_a_fix_that_stands_in_the_source_is_said_to(run: Path, capsys: Capture) 
     assert found["next"] == ["perftui", "diagnose", str(run)]
     assert main(["apply", "loader-workers", str(run)]) == 0
     assert "loader-workers is already written" in capsys.readouterr().err
-    assert main(["try", "loader-workers", str(run)]) == 2
-    said = capsys.readouterr().err
+    said = ran(capsys, "try", "loader-workers", str(run), code=2).err
     assert "loader-workers cannot be tried: written already, so run it again" in said
 
 
@@ -274,8 +268,7 @@ def test_schemas_are_printed(capsys: Capture) -> None:
         assert json.loads(printed(capsys, "schema", name))["title"] == f"perftui {name}"
     whole = json.loads(printed(capsys, "schema"))
     assert len(whole["anyOf"]) == len({kind for kinds in OUTPUTS.values() for kind in kinds})
-    assert main(["schema", "keys"]) == 2
-    assert "there are report, diagnose, try" in capsys.readouterr().err
+    assert "there are report, diagnose, try" in ran(capsys, "schema", "keys", code=2).err
 
 
 def test_a_finding_or_a_fix_is_explained_as_json(capsys: Capture) -> None:

@@ -12,8 +12,8 @@ from threading import Event
 import pytest
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.cli import main
 from tests.core.trace import nsys_exports as nsys
+from tests.ran import ran
 from tests.tui.driving import PATIENCE, opened, press, text_of, until, until_shown
 from tests.tui.recorded import NOW, write_run
 from tests.tui.test_ranks_screen import write_ranks
@@ -214,7 +214,6 @@ def test_the_report_says_it_on_stderr(
     program = tmp_path / "nsys"
     program.write_text(program.read_text().replace(WRITE, ""))
     threading.Timer(0.5, goes_on.touch).start()
-    assert main(["report", str(report)]) == 0
-    printed = capsys.readouterr()
+    printed = ran(capsys, "report", str(report))
     assert printed.err == "nsys exports train.nsys-rep 0:00 0 B\n"
     assert "train.nsys-rep" in printed.out

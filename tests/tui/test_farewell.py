@@ -25,6 +25,7 @@ from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.commands.farewell import achieved, farewell
 from perftui_tui.dialogs.experiment import NOT_MEASURED
+from tests.ran import ran
 from tests.terminal import Terminal
 from tests.tui.driving import opened
 from tests.tui.recorded import START, write_run
@@ -154,16 +155,14 @@ def test_what_cannot_be_attached_to_is_said_with_what_to_do(
     monkeypatch.chdir(tmp_path)
     runs = tmp_path / ".perftui" / "runs"
     write_run(runs, run_id="20231114-110000-over", status="exited", exit_code=3)
-    assert main(["attach", *arguments]) == 2
-    assert words in capsys.readouterr().err
+    assert words in ran(capsys, "attach", *arguments, code=2).err
     assert attached == []
 
 
 def test_without_a_terminal_the_report_is_named(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["attach", "--headless"]) == 2
-    said = capsys.readouterr().err
+    said = ran(capsys, "attach", "--headless", code=2).err
     assert f"perftui report {runs / '20231114-100000-live'}" in said
 
 

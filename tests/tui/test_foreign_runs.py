@@ -11,6 +11,7 @@ import pytest
 
 from perftui.run import origin
 from perftui_tui.cli import main
+from tests.ran import ran
 from tests.tui.recorded import ENDED, START, write_run
 
 ESCAPES = "\x1b]52;c;ZXZpbA==\x07\x9b2J\u202ename\r\n"
@@ -90,8 +91,7 @@ def test_a_record_in_a_repository_undoes_nothing(
     }
     (store / "1-a.json").write_text(json.dumps(record))
     (store / "1-a.original").write_text("theirs")
-    assert main(["undo", str(root)]) == 1
-    assert f"Undoing it would write {target}" in capsys.readouterr().err
+    assert f"Undoing it would write {target}" in ran(capsys, "undo", str(root), code=1).err
     assert target.read_text() == "mine"
 
 
@@ -99,8 +99,7 @@ def test_a_foreign_run_is_shown(
     tmp_path: Path, script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root, made = foreign(tmp_path, script)
-    assert main(["report", "--brief", str(root)]) == 0
-    assert "input-in-main-thread" in capsys.readouterr().out
+    assert "input-in-main-thread" in ran(capsys, "report", "--brief", str(root)).out
     assert not made.exists()
 
 
@@ -123,7 +122,6 @@ def test_no_form_of_a_report_holds_an_escape_sequence(
         **ENDED,
     )
     assert main(["report", *form, str(root)]) == 0
-    assert main(["runs", str(root.parent)]) == 0
-    printed = capsys.readouterr()
+    printed = ran(capsys, "runs", str(root.parent))
     unsafe = {*"\x1b\x07\x9b\u202e\r"} & {*printed.out, *printed.err}
     assert unsafe == set()

@@ -34,6 +34,7 @@ from perftui_tui.keys.keymap import (
 from perftui_tui.keys.table import KEYS, LONG_NAMES, SCREENS, Key
 from perftui_tui.look.rows import plain
 from perftui_tui.widgets.header_line import tabs
+from tests.ran import ran
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.proof import proven
 from tests.tui.recorded import NOW, START, write_run
@@ -526,8 +527,7 @@ async def test_what_is_wrong_is_said_at_the_start(tmp_path: Path) -> None:
 
 def test_the_command_prints_the_table(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own.write_text('[app]\npause = "Z"\n')
-    assert main(["keys"]) == 0
-    out, err = capsys.readouterr()
+    out, err = ran(capsys, "keys")
     assert '"pause" = ["Z"]' in out
     assert str(own) in out
     assert err == ""
@@ -535,8 +535,7 @@ def test_the_command_prints_the_table(own: Path, capsys: pytest.CaptureFixture[s
 
 def test_the_command_says_what_is_wrong(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own.write_text('[app]\npause = "q"\n')
-    assert main(["keys"]) == 1
-    assert "q would be both app.quit and app.pause" in capsys.readouterr().err
+    assert "q would be both app.quit and app.pause" in ran(capsys, "keys", code=1).err
     assert main(["keys", "more"]) == 2
 
 

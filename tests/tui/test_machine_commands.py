@@ -21,6 +21,7 @@ from perftui_tui.commands.line import parse
 from perftui_tui.commands.run import interpreter, training_interpreter
 from perftui_tui.commands.terminal import has_sixteen_colours
 from tests.described import described
+from tests.ran import ran
 from tests.terminal import Terminal
 
 Capture = pytest.CaptureFixture[str]
@@ -68,8 +69,7 @@ def test_an_interpreter_that_cannot_run_fails_and_the_rest_is_still_looked_at(
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\nexit 3\n")
     broken.chmod(0o755)
-    assert main(["doctor", "--python", str(broken)]) == 1
-    out = capsys.readouterr().out
+    out = ran(capsys, "doctor", "--python", str(broken), code=1).out
     assert out.startswith("fails    python ")
     assert "unknown  torch            the interpreter does not run\n" in out
     assert "free disk" in out
@@ -105,8 +105,7 @@ def test_what_is_probed_is_kept_and_printed(
     assert "CPU memory 20 GB/s 0 % copies; once" in " ".join(printed.out.split())
     assert f"kept in {tmp_path / 'cache' / 'ceilings'}" in printed.out
     assert "Ctrl+C stops" in printed.err
-    assert main(["probe", "--json"]) == 0
-    assert described("probe", capsys.readouterr().out)["rates"][0]["value"] == 2e10
+    assert described("probe", ran(capsys, "probe", "--json").out)["rates"][0]["value"] == 2e10
 
 
 @pytest.mark.subprocess
@@ -121,8 +120,7 @@ def test_a_torch_that_cannot_be_used_ends_the_probe(
         "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1\n"
     )
     broken.chmod(0o755)
-    assert main(["probe", "--path", str(tmp_path), "--python", str(broken)]) == 1
-    printed = capsys.readouterr()
+    printed = ran(capsys, "probe", "--path", str(tmp_path), "--python", str(broken), code=1)
     assert printed.out == ""
     assert printed.err.endswith("perftui: ModuleNotFoundError: No module named 'torch'\n")
     assert main(["probe", "--path", "/nowhere"]) == 2

@@ -31,6 +31,7 @@ from perftui_tui.commands.mcp_answer import MOST_BYTES, Ended, TooLongError, csv
 from perftui_tui.commands.mcp_server import Calls, make_server
 from perftui_tui.commands.mcp_tools import READING, RUNNING, markdown, offered
 from tests.docs.documents import ROOT
+from tests.ran import ran
 from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.in_process import Commands, in_process, printed
 from tests.tui.recorded import ENDED, SCRIPT, write_run
@@ -369,12 +370,10 @@ def test_a_person_is_told_how_to_add_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert main(["mcp"]) == 2
-    told = capsys.readouterr()
+    told = ran(capsys, "mcp", code=2)
     assert told.out == ""
     assert '{"command": "perftui", "args": ["mcp"]}' in told.err
-    assert main(["mcp", "RUN"]) == 2
-    assert "mcp takes no path; unexpected 'RUN'" in capsys.readouterr().err
+    assert "mcp takes no path; unexpected 'RUN'" in ran(capsys, "mcp", "RUN", code=2).err
 
 
 def test_the_documents_list_the_tools() -> None:

@@ -15,6 +15,7 @@ from perftui.experiments.removal import GOING, delete_run
 from perftui.run.layout import RUNS_DIRECTORY, trials_of
 from perftui_tui.cli import main
 from perftui_tui.commands.line import UsageError, bytes_in, parse, seconds_in, share_in
+from tests.ran import ran
 from tests.tui.recorded import ENDED, START, write_run
 
 Capture = pytest.CaptureFixture[str]
@@ -37,8 +38,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_prints_what_goes_and_deletes_it(runs: Path, capsys: Capture) -> None:
     assert main(["runs", "--prune", "--keep", "1", "--older-than", "9999w", "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("0 runs would be deleted")
-    assert main(["runs", "--prune", "--keep", "1"]) == 0
-    first, second, last = capsys.readouterr().out.splitlines()
+    first, second, last = ran(capsys, "runs", "--prune", "--keep", "1").out.splitlines()
     assert re.fullmatch(r"keep    20231114-201320-going: it still runs on node1, .*", first)
     assert re.fullmatch(rf"delete  {OLD} +[\d.]+ [KM]iB  ended .* train\.py", second)
     told = r"1 run deleted, [\d.]+ [KM]iB freed; 2 runs left, [\d.]+ [KM]iB"
@@ -51,8 +51,7 @@ def test_it_prints_what_goes_and_deletes_it(runs: Path, capsys: Capture) -> None
 
 def test_a_dry_run_deletes_nothing(runs: Path, capsys: Capture) -> None:
     before = sorted(runs.parent.rglob("*"))
-    assert main(["runs", "--prune", "--max-size", "0", "--dry-run"]) == 0
-    printed = capsys.readouterr().out
+    printed = ran(capsys, "runs", "--prune", "--max-size", "0", "--dry-run").out
     assert "2 runs would be deleted, " in printed
     assert "1 run left" in printed
     assert sorted(runs.parent.rglob("*")) == before
@@ -71,8 +70,7 @@ def test_the_rest_of_an_interrupted_removal_goes_with_the_next(
     assert left == [f"{GOING}{OLD}"]
     capsys.readouterr()
     os.chdir(runs.parents[1])
-    assert main(["runs"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert len(ran(capsys, "runs").out.splitlines()) == 2
     assert main(["runs", "--prune", "--keep", "9"]) == 0
     assert not [path for path in runs.parent.rglob("*") if path.name.startswith(GOING)]
 
@@ -86,8 +84,7 @@ def test_a_run_that_cannot_be_deleted_is_named_and_the_others_go(
         delete_run(root)
 
     monkeypatch.setattr("perftui.experiments.removal.delete_run", picky)
-    assert main(["runs", "--prune", "--max-size", "1k"]) == 1
-    printed = capsys.readouterr()
+    printed = ran(capsys, "runs", "--prune", "--max-size", "1k", code=1)
     assert f"perftui: {OLD} was not deleted: [Errno 13] Permission denied" in printed.err
     assert "1 run deleted" in printed.out
     assert sorted(path.name for path in runs.iterdir()) == ["20231114-201320-going", OLD]
@@ -112,8 +109,7 @@ def test_another_directory_can_be_named(runs: Path, capsys: Capture) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_said(runs: Path, capsys: Capture, words, told) -> None:
-    assert main(["runs", *words]) == 2
-    assert told in capsys.readouterr().err
+    assert told in ran(capsys, "runs", *words, code=2).err
     assert len(list(runs.iterdir())) == 3
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from perftui_tui.cli import main
 from tests.described import described
+from tests.ran import ran
 from tests.traces.events import cpu, gpu, write
 
 
@@ -43,8 +44,7 @@ def test_a_full_disk_is_said_in_one_line(trace: Path) -> None:
 
 
 def test_markdown_is_a_form_of_its_own(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--markdown", "--top", "1", str(trace)]) == 0
-    printed = capsys.readouterr().out
+    printed = ran(capsys, "report", "--markdown", "--top", "1", str(trace)).out
     assert printed.startswith("## ")
     assert "| `gemm` | 1 | " in printed
     for form in ("--json", "--brief"):
@@ -101,8 +101,7 @@ def test_a_table_is_printed_with_all_rows(
     told = capsys.readouterr()
     assert told.out == heading + "gemm,kernel,1,5000,5000,5000,5000\n"
     assert told.err == ""
-    assert main(["report", "--csv", "modules", str(trace)]) == 0
-    told = capsys.readouterr()
+    told = ran(capsys, "report", "--csv", "modules", str(trace))
     assert told.out == "module,calls,own CPU (ns),total CPU (ns),device (ns)\n"
     assert told.err == "modules: the trace contains no calls of modules\n"
 
@@ -111,16 +110,13 @@ def test_names_in_a_table_are_exact_but_on_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = write(tmp_path / "trace.json", [cpu("\x1b[2J=a", 0, 9)])
-    assert main(["report", "--csv", "operators", str(trace)]) == 0
-    assert "\n\x1b[2J=a,1," in capsys.readouterr().out
+    assert "\n\x1b[2J=a,1," in ran(capsys, "report", "--csv", "operators", str(trace)).out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert main(["report", "--csv", "operators", str(trace)]) == 0
-    assert "\n\\x1b[2J=a,1," in capsys.readouterr().out
+    assert "\n\\x1b[2J=a,1," in ran(capsys, "report", "--csv", "operators", str(trace)).out
 
 
 def test_stacks_are_printed(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--folded", str(trace)]) == 0
-    assert capsys.readouterr().out == "main thread;aten::mm 9000\n"
+    assert ran(capsys, "report", "--folded", str(trace)).out == "main thread;aten::mm 9000\n"
     kernels = write(trace.parent / "kernels.json", [gpu("gemm", 1, 5)])
     assert main(["report", "--folded", str(kernels)]) == 2
     assert "the trace contains neither operators nor Python" in capsys.readouterr().err
@@ -128,8 +124,7 @@ def test_stacks_are_printed(trace: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_trace_for_perfetto_is_written(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = trace.with_name("out.json.gz")
-    assert main(["report", "--perfetto", str(out), str(trace)]) == 0
-    told = capsys.readouterr().out
+    told = ran(capsys, "report", "--perfetto", str(out), str(trace)).out
     assert told.startswith(f"{out}: all events of the trace, and tracks of perftui: GPU 0 idle (")
     assert "https://ui.perfetto.dev" in told
     assert out.read_bytes().startswith(b"\x1f\x8b")
@@ -137,8 +132,7 @@ def test_a_trace_for_perfetto_is_written(trace: Path, capsys: pytest.CaptureFixt
         (trace, "is the trace that is read"),
         (trace.parent / "no" / "a.json", "cannot be written: No such file or directory"),
     ):
-        assert main(["report", "--perfetto", str(path), str(trace)]) == 2
-        assert why in capsys.readouterr().err
+        assert why in ran(capsys, "report", "--perfetto", str(path), str(trace), code=2).err
 
 
 @pytest.mark.parametrize(
@@ -166,8 +160,7 @@ def test_every_form_can_be_redacted(
     folder.mkdir(parents=True)
     name = "read /home/grace-secret/data at 10.1.2.3"
     write(folder / "trace.json", [gpu("gemm", 1, 5), cpu(name, 0, 9)])
-    assert main(["report", "--redact", *form, str(folder / "trace.json")]) == 0
-    printed = capsys.readouterr()
+    printed = ran(capsys, "report", "--redact", *form, str(folder / "trace.json"))
     files = [path.read_text() for path in tmp_path.glob("out.*")]
     written = "".join([printed.out, printed.err, *files])
     assert "grace-secret" not in written
@@ -191,11 +184,9 @@ def test_reports_of_other_files_are_redacted_too(
         '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
         '"0","gemm","gpu__time_duration.sum","nsecond","5"\n'
     )
-    assert main(["report", "--redact", str(metrics)]) == 0
-    printed = capsys.readouterr().out
+    printed = ran(capsys, "report", "--redact", str(metrics)).out
     assert printed.startswith("redacted: user names")
-    assert main(["report", "--redact", "--json", str(metrics)]) == 0
-    found = described("report", capsys.readouterr().out)
+    found = described("report", ran(capsys, "report", "--redact", "--json", str(metrics)).out)
     assert "host names" in found["redacted"]
     assert "grace-secret" not in f"{printed}{found}"
 
@@ -245,8 +236,7 @@ def test_a_pipe_is_refused_with_what_to_do(
 ) -> None:
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
-    assert main([*command, str(pipe)]) == 2
-    assert "is a pipe or a device" in capsys.readouterr().err
+    assert "is a pipe or a device" in ran(capsys, *command, str(pipe), code=2).err
 
 
 def test_files_that_may_not_be_read_are_said(

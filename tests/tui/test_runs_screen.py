@@ -13,11 +13,11 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.trace.formats import load_trace
 from perftui_tui.app import PerftuiApp
-from perftui_tui.cli import main
 from perftui_tui.reading import view as trace_view
 from perftui_tui.reading.run_list import RunLister
 from perftui_tui.screens.runs import RunsScreen
 from perftui_tui.screens.timeline.view import TimelineView
+from tests.ran import ran
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -175,8 +175,7 @@ async def test_no_runs_say_how_to_record_one(
 
 
 def test_the_command_lists_names_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["runs", str(runs)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = ran(capsys, "runs", str(runs)).out.splitlines()
     assert [NAME in line for line in lines] == [False, True, False]
 
 

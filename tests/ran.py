@@ -1,0 +1,14 @@
+"""Running a command in the process of the tests."""
+
+from __future__ import annotations
+
+import pytest
+from _pytest.capture import CaptureResult
+
+from perftui_tui.cli import main
+
+
+def ran(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> CaptureResult[str]:
+    """What ``perftui`` prints for ``words``, which ends with ``code``."""
+    assert main([*words]) == code
+    return capsys.readouterr()

@@ -13,7 +13,7 @@ import pytest
 from perftui.experiments import isolate
 from perftui.experiments.isolate import Side
 from perftui.experiments.trial_runs import run_at
-from perftui.report.isolation import as_object, text
+from perftui.report.trial import isolation_object, isolation_text
 from tests.described import described
 from tests.docs.alike import masked
 from tests.docs.documents import ROOT
@@ -76,8 +76,8 @@ def test_each_side_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     # Eight samples of 2 ms: nothing else takes as long, however busy the machine.
     assert whole > 16e6 > without
     assert min(alone or 0, worker or 0) > 16e6
-    assert "from a faster data loader" in text(found)
-    assert [said(line) for line in text(found).splitlines()] == shown()
-    assert described("isolate", as_object(found, run))["step_ns"] == whole
+    assert "from a faster data loader" in isolation_text(found)
+    assert [said(line) for line in isolation_text(found).splitlines()] == shown()
+    assert described("isolate", isolation_object(found, run))["step_ns"] == whole
     # What these runs wrote was given back.
     assert (tmp_path / "log.txt").read_bytes() == log

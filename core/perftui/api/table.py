@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from perftui.analysis.model import KernelTable, OpTable, StepParts
 from perftui.facts.fact import Facts
-from perftui.report.csv_tables import step_columns
-from perftui.report.gap_sources import GapSources
+from perftui.report.csv_tables import GapSources, step_columns
 from perftui.report.report import longest_kernels, longest_ops
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
 from perftui.run.table import Table as RunTable

@@ -50,9 +50,9 @@ from perftui.report.findings import (
 )
 from perftui.report.kernel_metrics import TraceMetrics
 from perftui.report.next_command import comparison_command, next_command
-from perftui.report.ranks import table_of_ranks
 from perftui.report.recorded import Recorded, Snapshot
 from perftui.report.report import OpRow, Report, Totals
+from perftui.report.wording import table_of_ranks
 from perftui.run.manifest import Manifest
 
 

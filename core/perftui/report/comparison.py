@@ -29,6 +29,7 @@ from perftui.experiments.conditions import Difference, Effect
 from perftui.fixes.apply import last_applied, patch_store
 from perftui.report.encode import (
     LETTERS,
+    SCHEMA,
     Command,
     High,
     InForce,
@@ -269,8 +270,6 @@ def _row(name: str, calls: str, before: int, after: int, of: WorkChange | None =
     figures = "".join(f"{one:>{_TIME}}" for one in (*times, change))
     return f"  {shown:<{_NAME}}{calls:>{_CALLS}}{figures}"
 
-
-SCHEMA = 1
 
 _ONLY_WHOLE = (
     *("steps_of", "parts_ns", "table_steps", "operators", "operators_by", "operators_of"),

@@ -52,7 +52,7 @@ def map_texts(value: Any, text: Callable[[str], str], name: Callable[[str], str]
     return text(value) if isinstance(value, str) else value
 
 
-_WIDTH = 79
+WIDTH = 79
 
 
 def joined(blocks: Iterable[Iterable[str]]) -> str:
@@ -70,10 +70,12 @@ def listed(title: str, lines: Iterable[str]) -> Iterator[str]:
         yield f"  {printable(line)}"
 
 
-def wrapped(text: str, indent: str = "") -> list[str]:
-    """A paragraph as lines that fit 80 columns; names with hyphens stay whole."""
+def wrapped(text: str, indent: str = "", first: str | None = None) -> list[str]:
+    """A paragraph as lines that fit 80 columns, behind ``first`` where that is another indent;
+    names with hyphens stay whole, what is longer than a line is broken."""
+    before = indent if first is None else first
     return textwrap.wrap(
-        text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        text, WIDTH, initial_indent=before, subsequent_indent=indent, break_on_hyphens=False
     )
 
 

@@ -23,8 +23,8 @@ from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.gpu.gaps import recorded
 from perftui.facts.step.trace_steps import trace_steps
+from perftui.report.csv_tables import GapSources
 from perftui.report.findings import severity_name
-from perftui.report.gap_sources import GapSources
 from perftui.report.output_text import encodable, map_texts
 from perftui.report.report import Report
 from perftui.run.columns import phase_name

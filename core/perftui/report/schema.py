@@ -10,17 +10,14 @@ from typing import Any
 import msgspec
 
 from perftui.report.as_json import BriefReport, ReportOutput
-from perftui.report.change import ApplyOutput, UndoOutput
 from perftui.report.check.as_json import CheckOutput
 from perftui.report.comparison import BriefComparison, ComparisonOutput
-from perftui.report.doctor import DoctorOutput
 from perftui.report.explain import ExplainOutput
-from perftui.report.isolation import IsolationOutput
-from perftui.report.probe import ProbeOutput
+from perftui.report.findings import ApplyOutput, UndoOutput
+from perftui.report.machine import DoctorOutput, ProbeOutput
 from perftui.report.runs import RunsOutput
 from perftui.report.special import MemoryOutput, MetricsOutput
-from perftui.report.trial import BriefTrial, TrialOutput
-from perftui.report.tuning import TuningOutput
+from perftui.report.trial import BriefTrial, IsolationOutput, TrialOutput, TuningOutput
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

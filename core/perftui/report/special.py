@@ -1,21 +1,376 @@
-"""Reports of files that are no traces: memory snapshots and kernel metrics."""
+"""Reports of files that are no traces: memory snapshots, in bytes, and kernel metrics."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypedDict
 
 import msgspec
+import numpy as np
 
+from perftui import format as fmt
+from perftui.analysis.memory import memory_of_snapshot
+from perftui.analysis.memory_snapshot import (
+    StackTotals,
+    allocations_at_end,
+    allocations_at_peak,
+    by_source,
+    fragmentation,
+    time_line,
+    trace_balance,
+)
+from perftui.facts.rounding import apportioned
 from perftui.report.encode import SCHEMA, Redacted, Schema, encode_object
 from perftui.report.kernel_metrics import MeasuredRow, MetricsReport, render_metrics, report_metrics
 from perftui.report.kind import Kind
-from perftui.report.memory import DeviceMemory, MemoryReport, render_memory, report_memory
+from perftui.report.output_text import cut, joined, listed, printable, replaced
 from perftui.report.redaction.redact import redaction_at
 from perftui.report.redaction.redactor import Redaction
 from perftui.trace.memory_pickle import load_memory_snapshot
+from perftui.trace.memory_snapshot import Action, BlockState, MemorySnapshot
+from perftui.trace.model import NONE
 from perftui.trace.ncu import load_ncu
+
+MOST_SITES = 10
+"""Lines of the program that are listed."""
+
+NO_STACK = "without a stack: not recorded when allocated"
+NO_FRAME = "no line of the program in the stack"
+
+
+@dataclass(frozen=True)
+class AllocationSite:
+    """Memory allocated by one line of the user's program, or by an unknown line."""
+
+    what: str
+    """``function``, or why there is no line; not yet safe to show."""
+    file: str | None
+    line: int | None
+    bytes: int
+    count: int
+    """Blocks."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """When most memory was held."""
+
+    bytes: int
+    """Bytes the program asked for; above the level at the start where not ``absolute``."""
+    absolute: bool
+    """Whether ``bytes`` is all memory that was held: what was held at the start is known too."""
+    after_ns: int | None
+    """ns from the start of recording to the peak, None where the file has no times."""
+    span_ns: int | None
+    """ns from the first event to the last, None where the file has no times."""
+    sites: tuple[AllocationSite, ...]
+    """Sites that sum to ``bytes``; empty where not ``absolute``, or where events are missing and
+    they would not."""
+    categories: Mapping[str, int] = field(default_factory=dict)
+    """Bytes by what they are for, ``parameters`` and so on: they sum to ``bytes``; empty where
+    ``sites`` is, or where no stack shows it."""
+
+
+@dataclass(frozen=True)
+class OutOfMemory:
+    """A request that failed."""
+
+    asked: int
+    free: int | None
+    """Bytes that the driver had left, None where the file does not have it."""
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """The memory of one device when the snapshot was taken."""
+
+    device: int
+    reserved: int
+    """Bytes got from the driver."""
+    allocated: int
+    """Bytes in blocks that the program holds, as the allocator rounded them."""
+    active: int
+    """``allocated`` and what a stream still uses, bytes."""
+    parts: Mapping[str, int]
+    """By name, parts that sum to ``reserved``; empty where the file contradicts itself."""
+    sites: tuple[AllocationSite, ...]
+    """What was asked for and is held, by the user's line; most first, the rest as one."""
+    segments: int
+    unused_segments: int
+    """Segments with memory that nobody uses."""
+    unused: int
+    """``reserved`` minus ``active``."""
+    largest_unused: int
+    """The largest free block."""
+    events: int
+    """Events of the history, or of what could be read of it."""
+    peak: Peak | None
+    """The peak of the history; None without one."""
+    failed: tuple[OutOfMemory, ...]
+    whole: bool
+    """Whether all segments could be read: else there may be more than the sizes show."""
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """All devices of a snapshot."""
+
+    path: Path
+    devices: tuple[DeviceMemory, ...]
+    notes: tuple[str, ...]
+    """What could not be found out, in words."""
+
+
+def report_memory(snapshot: MemorySnapshot) -> MemoryReport:
+    """Everything that the report of a snapshot holds."""
+    devices = tuple(_device(snapshot, device) for device in snapshot.devices)
+    notes = [warning.message for warning in snapshot.warnings]
+    notes += [note for each in devices for note in _untold(snapshot, each)]
+    if not devices:
+        notes.append(
+            "the snapshot holds no memory and no history: it was taken before the first allocation"
+        )
+    return MemoryReport(snapshot.path, devices, tuple(notes))
+
+
+def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
+    segments, unused = snapshot.segments, fragmentation(snapshot)
+    own = segments.device == device
+    free = unused.unused[segments.device[unused.segment] == device]
+    largest = unused.largest_unused[segments.device[unused.segment] == device]
+    reserved, active = int(segments.reserved[own].sum()), int(segments.active[own].sum())
+    trace = snapshot.trace_of(device)
+    return DeviceMemory(
+        device=device,
+        reserved=reserved,
+        allocated=int(segments.allocated[own].sum()),
+        active=active,
+        parts=_parts(snapshot, device, reserved, active),
+        sites=_sites(snapshot, allocations_at_end(snapshot, device)),
+        segments=int(own.sum()),
+        unused_segments=int((free > 0).sum()),
+        unused=reserved - active,
+        largest_unused=int(largest.max(initial=0)),
+        events=len(trace) if trace is not None else 0,
+        peak=_peak(snapshot, device),
+        failed=_failed(snapshot, device),
+        whole=segments.whole,
+    )
+
+
+def _parts(snapshot: MemorySnapshot, device: int, reserved: int, active: int) -> Mapping[str, int]:
+    blocks = snapshot.blocks
+    own = snapshot.segments.device[blocks.segment] == device
+    held = int(blocks.requested[own & (blocks.state == BlockState.ACTIVE)].sum())
+    pending = int(blocks.requested[own & (blocks.state == BlockState.PENDING_FREE)].sum())
+    parts = {
+        "held by the program": held,
+        "freed, still in use by a stream": pending,
+        "rounding of sizes": active - held - pending,
+        "kept by torch, unused": reserved - active,
+    }
+    return parts if min(parts.values()) >= 0 else {}
+
+
+def _sites(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[AllocationSite, ...]:
+    """The largest by line; without a line and the rest of the lines come last."""
+    bare = totals.stack == NONE
+    known = StackTotals(totals.stack[~bare], totals.bytes[~bare], totals.count[~bare])
+    sources = by_source(snapshot, known)
+    lines = [
+        AllocationSite(one.frame.function, one.frame.filename, one.frame.line, one.bytes, one.count)
+        for one in sources
+        if one.frame
+    ]
+    rest = lines[MOST_SITES:]
+    size, count = sum(each.bytes for each in rest), sum(each.count for each in rest)
+    found = [*lines[:MOST_SITES]]
+    if rest:
+        found.append(AllocationSite(fmt.several(len(rest), "other line"), None, None, size, count))
+    found += [
+        AllocationSite(NO_FRAME, None, None, s.bytes, s.count) for s in sources if s.frame is None
+    ]
+    if bare.any():
+        size, count = int(totals.bytes[bare].sum()), int(totals.count[bare].sum())
+        found.append(AllocationSite(NO_STACK, None, None, size, count))
+    return tuple(found)
+
+
+def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
+    trace = snapshot.trace_of(device)
+    if trace is None or not len(trace):
+        return None
+    line = time_line(snapshot, device)
+    at = int(np.argmax(line.bytes))
+    since = int(line.time[at] - line.time[0]) if line.timed else None
+    span = int(trace.time.max() - trace.time.min()) if line.timed else None
+    if not line.absolute:
+        return Peak(trace_balance(trace).peak, False, since, span, ())
+    level, totals = int(line.bytes[at]), allocations_at_peak(snapshot, device)
+    agree = int(totals.bytes.sum()) == level
+    sites = _sites(snapshot, totals) if agree else ()
+    return Peak(level, True, since, span, sites, _categories(snapshot, device, level))
+
+
+def _categories(snapshot: MemorySnapshot, device: int, level: int) -> Mapping[str, int]:
+    """What is held at the peak by what it is for; empty where it does not sum to ``level``."""
+    memory = memory_of_snapshot(snapshot, device)
+    if memory is None or not memory.has_categories:
+        return {}
+    found = {each.category.label: each.bytes for each in memory.at_peak()}
+    return found if sum(found.values()) == level else {}
+
+
+def _failed(snapshot: MemorySnapshot, device: int) -> tuple[OutOfMemory, ...]:
+    trace = snapshot.trace_of(device)
+    if trace is None:
+        return ()
+    rows = np.flatnonzero(trace.action == Action.OOM)
+    free = (None if each == NONE else each for each in trace.device_free[rows].tolist())
+    return tuple(map(OutOfMemory, trace.size[rows].tolist(), free))
+
+
+def _untold(snapshot: MemorySnapshot, memory: DeviceMemory) -> Iterator[str]:
+    name = f"device {memory.device}"
+    trace = snapshot.trace_of(memory.device)
+    is_cut = not (snapshot.whole if trace is None else trace.whole)
+    if not memory.whole:
+        yield f"{name}: it may have more memory than the segments that could be read"
+    if memory.peak is None and is_cut:
+        yield f"{name}: its history could not be read, so its peak is not known"
+    elif memory.peak is None:
+        yield (
+            f"{name}: no history was recorded, so its peak is not known; call "
+            "torch.cuda.memory._record_memory_history() before the training"
+        )
+    elif is_cut:
+        yield (
+            f"{name}: the end of its history could not be read, so its peak is relative, and may "
+            "be higher"
+        )
+    elif not memory.peak.absolute:
+        yield (
+            f"{name}: what was held when recording began is not known, so its peak is relative to "
+            "that"
+        )
+    elif memory.peak.after_ns is None:
+        yield f"{name}: the history has no times"
+    if memory.peak and memory.peak.absolute and memory.peak.bytes and not memory.peak.sites:
+        yield (
+            f"{name}: what held memory at the peak is not known: events are missing from the "
+            "history"
+        )
+    if not memory.parts:
+        yield f"{name}: its segments and blocks contradict each other, so no breakdown is shown"
+    held = sum(each.bytes for each in memory.sites)
+    bare = sum(each.bytes for each in memory.sites if each.what == NO_STACK)
+    if bare:
+        share = fmt.percent(bare / held)
+        yield f"{name}: {share} of what is held has no stack: it was allocated before the history"
+
+
+_MOST_FAILED = 5
+_SOURCE_WIDTH = 48
+"""Keeps a row within 80 columns."""
+
+
+def render_memory(report: MemoryReport, head: str = "") -> str:
+    """Each device: what is reserved, who holds it, the peak, what lies unused; ``head`` first."""
+    blocks: list[Iterable[str]] = [[*([head] if head else []), printable(str(report.path))]]
+    for memory in report.devices:
+        where = "" if memory.whole else ", of the segments that could be read"
+        blocks += [_totals(memory), _held(f"Held at the end, by line{where}", memory.sites)]
+        if memory.peak:
+            title = f"Held at the peak of {fmt.size(memory.peak.bytes)}, by line"
+            blocks += [_peak_line(memory.peak), _held(title, memory.peak.sites)]
+            blocks.append(_category_lines(memory.peak))
+        blocks += [_unused(memory), _failed_lines(memory)]
+    blocks.append(listed("Not known", report.notes))
+    return joined(blocks)
+
+
+def _totals(memory: DeviceMemory) -> Iterator[str]:
+    least = "" if memory.whole else "at least "
+    yield (
+        f"Device {memory.device}: {least}{fmt.size(memory.reserved)} reserved, "
+        f"{least}{fmt.size(memory.allocated)} allocated"
+    )
+    parts = [(name, size) for name, size in memory.parts.items() if size]
+    yield from _sized(parts)
+    if parts:
+        yield f"  {'reserved':<40} {fmt.size(memory.reserved):>10}  100.0 %"
+
+
+def _held(title: str, sites: Sequence[AllocationSite]) -> Iterator[str]:
+    if not sites:
+        return
+    yield title
+    yield f"  {'line':<{_SOURCE_WIDTH}} {'blocks':>7} {'size':>10}"
+    shares = apportioned([each.bytes for each in sites], 1000)
+    for each, share in zip(sites, shares, strict=True):
+        yield (
+            f"  {_source(each):<{_SOURCE_WIDTH}} {each.count:>7} {fmt.size(each.bytes):>10}"
+            f"  {share / 10:5.1f} %"
+        )
+    total, count = sum(each.bytes for each in sites), sum(each.count for each in sites)
+    yield (
+        f"  {'all':<{_SOURCE_WIDTH}} {count:>7} {fmt.size(total):>10}  {sum(shares) / 10:5.1f} %"
+    )
+
+
+def _source(site: AllocationSite) -> str:
+    """The end of a path, which is worth more than its beginning; JSON has all of it."""
+    place = fmt.source(site.file and replaced(site.file), site.line)
+    if place is None:
+        return cut(site.what, _SOURCE_WIDTH)
+    whole = f"{place} {site.what}"
+    if len(printable(whole)) > _SOURCE_WIDTH:
+        whole = "/".join(re.split(r"[\\/]", place)[-2:]) + f" {site.what}"
+    return cut(whole, _SOURCE_WIDTH)
+
+
+def _peak_line(peak: Peak) -> Iterator[str]:
+    when = ""
+    if peak.after_ns is not None and peak.span_ns is not None:
+        when = f", {fmt.duration(peak.after_ns)} into {fmt.duration(peak.span_ns)} of history"
+    relative = "" if peak.absolute else " above the level at the start of the history"
+    yield f"Peak: {fmt.size(peak.bytes)} held{relative}{when}"
+
+
+def _category_lines(peak: Peak) -> Iterator[str]:
+    if not peak.categories:
+        return
+    yield f"Held at the peak of {fmt.size(peak.bytes)}, by category"
+    yield from _sized([*peak.categories.items()])
+
+
+def _sized(parts: Sequence[tuple[str, int]]) -> Iterator[str]:
+    shares = apportioned([size for _, size in parts], 1000)
+    for (name, size), share in zip(parts, shares, strict=True):
+        yield f"  {name:<40} {fmt.size(size):>10}  {share / 10:5.1f} %"
+
+
+def _unused(memory: DeviceMemory) -> Iterator[str]:
+    if memory.unused < 0:
+        return
+    yield f"Fragmentation: {fmt.size(memory.unused)} of {fmt.size(memory.reserved)} unused"
+    if memory.unused:
+        yield (
+            f"  in {memory.unused_segments} of {fmt.several(memory.segments, 'segment')}; "
+            f"the largest free block has {fmt.size(memory.largest_unused)}"
+        )
+
+
+def _failed_lines(memory: DeviceMemory) -> Iterator[str]:
+    if memory.failed:
+        yield f"Out of memory: {fmt.several(len(memory.failed), 'request')} failed"
+    for each in memory.failed[:_MOST_FAILED]:
+        left = "" if each.free is None else f", {fmt.size(each.free)} free on the device"
+        yield f"  {fmt.size(each.asked)} requested{left}"
 
 
 def special_report(path: Path, kind: Kind, *, as_json: bool, redact: bool = False) -> str:

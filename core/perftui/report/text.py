@@ -14,7 +14,6 @@ from perftui.facts.step.steps import StepBreakdown, device_phases
 from perftui.fixes.model import FixOption
 from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.output_text import cut, joined, listed, printable
-from perftui.report.ranks import ranks_text
 from perftui.report.recorded import gpu_memory, gpu_phases, recorded
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals, listed_modules
 from perftui.report.wording import (
@@ -23,6 +22,7 @@ from perftui.report.wording import (
     breakdown_title,
     heading,
     main_thread,
+    ranks_text,
     sync_calls,
     valued,
 )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.doctor.row import Row, State, fails, ok, unknown, warn, worst_first
-from perftui.report.doctor import as_object, text
+from perftui.report.machine import doctor_object, doctor_text
 from tests.described import described
 
 ROWS = (
@@ -19,7 +19,7 @@ ROWS = (
 
 
 def test_what_fails_comes_first_and_the_rest_stays_in_order() -> None:
-    assert text(worst_first(ROWS)) == (
+    assert doctor_text(worst_first(ROWS)) == (
         "fails    torch            2.3.1\n"
         "                          Install PyTorch 2.4 or newer there.\n"
         "warn     ptrace           kernel.yama.ptrace_scope is 2\n"
@@ -33,7 +33,7 @@ def test_what_fails_comes_first_and_the_rest_stays_in_order() -> None:
 
 
 def test_programs_get_the_same() -> None:
-    found = described("doctor", as_object(worst_first(ROWS), "/env/bin/python"))
+    found = described("doctor", doctor_object(worst_first(ROWS), "/env/bin/python"))
     assert (found["fails"], found["python"]) == (1, "/env/bin/python")
     assert found["rows"][0] == {
         "topic": "torch",
@@ -48,6 +48,6 @@ def test_programs_get_the_same() -> None:
 def test_nothing_is_wider_than_a_terminal_or_acts_on_it(
     found: str, advice: str, state: State
 ) -> None:
-    out = text((Row("other profilers", state, found, advice),))
+    out = doctor_text((Row("other profilers", state, found, advice),))
     assert all(len(line) < 80 for line in out.splitlines())
     assert "\x1b" not in out

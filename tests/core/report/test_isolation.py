@@ -9,7 +9,7 @@ import pytest
 from perftui.experiments.isolate import Experiment, Isolated, Isolation, Side, experiments
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
-from perftui.report.isolation import as_object, text
+from perftui.report.trial import isolation_object, isolation_text
 from tests.core.diagnosis.runs import make_run
 from tests.described import described
 from tests.facts_given import facts_with
@@ -35,7 +35,7 @@ FOUND = Isolation(
 
 
 def test_each_side_says_what_losing_it_would_gain() -> None:
-    assert text(FOUND).splitlines() == [
+    assert isolation_text(FOUND).splitlines() == [
         "a step takes 21 ms unchanged (20 ms to 22 ms in 3 runs)",
         "  without input: 5.0 ms (5.0 ms to 6.0 ms in 3 runs); "
         "at most 4.20x from a faster data loader",
@@ -49,7 +49,7 @@ def test_each_side_says_what_losing_it_would_gain() -> None:
 
 
 def test_the_same_for_programs() -> None:
-    found = described("isolate", as_object(FOUND, make_run(root=Path("run"))))
+    found = described("isolate", isolation_object(FOUND, make_run(root=Path("run"))))
     assert (found["step_ns"], found["runs_ns"]) == (21 * MS, [20 * MS, 22 * MS, 21 * MS])
     assert [one["side"] for one in found["sides"]] == ["input", "training", "worker", "output"]
     assert found["sides"][0]["at_most"] == 4.2
@@ -60,18 +60,18 @@ def test_a_side_without_a_time_says_why() -> None:
     found = Isolation(
         (20 * MS,), (side(Side.INPUT, problem="no DataLoader"), side(Side.WORKER, 18))
     )
-    assert text(found).splitlines()[1:] == [
+    assert isolation_text(found).splitlines()[1:] == [
         "  without input: not measured: no DataLoader",
         "  without worker: 18 ms for the batches of a step (18 ms to 18 ms in 1 run); how many "
         "workers would keep up is not known",
     ]
-    plain = described("isolate", as_object(found, make_run(root=Path("run"))))
+    plain = described("isolate", isolation_object(found, make_run(root=Path("run"))))
     assert plain["sides"][0]["at_most"] is None
     assert plain["sides"][0]["problem"] == "no DataLoader"
 
 
 def test_nothing_is_said_before_the_first_run() -> None:
-    assert text(Isolation()) == "no run finished\n"
+    assert isolation_text(Isolation()) == "no run finished\n"
 
 
 def reasons(loader: LoaderFacts | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perftui.probe.ceilings import Ceiling, Ceilings, NotMeasured, rate_of
-from perftui.report.probe import as_object, text
+from perftui.report.machine import probe_object, probe_text
 from tests.described import described
 
 FOUND = Ceilings(
@@ -31,7 +31,7 @@ FOUND = Ceilings(
 
 
 def test_rates_have_units_spread_and_how_they_were_measured() -> None:
-    assert text(FOUND, Path("/cache/a.json")) == (
+    assert probe_text(FOUND, Path("/cache/a.json")) == (
         "node7: NVIDIA H100 80GB HBM3, driver 580.65.06, torch 2.9.0, measured\n"
         "2023-11-14\n"
         "\n"
@@ -49,15 +49,15 @@ def test_rates_have_units_spread_and_how_they_were_measured() -> None:
 
 def test_a_busy_machine_can_do_more_than_was_measured() -> None:
     busy = replace(FOUND, others=1.4, cores=8)
-    assert "Other programs used 1.4 of 8 cores meanwhile: measure again" in text(busy, None)
-    assert described("probe", as_object(busy, None))["disturbed"]
+    assert "Other programs used 1.4 of 8 cores meanwhile: measure again" in probe_text(busy, None)
+    assert described("probe", probe_object(busy, None))["disturbed"]
     quiet = replace(FOUND, others=0.8, cores=8)
-    assert "Other programs" not in text(quiet, None)
-    assert not described("probe", as_object(quiet, None))["disturbed"]
+    assert "Other programs" not in probe_text(quiet, None)
+    assert not described("probe", probe_object(quiet, None))["disturbed"]
 
 
 def test_programs_get_rates_per_second() -> None:
-    found = described("probe", as_object(FOUND, None))
+    found = described("probe", probe_object(FOUND, None))
     assert (found["gpu"], found["kept"]) == ("NVIDIA H100 80GB HBM3", None)
     assert found["rates"][0] == {
         "name": "disk read",

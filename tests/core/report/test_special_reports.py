@@ -17,9 +17,14 @@ from perftui.report import as_json
 from perftui.report.html.page import render as html
 from perftui.report.kernel_metrics import MOST_KERNELS
 from perftui.report.kind import Kind, kind_of
-from perftui.report.memory import MOST_SITES, NO_STACK, render_memory, report_memory
 from perftui.report.report import Report, make_report
-from perftui.report.special import special_report
+from perftui.report.special import (
+    MOST_SITES,
+    NO_STACK,
+    render_memory,
+    report_memory,
+    special_report,
+)
 from perftui.report.subject import load_subject
 from perftui.report.text import render
 from perftui.trace.memory_pickle import load_memory_snapshot

@@ -15,7 +15,7 @@ from perftui.experiments.verdict import judge
 from perftui.facts.fact import Facts
 from perftui.fixes.apply import apply_patch, patch_store
 from perftui.fixes.model import FixOption, Patch, Risk
-from perftui.report import comparison, trial, tuning
+from perftui.report import comparison, trial
 from perftui.report.encode import encode_object
 from perftui.run.manifest import Override
 from tests.core.diagnosis.runs import make_run
@@ -42,28 +42,28 @@ def progress(ratio: float, pairs: int = 6, notes: tuple[str, ...] = ()) -> Progr
 
 def test_a_trial_that_is_faster_tells_to_write_it() -> None:
     run = make_run(root=ROOT)
-    found = described("try", trial.as_object(OPTION, run, progress(2.0)))
+    found = described("try", trial.trial_object(OPTION, run, progress(2.0)))
     assert (found["outcome"], round(found["ratio"], 3)) == ("faster", 2.0)
     assert found["next"] == ["perftui", "apply", "a", str(ROOT)]
     assert found["changes_numerics"] is True
     assert len(found["pairs"]) == 6
-    assert trial.text(OPTION, run, progress(2.0)).splitlines()[-1] == (
+    assert trial.trial_text(OPTION, run, progress(2.0)).splitlines()[-1] == (
         f"  next: perftui apply a {ROOT}"
     )
 
 
 def test_what_cannot_be_written_is_reported_as_somebody_would_write_it() -> None:
     option = replace(OPTION, patch=None, override=Override("x", {}), advice="At a.py:3: f(x=2)")
-    found = described("try", trial.as_object(option, make_run(), progress(2.0)))
+    found = described("try", trial.trial_object(option, make_run(), progress(2.0)))
     assert (found["advice"], found["next"]) == ("At a.py:3: f(x=2)", [])
     assert described("brief", trial.brief_object(option, make_run(), progress(2.0)))["advice"]
-    assert "  by hand: At a.py:3: f(x=2)\n" in trial.text(option, make_run(), progress(2.0))
-    assert described("try", trial.as_object(OPTION, make_run(), progress(2.0)))["advice"] is None
+    assert "  by hand: At a.py:3: f(x=2)\n" in trial.trial_text(option, make_run(), progress(2.0))
+    assert described("try", trial.trial_object(OPTION, make_run(), progress(2.0)))["advice"] is None
 
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0])
 def test_one_that_is_not_tells_nothing(ratio: float) -> None:
-    assert described("try", trial.as_object(OPTION, make_run(), progress(ratio)))["next"] == []
+    assert described("try", trial.trial_object(OPTION, make_run(), progress(ratio)))["next"] == []
 
 
 @pytest.mark.parametrize(("ratio", "following"), [(1.0, "other-fix"), (2.0, None)])
@@ -71,7 +71,7 @@ def test_where_it_gains_nothing_the_next_fix_of_the_finding_is_tried(
     ratio: float, following: str | None
 ) -> None:
     run, others = make_run(), ("other-fix", "third-fix")
-    found = described("try", trial.as_object(OPTION, run, progress(ratio), others))
+    found = described("try", trial.trial_object(OPTION, run, progress(ratio), others))
     wanted = ["perftui", "try", following, str(run.root)] if following else None
     assert found["next"] == (wanted or ["perftui", "apply", OPTION.fix, str(run.root)])
     assert f"next: perftui {found['next'][1]}" in trial.brief_text(
@@ -84,7 +84,7 @@ def test_a_brief_trial_has_the_next_command_second_and_no_single_pairs() -> None
     lines = trial.brief_text(OPTION, run, made).splitlines()
     assert lines[0].startswith("do a: 2.00x faster")
     assert lines[1] == f"  next: perftui apply a {ROOT}"
-    assert sorted(lines) == sorted(trial.text(OPTION, run, made).splitlines())
+    assert sorted(lines) == sorted(trial.trial_text(OPTION, run, made).splitlines())
     found = described("brief", trial.brief_object(OPTION, run, made))
     assert (found["pairs"], found["next"][:2]) == (14, ["perftui", "apply"])
     assert "the host was busy: make" in found["notes"]
@@ -105,7 +105,7 @@ def test_a_brief_trial_is_2000_bytes_at_most() -> None:
 
 def test_names_of_programs_cannot_drive_the_terminal() -> None:
     made = progress(2.0, notes=("the host was busy: \x1b[2J",))
-    for text in (trial.text, trial.brief_text):
+    for text in (trial.trial_text, trial.brief_text):
         assert "\x1b" not in text(OPTION, make_run(), made)
 
 
@@ -113,11 +113,11 @@ def test_a_tuning_tells_what_was_kept() -> None:
     kept = Attempt("a", "do a", "faster", "2.00x faster", 2.0, kept=Kept.WRITTEN, risks=RISKS)
     left = Attempt("b", "do b", "slower", "1.10x slower", 0.9)
     journal = Journal(str(ROOT), str(ROOT), (kept, left))
-    found = described("tune", tuning.as_object(Tuned(journal, progress(2.0)), ROOT))
+    found = described("tune", trial.tuning_object(Tuned(journal, progress(2.0)), ROOT))
     assert [one["fix"] for one in found["kept"] + found["not_kept"]] == ["a", "b"]
     assert found["undo"] == [["perftui", "undo", str(ROOT)]]
     assert found["diff"] is None
-    nothing = described("tune", tuning.as_object(Tuned(Journal("", ""), None), ROOT))
+    nothing = described("tune", trial.tuning_object(Tuned(Journal("", ""), None), ROOT))
     assert (nothing["outcome"], nothing["ratio"]) == ("no difference", None)
 
 
@@ -126,7 +126,7 @@ def test_a_tuning_ends_with_what_it_wrote(tmp_path: Path) -> None:
     script.write_text("a\nb\n\x1b[2J\n")
     copy.write_text("a\n\x1b[2J\n")
     journal = Journal("", "", originals={str(script): str(copy), "/gone": "/gone"})
-    text = tuning.text(Tuned(journal, None), ROOT)
+    text = trial.tuning_text(Tuned(journal, None), ROOT)
     assert text.splitlines()[1:] == [
         "--- train.py (as it was)",
         "+++ train.py (tuned)",
@@ -136,7 +136,7 @@ def test_a_tuning_ends_with_what_it_wrote(tmp_path: Path) -> None:
         " \\x1b[2J",
         " ",
     ]
-    found = described("tune", tuning.as_object(Tuned(journal, None), ROOT))
+    found = described("tune", trial.tuning_object(Tuned(journal, None), ROOT))
     assert found["diff"].splitlines()[4] == "+b"
 
 

@@ -404,7 +404,7 @@ class Tuning(Experiment["TuningState"]):
 
     def _go_through(self, state: TuningState, cancelled: threading.Event) -> None:
         from perftui.experiments.tune import tune
-        from perftui.report.tuning import offers
+        from perftui.report.trial import offers
         from perftui.run.layout import trials_of
 
         root, directory = state.root, trials_of(state.root)

@@ -30,7 +30,7 @@ def try_fix(line: CommandLine) -> int:
     """Run the training again and again until it is known what the fix gains."""
     from perftui.experiments.trial_runs import TrialError, steps_of_each
     from perftui.facts.fact import UnknownError
-    from perftui.report.trial import as_object, brief_object, brief_text, text
+    from perftui.report.trial import brief_object, brief_text, trial_object, trial_text
 
     choice = choose(line, lambda option: option.is_triable)
     if not choice.option.is_triable:
@@ -40,7 +40,7 @@ def try_fix(line: CommandLine) -> int:
     log(f"{choice.option.title}: {_how(choice, steps)}")
     with refusing(TrialError, code=ERROR):
         progress = _run_pairs(choice, steps)
-    shown = (brief_object, brief_text) if "brief" in line.flags else (as_object, text)
+    shown = (brief_object, brief_text) if "brief" in line.flags else (trial_object, trial_text)
     option = progress.option or choice.option
     write_result(line.flags, *shown, option, choice.run, progress, choice.others)
     return code_of(progress.verdict.outcome)
@@ -98,7 +98,7 @@ def tune(line: CommandLine) -> int:
     """Tune the training of a run; a tuning that was interrupted goes on."""
     from perftui.experiments.trial_runs import TrialError, steps_of_each
     from perftui.facts.fact import Facts, UnknownError
-    from perftui.report.tuning import as_object, text
+    from perftui.report.trial import tuning_object, tuning_text
     from perftui.run.manifest import ManifestError
     from perftui.run.reader import RunReader
 
@@ -111,13 +111,13 @@ def tune(line: CommandLine) -> int:
     )
     with refusing(TrialError, code=ERROR):
         tuned = _run_tuning(root, steps, time.monotonic() + line.values.get("budget", float("inf")))
-    write_result(line.flags, as_object, text, tuned, root)
+    write_result(line.flags, tuning_object, tuning_text, tuned, root)
     return code_of(tuned.final.verdict.outcome) if tuned.final else NO_DIFFERENCE
 
 
 def _run_tuning(root: Path, steps: int, deadline: float) -> Tuned:
     from perftui.experiments.tune import Tuned, tune
-    from perftui.report.tuning import offers
+    from perftui.report.trial import offers
     from perftui.run.layout import trials_of
 
     known = 0
@@ -157,7 +157,7 @@ def isolate(line: CommandLine) -> int:
     from perftui.experiments.isolate import isolate as run_each
     from perftui.experiments.trial_runs import TrialError, run_at
     from perftui.facts.fact import UnknownError
-    from perftui.report.isolation import as_object, text
+    from perftui.report.trial import isolation_object, isolation_text
     from perftui.run.layout import trials_of
     from perftui.run.manifest import ManifestError
 
@@ -172,5 +172,5 @@ def isolate(line: CommandLine) -> int:
         steps = line.values.get("max-steps")
         for found in run_each(run, trials_of(root), threading.Event(), steps):
             log(f"run {found.runs}: {found.newest}")
-    write_result(line.flags, lambda: as_object(found, run), lambda: text(found))
+    write_result(line.flags, lambda: isolation_object(found, run), lambda: isolation_text(found))
     return DONE

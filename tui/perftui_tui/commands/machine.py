@@ -20,13 +20,13 @@ def doctor(line: CommandLine) -> int:
     where one fails."""
     from perftui.doctor.examine import examine
     from perftui.doctor.row import State
-    from perftui.report.doctor import as_object, text
+    from perftui.report.machine import doctor_object, doctor_text
     from perftui.run.layout import RUNS_DIRECTORY
 
     python = interpreter(line)
     runs = line.values.get("runs", Path(RUNS_DIRECTORY)).absolute()
     rows = examine(python, runs, terminal_rows(line, os.environ))
-    write_result(line.flags, lambda: as_object(rows, python), lambda: text(rows))
+    write_result(line.flags, lambda: doctor_object(rows, python), lambda: doctor_text(rows))
     return ERROR if any(row.state is State.FAILS for row in rows) else DONE
 
 
@@ -35,7 +35,7 @@ def probe(line: CommandLine) -> int:
     from perftui.probe import probe as probing
     from perftui.probe.ceilings import keep
     from perftui.probe.probe import WorkerError
-    from perftui.report.probe import as_object, text
+    from perftui.report.machine import probe_object, probe_text
 
     path = line.values.get("path", Path()).absolute()
     if not path.exists():
@@ -49,7 +49,7 @@ def probe(line: CommandLine) -> int:
     except OSError as error:
         log(f"perftui: the measurements cannot be saved: {error}")
         kept = None
-    write_result(line.flags, as_object, text, found, kept)
+    write_result(line.flags, probe_object, probe_text, found, kept)
     return DONE
 
 

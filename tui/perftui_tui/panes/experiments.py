@@ -438,7 +438,7 @@ def probe_rows(state: ProbeState, now: float, cells: int) -> list[Row]:
     if state.problem and state.stage is not Stage.FAILED:
         rows += wrap(state.problem, cells, "warn")
     if state.found is not None:
-        from perftui.report.probe import kept_text
+        from perftui.report.machine import kept_text
 
         table = _table(state.found, cells)
         return [*rows, (), *table, (), *wrap(kept_text(state.kept), cells, "dim")]
@@ -449,7 +449,7 @@ def probe_rows(state: ProbeState, now: float, cells: int) -> list[Row]:
 
 def _table(found: Ceilings, cells: int) -> list[Row]:
     """Each rate with its spread, and below it how it was measured."""
-    from perftui.report.probe import missing_text
+    from perftui.report.machine import missing_text
 
     name, spread = f"{'rate':<{NAME_CELLS}}", f"{'spread':>{SPREAD_CELLS}}"
     rows = [row((f"{name}{'at most':>{RATE_CELLS}}{spread}", "bold"))]

@@ -29,9 +29,9 @@ from perftui.report.html.style import HUES, hue
 from perftui.report.html.timeline import part_boxes, timeline
 from perftui.report.kernel_metrics import LEGEND, rate
 from perftui.report.output_text import printable
-from perftui.report.ranks import table_of_ranks
 from perftui.report.recorded import MEMORY_TITLE, memory_rows, phases_title, recording_lines
 from perftui.report.report import MOST_ROWS, Report, listed_modules
+from perftui.report.wording import table_of_ranks
 from perftui.run.columns import phase_name
 from perftui.run.manifest import Manifest
 

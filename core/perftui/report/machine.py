@@ -1,10 +1,10 @@
-"""The measured ceilings of a machine, as text and as plain values."""
+"""What doctor and probe found of a machine, as text and as JSON."""
 
 from __future__ import annotations
 
-import textwrap
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, cast
 
@@ -12,10 +12,70 @@ import msgspec
 from msgspec import Meta
 
 from perftui import format as fmt
+from perftui.doctor.row import Row, State
 from perftui.probe.ceilings import Ceiling, Ceilings, NotMeasured, Rate
-from perftui.report.encode import Schema
+from perftui.report.encode import SCHEMA, Schema
 from perftui.report.output_text import wrapped
 from perftui.trace.text import printable
+
+
+class DoctorRow(TypedDict):
+    """The result of one check."""
+
+    topic: str
+    state: Annotated[
+        State,
+        Meta(description="fails: profiling does not work; warn: part of it does not work."),
+    ]
+    found: str
+    advice: Annotated[
+        str | None, Meta(description="What to do, as a sentence; null if there is nothing to do.")
+    ]
+
+
+class DoctorOutput(TypedDict):
+    """`perftui doctor`: what keeps profiling from working here."""
+
+    schema: Schema
+    python: Annotated[str, Meta(description="The interpreter that trainings would run in.")]
+    fails: Annotated[int, Meta(description="Rows that fail; the exit code is 1 if there are any.")]
+    rows: Annotated[list[DoctorRow], Meta(description="Worst first.")]
+
+
+_STATE, _TOPIC = 9, 17
+"""Columns of the word and of the topic."""
+
+
+def doctor_text(rows: Sequence[Row]) -> str:
+    """The rows in the order given, in 80 columns, and how many there are of each state."""
+    counts = Counter(row.state for row in rows)
+    whole = ", ".join(f"{counts[state]} {state.value}" for state in State if counts[state])
+    return "\n".join([*(line for row in rows for line in _lines(row)), whole]) + "\n"
+
+
+def doctor_object(rows: Sequence[Row], python: str) -> DoctorOutput:
+    """The rows as JSON, in the order given."""
+    return {
+        "schema": SCHEMA,
+        "python": python,
+        "fails": sum(row.state is State.FAILS for row in rows),
+        "rows": [
+            {
+                "topic": row.topic,
+                "state": row.state,
+                "found": row.found,
+                "advice": row.advice or None,
+            }
+            for row in rows
+        ],
+    }
+
+
+def _lines(row: Row) -> Iterator[str]:
+    first = f"{row.state.value:<{_STATE}}{row.topic:<{_TOPIC}}"
+    indent = " " * len(first)
+    yield from wrapped(printable(row.found), indent, first) or [first.rstrip()]
+    yield from wrapped(printable(row.advice), indent)
 
 
 class CeilingOutput(TypedDict):
@@ -54,16 +114,14 @@ class ProbeOutput(TypedDict):
     ]
 
 
-SCHEMA = 1
-
-_WIDTH = 79
 _NAME, _RATE, _SPREAD = 26, 13, 9
 """Columns of the table; how it was measured follows."""
 
 
-def text(found: Ceilings, kept: Path | None) -> str:
+def probe_text(found: Ceilings, kept: Path | None) -> str:
     """The machine, its ceilings in a table of 80 columns, and what is missing, with the reason."""
-    lines = [*wrapped(printable(_machine(found))), "", _head()]
+    head = f"{'rate':<{_NAME}}{'at most':>{_RATE}}{'spread':>{_SPREAD}}  how"
+    lines = [*wrapped(printable(_machine(found))), "", head]
     for rate in found.rates:
         lines += _row(rate)
     for one in found.not_measured:
@@ -89,7 +147,7 @@ def kept_text(kept: Path | None) -> str:
     return printable(f"kept in {kept}")
 
 
-def as_object(found: Ceilings, kept: Path | None) -> ProbeOutput:
+def probe_object(found: Ceilings, kept: Path | None) -> ProbeOutput:
     """The ceilings as JSON; rates are bytes or floating point operations per second."""
     fields: dict[str, Any] = msgspec.to_builtins(found)
     names = ("host", "gpu", "driver", "torch", "measured_ns", "path", "rates", "not_measured")
@@ -112,18 +170,8 @@ def _machine(found: Ceilings) -> str:
     return f"{found.host}: {card}{driver}, torch {found.torch}, measured {day}"
 
 
-def _head() -> str:
-    return f"{'rate':<{_NAME}}{'at most':>{_RATE}}{'spread':>{_SPREAD}}  how"
-
-
-def _row(rate: Rate) -> Iterator[str]:
+def _row(rate: Rate) -> list[str]:
     value = fmt.rate(rate.value, rate.unit)
     first = f"{rate.name.value:<{_NAME}}{value:>{_RATE}}{fmt.percent(rate.spread):>{_SPREAD}}  "
-    how = f"{rate.how}; {_times(rate.repeats)}"
-    yield from textwrap.wrap(
-        printable(how), _WIDTH, initial_indent=first, subsequent_indent=" " * len(first)
-    )
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+    times = "once" if rate.repeats == 1 else f"{rate.repeats} times"
+    return wrapped(printable(f"{rate.how}; {times}"), " " * len(first), first)

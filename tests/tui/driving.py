@@ -48,9 +48,16 @@ async def until_shown(pilot: Pilot[None], words: str) -> None:
     await until(pilot, lambda: words in text_of(app), repr(words))
 
 
-async def press(pilot: Pilot[None], *keys: str, until: str) -> None:
-    """Press ``keys``, and wait until the words ``until`` are on screen."""
+async def until_on(pilot: Pilot[None], screen: str) -> None:
+    """Wait until the screen of this name is shown."""
+    await until(pilot, lambda: pilot.app.current_mode == screen, screen)
+
+
+async def press(pilot: Pilot[None], *keys: str, screen: str = "", until: str = "") -> None:
+    """Press ``keys``, and wait for a screen by its name, or until words are shown."""
     await pilot.press(*keys)
+    if screen:
+        await until_on(pilot, screen)
     await until_shown(pilot, until)
 
 

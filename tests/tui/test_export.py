@@ -72,8 +72,7 @@ async def test_the_keys_are_not_kept_waiting_by_a_slow_disk(
     async with opened(write_ranks(tmp_path, 5, 7)) as (app, pilot):
         await pilot.press("8")
         await until(pilot, lambda: app.screen.focused is not None, "the table")
-        await pilot.press("s", "9")
-        await until(pilot, lambda: app.current_mode == "runs", "another screen meanwhile")
+        await press(pilot, "s", "9", screen="runs")
         goes_on.set()
         await until_shown(pilot, "cannot save in")
 
@@ -122,27 +121,19 @@ async def test_backspace_leads_back_the_way_that_was_taken(tmp_path: Path) -> No
     async with opened(write_trace(tmp_path), (160, 40), replay=True) as (app, pilot):
         await until_shown(pilot, "GPU idle")
         assert "Back" not in text_of(app).splitlines()[-1]
-        await pilot.press("t")
-        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
-        await until_shown(pilot, "Overview > Timeline")
-        await pilot.press("backspace")
-        await until(pilot, lambda: app.current_mode == "overview", "the overview")
+        await press(pilot, "t", screen="timeline", until="Overview > Timeline")
+        await press(pilot, "backspace", screen="overview")
         assert app.trail == ()
 
 
 @pytest.mark.slow
 async def test_the_way_has_more_than_one_stage(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (160, 40)) as (app, pilot):
-        await pilot.press("enter")
-        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        await until_shown(pilot, "backspace Back")
+        await press(pilot, "enter", screen="diagnosis", until="backspace Back")
         app.go_to_place(0, 10)
         await until_shown(pilot, "Overview > Diagnosis > Timeline")
-        await pilot.press("backspace")
-        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        await until_shown(pilot, "Overview > Diagnosis")
-        await pilot.press("backspace")
-        await until(pilot, lambda: app.current_mode == "overview", "the overview")
+        await press(pilot, "backspace", screen="diagnosis", until="Overview > Diagnosis")
+        await press(pilot, "backspace", screen="overview")
 
 
 @pytest.mark.slow
@@ -150,8 +141,7 @@ async def test_a_screen_that_was_chosen_begins_a_new_way(tmp_path: Path) -> None
     async with opened(write_run(tmp_path), (160, 40)) as (app, pilot):
         await pilot.press("enter")
         await until(pilot, lambda: app.trail == ("overview",), "the way")
-        await pilot.press("6")
-        await until(pilot, lambda: app.current_mode == "log", "the log")
+        await press(pilot, "6", screen="log")
         await pilot.press("backspace")
         await pilot.pause(0.2)
         assert app.current_mode == "log"

@@ -34,9 +34,7 @@ DETAILS = "#finding-details"
 
 
 async def show_diagnosis(app: PerftuiApp, pilot: Pilot[None]) -> None:
-    await pilot.press("4")
-    await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-    await until_shown(pilot, "confidence")
+    await press(pilot, "4", screen="diagnosis", until="confidence")
 
 
 async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
@@ -231,8 +229,7 @@ async def test_all_that_is_to_be_written_can_be_read(
     script.write_text(LONG_SCRIPT)
     os.utime(script, ns=(START - 10**9, START - 10**9))
     async with opened(ended, size) as (app, pilot):
-        await pilot.press("4")
-        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+        await press(pilot, "4", screen="diagnosis")
         await press(pilot, "w", until="Write the fix?")
         body = app.screen.query_one("#body", RowView)
         text = "".join(plain(line).removeprefix(CONTINUED) for line in body.rows)
@@ -266,8 +263,7 @@ async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Pa
         await press(pilot, "w", until="Write the fix?")
         await press(pilot, "enter", until="train.py written")
     async with opened(ended, (120, 60)) as (app, pilot):
-        await pilot.press("4")
-        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+        await press(pilot, "4", screen="diagnosis")
         await press(pilot, "u", until="Undo the fix?")
         assert script.read_text() != SCRIPT
         await press(pilot, "enter", until="restored byte for byte")
@@ -312,9 +308,7 @@ async def test_a_trial_is_asked_started_and_compared(
     async with opened(ended) as (app, pilot):
         await press(pilot, "a", until="Run again?")
         assert "/usr/bin/python3 train.py --lr 0.1" in text_of(app)
-        await pilot.press("enter")
-        await until(pilot, lambda: app.current_mode == "compare", "the comparison")
-        await until_shown(pilot, "FASTER")
+        await press(pilot, "enter", screen="compare", until="FASTER")
         text = text_of(app)
         assert "BEFORE" in text
         assert "in force: num_workers 0 -> 4" in text
@@ -379,9 +373,7 @@ async def test_keys_for_fixes_are_offered_where_there_is_a_fix(tmp_path: Path, e
         async with opened(run) as (app, pilot):
             await until_shown(pilot, "Quit")
             assert ("Try fix" in footer(app)) is offered
-            await pilot.press("4")
-            await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-            await until_shown(pilot, "u undo")
+            await press(pilot, "4", screen="diagnosis", until="u undo")
             assert ("a Try" in footer(app)) is offered
             assert ("w Write" in footer(app)) is offered
             assert ("w write" in text_of(app)) is offered

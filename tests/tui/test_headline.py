@@ -22,7 +22,7 @@ from perftui_tui.panes.verdict import findings, verdict_line
 from perftui_tui.reading.snapshot import Snapshot, next_try
 from perftui_tui.reading.view import RunView, view_trace
 from perftui_tui.screens.overview.dashboard import GapList, headline
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.traces import write_trace
 
@@ -277,9 +277,7 @@ async def test_the_selected_gap_opens_on_the_timeline(
         gaps = app.snapshot.analysis.gaps if app.snapshot and app.snapshot.analysis else ()
         # Two before an activity each, and those at the ends.
         assert len(gaps) == 4
-        await pilot.press("down", "up", "t")
-        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
-        await until_shown(pilot, "idle 6.00 ms")
+        await press(pilot, "down", "up", "t", screen="timeline", until="idle 6.00 ms")
         await until_shown(pilot, "GPU 0 idle 6.00 ms")
 
 

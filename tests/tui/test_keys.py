@@ -35,7 +35,7 @@ from perftui_tui.keys.table import KEYS, LONG_NAMES, SCREENS, Key
 from perftui_tui.look.rows import plain
 from perftui_tui.widgets.header_line import tabs
 from tests.ran import ran
-from tests.tui.driving import opened, press, text_of, until, until_shown
+from tests.tui.driving import opened, press, text_of, until, until_on, until_shown
 from tests.tui.proof import proven
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -82,10 +82,10 @@ def test_every_key_has_words_for_footer_and_help() -> None:
     "app.show('runs')",
 )
 async def test_digits_choose_the_screen(live: Path) -> None:
-    async with opened(live) as (app, pilot):
+    async with opened(live) as (_, pilot):
         for digit, (name, title) in enumerate(zip(SCREENS, LONG_NAMES, strict=True), 1):
             await pilot.press(str(digit))
-            await until(pilot, lambda name=name: app.current_mode == name, name)
+            await until_on(pilot, name)
             await until_shown(pilot, f" {digit} {title} ")
 
 
@@ -95,7 +95,7 @@ async def test_tab_goes_round_the_screens(live: Path) -> None:
     async with opened(live) as (app, pilot):
         for name in (*SCREENS[1:], SCREENS[0]):
             await pilot.press("tab")
-            await until(pilot, lambda name=name: app.current_mode == name, name)
+            await until_on(pilot, name)
         await pilot.press("shift+tab")
         await until(pilot, lambda: app.current_mode == SCREENS[-1], SCREENS[-1])
 
@@ -109,7 +109,7 @@ async def test_every_screen_and_the_state_are_in_the_header(live: Path) -> None:
     async with opened(live, (60, 24)) as (app, pilot):
         for screen in SCREENS:
             app.action_show(screen)
-            await until(pilot, lambda name=screen: app.current_mode == name, screen)
+            await until_on(pilot, screen)
             for columns in (60, 79, 80, 88, 89, 103, 104, 120, 300):
                 await pilot.resize_terminal(columns, 24)
                 await until(pilot, lambda wide=columns: len(header_of(app)) == wide, "the new size")
@@ -194,7 +194,7 @@ async def test_every_binding_comes_from_the_table(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         for name in SCREENS:
             app.action_show(name)
-            await until(pilot, lambda name=name: app.current_mode == name, name)
+            await until_on(pilot, name)
             await pilot.pause(0.2)
             table = keys_now(app, name)
             known = {(one, key.action): key for key in table for one in key.keys.split(",")}
@@ -211,7 +211,7 @@ async def test_help_and_palette_have_every_key_of_the_screen(trace: Path) -> Non
     async with opened(trace, replay=True) as (app, pilot):
         for name in SCREENS:
             app.action_show(name)
-            await until(pilot, lambda name=name: app.current_mode == name, name)
+            await until_on(pilot, name)
             await pilot.pause(0.2)
             in_help = "\n".join(plain(line) for line in help_rows(name))
             in_palette = {command.help for command in app.get_system_commands(app.screen)}
@@ -235,7 +235,7 @@ async def test_help_lists_the_keys_of_the_screen(live: Path) -> None:
     async with opened(live) as (app, pilot):
         for name in SCREENS:
             app.action_show(name)
-            await until(pilot, lambda name=name: app.current_mode == name, name)
+            await until_on(pilot, name)
             await press(pilot, "question_mark", until=f"Help: {name}")
             assert "Quit; asks what to do" in text_of(app) or "down" in text_of(app)
             await pilot.press("escape")
@@ -357,10 +357,8 @@ async def test_quit_does_not_ask_when_it_is_over(tmp_path: Path) -> None:
 
 @pytest.mark.keys("overview.why")
 async def test_enter_on_the_overview_explains(live: Path) -> None:
-    async with opened(live) as (app, pilot):
-        await pilot.press("enter")
-        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        await until_shown(pilot, "confidence")
+    async with opened(live) as (_, pilot):
+        await press(pilot, "enter", screen="diagnosis", until="confidence")
 
 
 async def test_too_small_a_terminal_says_what_it_needs(live: Path) -> None:
@@ -513,8 +511,7 @@ async def test_own_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
         assert any("Z " in line and "Freeze the display" in line for line in helped.splitlines())
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
-        await pilot.press("D")
-        await until(pilot, lambda: app.current_mode == "log", "the log")
+        await press(pilot, "D", screen="log")
     PerftuiApp(tmp_path)
     assert shown_key("app.pause") == "space"
 

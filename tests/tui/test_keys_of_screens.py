@@ -103,15 +103,13 @@ async def test_the_evidence_scrolls_down_and_up(ended: Path) -> None:
 @pytest.mark.keys("diagnosis.show_evidence")
 async def test_evidence_is_shown_on_the_timeline(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path, steps=24), replay=True) as (app, pilot):
-        await pilot.press("4")
-        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+        await press(pilot, "4", screen="diagnosis")
         fact = Figure("a gap", "6 ms", place=Place(start=5_000_000, end=9_000_000))
         finding = Finding("sync-bound", Severity.WARNING, "it waits", steps=20, facts=(fact,))
         assert app.snapshot is not None
         app.snapshot = replace(app.snapshot, diagnosis=Diagnosis((finding,), steady_steps=20))
         await until_shown(pilot, "confidence")
-        await pilot.press("t")
-        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
+        await press(pilot, "t", screen="timeline")
 
 
 @pytest.mark.keys("diagnosis.copy_fix")
@@ -168,8 +166,7 @@ async def test_the_fix_that_was_tried_is_written(
     )
     async with opened(ended) as (app, pilot):
         await press(pilot, "a", until="Run again?")
-        await pilot.press("enter")
-        await until(pilot, lambda: app.current_mode == "compare", "the comparison")
+        await press(pilot, "enter", screen="compare")
         change = app.trials.change
         assert change is not None
         assert change.option is not None
@@ -340,8 +337,7 @@ async def test_on_a_narrow_screen_help_keeps_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [(70, 24), (104, 40)])
 async def test_the_wheel_brings_in_what_does_not_fit(tmp_path: Path, size: tuple[int, int]) -> None:
     async with opened(write_run(tmp_path), size=size) as (app, pilot):
-        await pilot.press("2")
-        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
+        await press(pilot, "2", screen="timeline")
         await until(pilot, lambda: "q Quit" in last_row(app) or "▏" in last_row(app), "the keys")
         footer = app.screen.query_one(KeysFooter)
         first = last_row(app)
@@ -360,8 +356,7 @@ async def test_the_wheel_brings_in_what_does_not_fit(tmp_path: Path, size: tuple
 @pytest.mark.slow
 async def test_no_key_is_shown_without_its_word(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), size=(80, 24)) as (app, pilot):
-        await pilot.press("2")
-        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
+        await press(pilot, "2", screen="timeline")
         keys = "w In  s Out  n Gap  g Largest  f Fit  m Mark  / Search  q Quit  space Pause"
         for columns in range(60, 100):
             await pilot.resize_terminal(columns, 24)

@@ -119,8 +119,7 @@ async def test_escape_closes_the_search_and_is_in_the_table_of_keys(live: Path) 
         await press(pilot, "6", until="following")
         await pilot.press("slash", *"ab")
         assert app.screen.has_class("-searching")
-        await pilot.press("escape", "1")
-        await until(pilot, lambda: app.current_mode == "overview", "the overview")
+        await press(pilot, "escape", "1", screen="overview")
 
 
 def test_matches_are_marked_in_any_case() -> None:

@@ -140,8 +140,7 @@ async def test_a_message_goes_with_the_person_to_another_screen(tmp_path: Path) 
         await until(pilot, lambda: rows(app)[-1].startswith(" said "), "it on the other screen")
         app.clear_notifications()
         await until(pilot, lambda: "said" not in text_of(app), "its end")
-        await pilot.press("1")
-        await until(pilot, lambda: app.current_mode == "overview", "the screen before")
+        await press(pilot, "1", screen="overview")
         await until(pilot, lambda: "said" not in text_of(app), "no message")
         assert app.screen.query_one(KeysFooter).display
 

@@ -46,11 +46,9 @@ async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
 
 @pytest.mark.slow
 async def test_an_operator_is_shown_on_the_timeline(trace: Path) -> None:
-    async with opened(trace, replay=True) as (app, pilot):
+    async with opened(trace, replay=True) as (_, pilot):
         await press(pilot, "3", until="aten::mm")
-        await pilot.press("t")
-        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
-        await until_shown(pilot, "aten::mm")
+        await press(pilot, "t", screen="timeline", until="aten::mm")
 
 
 async def test_a_trace_cannot_be_run_again_and_says_so(trace: Path) -> None:
@@ -60,9 +58,7 @@ async def test_a_trace_cannot_be_run_again_and_says_so(trace: Path) -> None:
 
 async def test_keys_that_cannot_work_on_a_trace_are_not_offered(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
-        await pilot.press("4")
-        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        await until_shown(pilot, "Timeline")
+        await press(pilot, "4", screen="diagnosis", until="Timeline")
         footer = text_of(app).splitlines()[-1]
         assert "Quit" in footer
         for label in ("Try", "Write", "Undo", "Run again", "Capture", "Pause"):

@@ -21,7 +21,7 @@ from perftui_tui.screens.ops.screen import OpsView
 from perftui_tui.tables.rows import save_new
 from perftui_tui.tables.virtual import VirtualTable
 from tests.traces.builder import TraceBuilder, us
-from tests.tui.driving import in_ascii, opened, press, text_of, until, until_shown
+from tests.tui.driving import in_ascii, opened, press, text_of, until
 from tests.tui.op_traces import ADD, GEMM, HOSTILE, op_analysis, write_op_trace
 from tests.tui.traces import write_trace
 
@@ -603,11 +603,8 @@ async def test_the_timeline_leads_back_to_the_page(tmp_path):
     async with opened(write_op_trace(tmp_path)) as (app, pilot):
         await press(pilot, "3", until="aten::addmm")
         await press(pilot, "enter", until="on the timeline")
-        await pilot.press("end", "enter")
-        await until(pilot, lambda: app.current_mode == "timeline")
-        await until_shown(pilot, "aten::addmm")
-        await pilot.press("backspace")
-        await until(pilot, lambda: app.current_mode == "ops")
+        await press(pilot, "end", "enter", screen="timeline", until="aten::addmm")
+        await press(pilot, "backspace", screen="ops")
         assert "on the timeline" in text_of(app)
         await pilot.press("backspace")
         await until(pilot, lambda: app.screen.query_one(VirtualTable).display)

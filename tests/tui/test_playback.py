@@ -135,8 +135,7 @@ async def test_the_findings_keep_their_frame_on_the_smallest_screen(saved: Path)
 async def test_the_keys_go_with_the_screens_and_back_to_them(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
         await pilot.press("P", "left")
-        await pilot.press("9")
-        await until(pilot, lambda: app.current_mode == "runs", "the runs")
+        await press(pilot, "9", screen="runs")
         await until(pilot, lambda: app.screen.focused and app.screen.focused.id == "playback")
         await pilot.press("P")
         await until(pilot, lambda: app.screen.focused and app.screen.focused.id == "runs-table")
@@ -157,8 +156,7 @@ async def test_what_is_played_is_not_taken_for_a_training_that_runs(saved: Path,
 
 async def test_the_log_says_that_it_is_not_of_the_time_that_is_played(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
-        await pilot.press("6")
-        await until(pilot, lambda: app.current_mode == "log", "the log")
+        await press(pilot, "6", screen="log")
         await press(pilot, "P", until="the end")
         assert ALL_OUTPUT not in text_of(app)
         await press(pilot, "left", until=ALL_OUTPUT)

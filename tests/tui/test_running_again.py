@@ -173,9 +173,7 @@ async def test_the_comparison_waits_until_a_question_is_answered(
         end(live)
         await settled(pilot, lambda: app.snapshot and app.snapshot.source.name == NEXT)
         assert app.current_mode == "overview"
-        await pilot.press("escape")
-        await until(pilot, lambda: app.current_mode == "compare", "the comparison")
-        await until_shown(pilot, "FASTER")
+        await press(pilot, "escape", screen="compare", until="FASTER")
 
 
 @pytest.mark.keys("compare.rerun")
@@ -204,15 +202,12 @@ async def test_a_source_that_was_restored_is_not_run_as_written(
     ended: Path, recorder: Recorder
 ) -> None:
     recorder.changes = ENDED
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await pilot.press("4")
-        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        await until_shown(pilot, "confidence")
+    async with opened(ended, (120, 60)) as (_, pilot):
+        await press(pilot, "4", screen="diagnosis", until="confidence")
         await press(pilot, "w", until="Write the fix?")
         await press(pilot, "enter", until="train.py written")
         await press(pilot, "r", until="With train.py as written")
-        await pilot.press("enter")
-        await until(pilot, lambda: app.current_mode == "compare", "the comparison")
+        await press(pilot, "enter", screen="compare")
         await press(pilot, "u", until="restored byte for byte")
         await press(pilot, "r", until="With the source as it is now")
         await pilot.press("enter")

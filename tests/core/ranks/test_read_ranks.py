@@ -155,40 +155,53 @@ def test_its_processes_end_when_nobody_waits_any_more(
 ) -> None:
     in_processes(monkeypatch)
     seen: list[ReadRank] = []
-    reading = read_ranks.read_ranks(paths(many), lambda: bool(seen))
-    seen.append(next(reading))
+    ranks = read_ranks.read_ranks(paths(many), lambda: bool(seen))
+    seen.append(next(ranks))
     with pytest.raises(LoadCancelled):
-        list(reading)
+        list(ranks)
     deadline = time.monotonic() + 20
     while readers_of(psutil.Process()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-@pytest.mark.subprocess
-def test_an_interrupt_ends_the_command_and_its_processes(many: Path) -> None:
-    script = """
-import sys
+INTERRUPTED = """
+import sys, time
+from pathlib import Path
 from perftui.facts.ranks import read_ranks
 read_ranks.WORTH_PROCESSES = 0
 from perftui_tui.cli import main
 if __name__ == "__main__":
     sys.exit(main(["report", sys.argv[1]]))
 """
-    path = many.parent / "interrupted.py"
+
+
+def reading(
+    path: Path, many: Path, script: str
+) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """``script`` at ``path`` as it reads all ranks, and its reading processes; where it makes a
+    file ``.began``, from then on."""
     path.write_text(script)
     started = subprocess.Popen(
         [sys.executable, str(path), str(many)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
     )
-    command = psutil.Process(started.pid)
-    deadline = time.monotonic() + 60
-    while not (readers := readers_of(command)):
+    began, deadline = path.with_suffix(".began"), time.monotonic() + 60
+    readers: list[psutil.Process] = []
+    while not readers or (".began" in script and not began.exists()):
+        readers = readers_of(psutil.Process(started.pid))
         assert time.monotonic() < deadline
         assert started.poll() is None
         time.sleep(0.01)
+    return started, readers
+
+
+@pytest.mark.subprocess
+def test_an_interrupt_ends_the_command_and_its_processes(many: Path, tmp_path: Path) -> None:
+    started, readers = reading(tmp_path / "interrupted.py", many, INTERRUPTED)
     started.send_signal(signal.SIGINT)
     started.communicate(timeout=60)
     assert started.returncode == 130
@@ -199,33 +212,8 @@ if __name__ == "__main__":
 @pytest.mark.subprocess
 def test_an_interrupt_as_a_reading_process_begins_is_quiet(many: Path, tmp_path: Path) -> None:
     # What a process of this script imports first is the script: there it waits for the interrupt.
-    script = """
-import sys, time
-from pathlib import Path
-from perftui.facts.ranks import read_ranks
-read_ranks.WORTH_PROCESSES = 0
-from perftui_tui.cli import main
-if __name__ == "__main__":
-    sys.exit(main(["report", sys.argv[1]]))
-Path(__file__).with_suffix(".began").touch()
-time.sleep(60)
-"""
-    path = tmp_path / "interrupted.py"
-    path.write_text(script)
-    started = subprocess.Popen(
-        [sys.executable, str(path), str(many)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    readers = []
-    deadline = time.monotonic() + 60
-    while not (path.with_suffix(".began").exists() and readers):
-        readers = readers_of(psutil.Process(started.pid))
-        assert time.monotonic() < deadline
-        assert started.poll() is None
-        time.sleep(0.01)
+    waits = 'Path(__file__).with_suffix(".began").touch()\ntime.sleep(60)\n'
+    started, readers = reading(tmp_path / "interrupted.py", many, INTERRUPTED + waits)
     for reader in readers:
         reader.send_signal(signal.SIGINT)
     assert not psutil.wait_procs(readers, timeout=0.5)[0]

@@ -87,46 +87,33 @@ def levels(steps: Sequence[int], floors: Sequence[float]) -> list[Level]:
         steps: usual step of each run in ns, > 0, the oldest run first.
         floors: shares that two runs of one program may always differ by, one for each.
     """
-    walk = _Walk()
-    return [
-        walk.next(number, math.log(step), math.log1p(floor))
-        for number, (step, floor) in enumerate(zip(steps, floors, strict=True))
-    ]
-
-
-class _Walk:
-    def __init__(self) -> None:
-        self._usual: list[float] = []
-        self._slow_since: int | None = None
-        self._fast: list[float] = []
-
-    def next(self, number: int, step: float, floor: float) -> Level:
-        if len(self._usual) < FEWEST_RUNS:
-            self._usual.append(step)
-            return Level(Place.UNKNOWN)
-        middle = median(self._usual)
-        spread = median(abs(one - middle) for one in self._usual)
-        noise = max(floor, DEVIATIONS * _NORMAL * spread)
-        place = self._place(step - middle, noise)
-        self._remember(number, step, place)
-        return Level(place, math.exp(middle), math.expm1(noise), self._slow_since)
-
-    def _place(self, longer: float, noise: float) -> Place:
-        if longer > (noise if self._slow_since is None else noise / 2):
-            return Place.SLOWER
-        return Place.FASTER if longer < -noise else Place.USUAL
-
-    def _remember(self, number: int, step: float, place: Place) -> None:
-        """``FEWEST_RUNS`` faster runs in turn are what is usual from then on."""
-        if place is Place.SLOWER:
-            self._slow_since = number if self._slow_since is None else self._slow_since
+    usual: list[float] = []
+    fast: list[float] = []
+    slow_since: int | None = None
+    found = []
+    for number, (step, floor) in enumerate(zip(map(math.log, steps), floors, strict=True)):
+        if len(usual) < FEWEST_RUNS:
+            usual.append(step)
+            found.append(Level(Place.UNKNOWN))
+            continue
+        middle = median(usual)
+        spread = median(abs(one - middle) for one in usual)
+        noise = max(math.log1p(floor), DEVIATIONS * _NORMAL * spread)
+        longer = step - middle
+        if longer > (noise if slow_since is None else noise / 2):
+            place = Place.SLOWER
+            slow_since = number if slow_since is None else slow_since
         else:
-            self._slow_since = None
-        self._fast = [*self._fast, step] if place is Place.FASTER else []
+            place = Place.FASTER if longer < -noise else Place.USUAL
+            slow_since = None
+        # So many faster runs in turn are what is usual from then on.
+        fast = [*fast, step] if place is Place.FASTER else []
         if place is Place.USUAL:
-            self._usual.append(step)
-        if len(self._fast) == FEWEST_RUNS:
-            self._usual, self._fast = self._fast, []
+            usual.append(step)
+        if len(fast) == FEWEST_RUNS:
+            usual, fast = fast, []
+        found.append(Level(place, math.exp(middle), math.expm1(noise), slow_since))
+    return found
 
 
 def earlier_runs_of(root: Path, manifest: Manifest) -> Iterator[RunEntry]:

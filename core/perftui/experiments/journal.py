@@ -101,7 +101,10 @@ def keep_proof(option: FixOption, progress: Progress, directory: Path, now_ns: i
         OSError: the directory cannot be written.
     """
     old, new = read_proof(directory, option.fix), proof_of(option, progress, now_ns)
-    if new is None or (old is not None and _outweighs(old, new)):
+    if new is None:
+        return old
+    is_same = old is not None and old.title == new.title
+    if old and is_same and not new.is_decided and len(old.pairs) > len(new.pairs):
         return old
     write_proof(new, directory)
     return new
@@ -127,11 +130,6 @@ def read_proof(directory: Path, fix: str) -> Proof | None:
     except (OSError, UnreadableError):
         return None
     return found if found.fix == fix else None
-
-
-def _outweighs(old: Proof, new: Proof) -> bool:
-    is_same = old.title == new.title
-    return is_same and not new.is_decided and len(old.pairs) > len(new.pairs)
 
 
 def _path(directory: Path, fix: str) -> Path:
@@ -209,10 +207,6 @@ class Journal:
     def files(self) -> tuple[str, ...]:
         """The names of the files that were written, in order of the alphabet."""
         return tuple(sorted({Path(one.path).name for one in self.kept if one.path}))
-
-    def has_tried(self, fix: str, title: str) -> bool:
-        """Whether that change was tried already, with more of it or less."""
-        return any((one.fix, one.title) == (fix, title) for one in self.attempts)
 
     def after(self, attempt: Attempt) -> Journal:
         """The journal with ``attempt`` at its end."""

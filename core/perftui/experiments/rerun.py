@@ -15,7 +15,7 @@ from perftui.facts.fact import Facts, fact
 from perftui.facts.journal_rows import notes_of
 from perftui.facts.settings import Settings, fields_of, settings
 from perftui.fixes.apply import check_unchanged, patch_store
-from perftui.fixes.model import FixOption, Patch
+from perftui.fixes.model import FixOption
 from perftui.recorder.environment import options_of
 from perftui.recorder.launch import Launch
 from perftui.run.columns import stack_rate_of
@@ -173,17 +173,16 @@ def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE
         kept, written = (*kept, option.override), None
     elif form is Form.OVERRIDE:
         kept = (*kept, source_override(run, option))
+    expected: tuple[Expected, ...] = ()
+    if written and written.target:
+        made, given = written.target.rpartition(".")[2], dict(written.arguments)
+        expected = (Expected(made, given, str(written.path), written.line),)
     return replace(
         repeat_launch(run),
         overrides=kept,
         name=option.title,
-        expected=(_expected(written),) if written and written.target else (),
+        expected=expected,
     )
-
-
-def _expected(patch: Patch) -> Expected:
-    made = (patch.target or "").rpartition(".")[2]
-    return Expected(made, dict(patch.arguments), str(patch.path), patch.line)
 
 
 def repeat_launch(run: RunSnapshot) -> Launch:

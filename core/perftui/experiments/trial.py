@@ -109,18 +109,14 @@ def block_plan(facts: Facts, option: FixOption, steps: int) -> BlockPlan | None:
     length = whole_training(facts)
     if length is not None and length < steps:
         return None
-    settling = SETTLING + _fetched_ahead(facts)
+    # Batches may have been loaded while the switch was the other way.
+    loader = training_loader(facts)
+    settling = SETTLING + (loader.queue_depth if loader is not None else 0)
     for pairs in range(MOST_PAIRS_OF_RUN, 0, -1):
         each = (steps - WARM_UP - END) // (2 * pairs)
         if each >= settling + FEWEST_COUNTED:
             return BlockPlan(pairs, each, settling)
     return None
-
-
-def _fetched_ahead(facts: Facts) -> int:
-    """Batches that were loaded while the switch was the other way."""
-    loader = training_loader(facts)
-    return loader.queue_depth if loader is not None else 0
 
 
 @dataclass(frozen=True)
@@ -461,14 +457,12 @@ def _progress(
     )
     if why := missed(after) or missed(before):
         verdict = TrialVerdict(Outcome.NO_EFFECT, f"no effect: {why}")
-    elif why := incomparable(before, after) or _other_losses(checked):
+    elif why := incomparable(before, after) or (
+        checked.sentence if checked.agreement is Agreement.DIFFER else ""
+    ):
         verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {why}")
     else:
         disturbed = any(run.disturbed for run in runs)
         verdict = judge([pair.ratio for pair in pairs], floor or 0.0, disturbed=disturbed)
     notes = (*disturbance_notes(runs), *verdict.notes)
     return Progress(tuple(pairs), verdict, floor, changes, notes, checked, costs_of(runs))
-
-
-def _other_losses(checked: LossCheck) -> str:
-    return checked.sentence if checked.agreement is Agreement.DIFFER else ""

@@ -41,7 +41,7 @@ from perftui.experiments.trial_runs import (
 )
 from perftui.experiments.verdict import Outcome
 from perftui.fixes.apply import apply_patch, patch_store, undo
-from perftui.fixes.model import FixOption, Patch
+from perftui.fixes.model import FixOption
 from perftui.recorder.launch import Launch
 from perftui.script.command_line import launched_script
 
@@ -152,8 +152,9 @@ def together(journal: Journal) -> FixOption:
 
 def _next(journal: Journal, options: Sequence[FixOption]) -> FixOption | None:
     """The first fix that can be tried and was not."""
+    tried = {(one.fix, one.title) for one in journal.attempts}
     triable = (one for one in options if one.is_triable)
-    return next((one for one in triable if not journal.has_tried(one.fix, one.title)), None)
+    return next((one for one in triable if (one.fix, one.title) not in tried), None)
 
 
 def _tried(
@@ -196,7 +197,9 @@ def _keep(
         # One store for all of them, so that each can be taken back beside the run that was tuned.
         store = patch_store(Path(journal.first))
         originals = dict(journal.originals)
-        originals.setdefault(str(option.patch.path), _saved(option.patch, store))
+        # A copy of the file as it is before it is written for the first time.
+        copy = kept_text(store, option.patch.path, option.patch.before)
+        originals.setdefault(str(option.patch.path), str(copy))
         applied = apply_patch(option.patch, store, option.title, option.fix)
         kept = replace(attempt, kept=Kept.WRITTEN, path=applied.path)
         written = replace(journal.after(kept), originals=originals, is_recorded=False)
@@ -216,7 +219,8 @@ def _keep(
         return journal.after(replace(attempt, outcome=Outcome.NO_EFFECT.value))
     yield Keeping(option, None)
     root = record(rerun_launch(run, option), steps, cancelled)
-    kept = replace(attempt, kept=Kept.OVERRIDE, advice=_by_hand(option))
+    by_hand = " ".join(option.argv) if option.argv else option.advice
+    kept = replace(attempt, kept=Kept.OVERRIDE, advice=by_hand)
     return replace(journal.after(kept), base=str(root))
 
 
@@ -232,15 +236,6 @@ def _recorded(
     carry_proofs(journal, recorded, directory)
     write_journal(directory / NAME, recorded)
     return recorded
-
-
-def _saved(patch: Patch, store: Path) -> str:
-    """A copy of the file as it is before it is written for the first time."""
-    return str(kept_text(store, patch.path, patch.before))
-
-
-def _by_hand(option: FixOption) -> str:
-    return " ".join(option.argv) if option.argv else option.advice
 
 
 def _final(

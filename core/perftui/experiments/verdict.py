@@ -45,7 +45,9 @@ def estimate(ratios: Sequence[float]) -> Estimate | None:
     if cut is None:
         return None
     pairs, outermost = cut
-    walsh = _walsh([math.log(ratio) for ratio in ratios[:pairs]])
+    logs = [math.log(ratio) for ratio in ratios[:pairs]]
+    # Walsh averages: means of any two, each with itself too, in order.
+    walsh = sorted((one + other) / 2 for at, one in enumerate(logs) for other in logs[at:])
     return Estimate(
         math.exp(median(walsh)),
         math.exp(walsh[outermost - 1]),
@@ -57,11 +59,6 @@ def estimate(ratios: Sequence[float]) -> Estimate | None:
 def next_look(pairs: int) -> int | None:
     """The number of pairs to go on to; None where the last look is past."""
     return next((count for count, _ in LOOKS if count > pairs), None)
-
-
-def _walsh(values: Sequence[float]) -> list[float]:
-    """Means of any two, each with itself too, in order."""
-    return sorted((one + other) / 2 for at, one in enumerate(values) for other in values[at:])
 
 
 LEAST_GAIN = 0.01

@@ -129,7 +129,11 @@ def is_set(program: Program, attribute: str) -> bool:
     if program.calls("exec", "add_subparsers") or program.attributes(attribute, ast.Store, ast.Del):
         return True
     return (
-        any(_may_be(call, attribute) for call in program.calls("set_defaults"))
+        any(
+            one.arg in (attribute, None)
+            for call in program.calls("set_defaults")
+            for one in call.keywords
+        )
         or any(_sets(call, attribute) for call in program.calls("setattr"))
         or any(not is_only_read(program, call) for call in program.calls("vars"))
         or any(
@@ -212,11 +216,6 @@ def _is_parsed_here(
         is_passed = any(isinstance(one, ast.arg) for one in own)
         return not is_passed and _all_parsed(program, own, depth)
     return isinstance(value, ast.Call) and called_name(value) == "parse_args"
-
-
-def _may_be(call: ast.Call, attribute: str) -> bool:
-    """Whether a keyword of ``set_defaults`` is ``attribute``, or may be."""
-    return any(keyword.arg in (attribute, None) for keyword in call.keywords)
 
 
 def _sets(call: ast.Call, attribute: str) -> bool:

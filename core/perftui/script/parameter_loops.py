@@ -85,7 +85,8 @@ def taken_apart(program: Program, loop: ast.For) -> ParameterLoop | None:
                 statements = list(first.body)
                 continue
         # What is not there raises by itself where it is read.
-        is_asserted = isinstance(first, ast.Assert) and _is_membership(first.test)
+        asserted = first.test if isinstance(first, ast.Assert) else None
+        is_asserted = isinstance(asserted, ast.Compare) and isinstance(asserted.ops[0], ast.In)
         if not is_asserted and not (others and _takes(found, first)):
             break
         statements = others
@@ -182,10 +183,6 @@ def _is_plain(test: ast.expr) -> bool:
     calls = [node for node in ast.walk(test) if isinstance(node, ast.Call)]
     reads = [node for node in ast.walk(test) if isinstance(node, (ast.NamedExpr, ast.BinOp))]
     return not reads and all(called_name(call) in _ASKS for call in calls)
-
-
-def _is_membership(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and [type(one) for one in test.ops] == [ast.In]
 
 
 def _binds(node: ast.AST, name: str) -> bool:

@@ -302,7 +302,14 @@ def micro_batches(program: Program, loop: Loop, backward: int) -> MicroBatches:
         one = loop.body[at]
         inside = {node for below in getattr(one, "body", ()) for node in ast.walk(below)}
         if isinstance(one, ast.If) and inside.issuperset(steps):
-            _refuse_uncounted(one.test)
+            # It only counts, so that asking it earlier changes nothing.
+            for node in ast.walk(one.test):
+                is_length = isinstance(node, ast.Call) and called_name(node) == "len"
+                if isinstance(node, (ast.Call, ast.NamedExpr, ast.Await)) and not is_length:
+                    text = ast.unparse(node)
+                    raise PatchRefusedError(f"line {node.lineno} tests more than a count: {text}")
+            if not any(isinstance(node, ast.Mod) for node in ast.walk(one.test)):
+                raise PatchRefusedError(f"line {one.test.lineno} does not count micro-batches")
             _refuse_readers(loop, loop.body[:at])
             return MicroBatches(loop, ast.unparse(one.test), at)
     raise PatchRefusedError("the optimizer also steps outside of one condition of the loop")
@@ -356,18 +363,6 @@ def _nested(program: Program, loop: Loop, steps: Sequence[ast.Call]) -> MicroBat
     fresh = ("micro", "micro_batch", "micro_step")
     name = free_name(program, "a counter of micro-batches", *fresh)
     return MicroBatches(loop, f"{name} == {last}", end, True, target)
-
-
-def _refuse_uncounted(test: ast.expr) -> None:
-    """Refuse unless ``test`` only counts, so that asking it earlier changes nothing."""
-    for node in ast.walk(test):
-        is_length = isinstance(node, ast.Call) and called_name(node) == "len"
-        if isinstance(node, (ast.Call, ast.NamedExpr, ast.Await)) and not is_length:
-            raise PatchRefusedError(
-                f"line {node.lineno} tests more than a count: {ast.unparse(node)}"
-            )
-    if not any(isinstance(node, ast.Mod) for node in ast.walk(test)):
-        raise PatchRefusedError(f"line {test.lineno} does not count micro-batches")
 
 
 def _refuse_readers(loop: Loop, statements: Iterable[ast.stmt]) -> None:

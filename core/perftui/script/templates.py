@@ -93,7 +93,14 @@ class LocalValues:
         """Refuse unless ``name`` has the same value at the end of the block as after ``since``."""
         first, end = self._block.index(since) + 1, self._block.index(self._last)
         for statement in self._block[first:end]:
-            if self._binds(statement, name) or _in_place(statement, name):
+            # A method that changes a tensor in place may be called of it.
+            called = [n for n in ast.walk(statement) if isinstance(n, ast.Attribute)]
+            in_place = any(
+                isinstance(one.value, ast.Name) and one.value.id == name
+                for one in called
+                if one.attr.endswith("_")
+            )
+            if in_place or self._binds(statement, name):
                 raise PatchRefusedError(f"line {statement.lineno} sets {name} in between")
 
     def _number(self, node: ast.expr) -> int:
@@ -115,17 +122,6 @@ def assigned_name(statement: ast.stmt) -> str | None:
         return None
     target = statement.targets[0]
     return target.id if isinstance(target, ast.Name) else None
-
-
-def _in_place(statement: ast.stmt, name: str) -> bool:
-    """Whether a method that changes a tensor in place is called of ``name``."""
-    return any(
-        isinstance(node, ast.Attribute)
-        and node.attr.endswith("_")
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name
-        for node in ast.walk(statement)
-    )
 
 
 def own_layer(program: Program, function: ast.expr, kind: str) -> ast.Call | None:

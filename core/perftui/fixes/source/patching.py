@@ -7,7 +7,7 @@ the same: two versions of a file differ by the edits that were asked for, and by
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,13 +168,10 @@ def call_patch(
     call = call_at(program, line, spec)
     spec = replace(spec, seen={k: v for k, v in (seen or {}).items() if v is not None})
     for name, had in spec.seen.items():
-        found = (
-            decided(program, call, spec, name, type(arguments[name])) if name in arguments else None
-        )
-        if found and found.value != had:
-            raise PatchRefusedError(
-                f"the source says {name}={found.value!r}, but the run had {had!r}"
-            )
+        if name in arguments:
+            says = decided(program, call, spec, name, type(arguments[name])).value
+            if says != had:
+                raise PatchRefusedError(f"the source says {name}={says!r}, but the run had {had!r}")
     edits = (spec.plan or each_changed)(spec, program, call, arguments)
     if not edits:
         raise PatchRefusedError("the call already has these arguments")
@@ -182,24 +179,17 @@ def call_patch(
     target = spec.names[qualified_name(program, call.func) or ""]
     after, lines = written(source, list(edits.values()))
     given = {name: arguments[name] for name in edits if name in arguments}
-    readers = _readers(program, call, spec, edits, given)
+    # What else reads the values that the edits change outside of the call.
+    readers = [
+        reader
+        for name, edit in edits.items()
+        if name in given and edit.at != at
+        for reader in decided(program, call, spec, name, type(given[name])).readers
+    ]
     told = consequences(program, call, spec, readers, path.name)
     stale = stale_texts(program, edits.values(), path.name)
     beside = any(name not in arguments and edit.at != at for name, edit in edits.items())
     return Patch(path, source, after, given, target, lines[at], (*told, *stale), beside)
-
-
-def _readers(
-    program: Program,
-    call: ast.Call,
-    spec: CallSpec,
-    edits: Mapping[str, Edit],
-    given: Mapping[str, Literal],
-) -> Iterator[ast.expr]:
-    """What else reads the values that ``edits`` change outside of ``call``."""
-    for name, edit in edits.items():
-        if name in given and edit.at != program.span(call):
-            yield from decided(program, call, spec, name, type(given[name])).readers
 
 
 def written(source: bytes, edits: Sequence[Edit]) -> tuple[bytes, Mapping[Span, int]]:

@@ -44,8 +44,16 @@ def with_keyword(
         comma = _plain(args[at - 1].comma) if at else _first_separator(call)
         args.insert(at, added.with_changes(comma=comma))
     elif args:
-        is_beside = commented and not _breaks(args[-1])
-        separator = _plain(cst.MaybeSentinel.DEFAULT) if is_beside else _separator(call, args)
+        last = args[-1]
+        closing = last.whitespace_after_arg
+        if isinstance(last.comma, cst.Comma):
+            closing = last.comma.whitespace_after
+        # Whether a line ends between the last argument and the closing bracket.
+        breaks = isinstance(closing, cst.ParenthesizedWhitespace)
+        if commented and not breaks:
+            separator = _plain(cst.MaybeSentinel.DEFAULT)
+        else:
+            separator = _plain(args[-2].comma) if len(args) > 1 else _first_separator(call)
         args[-1:] = _appended(args, added, separator)
     else:
         args = [added]
@@ -89,13 +97,6 @@ def without_keyword(call: cst.Call, name: str) -> cst.Call:
     return call.with_changes(args=args)
 
 
-def _breaks(last: cst.Arg) -> bool:
-    """Whether a line ends between the last argument and the closing bracket."""
-    comma = last.comma
-    after = comma.whitespace_after if isinstance(comma, cst.Comma) else last.whitespace_after_arg
-    return isinstance(after, cst.ParenthesizedWhitespace)
-
-
 def _has_comment(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Comment) or any(map(_has_comment, node.children))
 
@@ -119,11 +120,6 @@ def _equal(args: list[cst.Arg]) -> cst.AssignEqual:
             return arg.equal.deep_clone()
     none = cst.SimpleWhitespace("")
     return cst.AssignEqual(whitespace_before=none, whitespace_after=none)
-
-
-def _separator(call: cst.Call, args: list[cst.Arg]) -> cst.Comma:
-    """The comma between the last two arguments, else one that follows the opening bracket."""
-    return _plain(args[-2].comma) if len(args) > 1 else _first_separator(call)
 
 
 def _first_separator(call: cst.Call) -> cst.Comma:
@@ -238,7 +234,10 @@ class _Editor(cst.CSTTransformer):
                 body[first:last] = [_wrapped(body[first:last], edit.header, indent)]
             elif isinstance(edit, ReplaceStatement) and edit.at[:2] in starts:
                 at = starts.index(edit.at[:2])
-                body[at : at + 1] = _in_place_of(body[at], edit.text)
+                # Under the comments that stand above the statement.
+                lines = body[at].leading_lines
+                first_new, *others = cst.parse_module(edit.text).body
+                body[at : at + 1] = [first_new.with_changes(leading_lines=lines), *others]
             elif isinstance(edit, RemoveStatement) and edit.at[:2] in starts:
                 updated = _without(updated, body, starts.index(edit.at[:2]))
         return updated.with_changes(body=body)
@@ -269,12 +268,6 @@ def _expression(edit: Edit, node: Any, commented: bool) -> Any:
     if isinstance(node, cst.Call) and isinstance(edit, RemoveKeyword):
         return without_keyword(node, edit.name)
     return node
-
-
-def _in_place_of(statement: Any, text: str) -> list[Any]:
-    """The statements of ``text``, under the comments that stand above ``statement``."""
-    first, *others = cst.parse_module(text).body
-    return [first.with_changes(leading_lines=statement.leading_lines), *others]
 
 
 def _without(block: Any, body: list[Any], at: int) -> Any:

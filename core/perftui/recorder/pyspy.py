@@ -55,41 +55,85 @@ def find_pyspy() -> str | None:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a run of py-spy left; ``content`` is None where it failed, ``message`` is why."""
+class Target:
+    """A process to sample for ``seconds``."""
 
-    begun_ns: int
-    content: bytes | None
-    message: str
+    pid: int
+    layout: RankLayout
+    seconds: int
+    loader: int = -1
+    """The data loader that it serves, of a worker."""
+    of_lock: bool = False
+    """Sample only the thread that holds Python's lock."""
+    is_first: bool = False
+    """The process was not sampled before: ``first_rate`` is for it."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of one process."""
+
+    main: list[StackInterval]
+    others: list[list[StackInterval]]
+    """Intervals of each other thread of Python."""
+    observed: int
+    """For how long it was sampled, ns."""
+    idle: int
+    """For how long its main thread neither ran nor waited for a core meanwhile, ns; -1 where the
+    kernel does not report it."""
+
+
+class Absent(Exception):  # noqa: N818 - it is an answer, not a mistake
+    """There is no py-spy."""
+
+
+class Failed(Exception):  # noqa: N818 - as above
+    """py-spy failed; the message is its own, at times empty."""
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """When the main thread of a process was sampled, and how long it had run or waited for a core
+    by then, ns."""
+
+    at: int
+    busy: int | None
+
+    @classmethod
+    def of(cls, pid: int) -> _Clock:
+        try:
+            words = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()
+            busy = int(words[0]) + int(words[1])
+        except (OSError, IndexError, ValueError):
+            busy = None
+        return cls(time.monotonic_ns(), busy)
+
+    def idle(self, pid: int) -> float:
+        """Share of the time since then, -1 where it is not known."""
+        now = _Clock.of(pid)
+        if self.busy is None or now.busy is None or now.at <= self.at:
+            return -1.0
+        return min(max(1 - (now.busy - self.busy) / (now.at - self.at), 0.0), 1.0)
 
 
 class PySpy:
-    """Samples ``pid`` for ``seconds``, ``rate`` times in each, and writes to ``output``.
+    """Samples ``target``, ``rate`` times a second, and writes to ``output``.
 
     It never stops the process (``--nonblocking``), and samples while it waits, too (``--idle``):
-    where a main thread waits is what is asked. With ``of_lock`` it samples only the thread that
-    holds Python's lock. Its own session keeps the terminal's Ctrl-C from it. It ends by itself even
-    where we are killed.
+    where a main thread waits is what is asked. Its own session keeps the terminal's Ctrl-C from it.
+    It ends by itself even where we are killed.
 
     Raises:
         OSError: it cannot be started.
     """
 
-    def __init__(
-        self,
-        command: str,
-        pid: int,
-        rate: int,
-        seconds: int,
-        output: Path,
-        *,
-        of_lock: bool = False,
-    ) -> None:
+    def __init__(self, command: str, target: Target, rate: int, output: Path) -> None:
+        self.target = target
         self._output = output
         arguments = [
-            *("record", "--nonblocking", "--gil" if of_lock else "--idle"),
-            *("--format", "chrometrace", "--rate", str(rate), "--duration", str(seconds)),
-            *("--output", str(output), "--pid", str(pid)),
+            *("record", "--nonblocking", "--gil" if target.of_lock else "--idle"),
+            *("--format", "chrometrace", "--rate", str(rate), "--duration", str(target.seconds)),
+            *("--output", str(output), "--pid", str(target.pid)),
         ]
         self._before_ns = time.time_ns()
         self._process = subprocess.Popen(
@@ -101,7 +145,8 @@ class PySpy:
             start_new_session=True,
         )
         self._after_ns = time.time_ns()
-        self._due = time.monotonic() + seconds + GRACE
+        self._due = time.monotonic() + target.seconds + GRACE
+        self._clock = _Clock.of(target.pid)
 
     @property
     def is_running(self) -> bool:
@@ -112,24 +157,38 @@ class PySpy:
         """Have py-spy write what it has; it does so at its next sample."""
         self._process.send_signal(signal.SIGINT)
 
-    def collect(self, patience: float = 0.0) -> Outcome:
-        """What py-spy left; it is killed where it does not end within ``patience`` seconds."""
+    def collect(self, patience: float = 0.0) -> Seen:
+        """What py-spy saw; it is killed where it does not end within ``patience`` seconds.
+
+        Raises:
+            Failed: it failed, or what it wrote cannot be read.
+        """
+        idle = self._clock.idle(self.target.pid)
         try:
             errors = self._process.communicate(timeout=patience or None)[1]
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
             self._output.unlink(missing_ok=True)
-            return Outcome(self._after_ns, None, "it did not exit, and was killed")
-        content = None
-        if self._process.returncode == 0:
+            raise Failed("it did not exit, and was killed") from None
+        if self._process.returncode:
+            raise Failed(_last_line(errors))
+        try:
+            content = self._output.read_bytes()
+        except OSError:
             # Its own message names why it could not write.
-            with suppress(OSError):
-                content = self._output.read_bytes()
+            raise Failed(_last_line(errors)) from None
+        finally:
             self._output.unlink(missing_ok=True)
         begun = _begun(errors)
-        known = begun is not None and self._before_ns <= begun <= time.time_ns()
-        return Outcome(begun if known and begun else self._after_ns, content, _last_line(errors))
+        if begun is None or not self._before_ns <= begun <= time.time_ns():
+            begun = self._after_ns
+        try:
+            main, others = read_threads(content, self.target.pid, begun)
+        except StackError as error:
+            raise Failed(str(error)) from error
+        observed = max(min(self.target.seconds * 1_000_000_000, time.time_ns() - begun), 1)
+        return Seen(main, others, observed, round(idle * observed) if idle >= 0 else -1)
 
 
 def _begun(errors: bytes) -> int | None:
@@ -187,43 +246,6 @@ def first_rate(rate: int) -> int:
     return max(rate, min(rate * FIRST_TIMES, MOST_RATE))
 
 
-@dataclass(frozen=True)
-class Target:
-    """A process to sample for ``seconds``."""
-
-    pid: int
-    layout: RankLayout
-    seconds: int
-    loader: int = -1
-    """The data loader that it serves, of a worker."""
-    of_lock: bool = False
-    """Sample only the thread that holds Python's lock."""
-    is_first: bool = False
-    """The process was not sampled before: ``first_rate`` is for it."""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What was seen of one process."""
-
-    main: list[StackInterval]
-    others: list[list[StackInterval]]
-    """Intervals of each other thread of Python."""
-    observed: int
-    """For how long it was sampled, ns."""
-    idle: int
-    """For how long its main thread neither ran nor waited for a core meanwhile, ns; -1 where the
-    kernel does not report it."""
-
-
-class Absent(Exception):  # noqa: N818 - it is an answer, not a mistake
-    """There is no py-spy."""
-
-
-class Failed(Exception):  # noqa: N818 - as above
-    """py-spy failed too often; the message is its own."""
-
-
 class Sampler:
     """Samples what ``choose`` returns ``rate`` times a second, one process at a time.
 
@@ -246,7 +268,7 @@ class Sampler:
         self._failures = 0
         self._is_ending = False
         self._not_before = 0.0
-        self._running: tuple[PySpy, Target, _Clock] | None = None
+        self._running: PySpy | None = None
 
     def advance(self) -> None:
         """Take samples that are complete, and begin the next.
@@ -255,7 +277,7 @@ class Sampler:
             Absent: there is no py-spy.
             Failed: it does not get on with these processes, or may not read them.
         """
-        if self._running is not None and self._running[0].is_running:
+        if self._running is not None and self._running.is_running:
             return
         self._take()
         if not self._is_ending and time.monotonic() >= self._not_before:
@@ -265,7 +287,7 @@ class Sampler:
         """Have what was seen so far written; ``finish`` waits for it."""
         self._is_ending = True
         if self._running is not None:
-            self._running[0].interrupt()
+            self._running.interrupt()
 
     def finish(self) -> None:
         """Take the last samples."""
@@ -282,63 +304,26 @@ class Sampler:
         output = self._directory / f"stacks-{self._name}-{target.pid}.json"
         try:
             rate = first_rate(self._rate) if target.is_first else self._rate
-            pyspy = PySpy(command, target.pid, rate, target.seconds, output, of_lock=target.of_lock)
+            self._running = PySpy(command, target, rate, output)
         except OSError as error:
             raise Failed(str(error)) from error
         self._not_before = time.monotonic() + min(SPACING, target.seconds)
-        self._running = pyspy, target, _Clock.of(target.pid)
 
     def _take(self) -> None:
         if self._running is None:
             return
-        (pyspy, target, clock), self._running = self._running, None
-        idle = clock.idle(target.pid)
-        outcome = pyspy.collect(END_SECONDS)
-        problem = outcome.message if outcome.content is None else self._read(target, outcome, idle)
-        if problem is None:
-            self._failures = 0
-        elif psutil.pid_exists(target.pid) and not self._is_ending:
-            self._failures += 1
-            if REFUSED in problem or self._failures >= MOST_FAILURES:
-                raise Failed(problem)
-            self._not_before = 0.0
-
-    def _read(self, target: Target, outcome: Outcome, idle: float) -> str | None:
-        """Hand on what was seen; None, or why it cannot be read. ``idle`` is a share, 0 to 1."""
+        pyspy, self._running = self._running, None
         try:
-            main, others = read_threads(outcome.content or b"", target.pid, outcome.begun_ns)
-        except StackError as error:
-            return str(error)
-        observed = min(target.seconds * 1_000_000_000, time.time_ns() - outcome.begun_ns)
-        observed = max(observed, 1)
-        still = round(idle * observed) if idle >= 0 else -1
-        self._keep(target, Seen(main, others, observed, still))
-        return None
-
-
-@dataclass(frozen=True)
-class _Clock:
-    """When the main thread of a process was sampled, and how long it had run or waited for a core
-    by then, ns."""
-
-    at: int
-    busy: int | None
-
-    @classmethod
-    def of(cls, pid: int) -> _Clock:
-        try:
-            words = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()
-            busy = int(words[0]) + int(words[1])
-        except (OSError, IndexError, ValueError):
-            busy = None
-        return cls(time.monotonic_ns(), busy)
-
-    def idle(self, pid: int) -> float:
-        """Share of the time since then, -1 where it is not known."""
-        now = _Clock.of(pid)
-        if self.busy is None or now.busy is None or now.at <= self.at:
-            return -1.0
-        return min(max(1 - (now.busy - self.busy) / (now.at - self.at), 0.0), 1.0)
+            seen = pyspy.collect(END_SECONDS)
+        except Failed as error:
+            if psutil.pid_exists(pyspy.target.pid) and not self._is_ending:
+                self._failures += 1
+                if REFUSED in str(error) or self._failures >= MOST_FAILURES:
+                    raise
+                self._not_before = 0.0
+            return
+        self._failures = 0
+        self._keep(pyspy.target, seen)
 
 
 CHECK_SECONDS = 0.5

@@ -307,13 +307,13 @@ class GpmSource:
             time.sleep(SHORTEST_SECONDS)
             answers = dict(zip(known, self._counters.read([*known.values()]), strict=True))
         except RefusedError as error:
-            answers = dict.fromkeys(known, Answer(None, str(error)))
+            answers = dict.fromkeys(known, str(error))
         for metric, answer in answers.items():
-            if answer.value is None:
-                self.missing[metric.column(device).name] = answer.reason
+            if isinstance(answer, str):
+                self.missing[metric.column(device).name] = answer
                 del known[metric]
         self._known = known
-        self._latest = [answers[metric].times(metric.factor) for metric in known]
+        self._latest = self._scaled([answers[metric] for metric in known])
         self.columns = tuple(metric.column(device) for metric in known)
         if not known:
             self.close()
@@ -324,9 +324,7 @@ class GpmSource:
         The values of the call before, where that is too short ago for the counters.
         """
         if self._counters and time.monotonic() - self._counters.at >= SHORTEST_SECONDS:
-            answers = self._counters.read([*self._known.values()])
-            scaled = zip(self._known, answers, strict=True)
-            self._latest = [one.times(metric.factor) for metric, one in scaled]
+            self._latest = self._scaled(self._counters.read([*self._known.values()]))
         return self._latest
 
     def close(self) -> None:
@@ -335,17 +333,9 @@ class GpmSource:
             self._counters.free()
             self._counters = None
 
-
-@dataclass(frozen=True)
-class Answer:
-    """The value of one metric in NVML's unit, or why there is none."""
-
-    value: float | None
-    reason: str = ""
-
-    def times(self, factor: float) -> float | None:
-        """The value times ``factor``, None where there is none."""
-        return None if self.value is None else self.value * factor
+    def _scaled(self, answers: Sequence[float | str]) -> list[float | None]:
+        known = zip(self._known, answers, strict=True)
+        return [None if isinstance(one, str) else one * metric.factor for metric, one in known]
 
 
 class _Counters:
@@ -374,8 +364,8 @@ class _Counters:
             self.free()
             raise
 
-    def read(self, metrics: Sequence[int]) -> list[Answer]:
-        """Each metric since the last call, by its number."""
+    def read(self, metrics: Sequence[int]) -> list[float | str]:
+        """Each metric since the last call, by its number, or why there is none."""
         has_older = self._is_filled
         self._samples.reverse()
         try:
@@ -388,7 +378,7 @@ class _Counters:
                 self._request.metrics[place].metricId = number
             self._ask("nvmlGpmMetricsGet", self._request)
         except RefusedError as reason:
-            return [Answer(None, str(reason))] * len(metrics)
+            return [str(reason)] * len(metrics)
         return [self._answer(self._request.metrics[place]) for place in range(len(metrics))]
 
     def free(self) -> None:
@@ -406,12 +396,11 @@ class _Counters:
         self._is_filled = True
         self.at = time.monotonic()
 
-    def _answer(self, metric: Any) -> Answer:
+    def _answer(self, metric: Any) -> float | str:
         if metric.nvmlReturn != self._nvml.NVML_SUCCESS:
-            return Answer(None, f"NVML says: {self._nvml.NVMLError(metric.nvmlReturn)}")
-        if not math.isfinite(metric.value):
-            return Answer(None, "NVML returns no number")
-        return Answer(metric.value)
+            return f"NVML says: {self._nvml.NVMLError(metric.nvmlReturn)}"
+        value: float = metric.value
+        return value if math.isfinite(value) else "NVML returns no number"
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         return ask(self._nvml, function_of(self._nvml, name), *arguments)

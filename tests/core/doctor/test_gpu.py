@@ -21,7 +21,7 @@ from perftui.doctor.gpu import (
     other_profilers_row,
 )
 from perftui.doctor.row import PERFMON, SYS_ADMIN, State
-from tests.core.doctor.trees import DRIVER, GOOD, NO_DRIVER, capable, tree
+from tests.core.doctor.trees import DRIVER, GOOD, NO_DRIVER, capable, says, tree
 
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n"
 OLDER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
@@ -113,9 +113,7 @@ def test_cupti_has_to_be_no_newer_than_the_driver(
     cuda: str | None, known: tuple[int, int] | None, state: State, words: str
 ) -> None:
     torch = msgspec.structs.replace(GOOD, cuda=cuda)
-    row = library_row(torch, DRIVER, Nvml(("H100",), known), {})
-    assert row.state is state
-    assert words in f"{row.found} {row.advice}"
+    assert says(library_row(torch, DRIVER, Nvml(("H100",), known), {}), state, words)
 
 
 def test_a_torch_without_a_library_beside_it_is_not_known(tmp_path: Path) -> None:
@@ -187,9 +185,7 @@ def test_other_profilers_are_named(
 ) -> None:
     running = {f"proc/{7 + number}/comm": f"{name}\n" for number, name in enumerate(names)}
     root = tree(tmp_path, {"proc/self/status": capable(), **running})
-    row = other_profilers_row(driver, environment, root)
-    assert row.state is state
-    assert words in f"{row.found} {row.advice}"
+    assert says(other_profilers_row(driver, environment, root), state, words)
 
 
 def test_without_proc_other_profilers_are_unknown(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from perftui.doctor.interpreter import (
 )
 from perftui.doctor.row import SYS_PTRACE, State
 from perftui.recorder.pyspy import find_pyspy
-from tests.core.doctor.trees import GOOD, capable, tree
+from tests.core.doctor.trees import GOOD, capable, says, tree
 
 
 def given(**fields: object) -> Interpreter:
@@ -191,9 +191,7 @@ def test_without_yama_nothing_is_restricted_and_without_proc_nothing_is_known(
 def test_pyspy_is_judged_by_what_it_could_read(
     command: str | None, attempt: Attempt | None, state: State, words: str
 ) -> None:
-    row = pyspy_row(command, attempt)
-    assert row.state is state
-    assert words in f"{row.found} {row.advice}"
+    assert says(pyspy_row(command, attempt), state, words)
 
 
 @pytest.mark.subprocess

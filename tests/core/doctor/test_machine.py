@@ -27,7 +27,7 @@ from perftui.doctor.machine import (
     wsl_row,
 )
 from perftui.doctor.row import State
-from tests.core.doctor.trees import tree
+from tests.core.doctor.trees import says, tree
 
 GIB = 1 << 30
 
@@ -108,9 +108,7 @@ def test_limits_of_version_1_are_said_to_be_unknown(tmp_path: Path) -> None:
 def test_shared_memory_for_loader_workers(
     total: int | None, free: int, state: State, words: str
 ) -> None:
-    row = shared_memory_row(total, free)
-    assert row.state is state
-    assert words in f"{row.found} {row.advice}"
+    assert says(shared_memory_row(total, free), state, words)
 
 
 def test_shared_memory_that_is_not_there(tmp_path: Path) -> None:
@@ -161,9 +159,7 @@ def test_wsl_is_known_by_its_kernel(
     tmp_path: Path, release: str | None, state: State, words: str
 ) -> None:
     files = {} if release is None else {"proc/sys/kernel/osrelease": f"{release}\n"}
-    row = wsl_row(tree(tmp_path, files))
-    assert row.state is state
-    assert words in f"{row.found} {row.advice}"
+    assert says(wsl_row(tree(tmp_path, files)), state, words)
 
 
 @pytest.mark.parametrize(

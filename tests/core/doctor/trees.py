@@ -7,6 +7,7 @@ from pathlib import Path
 
 from perftui.doctor.gpu import Driver
 from perftui.doctor.interpreter import Interpreter
+from perftui.doctor.row import Row, State
 
 CAPABILITIES = "Name:\tpython\nCapEff:\t{:016x}\n"
 
@@ -39,3 +40,8 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
 def capable(*bits: int) -> str:
     """``/proc/self/status`` of a process with these capabilities."""
     return CAPABILITIES.format(sum(1 << bit for bit in bits))
+
+
+def says(row: Row, state: State, words: str) -> bool:
+    """Whether ``row`` has that state and these words."""
+    return row.state is state and words in f"{row.found} {row.advice}"

@@ -60,6 +60,12 @@ GPM = {1: 91.5, 2: 64.25, 3: 33.5, 5: 21.75, 10: 48.5, 60: 1000.0, 61: 250.0}
 """By number of the metric: engine, SMs, occupancy, tensor cores, DRAM, NVLink in MiB/s."""
 
 
+PROCESSES = {
+    "DeviceGetComputeRunningProcesses": "compute",
+    "DeviceGetMPSComputeRunningProcesses": "mps",
+    "DeviceGetGraphicsRunningProcesses": "graphics",
+}
+
 _ADDRESSES = count(0x1000, 0x10)
 """None is given out twice: what one test forgets is unknown to the driver of the next."""
 
@@ -160,6 +166,8 @@ class Driver:
             code = self._trouble(card, plain)
             if code != SUCCESS:
                 return code
+            if plain in PROCESSES:
+                return _processes(getattr(card, PROCESSES[plain]), *arguments[1:])
             if own is not None:
                 return int(own(self, card, *arguments[1:]))
             return _plain_value(card, plain.removeprefix("DeviceGet"), *arguments[1:])
@@ -220,21 +228,6 @@ class Driver:
             return NOT_FOUND
         out._obj.value = card.instance
         return SUCCESS
-
-    def _DeviceGetComputeRunningProcesses(  # noqa: N802
-        self, card: Card, count: Any, found: Any
-    ) -> int:
-        return _processes(card.compute, count, found)
-
-    def _DeviceGetMPSComputeRunningProcesses(  # noqa: N802
-        self, card: Card, count: Any, found: Any
-    ) -> int:
-        return _processes(card.mps, count, found)
-
-    def _DeviceGetGraphicsRunningProcesses(  # noqa: N802
-        self, card: Card, count: Any, found: Any
-    ) -> int:
-        return _processes(card.graphics, count, found)
 
     def _DeviceGetFieldValues(self, card: Card, count: Any, out: Any) -> int:  # noqa: N802
         for one in out._obj[: count.value]:
@@ -336,13 +329,9 @@ def _plain_value(card: Card, name: str, *arguments: Any) -> int:
 
 
 def _processes(held: dict[int, int], count: Any, found: Any) -> int:
-    if not held:
-        count._obj.value = 0
-        return SUCCESS
-    if found is None:
-        count._obj.value = len(held)
-        return INSUFFICIENT_SIZE
     count._obj.value = len(held)
+    if held and found is None:
+        return INSUFFICIENT_SIZE
     for place, (pid, memory) in enumerate(held.items()):
         found[place].pid, found[place].usedGpuMemory = pid, memory
     return SUCCESS

@@ -44,7 +44,7 @@ class Nsys:
     """For ``nsys profile``, without the output's name."""
 
 
-class _Told(msgspec.Struct):
+class _CommandStatus(msgspec.Struct):
     """What ``under_nsys`` has written of the command: its process, or how it ended."""
 
     pid: int = 0
@@ -214,8 +214,8 @@ class BelowNsys(Training):
         except psutil.Error:
             return None
 
-    def _read(self, name: str) -> _Told | None:
+    def _read(self, name: str) -> _CommandStatus | None:
         try:
-            return msgspec.json.decode((self._place / name).read_bytes(), type=_Told)
+            return msgspec.json.decode((self._place / name).read_bytes(), type=_CommandStatus)
         except (OSError, msgspec.MsgspecError):
             return None

@@ -36,10 +36,7 @@ def record(name: str) -> None:
         runs = Path(folder) / "runs"
         command = [sys.executable, "-m", "perftui_tui", "--headless", "--runs", str(runs)]
         subprocess.run(
-            [*command, *RECORDED[name]],
-            cwd=PLACE,
-            check=True,
-            stdout=subprocess.DEVNULL,
+            [*command, *RECORDED[name]], cwd=PLACE, check=True, stdout=subprocess.DEVNULL
         )
         (root,) = runs.iterdir()
         forget_machine(root / "run.json")

@@ -146,10 +146,7 @@ INJECTION = "CUDA_INJECTION64_PATH"
 
 
 def library_row(
-    torch: Interpreter,
-    driver: Driver,
-    nvml: Nvml,
-    environment: Mapping[str, str],
+    torch: Interpreter, driver: Driver, nvml: Nvml, environment: Mapping[str, str]
 ) -> Row:
     """Whether torch's CUPTI is there and fits the driver."""
     topic = "CUPTI"

@@ -155,9 +155,7 @@ def sitecustomize_row(found: Interpreter) -> Row:
         return ok("sitecustomize", f"imported, and {other} after it" if other else "imported")
     if found.ignores_environment:
         return fails(
-            "sitecustomize",
-            "the interpreter ignores PYTHONPATH",
-            "Start it without -E, -I and -S.",
+            "sitecustomize", "the interpreter ignores PYTHONPATH", "Start it without -E, -I and -S."
         )
     if other:
         return fails(
@@ -270,11 +268,7 @@ def _read(command: str, pid: int) -> Attempt:
     words = [command, "dump", "--nonblocking", "--pid", str(pid)]
     try:
         done = subprocess.run(  # noqa: S603 - py-spy, found beside us or on the path
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PYSPY_SECONDS,
-            check=False,
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=PYSPY_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         return Attempt(worked=False, message=f"it does not end within {PYSPY_SECONDS:.0f} s")

@@ -13,13 +13,7 @@ from perftui import format as fmt
 from perftui.doctor.row import ROOT, Row, fails, ok, read, unknown, warn
 from perftui.recorder.spool import ROOM
 from perftui.telemetry.files import MEMORY, NETWORK, mount_of
-from perftui.telemetry.limits import (
-    affinity,
-    cpu_quota,
-    group_memory,
-    memory_group,
-    memory_limit,
-)
+from perftui.telemetry.limits import affinity, cpu_quota, group_memory, memory_group, memory_limit
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - only looked at
 

@@ -37,10 +37,7 @@ PATCHED_MAIN = Path(perftui.__file__).parent / "agent" / "startup" / "patched_ma
 
 
 def training_environment(
-    base: Mapping[str, str],
-    spool: Path,
-    options: AgentOptions,
-    overrides: Sequence[Override] = (),
+    base: Mapping[str, str], spool: Path, options: AgentOptions, overrides: Sequence[Override] = ()
 ) -> dict[str, str]:
     """``base`` with the agent first on PYTHONPATH, its own variables, and the overrides.
 

@@ -177,10 +177,7 @@ class Aggregates(msgspec.Struct, frozen=True):
         return Aggregates(tuple(groups.values()))
 
     def of(
-        self,
-        kind: str | None = None,
-        disturbed: bool | None = None,
-        consistent: bool | None = None,
+        self, kind: str | None = None, disturbed: bool | None = None, consistent: bool | None = None
     ) -> Group:
         """All groups of that kind in one; None takes either."""
         wanted = (kind, disturbed, consistent)

@@ -152,10 +152,7 @@ class ContentionSource:
     the run."""
 
     def __init__(
-        self,
-        roles: Callable[[], Roles],
-        own: Callable[[], frozenset[int]],
-        proc: str = PROC,
+        self, roles: Callable[[], Roles], own: Callable[[], frozenset[int]], proc: str = PROC
     ) -> None:
         self._roles = roles
         self._own = own

@@ -43,8 +43,7 @@ class HostSource(NamedTuple):
 HOST_SOURCES: dict[str, tuple[HostSource, ...]] = {
     "CPU": (
         HostSource(
-            (*cpu.CORE_COLUMNS, *cpu.LINUX_COLUMNS, cpu.core_column("N")),
-            lambda _: cpu.CpuSource(),
+            (*cpu.CORE_COLUMNS, *cpu.LINUX_COLUMNS, cpu.core_column("N")), lambda _: cpu.CpuSource()
         ),
         HostSource(cpu.FREQUENCY_COLUMNS, lambda _: cpu.FrequencySource()),
         HostSource(cpu.QUOTA_COLUMNS, lambda run: cpu.QuotaSource(run.pid, run.roles)),
@@ -72,8 +71,7 @@ HOST_SOURCES: dict[str, tuple[HostSource, ...]] = {
     ),
     "Network": (
         HostSource(
-            (*network.NETWORK_COLUMNS, network.RETRANSMITS),
-            lambda _: network.NetworkSource(),
+            (*network.NETWORK_COLUMNS, network.RETRANSMITS), lambda _: network.NetworkSource()
         ),
         HostSource(network.INFINIBAND_COLUMNS, lambda _: network.InfinibandSource()),
     ),

@@ -181,9 +181,7 @@ def test_killing_the_viewer_leaves_the_training_running(
     assert run.output == "done\r\n"
 
 
-def test_recorder_ignores_hang_up_and_interrupt_but_ends_on_terminate(
-    run_script: Starter,
-) -> None:
+def test_recorder_ignores_hang_up_and_interrupt_but_ends_on_terminate(run_script: Starter) -> None:
     run = run_script.sleeping()
     recorder = run.manifest.recorder_pid
     assert recorder is not None

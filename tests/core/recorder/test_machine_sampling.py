@@ -99,9 +99,7 @@ def test_where_the_data_lies_is_noted_once(
 
 
 def test_who_else_holds_gpu_memory_is_noted(
-    sampling: MachineSampling,
-    layout: RunLayout,
-    monkeypatch: pytest.MonkeyPatch,
+    sampling: MachineSampling, layout: RunLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = os.getppid()
     card = Card(compute={os.getpid(): 3 << 30, other: 2 << 30})

@@ -162,8 +162,7 @@ def test_loop_that_never_ends_a_step_fills_no_memory(monkeypatch: Any) -> None:
 @given(
     lengths=st.lists(st.integers(0, 30), min_size=1, max_size=8),
     intervals=st.lists(
-        st.tuples(st.integers(0, 60), st.integers(0, 40), st.sampled_from(PHASES[:-1])),
-        max_size=25,
+        st.tuples(st.integers(0, 60), st.integers(0, 40), st.sampled_from(PHASES[:-1])), max_size=25
     ),
 )
 def test_parts_of_every_step_sum_to_it(

@@ -25,10 +25,7 @@ LONGEST = 20
     limit=st.integers(1, 40),
 )
 def test_lines_of_a_growing_file(
-    tmp_path_factory: pytest.TempPathFactory,
-    lines: list[bytes],
-    pieces: list[int],
-    limit: int,
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], pieces: list[int], limit: int
 ) -> None:
     path = tmp_path_factory.mktemp("tail") / "lines"
     content = b"".join(line + b"\n" for line in lines)
@@ -114,10 +111,7 @@ def test_journal_cut_at_any_byte_gives_its_whole_lines(
 @settings(deadline=None)
 @given(rows=ROWS, pieces=st.lists(st.integers(1, 60), max_size=40), limit=st.integers(1, 80))
 def test_journal_polled_in_any_chunks_gives_every_row_once(
-    tmp_path_factory: pytest.TempPathFactory,
-    rows: list[list[Any]],
-    pieces: list[int],
-    limit: int,
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[Any]], pieces: list[int], limit: int
 ) -> None:
     directory = tmp_path_factory.mktemp("journal")
     content = _content(directory, rows)

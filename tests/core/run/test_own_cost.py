@@ -82,11 +82,7 @@ def test_without_a_step_to_compare_with_nothing_was_slowed(profiled: int) -> Non
     st.lists(
         st.builds(
             lambda duration, profiler, profiled, overhead, kind: row(
-                duration + profiler,
-                kind,
-                profiler=profiler,
-                profiled=profiled,
-                overhead=overhead,
+                duration + profiler, kind, profiler=profiler, profiled=profiled, overhead=overhead
             ),
             st.integers(1, 10**10),
             st.integers(0, 10**8),

@@ -69,10 +69,7 @@ def test_warm_up_never_takes_more_than_half(durations) -> None:
     assert 0 <= length <= max(len(durations) // 2, len(durations) == 1)
 
 
-@given(
-    st.lists(st.integers(1, 10**9), min_size=2, max_size=60),
-    st.integers(2, 1000),
-)
+@given(st.lists(st.integers(1, 10**9), min_size=2, max_size=60), st.integers(2, 1000))
 def test_warm_up_does_not_depend_on_the_unit(durations, factor) -> None:
     in_band = np.array(durations, dtype=np.int64)
     spread = np.abs(np.log(in_band) - np.median(np.log(in_band)))

@@ -167,11 +167,7 @@ def test_vendors_are_those_of_display_cards(tmp_path: Path) -> None:
     ("devices", "library", "reason"),
     [
         ((), None, "NVML finds no GPU"),
-        (
-            (("0x8086", "0x030000"),),
-            None,
-            "NVML finds no GPU; Intel GPUs are not sampled",
-        ),
+        ((("0x8086", "0x030000"),), None, "NVML finds no GPU; Intel GPUs are not sampled"),
         (
             (("0x1002", "0x038000"),),
             fake_amdsmi(MI300X, init="the driver is not loaded"),

@@ -84,9 +84,7 @@ def test_any_file_is_read_as_cores_or_nothing(content: bytes) -> None:
 @pytest.mark.slow
 @given(
     st.dictionaries(
-        st.integers(0, 300),
-        st.lists(st.integers(0, 10**12), min_size=4, max_size=10),
-        max_size=20,
+        st.integers(0, 300), st.lists(st.integers(0, 10**12), min_size=4, max_size=10), max_size=20
     )
 )
 def test_the_first_eight_times_of_each_core_are_taken(times: dict[int, list[int]]) -> None:

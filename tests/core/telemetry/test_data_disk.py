@@ -136,9 +136,7 @@ def test_the_mount_on_which_most_files_were_seen_is_the_one(given_machine: Given
     assert (found.mount.point, found.found_by) == ("/data", OPEN_FILES)
 
 
-def test_data_on_a_file_system_without_a_disk_is_told_and_not_counted(
-    given_machine: Given,
-) -> None:
+def test_data_on_a_file_system_without_a_disk_is_told_and_not_counted(given_machine: Given) -> None:
     source = DataDiskSource(given_machine.place(), given_machine.proc, given_machine.sys)
     given_machine.opens(3, "/nfs/a.bin")
     for now in (0.0, 1.0):

@@ -309,9 +309,7 @@ def test_a_card_that_is_unplugged_costs_its_columns_only(driver_of: DriverOf) ->
     assert gpus.sample()["gpu0.power"] == 345.6
 
 
-def test_a_card_that_is_lost_at_the_start_or_of_somebody_else_is_named(
-    driver_of: DriverOf,
-) -> None:
+def test_a_card_that_is_lost_at_the_start_or_of_somebody_else_is_named(driver_of: DriverOf) -> None:
     """A container is given some of the machine's cards."""
     hidden = Card(errors={"DeviceGetHandleByIndex": NO_PERMISSION})
     gpus = watch(driver_of(hidden, Card(is_lost=True), Card()))
@@ -505,10 +503,7 @@ def test_mig_devices_before_hopper_say_why_their_use_is_unknown(driver_of: Drive
 
 @pytest.mark.parametrize(
     ("driver", "reason"),
-    [
-        (Driver(Card(), init=9), "NVML says: Driver Not Loaded"),
-        (Driver(), "NVML finds no GPU"),
-    ],
+    [(Driver(Card(), init=9), "NVML says: Driver Not Loaded"), (Driver(), "NVML finds no GPU")],
 )
 def test_machine_without_a_gpu_says_why(driver: Driver, reason: str) -> None:
     machine = look_around(1, nvml_of(driver))

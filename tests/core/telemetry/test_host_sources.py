@@ -49,10 +49,7 @@ NO_FILE = "No such file or directory"
             lambda place: ThreadSource(Roles, place),
             {", ".join(column.name for column in THREAD_COLUMNS): f"schedstat: {NO_FILE}"},
         ),
-        (
-            lambda place: PressureSource("io", Path(place)),
-            {"pressure.io": f"PLACE/io: {NO_FILE}"},
-        ),
+        (lambda place: PressureSource("io", Path(place)), {"pressure.io": f"PLACE/io: {NO_FILE}"}),
         (
             lambda place: DataDiskSource(DataPlace(5, Roles, place), place, place),
             {"data_disk": "nothing in PLACE/diskstats"},

@@ -142,9 +142,7 @@ def test_tree_counts_children_and_forgets_them() -> None:
     assert set(sampled(tree, 13.0).values()) == {None}
 
 
-def test_children_are_looked_for_as_often_as_that_is_cheap(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_children_are_looked_for_as_often_as_that_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     table, clock = Table(1), iter([0.0, 0.002, 0.002, 0.002])
     monkeypatch.setattr("perftui.telemetry.source.time.thread_time", lambda: next(clock))
     source = ProcessTreeSource(1, table=table)

@@ -23,10 +23,7 @@ HOOKS = {"gpu-tiny": (18, 4.0), "gpu-realistic": (16, 0.5)}
 """Kinds of steps of ``agent_on_off.py``: seconds to measure, and what hooks may add in per cent of
 a step; docs/overhead.md has the same limits."""
 
-RUNS = {
-    "busy": ("language.py", "6", "8"),
-    "host": ("tiny.py", "6"),
-}
+RUNS = {"busy": ("language.py", "6", "8"), "host": ("tiny.py", "6")}
 """A training whose GPU is busy all the time, and one whose GPU waits for the host."""
 
 MOST_HOOKS = {"busy": 0.01, "host": 0.04}

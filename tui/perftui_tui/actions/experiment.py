@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from perftui_tui.reading.experiment_state import ExperimentState, Stage
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from perftui.experiments.journal import Proof
-    from perftui.experiments.trial_runs import NextRun, Progress
+    from perftui.experiments.trial_runs import NextRun
     from perftui.experiments.tune import Event, Trying
     from perftui.fixes.model import FixOption
     from perftui.run.manifest import Manifest
@@ -112,10 +112,15 @@ class Experiment(Generic[State]):
 
     # What each kind does in its own way
 
+    kind: ClassVar[str]
+    """Its name among the ``VIEWS``."""
+
     @property
     def view(self) -> View[State]:
         """How it is shown."""
-        raise NotImplementedError
+        from perftui_tui.dialogs.experiment import VIEWS
+
+        return VIEWS[self.kind]
 
     def take(self, answer: str | None, state: State) -> None:
         """Do what was answered in its dialog, beside closing and stopping it."""
@@ -278,6 +283,8 @@ def first_stage(root: Path) -> Stage:
 class PairedTrials(Experiment["TrialState"]):
     """A fix held against the training as it is, until it is known what it gains."""
 
+    kind = "trial"
+
     def start(self, run: RunSnapshot, option: FixOption, plan: TrialPlan) -> None:
         """Try ``option`` on the training of ``run``, which is stopped first where it goes on.
 
@@ -301,13 +308,6 @@ class PairedTrials(Experiment["TrialState"]):
         )
         self.begin(state, lambda cancelled: self._go_through(run, state, cancelled))
 
-    @property
-    def view(self) -> View[TrialState]:
-        """How it is shown."""
-        from perftui_tui.dialogs.experiment import TRIAL
-
-        return TRIAL
-
     def subject(self, state: TrialState) -> str:
         """The fix that was tried."""
         return state.option.title
@@ -322,6 +322,7 @@ class PairedTrials(Experiment["TrialState"]):
     # On the thread of the trial
 
     def _go_through(self, run: RunSnapshot, state: TrialState, cancelled: threading.Event) -> None:
+        from perftui.experiments.journal import keep_proof
         from perftui.experiments.trial import trial
         from perftui.run.layout import trials_of
 
@@ -331,30 +332,27 @@ class PairedTrials(Experiment["TrialState"]):
         for progress in made:
             option = progress.option or state.option
             self.set(progress=progress, option=option)
-            self._keep(run.root, option, directory, progress)
+            try:
+                proof = keep_proof(option, progress, directory, time.time_ns())
+            except OSError as error:
+                self.set(problem=f"the result cannot be saved: {error.strerror or error}")
+                continue
+            if progress.option is not None:
+                self.proofs.change(run.root, option)
+            if proof is not None:
+                self.proofs.add(run.root, proof)
+            self.has_news = True
 
     def _begin_run(self, following: NextRun) -> None:
         if self.state is not None:
             now = self.state.begin_run(following, self.clock())
             self.set(run=now.run, run_began=now.run_began, made=now.made)
 
-    def _keep(self, root: Path, option: FixOption, directory: Path, progress: Progress) -> None:
-        from perftui.experiments.journal import keep_proof
-
-        try:
-            proof = keep_proof(option, progress, directory, time.time_ns())
-        except OSError as error:
-            self.set(problem=f"the result cannot be saved: {error.strerror or error}")
-            return
-        if progress.option is not None:
-            self.proofs.change(root, option)
-        if proof is not None:
-            self.proofs.add(root, proof)
-        self.has_news = True
-
 
 class Tuning(Experiment["TuningState"]):
     """What ``perftui tune`` does; its journal lets either go on with what the other began."""
+
+    kind = "tuning"
 
     def offer(self, root: Path, plan: TrialPlan, warnings: Sequence[str]) -> None:
         """Ask how the training of the run at ``root`` is tuned, and do it."""
@@ -382,13 +380,6 @@ class Tuning(Experiment["TuningState"]):
             stage=first_stage(root),
         )
         self.begin(state, lambda cancelled: self._go_through(state, cancelled))
-
-    @property
-    def view(self) -> View[TuningState]:
-        """How it is shown."""
-        from perftui_tui.dialogs.experiment import TUNING
-
-        return TUNING
 
     def take(self, answer: str | None, state: TuningState) -> None:
         """Open the run recorded last, or take a fix back, where that was chosen."""
@@ -479,6 +470,8 @@ class Tuning(Experiment["TuningState"]):
 class Probing(Experiment["ProbeState"]):
     """With the interpreter of the run on screen, and the disk that holds its data set."""
 
+    kind = "probe"
+
     def offer(self, root: Path, manifest: Manifest) -> None:
         """Ask whether the machine is measured, and do it."""
         from perftui.probe.probe import SECONDS
@@ -495,13 +488,6 @@ class Probing(Experiment["ProbeState"]):
                 self.begin(state, lambda cancelled: self._measure(manifest, path, cancelled))
 
         self.app.ask(ProbeDialog(path, SECONDS), answered)
-
-    @property
-    def view(self) -> View[ProbeState]:
-        """How it is shown."""
-        from perftui_tui.dialogs.experiment import PROBE
-
-        return PROBE
 
     def done(self, state: ProbeState) -> None:
         """Read the run again: its meters have scales now."""

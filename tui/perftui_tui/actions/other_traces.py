@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,20 +15,13 @@ if TYPE_CHECKING:
     from perftui.facts.fact import Facts, RankPaths
     from perftui.facts.ranks.rank_table import RankTable
     from perftui.facts.ranks.traced_ranks import TracedRank
-    from perftui.run.manifest import Manifest
     from perftui_tui.actions.host import Host
     from perftui_tui.dialogs.choice import ChoiceDialog
     from perftui_tui.reading.snapshot import Snapshot
 
-_KEYS = "123456789"
 
-
-@dataclass(frozen=True)
-class _Other:
-    """Something that can be compared with: a run directory or a trace file."""
-
-    path: Path
-    label: str
+_Other = tuple[Path, str]
+"""A run directory or a trace file that can be compared with, and its label."""
 
 
 class Baseline:
@@ -101,18 +93,19 @@ def _runs(directory: Path, shown: Path) -> list[_Other]:
     """The recorded runs, newest first, without the one that is shown."""
     from perftui.run.history import list_runs
 
-    return [
-        _Other(entry.root, _label(entry.run_id, entry.manifest))
-        for entry in list_runs(directory)
-        if entry.manifest is not None and entry.root != shown
-    ]
+    others = []
+    for entry in list_runs(directory):
+        if entry.manifest is not None and entry.root != shown:
+            change = f"  {entry.manifest.name}" if entry.manifest.name else ""
+            others.append((entry.root, f"{entry.run_id}  {entry.manifest.state}{change}"))
+    return others
 
 
 def _traces(path: Path) -> list[_Other]:
     """The traces in the directory of ``path``, newest first."""
     from perftui.trace.formats import traces_beside
 
-    return [_Other(one, f"{printable(one.name)}  trace") for one in traces_beside(path)]
+    return [(one, f"{printable(one.name)}  trace") for one in traces_beside(path)]
 
 
 def _dialog(others: Sequence[_Other]) -> ChoiceDialog:
@@ -121,16 +114,12 @@ def _dialog(others: Sequence[_Other]) -> ChoiceDialog:
     from perftui_tui.look.rows import row
 
     choices = [
-        Choice((key,), one.label, str(one.path)) for key, one in zip(_KEYS, others, strict=False)
+        Choice((key,), label, str(path))
+        for key, (path, label) in zip("123456789", others, strict=False)
     ]
     choices.append(Choice(("escape", "q"), "keep the current comparison", ""))
     title = (row("The newest runs and traces:"),)
     return ChoiceDialog("Compare with", title, choices)
-
-
-def _label(run_id: str, manifest: Manifest) -> str:
-    change = f"  {manifest.name}" if manifest.name else ""
-    return f"{run_id}  {manifest.state}{change}"
 
 
 class RankTraces:
@@ -186,7 +175,10 @@ class RankTraces:
         self.doing = f"reading: {message.done} of {count} ranks" if left else ""
         if not left:
             self._read = message.ranks, message.problems
-            self._judge_again()
+            newest = self._app.newest
+            if newest is not None and newest.run is None and newest.analysis is not None:
+                # The trace on screen is judged with what the others hold.
+                JudgeAgain(newest, self.facts_of, self._app.post_message).start()
         self._app.refresh_screen()
 
     def knows(self, path: Path) -> bool:
@@ -198,12 +190,6 @@ class RankTraces:
         from perftui.facts.ranks.traced_ranks import facts_beside
 
         return facts_beside(analysis, *self._read)
-
-    def _judge_again(self) -> None:
-        """Let the trace on screen be judged with what the others hold."""
-        newest = self._app.newest
-        if newest is not None and newest.run is None and newest.analysis is not None:
-            JudgeAgain(newest, self.facts_of, self._app.post_message).start()
 
     def rank_of(self, path: Path) -> int | None:
         """The rank whose trace is at ``path``."""

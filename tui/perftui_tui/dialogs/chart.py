@@ -89,7 +89,8 @@ class ChartPlot(PlotextPlot):
         least = 1.0 if chart.x_label == "step" else 0.0
         columns = self.size.width // TICK_CELLS
         _ticks(plot.xticks, left, right, columns, partial(x_text, chart), least=least)
-        unit = _binary_unit(top) if chart.is_bytes else 1.0
+        # Of bytes, the largest power of 1024 that is not larger than the highest value.
+        unit = float(1024 ** max(0, int(np.log2(max(top, 1.0)) // 10))) if chart.is_bytes else 1.0
         room = self.size.height // TICK_ROWS
         labels = _ticks(plot.yticks, bottom, top, room, chart.text, unit)
         self.axis_cells = max(map(len, labels), default=0) + 1
@@ -136,11 +137,6 @@ def _headroom(chart: Chart, rows: int) -> float:
 def x_text(chart: Chart, value: float, digits: int = 10) -> str:
     """A place on the horizontal axis."""
     return format_ns(value) if chart.is_distribution else f"{value:,.{digits}g}"
-
-
-def _binary_unit(value: float) -> float:
-    """The largest power of 1024 that is not larger than ``value``."""
-    return float(1024 ** max(0, int(np.log2(max(value, 1.0)) // 10)))
 
 
 def _ticks(
@@ -242,9 +238,8 @@ class ChartScreen(ModalScreen[None]):
     def _title(self, cells: int) -> Row:
         chart = self.chart
         left = row((f" {chart.title} ", "selected"), f"  {self._chosen + 1} of {len(self._charts)}")
-        spans: list[Span] = [
-            (f"{label} {chart_level(chart, level)}", "") for label, level in chart.levels
-        ]
+        in_unit = format_ns if chart.is_distribution else chart.text
+        spans: list[Span] = [(f"{label} {in_unit(level)}", "") for label, level in chart.levels]
         if chart.marked is not None:
             spans.append((f"x {chart.marked[0]}", "warn"))
         if chart.note:
@@ -255,9 +250,12 @@ class ChartScreen(ModalScreen[None]):
         chart, at = self.chart, self.at
         unit = "" if chart.is_distribution else f"{chart.x_label.split()[0]} "
         where = unit + x_text(chart, float(chart.x[at]))
-        values = "   ".join(
-            f"{line.label if len(chart.lines) > 1 else ''} {_text(chart, float(line.values[at]))}"
+        named = [
+            (line.label if len(chart.lines) > 1 else "", float(line.values[at]))
             for line in chart.lines
+        ]
+        values = "   ".join(
+            f"{label} {MISSING if isnan(value) else chart.text(value)}" for label, value in named
         )
         left = row((f" {where} ", "bold"), f" {values.strip()}")
         low, high = self.view
@@ -331,12 +329,3 @@ class ChartScreen(ModalScreen[None]):
     def on_mouse_scroll_down(self) -> None:
         """Look from further away."""
         self.action_zoom(-1)
-
-
-def _text(chart: Chart, value: float) -> str:
-    return MISSING if isnan(value) else chart.text(value)
-
-
-def chart_level(chart: Chart, value: float) -> str:
-    """A level of the chart, in the unit of its axis."""
-    return format_ns(value) if chart.is_distribution else chart.text(value)

@@ -111,12 +111,10 @@ class ChoiceDialog(ModalScreen[str]):
         return 3 if self._below else 2
 
     def on_mount(self) -> None:
-        """Fill both parts, now that their sizes can be set."""
+        """Fill both parts, now that their sizes can be set, or fold them to the new width."""
         self._lay_out()
 
-    def on_resize(self) -> None:
-        """Fold what is shown to the new width."""
-        self._lay_out()
+    on_resize = on_mount
 
     @property
     def cells(self) -> int:
@@ -164,7 +162,13 @@ class ChoiceDialog(ModalScreen[str]):
 
 
 def _rows(parts: Sequence[Row | Prose], cells: int) -> list[Row]:
-    return [folded for part in parts for folded in _folded(part, cells)]
+    rows: list[Row] = []
+    for part in parts:
+        if isinstance(part, Prose):
+            rows += labelled(part, min(cells, PROSE_WIDTH))
+        else:
+            rows += fold(part, cells)
+    return rows
 
 
 def _shared(needed: Sequence[int], room: int) -> list[int]:
@@ -175,10 +179,6 @@ def _shared(needed: Sequence[int], room: int) -> list[int]:
     body, below = needed
     below = min(below, max(room - body, room // 3))
     return [min(body, room - below), below]
-
-
-def _folded(part: Row | Prose, cells: int) -> list[Row]:
-    return labelled(part, min(cells, PROSE_WIDTH)) if isinstance(part, Prose) else fold(part, cells)
 
 
 def labelled(prose: Prose, cells: int) -> list[Row]:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perftui import format as fmt
 from perftui.experiments.verdict import Outcome
@@ -77,11 +77,9 @@ class View(Generic[State]):
 
 
 def _after_trial(state: TrialState) -> list[Choice]:
-    verdict = state.verdict
-    is_faster = verdict is not None and verdict.outcome is Outcome.FASTER
-    if not is_faster or state.option.patch is None:
-        return []
-    return [Choice(("w",), "write the fix to the source, after showing the diff", WRITE)]
+    is_faster = state.verdict is not None and state.verdict.outcome is Outcome.FASTER
+    write = Choice(("w",), "write the fix to the source, after showing the diff", WRITE)
+    return [write] if is_faster and state.option.patch is not None else []
 
 
 def _after_tuning(state: TuningState) -> list[Choice]:
@@ -93,10 +91,7 @@ def _after_tuning(state: TuningState) -> list[Choice]:
     return choices
 
 
-def _pairs_so_far(state: TrialState) -> str:
-    count = len(state.pairs)
-    return f"{fmt.several(count, 'pair')} so far." if count else "No pair of runs so far."
-
+NO_PAIR = "No pair of runs"
 
 TRIAL = View[TrialState](
     "trial",
@@ -106,7 +101,7 @@ TRIAL = View[TrialState](
     experiments.result,
     _after_trial,
     lambda state: state.option.title,
-    _pairs_so_far,
+    lambda state: f"{fmt.several(len(state.pairs), 'pair') if state.pairs else NO_PAIR} so far.",
     "the trial",
 )
 
@@ -136,6 +131,9 @@ PROBE = View[ProbeState](
 )
 
 
+VIEWS: dict[str, View[Any]] = {view.name: view for view in (TRIAL, TUNING, PROBE)}
+
+
 class ExperimentDialog(ChoiceDialog, Generic[State]):
     """Shows it as it stands; closed, it goes on. Returns one of the answers above."""
 
@@ -147,9 +145,7 @@ class ExperimentDialog(ChoiceDialog, Generic[State]):
         """Draw, now that the width is known."""
         self.show(*self._shown)
 
-    def on_resize(self) -> None:
-        """Draw to the new width."""
-        self.show(*self._shown)
+    on_resize = on_mount
 
     def show(self, state: State, now: float) -> None:
         """Draw ``state``."""

@@ -212,7 +212,8 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
     if tried:
         label = f"continue after the {fmt.several(len(tried), 'change')} already tried"
         return replace(plan, label=label, note=note)
-    count = len(_triable(snapshot))
+    options = (option for found in snapshot.options.values() for option in found)
+    count = len({option.fix for option in options if option.is_triable})
     if not count:
         return replace(plan, steps=None, note="no fix of this run can be tried")
     # Each is recorded once more where it is kept, and all of them are measured together.
@@ -220,12 +221,6 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
     takes = f", about {fmt.rough_time(runs * plan.run_seconds)}" if plan.run_seconds else ""
     found = "the fix" if count == 1 else f"the {count} fixes"
     return replace(plan, label=f"try {found} found here{takes}", note=note)
-
-
-def _triable(snapshot: Snapshot) -> frozenset[str]:
-    """The fixes that can be tried on the training of ``snapshot``."""
-    options = (option for found in snapshot.options.values() for option in found)
-    return frozenset(option.fix for option in options if option.is_triable)
 
 
 def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
@@ -276,14 +271,11 @@ def warnings_of(snapshot: Snapshot) -> list[str]:
         return []
     steady = snapshot.diagnosis.steady_steps
     first = "The running training is stopped first: two trainings at once would disturb each other."
-    return [first, _too_early(steady)] if steady < FEWEST_STEPS else [first]
-
-
-def _too_early(steady: int) -> str:
-    return (
+    too_early = (
         f"This run has {steady} of the {FEWEST_STEPS} steady steps that a comparison needs; if "
         "stopped now, it cannot serve as the baseline. Wait a little, then try again."
     )
+    return [first, too_early] if steady < FEWEST_STEPS else [first]
 
 
 def why_no_trial(option: FixOption | None, options: tuple[FixOption, ...]) -> str:

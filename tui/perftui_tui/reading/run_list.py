@@ -109,12 +109,8 @@ def _stamp(entry: RunEntry) -> object:
     manifest = entry.manifest
     if manifest is not None and not manifest.status.is_over:
         return manifest, time.monotonic() // LIVE_SECONDS
-    return manifest, _changed(RunLayout(entry.root).findings)
-
-
-def _changed(path: Path) -> tuple[int, int] | None:
     try:
-        status = path.stat()
+        status = RunLayout(entry.root).findings.stat()
     except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
+        return manifest, None
+    return manifest, (status.st_mtime_ns, status.st_size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perftui_tui.reading.snapshot import Snapshot
 
@@ -43,15 +43,11 @@ def whole_table_of(snapshot: Snapshot) -> Table | None:
         return None
     tables = snapshot.run.telemetry
     table = tables.get(snapshot.run.manifest.host) or next(iter(tables.values()))
-    return table if snapshot.phase.is_live else _while_it_lived(table)
-
-
-def _while_it_lived(table: Table) -> Table:
-    """Without the samples taken after the training ended, when the machine was idle."""
-    if RESIDENT not in table:
+    if snapshot.phase.is_live or RESIDENT not in table:
         return table
     import numpy as np
 
+    # Without the samples taken after the training ended, when the machine was idle.
     lived = np.flatnonzero(table[RESIDENT] > 0)
     return table.head(int(lived[-1]) + 1) if len(lived) else table
 
@@ -77,22 +73,22 @@ def latest(table: Table | None, name: str) -> float | None:
 
 def last_known(table: Table | None, name: str) -> float | None:
     """The last value of a metric that is read seldom, however old; None where it never was."""
-    if table is None or name not in table:
-        return None
-    values = table[name]
-    # NaN is not equal to itself.
-    known = values[values == values]
+    known = _known(table, name)
     return float(known[-1]) if len(known) else None
 
 
 def mean(table: Table, name: str) -> float | None:
     """The mean of a metric over the whole run, None where no sample knows it."""
-    if name not in table:
-        return None
+    known = _known(table, name)
+    return float(known.mean()) if len(known) else None
+
+
+def _known(table: Table | None, name: str) -> Any:
+    if table is None or name not in table:
+        return ()
     values = table[name]
     # NaN is not equal to itself.
-    known = values[values == values]
-    return float(known.mean()) if len(known) else None
+    return values[values == values]
 
 
 def why_absent(snapshot: Snapshot) -> str:

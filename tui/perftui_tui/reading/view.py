@@ -31,7 +31,7 @@ from perftui.fixes.catalogue import fixes_of
 from perftui.fixes.fix import EnvironmentChange, Fix, offered
 from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of
-from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
+from perftui.run.reader import RunReader, RunSnapshot
 from perftui.script.command_line import script_of
 from perftui.trace.model import Trace
 from perftui_tui.reading.first_look import unjudged
@@ -192,7 +192,10 @@ class RunView:
         not wait for it to be analysed: they show that it is being read."""
         run = self._reader.poll()
         rank = run.rank(self._rank_number)
-        self._notice_another(rank)
+        if (number := rank.rank if rank else None) != self._rank:
+            # The window was of another rank.
+            self._rank = number
+            self._window = self._analysis = self._problem = None
         newest = rank.windows[-1] if rank and rank.windows else None
         is_new = newest is not None and newest != self._window
         is_new_memory = rank is not None and not self._allocations.knows(rank)
@@ -200,7 +203,12 @@ class RunView:
         self._announced = newest
         self.unfinished = announces or (is_new_memory and self._is_first)
         if newest is not None and is_new and not announces:
-            self._analyse(newest, run.manifest.status.is_over)
+            self._window = newest
+            found = open_window(newest, self._cancelled, is_over=run.manifest.status.is_over)
+            if isinstance(found, str):
+                self._problem = found
+            else:
+                self._analysis, self._problem = found, None
         if rank is not None and not self._is_first:
             self._allocations.read(rank)
         self._is_first = False
@@ -214,21 +222,6 @@ class RunView:
             problems=(self._problem,) if self._problem else (),
             is_reading=announces,
         )
-
-    def _notice_another(self, rank: RankSnapshot | None) -> None:
-        """Drop the window of another rank."""
-        number = rank.rank if rank else None
-        if number != self._rank:
-            self._rank = number
-            self._window = self._analysis = self._problem = None
-
-    def _analyse(self, window: Path, is_over: bool) -> None:
-        self._window = window
-        opened = open_window(window, self._cancelled, is_over=is_over)
-        if isinstance(opened, str):
-            self._problem = opened
-        else:
-            self._analysis, self._problem = opened, None
 
 
 def open_window(

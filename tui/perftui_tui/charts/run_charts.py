@@ -142,15 +142,14 @@ def binned(*runs: Floats) -> tuple[Floats, list[Floats], float, list[int]]:
     there, so that a few outliers do not flatten the others.
     """
     low = float(min(durations.min() for durations in runs))
-    edges = np.linspace(low, max(low + 1, *map(_top_of, runs)), BINS + 1)
+    tops = []
+    for one in runs:
+        p50, p95 = quantile_of(one, 50), quantile_of(one, 95)
+        tops.append(min(float(one.max()), max(p50 + TAIL * (p95 - p50), 1.05 * p95)))
+    edges = np.linspace(low, max(low + 1, *tops), BINS + 1)
     top = float(edges[-1])
     counts = [np.histogram(np.minimum(one, top), edges)[0].astype(np.float64) for one in runs]
     return (edges[:-1] + edges[1:]) / 2, counts, top, [int((one > top).sum()) for one in runs]
-
-
-def _top_of(durations: Floats) -> float:
-    p50, p95 = quantile_of(durations, 50), quantile_of(durations, 95)
-    return min(float(durations.max()), max(p50 + TAIL * (p95 - p50), 1.05 * p95))
 
 
 def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note: str) -> Chart:
@@ -299,66 +298,44 @@ BEFORE, AFTER = 1, 0
 
 
 def comparison_charts(before: Snapshot, after: Snapshot) -> tuple[Chart, ...]:
-    """Both runs on one scale; nothing where one of them has no step."""
-    pair = durations_of(before), durations_of(after)
-    if not all(map(len, pair)):
+    """Both runs on one scale; nothing where one of them has no step.
+
+    First the share of each run's steps in bins of equal length, the last of which has what lies far
+    above; then each step over its number, where a run that was shorter ends earlier.
+    """
+    runs = ("before", before), ("after", after)
+    durations = [durations_of(run) for _, run in runs]
+    if not all(map(len, durations)):
         return ()
-    levels = tuple(
-        (f"{name} p50", quantile_of(one, 50))
-        for name, one in zip(("before", "after"), pair, strict=True)
+    named = zip(("before p50", "after p50"), durations, strict=True)
+    levels = tuple((name, quantile_of(one, 50)) for name, one in named)
+    notes = [f"{name}: {note}" for name, run in runs if (note := aggregates_note(run))]
+    middles, counts, top, beyond = binned(*durations)
+    longer = f"{beyond[0]:,} before and {beyond[1]:,} after exceed {format_ns(top)}"
+    above = [f"{longer}, in the last bar"] if any(beyond) else []
+    indices = [index_of(run, len(one)) for (_, run), one in zip(runs, durations, strict=True)]
+    steps = np.union1d(*indices)
+    aligned = [np.full(len(steps), np.nan) for _ in runs]
+    for values, own, one in zip(aligned, indices, durations, strict=True):
+        values[np.searchsorted(steps, own)] = one
+    return (
+        Chart(
+            *("compare", "Step times of both runs", middles, "step time"),
+            _pair(*(100 * one / one.sum() for one in counts)),
+            lambda share: f"{share:.1f} %",
+            levels,
+            note="; ".join([*above, *notes]),
+            is_distribution=True,
+        ),
+        Chart(
+            *("compare-steps", "Each step of both runs", steps, "step"),
+            _pair(*aligned),
+            format_ns,
+            levels,
+            note="; ".join(notes),
+        ),
     )
-    notes = {
-        f"{name}: {note}"
-        for name, one in (("before", before), ("after", after))
-        if (note := aggregates_note(one))
-    }
-    note = "; ".join(sorted(notes, reverse=True))
-    steps = index_of(before, len(pair[0])), index_of(after, len(pair[1]))
-    return _distributions(*pair, levels, note), _step_times(*steps, *pair, levels, note)
 
 
 def _pair(before: Floats, after: Floats) -> tuple[Series, Series]:
     return Series("before", before, BEFORE), Series("after", after, AFTER)
-
-
-def _distributions(
-    before: Floats, after: Floats, levels: tuple[tuple[str, float], ...], note: str
-) -> Chart:
-    """The share of each run's steps in bins of equal length; the last has what lies far above."""
-    middles, counts, top, beyond = binned(before, after)
-    longer = f"{beyond[0]:,} before and {beyond[1]:,} after exceed {format_ns(top)}"
-    above = f"{longer}, in the last bar" if any(beyond) else ""
-    return Chart(
-        "compare",
-        "Step times of both runs",
-        middles,
-        "step time",
-        _pair(*(100 * one / one.sum() for one in counts)),
-        lambda share: f"{share:.1f} %",
-        levels,
-        note="; ".join(part for part in (above, note) if part),
-        is_distribution=True,
-    )
-
-
-def _step_times(
-    steps_before: Floats,
-    steps_after: Floats,
-    before: Floats,
-    after: Floats,
-    levels: tuple[tuple[str, float], ...],
-    note: str,
-) -> Chart:
-    """Each step of both runs over its number; a run that was shorter ends earlier."""
-    steps = np.union1d(steps_before, steps_after)
-    aligned = _aligned(steps, steps_before, before), _aligned(steps, steps_after, after)
-    title = "Each step of both runs"
-    return Chart(
-        "compare-steps", title, steps, "step", _pair(*aligned), format_ns, levels, note=note
-    )
-
-
-def _aligned(steps: Floats, own: Floats, durations: Floats) -> Floats:
-    values = np.full(len(steps), np.nan)
-    values[np.searchsorted(steps, own)] = durations
-    return values

@@ -72,6 +72,11 @@ def format_count(count: float | None) -> str:
     return ("-" if count < 0 else "") + _scaled(abs(count), _COUNT_UNITS, 999.5)
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """``1 event``, ``2 events``, ``12.3 M events``; ``many`` where it is not ``one`` and an s."""
+    return f"{format_count(count)} {one if count == 1 else many or one + 's'}"
+
+
 def format_percent(fraction: float | None) -> str:
     """A fraction as a percentage with one decimal; 1.0 is ``100 %``.
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from perftui.facts.ranks.rank_table import StepGrid
 
 LABEL_WIDTH = 10
-LEGEND_GAP = "  "
 
 
 def rank_headline(table: RankTable | None, cells: int, doing: str = "") -> list[Row]:
@@ -87,8 +86,12 @@ def rank_bars(table: RankTable | None, cells: int, height: int) -> list[Row]:
     room = max(1, cells - LABEL_WIDTH - 10)
     drawn = [_bar(one, longest, room) for one in rows[: max(1, height - 1)]]
     hidden = len(rows) - len(drawn)
-    legend = _bars_legend(rows, f"and {hidden} more ranks" if hidden else "")
-    return [*drawn, crop(legend, cells)]
+    legend = row(" " * LABEL_WIDTH)
+    for name in dict.fromkeys(name for one in rows for name, ns in one.parts if ns):
+        part = (f"{EDGE}{phase_name(name)} ", f"part-{_style(name)}")
+        legend = (*legend, part, ("  ", ""))
+    more = (f"and {hidden} more ranks" if hidden else "", "dim")
+    return [*drawn, crop((*legend, more), cells)]
 
 
 def _bar(one: RankRow, longest: int, room: int) -> Row:
@@ -114,15 +117,6 @@ def _label(name: str, ns: int, whole: int, width: int) -> str:
 def _style(name: str) -> str:
     style = TRACE_STYLES.get(name, name)
     return style if style in PART_STYLES else "other"
-
-
-def _bars_legend(rows: list[RankRow], more: str) -> Row:
-    names = dict.fromkeys(name for one in rows for name, ns in one.parts if ns)
-    spans: list[Span] = [(" " * LABEL_WIDTH, "")]
-    for name in names:
-        label = phase_name(name)
-        spans += [(f"{EDGE}{label} ", f"part-{_style(name)}"), (LEGEND_GAP, "")]
-    return row(*spans, (more, "dim"))
 
 
 NAME_CELLS, DIFFERENCE_CELLS, SHARE_CELLS = 24, 12, 9

@@ -159,24 +159,17 @@ class KeysFooter(Widget):
         return [key for key, end in zip(keys, ends, strict=True) if end - 1 <= self._offset + room]
 
     def _segments(self, keys: Iterable[ActiveBinding], base: Style) -> list[Segment]:
-        variables = self.app.theme_variables
-        key_style = base + Style(
-            bold=True, color=Color.parse(variables["footer-key-foreground"]).rich_color
-        )
+        foreground = Color.parse(self.app.theme_variables["footer-key-foreground"])
+        key_style = base + Style(bold=True, color=foreground.rich_color)
         found = []
         for key in keys:
             display = self.app.get_key_display(key.binding)
             # Not in colour alone.
-            marks = Style(
-                underline=True if key == self._under_mouse else None,
-                dim=None if key.enabled else True,
-            )
+            is_marked = key == self._under_mouse
+            marks = Style(underline=is_marked or None, dim=None if key.enabled else True)
             (name, _), (label, _) = safe(((display, ""), (key.binding.description, "")))
-            found += [
-                Segment(f" {name} ", key_style + marks),
-                Segment(label, base + marks),
-                Segment(" ", base),
-            ]
+            found += [Segment(f" {name} ", key_style + marks), Segment(label, base + marks)]
+            found.append(Segment(" ", base))
         return found
 
     def _key_at(self, x: int) -> ActiveBinding | None:
@@ -210,11 +203,9 @@ class KeysFooter(Widget):
         if event.x < self._lead:
             self.post_message(self.NoticeClicked())
         key = self._key_at(event.x)
-        if key is None:
-            return
-        if key.enabled:
+        if key is not None and key.enabled:
             self.app.simulate_key(key.binding.key)
-        else:
+        elif key is not None:
             self.app.bell()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:

@@ -139,10 +139,8 @@ class LogView(RowView):
         lines = self.output.lines
         if at >= len(lines):
             return self.strip_of(row((self.empty, "dim")) if at == 0 else ())
-        is_found = self.output.dropped + at == self._found
-        return self.strip_of(
-            highlighted(lines[at], self._pattern, "selected" if is_found else "match")
-        )
+        style = "selected" if self.output.dropped + at == self._found else "match"
+        return self.strip_of(highlighted(lines[at], self._pattern, style))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Scroll, and stop following."""
@@ -176,11 +174,9 @@ class LogStatus(RowView):
         """Draw the state of ``view``."""
         output = view.output
         last = output.dropped + len(output.lines)
-        state = (
-            ("following", "good")
-            if view.following
-            else (hint("paused: {log.follow} follows"), "warn")
-        )
+        state = (hint("paused: {log.follow} follows"), "warn")
+        if view.following:
+            state = ("following", "good")
         newest = output.lines[-1] if output.lines and not view.following else ""
         lines = "line" if last == 1 else "lines"
         right = row((f"  {last:,} {lines}  ", "dim"), state, " ")

@@ -206,9 +206,8 @@ _NOTABLE = 0.01
 
 def lacks_tables(facts: Facts) -> bool:
     """Whether operators and kernels of a trace are still to be worked out."""
-    if facts.analysis is None:
-        return False
-    return any(table not in facts.analysis.worked_out for table in TABLES)
+    analysis = facts.analysis
+    return analysis is not None and any(table not in analysis.worked_out for table in TABLES)
 
 
 def work_out(facts: Facts) -> None:
@@ -226,22 +225,19 @@ def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
     names = short_names(one.name for one in kernels)
     own = sorted(found.operators, key=lambda one: -abs(one.cpu_ns))
     operators, other = split(own, MOST_ROWS)
-    on_gpu = [(names[one.name], one, _gpu(one)) for one in kernels]
-    on_gpu += [(others.name, others, _gpu(others))] if others else []
-    on_cpu = [(one.name, one, _cpu(one)) for one in (*operators, *([other] if other else []))]
+    on_gpu = [
+        (names.get(one.name, one.name), one, (one.before.gpu_ns, one.after.gpu_ns))
+        for one in (*kernels, *([others] if others else []))
+    ]
+    on_cpu = [
+        (one.name, one, (one.before.cpu_ns, one.after.cpu_ns))
+        for one in (*operators, *([other] if other else []))
+    ]
     shaped = " by shape" if found.operators_by != "name" else ""
     return (
         list(_table(f"kernels of {of}", on_gpu, found.kernels_whole, cells)),
         list(_table(f"operators of {of}{shaped}, own CPU", on_cpu, found.operators_whole, cells)),
     )
-
-
-def _gpu(one: WorkChange) -> tuple[int, int]:
-    return one.before.gpu_ns, one.after.gpu_ns
-
-
-def _cpu(one: WorkChange) -> tuple[int, int]:
-    return one.before.cpu_ns, one.after.cpu_ns
 
 
 def _table(
@@ -264,38 +260,30 @@ def _table(
     share = f"{'of all':>{_SHARE}}" if with_share else ""
     yield ()
     yield row((f"{middle(title, room):<{room}}{calls}{heads}{share}", "dim"))
+
+    def figures(name: str, counts: str, before: int, after: int) -> tuple[str, str]:
+        times = "".join(f"{format_ns(ns) if ns else '–':>{_TIME}}" for ns in (before, after))
+        by = ("+" if after > before else "") + format_ns(after - before)
+        shown = f"{middle(name, room):<{room}}{counts:>{_CALLS if with_calls else 0}}{times}"
+        return shown, f"{by:>{_TIME}}"
+
     for name, one, (before, after) in rows:
-        shown = f"{middle(printable(name), room):<{room}}"
         counts = f"{_times(one.before)} → {_times(one.after)}" if with_calls else ""
-        figures = (
-            f"{counts:>{_CALLS if with_calls else 0}}{_shown_time(before)}{_shown_time(after)}"
-        )
+        shown, by = figures(printable(name), counts, before, after)
         change = after - before
-        style = "" if abs(change) < _NOTABLE * whole else ("bad" if change > 0 else "good")
-        by = f"{format_ns(change) if change <= 0 else '+' + format_ns(change):>{_TIME}}"
+        style = "dim" if abs(change) < _NOTABLE * whole else "bad" if change > 0 else "good"
         part = f"{_of_all(change, whole):>{_SHARE}}" if with_share else ""
-        yield row(f"{shown}{figures}", (by + part, style or "dim"))
-    blank = " " * (_CALLS if with_calls else 0)
-    for name, before, after in _sums(all_of):
-        change = after - before
-        by = f"{format_ns(change) if change <= 0 else '+' + format_ns(change):>{_TIME}}"
-        figures = f"{middle(name, room):<{room}}{blank}{_shown_time(before)}{_shown_time(after)}"
-        yield row((figures + by, "dim"))
-
-
-def _sums(of: Whole) -> Iterator[tuple[str, int, int]]:
-    if of.twice_before_ns or of.twice_after_ns:
-        yield "ran at the same time", -of.twice_before_ns, -of.twice_after_ns
-    yield of.what, of.before_ns, of.after_ns
+        yield row(shown, (by + part, style))
+    if all_of.twice_before_ns or all_of.twice_after_ns:
+        twice = -all_of.twice_before_ns, -all_of.twice_after_ns
+        yield row(("".join(figures("ran at the same time", "", *twice)), "dim"))
+    sums = all_of.before_ns, all_of.after_ns
+    yield row(("".join(figures(all_of.what, "", *sums)), "dim"))
 
 
 def _of_all(change: int, whole: int) -> str:
     """The change as a share of all before: ``-26.6 %``; a dash where nothing was before."""
     return f"{100 * change / whole:+.1f} %" if whole else "–"
-
-
-def _shown_time(ns: int) -> str:
-    return f"{format_ns(ns) if ns else '–':>{_TIME}}"
 
 
 def _times(amount: Amount) -> str:
@@ -337,17 +325,12 @@ class StepHistogram(PlotextPlot):
 
     def render(self) -> RenderResult:
         """The plot at the size it has now."""
-        top, highest = self._tops
-        _set_ticks(self.plt.xticks, top, self.size.width // TICK_CELLS)
-        _set_ticks(self.plt.yticks, highest, self.size.height // TICK_ROWS)
+        rooms = self.size.width // TICK_CELLS, self.size.height // TICK_ROWS
+        axes = self.plt.xticks, self.plt.yticks
+        for set_ticks, top, room in zip(axes, self._tops, rooms, strict=True):
+            ticks = round_ticks(top, max(room, 1))
+            set_ticks(ticks, [f"{tick:g}" for tick in ticks])
         return super().render()
-
-
-def _set_ticks(
-    set_ticks: Callable[[list[float], list[str]], object], top: float, room: int
-) -> None:
-    ticks = round_ticks(top, max(room, 1))
-    set_ticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
 def histogram(values: Sequence[float], top: float) -> tuple[list[float], list[float]]:

@@ -103,16 +103,10 @@ def _proof(proof: Proof, cells: int) -> list[Row]:
 LABEL_WIDTH = 24
 """Cells for the names of rules, and of facts where none is longer."""
 
-BLANK = (" ", "")
-
 NO_FIX_FOR_A_TRACE = (
     "A trace shows what was slow, not which code caused it. Record the training itself with "
     "`perftui train.py` to try and measure fixes here."
 )
-
-
-SELECTED = ">"
-"""At the left edge of the selected finding."""
 
 
 def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
@@ -121,16 +115,16 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
     selected = min(selected, len(found) - 1)
     rows: list[Row] = []
     for at, finding in enumerate(found):
-        mark = (SELECTED, "accent") if at == selected else BLANK
+        blank = (" ", "")
         first, *rest = headlines(finding, snapshot, cells - 1)
-        rows += [(mark, *first), *((BLANK, *line) for line in rest)]
+        mark = (">", "accent") if at == selected else blank
+        rows += [(mark, *first), *((blank, *line) for line in rest)]
     if not rows:
-        why = snapshot.diagnosis.progress or "nothing was found"
-        rows.append(row((why, "dim")))
+        rows.append(row((snapshot.diagnosis.progress or "nothing was found", "dim")))
     count = len(snapshot.diagnosis.abstentions)
     if count:
-        rules = "1 rule" if count == 1 else f"{count} rules"
-        rows += [(), row((f" {rules} could not judge: see the end of the details", "dim"))]
+        text = f" {fmt.several(count, 'rule')} could not judge: see the end of the details"
+        rows += [(), row((text, "dim"))]
     return rows
 
 
@@ -233,17 +227,14 @@ def _evidence(facts: Sequence[Figure], cells: int) -> Iterator[Row]:
     labels = max((LABEL_WIDTH, *(len(fact.shown_label) for fact in facts)))
     before = ""
     for fact in facts:
-        label = fact.shown_label
-        yield crop(_fact(fact, "" if label == before else label, labels), cells)
+        label, value = fact.shown_label, quantity(fact.shown_value, fact.unit)
+        threshold = fact.threshold
+        limit = "" if threshold is None else f"   limit {quantity(threshold, fact.unit)}"
+        source = fact.place.source if fact.place else None
+        place = f"   {source}" if source and source != value else ""
+        name = f"  {'' if label == before else label:<{labels}} "
+        yield crop(row((name, "dim"), value, (limit, "warn"), (place, "dim")), cells)
         before = label
-
-
-def _fact(fact: Figure, label: str, labels: int) -> Row:
-    value = quantity(fact.shown_value, fact.unit)
-    limit = f"   limit {quantity(fact.threshold, fact.unit)}" if fact.threshold is not None else ""
-    source = fact.place.source if fact.place else None
-    place = f"   {source}" if source and source != value else ""
-    return row((f"  {label:<{labels}} ", "dim"), value, (limit, "warn"), (place, "dim"))
 
 
 def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:

@@ -23,12 +23,8 @@ from perftui_tui.screens.diagnosis.finding import details, listing
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
-FIX_KEYS = {
-    "try_fix": "try",
-    "tune": "tune",
-    "write_fix": "write",
-    "undo_fix": "undo",
-    "rerun": "run again",
+FIX_KEYS = {"try_fix": "try", "tune": "tune", "write_fix": "write", "undo_fix": "undo"} | {
+    "rerun": "run again"
 }
 
 FRAME_ROWS = 2
@@ -164,12 +160,10 @@ class DiagnosisScreen(RunScreen):
         if self.snapshot is None:
             return
         listed = self.query_one("#finding-list", RowView)
-        cells = listed.content_size.width - 1
-        shown = self.snapshot
-        heights = [len(headlines(finding, shown, cells)) for finding in self._findings]
-        top = sum(heights[: self._at])
-        height = heights[self._at] if heights else 1
-        listed.scroll_to_region(Region(0, top, 1, height), animate=False)
+        cells, shown = listed.content_size.width - 1, self.snapshot
+        heights = [len(headlines(finding, shown, cells)) for finding in self._findings] or [1]
+        region = Region(0, sum(heights[: self._at]), 1, heights[self._at])
+        listed.scroll_to_region(region, animate=False)
 
     def action_select(self, step: int) -> None:
         """The next finding, or the one before."""
@@ -198,9 +192,7 @@ class DiagnosisScreen(RunScreen):
     def action_write_fix(self) -> None:
         """Show the chosen fix as a diff and write it."""
         option, snapshot = self.option, self.snapshot
-        proof = None
-        if option is not None and snapshot is not None:
-            proof = snapshot.proof(option)
+        proof = snapshot.proof(option) if option and snapshot else None
         self.session.source_fixes.write(option, proof.headline if proof is not None else "")
 
     def action_show_evidence(self) -> None:
@@ -214,11 +206,10 @@ class DiagnosisScreen(RunScreen):
 
     def action_copy_fix(self) -> None:
         """Copy the chosen fix as a patch."""
-        option = self.option
-        if option is None or option.patch is None:
+        if self.option is None or self.option.patch is None:
             self.notify("no patch to copy", severity="warning")
-            return
-        copy_text(self.app, option.patch.diff(), "the patch")
+        else:
+            copy_text(self.app, self.option.patch.diff(), "the patch")
 
 
 def _place(name: str, names: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from perftui.analysis.ops.calls import NameSums
 from perftui.trace.model import KERNEL, Int64, Mask
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
-from perftui_tui.look.format import MISSING, format_count
+from perftui_tui.look.format import MISSING, counted, format_count
 from perftui_tui.tables.columns import (
     Texts,
     count_column,
@@ -260,8 +260,7 @@ def _names(shown: Sequence[Visible], needle: str) -> Column:
     def total(rows: Int64) -> str:
         if needle:
             return f"{format_count(matches)} match{cut}"
-        paths = "path" if len(rows) == 1 else "paths"
-        return f"{format_count(len(rows))} {paths} shown{cut}"
+        return f"{counted(len(rows), 'path')} shown{cut}"
 
     names = [printable(each.node.label) for each in shown]
 

@@ -45,10 +45,14 @@ def roofline_table(found: Roofline) -> TableData:
     of_chart = letters(calls)
     marks = [of_chart.get(row, "") for row in range(len(calls))]
     is_beside = found.measured is not None and not found.is_measured
+    reached = [one.reached_of_measured for one in calls]
+    measured = [None if each is None else 100 * each for each in reached]
     columns = [
         name_column("op and sizes of its inputs", names, "groups"),
         text_column("chart", marks, 5, 5),
-        text_column("precision", [_precision(one) for one in calls], 14, 8),
+        text_column(
+            "precision", [one.precision.value if one.flops else MISSING for one in calls], 14, 8
+        ),
         replace(count_column("calls", _whole([one.calls for one in calls])), optional=9),
         _rate_column("FLOP/byte", [one.intensity for one in calls], 1.0, 6),
         _rate_column("TFLOP/s", [one.flop_rate for one in calls], 1e12, 3),
@@ -59,7 +63,7 @@ def roofline_table(found: Roofline) -> TableData:
             [100 * one.reached if one.roof else None for one in calls],
             1,
         ),
-        *([_measured_column(calls)] if is_beside else []),
+        *([percent_column("of measured", measured, 2)] if is_beside else []),
         time_column("time", _whole([one.time for one in calls])),
         _saved_column(calls),
     ]
@@ -81,11 +85,6 @@ def bound_by(one: RoofedCall) -> str:
     if not one.roof:
         return MISSING
     return "memory" if one.is_memory_bound else "arithmetic"
-
-
-def _precision(one: RoofedCall) -> str:
-    """That of its arithmetic; a dash without any."""
-    return one.precision.value if one.flops else MISSING
 
 
 def about(found: Roofline) -> str:
@@ -127,20 +126,14 @@ def _rate_column(title: str, values: Sequence[float | None], unit: float, option
     return Column(title, keys, text, width, optional=optional, exact=lambda row: values[row])
 
 
-def _measured_column(calls: Sequence[RoofedCall]) -> Column:
-    shares = [one.reached_of_measured for one in calls]
-    return percent_column("of measured", [None if s is None else 100 * s for s in shares], 2)
-
-
 def _saved_column(calls: Sequence[RoofedCall]) -> Column:
     saved = [one.saved for one in calls]
     column = time_column("could save", _whole([-1 if ns is None else ns for ns in saved]))
-    text = column.text
-    return replace(
-        column,
-        text=lambda row: MISSING if saved[row] is None else text(row),
-        exact=lambda row: saved[row],
-    )
+
+    def text(row: int) -> str:
+        return MISSING if saved[row] is None else column.text(row)
+
+    return replace(column, text=text, exact=saved.__getitem__)
 
 
 NOTHING = "no call with matrix products, convolutions or attention to draw"

@@ -13,7 +13,7 @@ from perftui.trace.text import printable
 from perftui_tui.dialogs.too_small import NEEDED, NEEDED_FOR_STRIP, is_too_small
 from perftui_tui.keys.keymap import bindings, hint, shown_key
 from perftui_tui.look.format import format_count, format_ns, percent
-from perftui_tui.look.rows import Row, Span, fit, row, width
+from perftui_tui.look.rows import Row, fit, row, width
 from perftui_tui.panes.gpu import busy_word
 from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, SnapshotPane, draw_line
 from perftui_tui.panes.meters import step_time
@@ -60,25 +60,20 @@ def _device(device: DeviceActivity, cells: int) -> Row:
     name = (f"GPU {device.device}".ljust(NAME_WIDTH), "bold")
     reading = fit(row(f"busy {percent(busy)} ", (word, STYLES[word])), READING_WIDTH)
     line = row(name, *reading)
-    for figure in _figures(device):
-        longer = (*line, figure, ("   ", ""))
-        if width(longer) - 3 > cells:
-            break
-        line = longer
-    return line
-
-
-def _figures(device: DeviceActivity) -> tuple[Span, ...]:
-    """The most telling first: what does not fit is left out."""
     copies = device.memcpy_count + device.memset_count
     copied = device.memcpy_sum + device.memset_sum
-    figures = [
+    # The most telling first: what does not fit is left out.
+    for figure in (
         (f"of {format_ns(device.span)}", ""),
         (f"{format_count(device.kernel_count)} kernels {format_ns(device.kernel_sum)}", ""),
         (f"{format_count(copies)} copies {format_ns(copied)}", ""),
         (printable(device.name), "dim"),
-    ]
-    return tuple(figure for figure in figures if figure[0])
+    ):
+        longer = (*line, figure, ("   ", "")) if figure[0] else line
+        if width(longer) - 3 > cells:
+            break
+        line = longer
+    return line
 
 
 MOST_FINDING_ROWS = 10

@@ -14,7 +14,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.area import column_steps
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.charts.bars import ASCII_LEVELS, LOWER_EIGHTHS
-from perftui_tui.look.format import format_count, format_ns, quantity
+from perftui_tui.look.format import counted, format_count, format_ns, quantity
 from perftui_tui.screens.timeline.detail_pane import Line, began, exact_lines
 from perftui_tui.screens.timeline.navigation import Selection, Viewport
 from perftui_tui.screens.timeline.track_cells import BLANK, Cell, Glyphs, narrow, put
@@ -213,8 +213,7 @@ def _meaning(counter: Counter) -> str:
 
 
 def _figures(counter: Counter) -> Iterator[str]:
-    count, what = len(counter), "sample" if counter.interval else "change"
-    yield f"{format_count(count)} {what}{'' if count == 1 else 's'} in the trace"
+    yield f"{counted(len(counter), 'sample' if counter.interval else 'change')} in the trace"
     yield f"min {value_text(counter.lowest, counter.unit)}"
     yield f"max {value_text(counter.highest, counter.unit)}"
     yield f"a full cell is {value_text(counter.top, counter.unit)}"

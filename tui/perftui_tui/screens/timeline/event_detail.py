@@ -9,7 +9,6 @@ import numpy as np
 
 from perftui.analysis.kernels.names import short_names, shown_name
 from perftui.analysis.timeline.measure import (
-    Busy,
     Launches,
     Measure,
     NameTime,
@@ -21,7 +20,7 @@ from perftui.format import middle
 from perftui.trace.model import DERIVED, NONE, Trace, TraceError
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
-from perftui_tui.look.format import format_bytes, format_count, format_ns, format_percent
+from perftui_tui.look.format import counted, format_bytes, format_count, format_ns, format_percent
 from perftui_tui.screens.timeline.detail_pane import Line, began, cut, exact_lines, place_of_event
 from perftui_tui.screens.timeline.navigation import Selection, place_of
 from perftui_tui.screens.timeline.track_cells import kind_of, phase_label
@@ -103,15 +102,11 @@ def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
     call = launches.launching(first)
     waited = int(trace.start[first] - trace.start[row if call == NONE else call])
     name = middle(printable(shown_name(trace, other)), _LONGEST_NAME)
-    text = f"{what} {name}{more} ({where}), {_later(waited)}  {key} jumps there"
+    # Clocks of host and device are joined by the driver, and off by a microsecond or two.
+    before = "before the call (clock skew)" if waited < 0 else "after the call"
+    waiting = f"began {format_ns(abs(waited))} {before}"
+    text = f"{what} {name}{more} ({where}), {waiting}  {key} jumps there"
     yield Line(text, "accent", place=place_of_event(trace, other))
-
-
-def _later(waited: int) -> str:
-    """Clocks of host and device are joined by the driver, and off by a microsecond or two."""
-    if waited < 0:
-        return f"began {format_ns(-waited)} before the call (clock skew)"
-    return f"began {format_ns(waited)} after the call"
 
 
 def self_time(trace: Trace, row: int) -> int:
@@ -184,39 +179,29 @@ def measure_lines(trace: Trace, measured: Measure) -> list[Line]:
     return [
         Line(f"measured {format_ns(measured.duration)}", "bold"),
         Line(began(measured.start), facts=True),
-        *(Line(_device(trace, one, measured), facts=True) for one in measured.devices),
-        *(Line(line, facts=True) for line in _threads(trace, measured)),
+        *(Line(line, facts=True) for line in _busy(trace, measured)),
         *name_rows(measured.names),
         *exact_lines(measured.start, measured.end),
     ]
 
 
-def _device(trace: Trace, one: Busy, measured: Measure) -> str:
-    idle = measured.duration - one.time
-    name = device_label(trace, one.device)
-    return (
-        f"{name}  busy {_of(one.time, measured)}  idle {_of(idle, measured)}"
-        f"  {_several(one.events, 'activity', 'activities')}"
-    )
+def _busy(trace: Trace, measured: Measure) -> Iterator[str]:
+    """The devices, and the busiest threads."""
 
+    def of(time: int) -> str:
+        share = time / measured.duration if measured.duration else None
+        return f"{format_ns(time)} ({format_percent(share)})"
 
-def _threads(trace: Trace, measured: Measure) -> Iterator[str]:
+    for one in measured.devices:
+        name, idle = device_label(trace, one.device), measured.duration - one.time
+        activities = counted(one.events, "activity", "activities")
+        yield f"{name}  busy {of(one.time)}  idle {of(idle)}  {activities}"
     for one in measured.threads[:MOST_THREADS]:
-        label = printable(track_label(trace, one.track))
-        events = _several(one.events, "event", "events")
-        yield f"{label}  in operators and calls {_of(one.time, measured)}  {events}"
+        label, events = printable(track_label(trace, one.track)), counted(one.events, "event")
+        yield f"{label}  in operators and calls {of(one.time)}  {events}"
     left = len(measured.threads) - MOST_THREADS
     if left > 0:
-        yield f"and {_several(left, 'less busy thread', 'less busy threads')}"
-
-
-def _of(time: int, measured: Measure) -> str:
-    share = time / measured.duration if measured.duration else None
-    return f"{format_ns(time)} ({format_percent(share)})"
-
-
-def _several(count: int, one: str, many: str) -> str:
-    return f"{format_count(count)} {one if count == 1 else many}"
+        yield f"and {counted(left, 'less busy thread')}"
 
 
 def name_rows(names: Sequence[NameTime]) -> list[Line]:
@@ -224,22 +209,20 @@ def name_rows(names: Sequence[NameTime]) -> list[Line]:
     if not names:
         return [Line("no events in this range")]
     listed = names[:MOST_NAMES]
-    shown = short_names(one.name for one in listed if one.on_device)
-    left = len(names) - MOST_NAMES
-    rest = [Line(f"and {_several(left, 'name', 'names')} with less time", "dim")]
-    return [
-        Line(_FIGURES.format("own time", "with calls", "events", "name"), "dim", one_row=True),
-        *(Line(_name(one, shown), one_row=True) for one in listed),
-        *(rest if left > 0 else ()),
-    ]
-
-
-def _name(one: NameTime, kernels: Mapping[str, str]) -> str:
-    """What runs on a device calls nothing."""
-    total = "" if one.on_device else format_ns(one.total)
-    name = cut(printable(kernels[one.name] if one.on_device else one.name), _LONGEST_MEASURED)
-    where = "GPU  " if one.on_device else ""
-    return _FIGURES.format(format_ns(one.own), total, format_count(one.calls), where + name)
+    kernels = short_names(one.name for one in listed if one.on_device)
+    heads = _FIGURES.format("own time", "with calls", "events", "name")
+    lines = [Line(heads, "dim", one_row=True)]
+    for one in listed:
+        # What runs on a device calls nothing.
+        total = "" if one.on_device else format_ns(one.total)
+        name = cut(printable(kernels[one.name] if one.on_device else one.name), _LONGEST_MEASURED)
+        where = f"GPU  {name}" if one.on_device else name
+        text = _FIGURES.format(format_ns(one.own), total, format_count(one.calls), where)
+        lines.append(Line(text, one_row=True))
+    if len(names) > MOST_NAMES:
+        rest = f"and {counted(len(names) - MOST_NAMES, 'name')} with less time"
+        lines.append(Line(rest, "dim"))
+    return lines
 
 
 def further_lines(trace: Trace, selected: Selection) -> list[Line]:
@@ -248,14 +231,11 @@ def further_lines(trace: Trace, selected: Selection) -> list[Line]:
     exactly = exact_lines(selected.start, selected.end)
     if selected.is_gap:
         return [*_meanwhile(trace, selected), *exactly]
-    return [*_arguments(trace, selected.row), *_name_lines(trace, selected.row), *exactly]
-
-
-def _arguments(trace: Trace, row: int) -> list[Line]:
     try:
-        return argument_lines(trace.read_arguments(row))
+        arguments = trace.read_arguments(selected.row)
     except (OSError, TraceError) as error:
-        return argument_lines({"arguments cannot be read": error})
+        arguments = {"arguments cannot be read": error}
+    return [*argument_lines(arguments), *_name_lines(trace, selected.row), *exactly]
 
 
 def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
@@ -278,12 +258,14 @@ def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
 def _name_lines(trace: Trace, row: int) -> list[Line]:
     """How many events have the name and how long they take; nested calls of one name each count."""
     rows = np.flatnonzero(trace.name == trace.name[row])
+    if len(rows) == 1:
+        return [Line("the only event with this name", "dim")]
     durations = trace.duration[rows]
     middle = (len(rows) - 1) // 2
     median = int(np.partition(durations, middle)[middle])
     longer = int(np.count_nonzero(durations > trace.duration[row]))
     facts = [
-        f"with this name: {format_count(len(rows))} {'event' if len(rows) == 1 else 'events'}",
+        f"with this name: {counted(len(rows), 'event')}",
         f"sum {format_ns(int(durations.sum()))}",
         f"shortest {format_ns(int(durations.min()))}",
         f"median {format_ns(median)}",
@@ -291,8 +273,6 @@ def _name_lines(trace: Trace, row: int) -> list[Line]:
         f"{format_count(longer)} longer" if longer else "none longer",
         hint("{timeline.same_name(-1)} {timeline.same_name(1)} step through those of this thread"),
     ]
-    if len(rows) == 1:
-        return [Line("the only event with this name", "dim")]
     lines = [Line("  ".join(facts), facts=True)]
     if longer:
         longest = int(rows[int(np.argmax(durations))])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from perftui.analysis.model import Gap, KernelTable, OpTable, TraceAnalysis
+from perftui.analysis.model import KernelTable, OpTable, TraceAnalysis
 from perftui.analysis.recorded_steps import ONLY_STEPS
 from perftui.analysis.steps import median_duration, slow_steps
 from perftui.analysis.timeline.tracks import device_label
@@ -17,7 +17,7 @@ from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
-from perftui_tui.look.format import format_count, format_ns, format_percent
+from perftui_tui.look.format import counted, format_count, format_ns, format_percent
 from perftui_tui.screens.timeline.detail_pane import Line, Place, cut, place_of_event
 from perftui_tui.screens.timeline.track_cells import phase_label
 
@@ -44,18 +44,11 @@ def summary_lines(analysis: TraceAnalysis, run: RunSnapshot | None = None) -> li
         return lines
     if not analysis.has_tables:
         return [*lines, Line("gaps and their causes follow once the whole trace is read", "dim")]
-    return [
-        *lines,
-        *_idle(analysis, run),
-        *_gaps(analysis),
-        *(() if analysis.ranks else _breakdown(analysis)),
-        *(
-            _top("GPU activity by time", trace, kernels, kernels.short_names, kernels.total)
-            if analysis.has_gpu
-            else ()
-        ),
-        *_top("operators by own CPU time", trace, ops, ops.names, ops.cpu_self),
-    ]
+    lines += [*_idle(analysis, run), *_gaps(analysis)]
+    lines += () if analysis.ranks else _breakdown(analysis)
+    if analysis.has_gpu:
+        lines += _top("GPU activity by time", trace, kernels, kernels.short_names, kernels.total)
+    return [*lines, *_top("operators by own CPU time", trace, ops, ops.names, ops.cpu_self)]
 
 
 def _steps(analysis: TraceAnalysis) -> Iterator[Line]:
@@ -67,10 +60,10 @@ def _steps(analysis: TraceAnalysis) -> Iterator[Line]:
         return
     median = median_duration(steps)
     slow = sorted(slow_steps(steps), key=lambda step: -step.duration)
-    count = f"{format_count(len(steps))} {'step' if len(steps) == 1 else 'steps'}"
     slower = f"{format_count(len(slow))} slow" if slow else "none 10 % slower"
     keys = hint("{timeline.step(1)} next, {timeline.slow_step(1)} next slow")
-    yield Line(f"{count}, median {format_ns(median)}, {slower}  {keys}", "bold")
+    facts = f"{counted(len(steps), 'step')}, median {format_ns(median)}, {slower}"
+    yield Line(f"{facts}  {keys}", "bold")
     for step in slow[:MOST]:
         over = format_percent(step.duration / median - 1)
         text = f"{format_ns(step.duration):>10}  step {step.index}, {over} above the median"
@@ -90,13 +83,13 @@ def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
         facts = [
             f"{format_ns(medians[rank]):>10}",
             f"rank {rank}",
-            f"{format_count(len(steps))} {'step' if len(steps) == 1 else 'steps'}",
+            counted(len(steps), "step"),
             f"{format_count(slow)} slow" if slow else "none 10 % slower",
         ]
         yield Line("  ".join(facts), place=Place(longest.start, longest.end, longest.row))
     left = len(slowest) - MOST
     if left > 0:
-        yield Line(f"{'':>10}  and {left} faster {'rank' if left == 1 else 'ranks'}", "dim")
+        yield Line(f"{'':>10}  and {counted(left, 'faster rank')}", "dim")
 
 
 def _idle(analysis: TraceAnalysis, run: RunSnapshot | None) -> Iterator[Line]:
@@ -123,17 +116,13 @@ def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:
     yield Line(hint("largest gaps of the GPU  {timeline.largest_gap} next"), "bold")
     many = bool(analysis.ranks) or len({gap.device for gap in analysis.gaps}) > 1
     for gap in analysis.gaps[:MOST]:
-        yield Line(_gap(analysis, gap, many), place=Place(gap.start, gap.end))
-
-
-def _gap(analysis: TraceAnalysis, gap: Gap, many: bool) -> str:
-    facts = [f"{format_ns(gap.duration):>10}", f"{gap.cause.value:<15}"]
-    facts += [device_label(analysis.trace, gap.device)] if many else []
-    facts.append(f"at {format_ns(gap.start)}")
-    facts += [phase_label(printable(gap.phase))] if gap.phase else []
-    if gap.operator_row != NONE:
-        facts.append(cut(printable(analysis.trace.name_of(gap.operator_row)), _LONGEST_NAME))
-    return "  ".join(facts)
+        facts = [f"{format_ns(gap.duration):>10}", f"{gap.cause.value:<15}"]
+        facts += [device_label(analysis.trace, gap.device)] if many else []
+        facts.append(f"at {format_ns(gap.start)}")
+        facts += [phase_label(printable(gap.phase))] if gap.phase else []
+        if gap.operator_row != NONE:
+            facts.append(cut(printable(analysis.trace.name_of(gap.operator_row)), _LONGEST_NAME))
+        yield Line("  ".join(facts), place=Place(gap.start, gap.end))
 
 
 def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
@@ -151,10 +140,8 @@ def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
             sums[name] = sums.get(name, 0) + time
     for name, time in sorted(sums.items(), key=lambda item: -item[1]):
         if time:
-            size = format_ns(time / len(steps))
-            yield Line(
-                f"{size:>10}  {format_percent(time / total):>7}  {phase_label(name)}", one_row=True
-            )
+            figures = f"{format_ns(time / len(steps)):>10}  {format_percent(time / total):>7}"
+            yield Line(f"{figures}  {phase_label(name)}", one_row=True)
 
 
 def _top(
@@ -166,7 +153,6 @@ def _top(
     yield Line(title, "bold")
     for at in np.argsort(-times, kind="stable")[:MOST_NAMES].tolist():
         name = middle(printable(names[at]), _LONGEST_NAME)
-        count = int(table.calls[at])
-        calls = f"{format_count(count)} {'call' if count == 1 else 'calls'}"
+        calls = counted(int(table.calls[at]), "call")
         text = f"{format_ns(int(times[at])):>10}  {name}  {calls}"
         yield Line(text, place=place_of_event(trace, int(table.first_row[at])))

@@ -1,4 +1,4 @@
-"""The arrow from a launching call to what it launched, drawn over the tracks between them."""
+"""The tracks of the timeline as rows of text, with marks and the arrow of a launch over them."""
 
 from __future__ import annotations
 
@@ -55,12 +55,13 @@ def launch_of(state: TimelineState) -> Launch | None:
         call, work = selected.row, int(launched[0]) if len(launched) else NONE
     if NONE in (call, work):
         return None
-    ends = [navigation.track_of(state.tracks, state.trace, row) for row in (call, work)]
-    if ends[0] is None or ends[1] is None:
-        return None
-    return Launch(
-        navigation.event(state.trace, ends[0], call), navigation.event(state.trace, ends[1], work)
-    )
+    ends = []
+    for row in (call, work):
+        track = navigation.track_of(state.tracks, state.trace, row)
+        if track is None:
+            return None
+        ends.append(navigation.event(state.trace, track, row))
+    return Launch(*ends)
 
 
 def draw_arrow(
@@ -169,18 +170,15 @@ def _label(state: TimelineState, shown: ShownTrack, width: int) -> tuple[str, st
     if isinstance(track, CounterTrack):
         labels = track_labels(track.counter)
         name = next((each for each in labels if len(each) <= room), labels[-1][:room])
-        return _named(f"{pointer}{name}{folded}", width, is_selected=is_selected)
-    deeper = _DEEPER.get(track.kind, f"{' ' * min(track.depth, _DEEPEST)} └")
-    if len(deeper) > room:
-        deeper = deeper.removesuffix("ping")
-    name = track_name(track, room) if shown.leads else deeper
-    if len(name) > room:
-        name = name[: room - 1] + "…"
-    return _named(f"{pointer}{name}{folded}", width, is_selected=is_selected)
-
-
-def _named(text: str, width: int, *, is_selected: bool) -> tuple[str, str]:
-    return text.ljust(width), "selected-label" if is_selected else "label"
+    else:
+        deeper = _DEEPER.get(track.kind, f"{' ' * min(track.depth, _DEEPEST)} └")
+        if len(deeper) > room:
+            deeper = deeper.removesuffix("ping")
+        name = track_name(track, room) if shown.leads else deeper
+        if len(name) > room:
+            name = name[: room - 1] + "…"
+    style = "selected-label" if is_selected else "label"
+    return f"{pointer}{name}{folded}".ljust(width), style
 
 
 def _track(scene: Scene, state: TimelineState, shown: ShownTrack, columns: int) -> list[Cell]:
@@ -188,7 +186,9 @@ def _track(scene: Scene, state: TimelineState, shown: ShownTrack, columns: int) 
     if isinstance(track, CounterTrack):
         cells = counter_cells(track.counter, view, columns, scene.glyphs)
         if selected is not None and selected.track is track:
-            _emphasise_sample(cells, view, selected)
+            # A sample, or time without one.
+            for index in _cells_of(selected, view, columns):
+                cells[index] = (cells[index][0], "selected")
         return cells
     cells = scene.drawn.cells(track, view, columns, state.matches)
     # Between phases a rank may be at work.
@@ -216,9 +216,7 @@ def track_name(track: TimelineTrack, room: int) -> str:
 
 def _emphasise(cells: list[Cell], view: Viewport, mark: Selection, name: str) -> None:
     """Draw an interval in the style ``name``, keeping the characters; of a gap its text alone."""
-    first = max(view.column(mark.start, len(cells)), 0)
-    last = min(view.column(max(mark.end - 1, mark.start), len(cells)), len(cells) - 1)
-    for index in range(first, last + 1):
+    for index in _cells_of(mark, view, len(cells)):
         glyph, style = cells[index]
         if mark.is_gap and style != "gap":
             continue
@@ -226,12 +224,9 @@ def _emphasise(cells: list[Cell], view: Viewport, mark: Selection, name: str) ->
         cells[index] = (glyph, f"{name}{suffix}")
 
 
-def _emphasise_sample(cells: list[Cell], view: Viewport, mark: Selection) -> None:
-    """Draw a sample, or time without one, in the style of what is selected."""
-    first = max(view.column(mark.start, len(cells)), 0)
-    last = min(view.column(max(mark.end - 1, mark.start), len(cells)), len(cells) - 1)
-    for index in range(first, last + 1):
-        cells[index] = (cells[index][0], "selected")
+def _cells_of(mark: Selection, view: Viewport, columns: int) -> range:
+    first = max(view.column(mark.start, columns), 0)
+    return range(first, min(view.column(max(mark.end - 1, mark.start), columns), columns - 1) + 1)
 
 
 def _draw_marks(cells: list[Cell], view: Viewport, marks: TimeMarks) -> None:

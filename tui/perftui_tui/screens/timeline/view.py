@@ -27,7 +27,7 @@ from perftui.facts.fact import Facts, RankPaths
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, LoadCancelled, Trace
 from perftui_tui.keys.keymap import bindings, hint, shown_key
-from perftui_tui.look.format import format_count
+from perftui_tui.look.format import counted
 from perftui_tui.screens.timeline.counters import (
     CounterTrack,
     counter_lines,
@@ -523,9 +523,9 @@ class TimelineView(Vertical):
         if state is None or state.trace is not trace:
             return
         state.matches = found
-        count, what = len(found), "event matches" if len(found) == 1 else "events match"
-        self.notify(f"{format_count(count)} {what} {found.needle!r}", timeout=3, markup=False)
-        if count:
+        text = f"{counted(len(found), 'event matches', 'events match')} {found.needle!r}"
+        self.notify(text, timeout=3, markup=False)
+        if len(found):
             self._timeline.action_longest_match()
         else:
             self._timeline.changed()

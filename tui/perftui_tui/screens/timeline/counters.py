@@ -66,15 +66,11 @@ class CounterTrack(TimelineTrack):
 
 def counter_tracks(counters: Sequence[Counter]) -> tuple[CounterTrack, ...]:
     """A track for each, one below the other."""
-    return tuple(
-        CounterTrack(each.name, COUNTER, NONE, depth, _index(each), each)
-        for depth, each in enumerate(counters)
-    )
-
-
-def _index(counter: Counter) -> TrackIndex:
-    rows = np.arange(len(counter), dtype=np.int32)
-    return TrackIndex(rows, counter.start, counter.end)
+    tracks = []
+    for depth, each in enumerate(counters):
+        index = TrackIndex(np.arange(len(each), dtype=np.int32), each.start, each.end)
+        tracks.append(CounterTrack(each.name, COUNTER, NONE, depth, index, each))
+    return tuple(tracks)
 
 
 def value_text(value: float, unit: str) -> str:
@@ -123,7 +119,8 @@ def counter_cells(counter: Counter, view: Viewport, columns: int, glyphs: Glyphs
     """
     ramp = ASCII_LEVELS if glyphs.ascii_only else LOWER_EIGHTHS
     means = counter.means(view.start, view.end, columns)
-    is_near = is_sampled(counter, view)
+    # The view has a sample of its own, or the counter has every change.
+    is_near = not counter.interval or counter.is_sampled_in(view.start, view.end)
     style = DRAWN if is_near else HELD
     levels = [column_steps(mean, 0, counter.top, len(ramp) - 1) for mean in means.tolist()]
     cells = [(ramp[level], style) if level else BLANK for level in levels]
@@ -135,11 +132,6 @@ def counter_cells(counter: Counter, view: Viewport, columns: int, glyphs: Glyphs
         put(cells, first, narrow(text), VALUE if is_near else HELD)
     _name_blanks(cells)
     return cells
-
-
-def is_sampled(counter: Counter, view: Viewport) -> bool:
-    """Whether the view has a sample of its own, or the counter has every change."""
-    return not counter.interval or counter.is_sampled_in(view.start, view.end)
 
 
 def sampling(counter: Counter) -> str:

@@ -8,7 +8,6 @@ from itertools import groupby
 
 import numpy as np
 
-from perftui.analysis.model import Step
 from perftui.analysis.timeline.track import THREAD, TimelineTrack, TrackIndex, edges
 from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.bars import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
@@ -133,15 +132,15 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> dict[str, Row]:
     if state.marks != TimeMarks():
         rows.append((RANGE, ("marks",), _range(state.marks, view, columns)))
     if state.matches is not None:
-        words = _match_label(state.matches, state.selected)
-        rows.append((FOUND, words, _found(state.matches, view, columns)))
-    return {name: _labelled(words, labels, cells) for name, words, cells in rows}
-
-
-def _labelled(labels: Sequence[str], width: int, cells: Sequence[Cell]) -> Row:
-    """Cells behind the first of ``labels`` that fits: a number that is cut is a wrong one."""
-    label = next((each for each in labels if len(each) < width), "")
-    return ((label.ljust(width), "label"), *merged(cells))
+        begun = state.matches.begin_in(view.start, view.end, columns).tolist()
+        found = [("▾", "match-mark") if count else BLANK for count in begun]
+        rows.append((FOUND, _match_label(state.matches, state.selected), found))
+    drawn: dict[str, Row] = {}
+    for name, words, cells in rows:
+        # The first that fits: a number that is cut is a wrong one.
+        label = next((each for each in words if len(each) < labels), "")
+        drawn[name] = ((label.ljust(labels), "label"), *merged(cells))
+    return drawn
 
 
 def minimap(index: TrackIndex, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
@@ -188,17 +187,12 @@ def _steps(scene: Scene, view: Viewport, columns: int) -> list[Cell]:
         if step.end > view.start and step.start < view.end:
             first = view.column(step.start, columns)
             room = min(view.column(step.end, columns), columns) - max(first, 0) - 1
+            size = format_ns(step.duration)
+            labels = (f"step {step.index} {size}", f"{step.index} {size}", f"{step.index}")
+            label = next((each for each in labels if len(each) < room), "")
             put(cells, first, "│", "muted")
-            put(cells, max(first, -1) + 1, _step_label(step, room), "step")
+            put(cells, max(first, -1) + 1, label, "step")
     return cells
-
-
-def _step_label(step: Step, room: int) -> str:
-    size = format_ns(step.duration)
-    for label in (f"step {step.index} {size}", f"{step.index} {size}", f"{step.index}"):
-        if len(label) < room:
-            return label
-    return ""
 
 
 def _range(marks: TimeMarks, view: Viewport, columns: int) -> list[Cell]:
@@ -230,8 +224,3 @@ def _match_label(matches: Matches, selected: Selection | None) -> tuple[str, ...
     count = format_count(len(matches))
     of_all = () if place is None else (f"found {place + 1:,}/{count}", f"{place + 1:,}/{count}")
     return *of_all, f"found {count}", count, "found"
-
-
-def _found(matches: Matches, view: Viewport, columns: int) -> list[Cell]:
-    begun = matches.begin_in(view.start, view.end, columns).tolist()
-    return [("▾", "match-mark") if count else BLANK for count in begun]

@@ -166,21 +166,17 @@ def largest_gap(
     """The largest gap of the device or thread; again, the next smaller. Longest ``gaps`` first."""
     own = [gap for gap in gaps if gap.device == device]
     if device == NONE or not own:
-        return _largest_of(track)
+        idle: Int64 = track.index.start[1:] - track.index.end[:-1]
+        if not len(idle) or idle.max() <= 0:
+            return None
+        at = int(np.argmax(idle))
+        return Selection(int(track.index.end[at]), int(track.index.start[at + 1]), NONE, track)
     place = 0
     if selected is not None and selected.is_gap:
         times = (selected.start, selected.end)
         same = [i for i, gap in enumerate(own) if (gap.start, gap.end) == times]
         place = (same[0] + 1) % len(own) if same else 0
     return Selection(own[place].start, own[place].end, NONE, track)
-
-
-def _largest_of(track: TimelineTrack) -> Selection | None:
-    gaps: Int64 = track.index.start[1:] - track.index.end[:-1]
-    if not len(gaps) or gaps.max() <= 0:
-        return None
-    place = int(np.argmax(gaps))
-    return Selection(int(track.index.end[place]), int(track.index.start[place + 1]), NONE, track)
 
 
 def place_of(track: TimelineTrack, row: int) -> int:

@@ -145,9 +145,8 @@ class Pace:
 
 def _steps_of(run: RunSnapshot) -> object:
     """Differs where a step came."""
-    ends = ((rank.rank, len(rank.steps), rank.steps.last("start")) for rank in run.ranks
-            if len(rank.steps))  # fmt: skip
-    return run.root, tuple(ends)
+    ranks = [rank for rank in run.ranks if len(rank.steps)]
+    return run.root, [(one.rank, len(one.steps), one.steps.last("start")) for one in ranks]
 
 
 def stay_in_view(before: TimelineState, after: TimelineState) -> None:
@@ -161,26 +160,19 @@ def stay(before: TimelineState, after: TimelineState) -> None:
     """Keep the track, what is selected, marked and found; visits every event."""
     shift = before.trace.origin - after.trace.origin
     after.change_threshold(THRESHOLDS.index(before.threshold) - THRESHOLDS.index(after.threshold))
-    after.marks = TimeMarks(_moved(before.marks.first, shift), _moved(before.marks.second, shift))
+    marks = (before.marks.first, before.marks.second)
+    after.marks = TimeMarks(*(None if time is None else time + shift for time in marks))
     if before.matches is not None:
         after.matches = find_matches(after.trace, before.matches.needle)
     after.stay_on(before)
-    if before.selected is not None:
-        after.selected = _same(before, after, before.selected, shift)
-
-
-def _moved(time: int | None, shift: int) -> int | None:
-    return None if time is None else time + shift
-
-
-def _same(
-    before: TimelineState, after: TimelineState, selected: Selection, shift: int
-) -> Selection | None:
-    if selected.is_gap:
-        return Selection(selected.start + shift, selected.end + shift, NONE, after.track)
-    row = _same_row(before.trace, after.trace, selected.row, shift)
-    track = None if row == NONE else navigation.track_of(after.tracks, after.trace, row)
-    return None if track is None else navigation.event(after.trace, track, row)
+    selected = before.selected
+    if selected is not None and selected.is_gap:
+        span = selected.start + shift, selected.end + shift
+        after.selected = Selection(*span, NONE, after.track)
+    elif selected is not None:
+        row = _same_row(before.trace, after.trace, selected.row, shift)
+        track = None if row == NONE else navigation.track_of(after.tracks, after.trace, row)
+        after.selected = None if track is None else navigation.event(after.trace, track, row)
 
 
 def _same_row(before: Trace, after: Trace, row: int, shift: int) -> int:

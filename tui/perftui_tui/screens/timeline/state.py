@@ -79,14 +79,12 @@ class TimelineState(TrackList):
 
     def zoom(self, factor: float, anchor: int | None = None) -> None:
         """Zoom about ``anchor``, or about the selection while it is in view, or the middle."""
-        self.view = self.view.zoomed(factor, self._anchor() if anchor is None else anchor)
-
-    def _anchor(self) -> int:
-        if self.selected is not None:
-            middle = (self.selected.start + self.selected.end) // 2
-            if self.view.start <= middle <= self.view.end:
-                return middle
-        return (self.view.start + self.view.end) // 2
+        view, selected = self.view, self.selected
+        if anchor is None:
+            anchor = (view.start + view.end) // 2
+            middle = (selected.start + selected.end) // 2 if selected else anchor
+            anchor = middle if view.start <= middle <= view.end else anchor
+        self.view = view.zoomed(factor, anchor)
 
     def pan(self, steps: int) -> None:
         """Move by a fifth of the view."""
@@ -142,17 +140,13 @@ class TimelineState(TrackList):
 
     def next_event(self, step: int) -> bool:
         """Select the next (1) or previous (-1) event or sample of the track."""
-        if isinstance(self.track, CounterTrack):
-            return self._select_sample(self.track.neighbour(self.selected, self.view, step))
-        return self.select(
-            navigation.neighbour(self.trace, self.track, self.selected, self.view, step)
-        )
-
-    def _select_sample(self, selection: Selection | None) -> bool:
-        """Select a sample; the view stays where any of it is seen: it may be far longer."""
-        view = self.view
-        done = self.select(selection)
-        if selection and selection.end > view.start and selection.start < view.end:
+        view, track = self.view, self.track
+        if not isinstance(track, CounterTrack):
+            return self.select(navigation.neighbour(self.trace, track, self.selected, view, step))
+        sample = track.neighbour(self.selected, view, step)
+        done = self.select(sample)
+        # The view stays where any of the sample is seen: it may be far longer.
+        if sample and sample.end > view.start and sample.start < view.end:
             self.view = view
         return done
 
@@ -172,9 +166,8 @@ class TimelineState(TrackList):
     def _close_in(self) -> bool:
         selected = self.selected
         if selected is not None and (selected.end - selected.start) * _SEEN_SHARE < self.view.span:
-            self.view = self.view.fitted(selected.start, selected.end).zoomed(
-                5, (selected.start + selected.end) // 2
-            )
+            middle = (selected.start + selected.end) // 2
+            self.view = self.view.fitted(selected.start, selected.end).zoomed(5, middle)
         return True
 
     def follow_launch(self, step: int) -> bool:
@@ -211,11 +204,10 @@ class TimelineState(TrackList):
 
     def mark(self) -> None:
         """Set a mark at the selection, or in the middle of the view."""
-        if self.selected is not None:
-            self.marks = self.marks.marked(self.selected.start, self.selected.end)
-        else:
-            middle = (self.view.start + self.view.end) // 2
-            self.marks = self.marks.marked(middle, middle)
+        middle = (self.view.start + self.view.end) // 2
+        selected = self.selected
+        span = (selected.start, selected.end) if selected else (middle, middle)
+        self.marks = self.marks.marked(*span)
 
     def mark_selection(self) -> None:
         """Set both marks around the selection, or around the view where nothing is selected."""
@@ -243,7 +235,10 @@ class TimelineState(TrackList):
         """Show ``start`` to ``end`` and select the gap that these bound, or ``row``."""
         track = self._track_of_known_gap(start, end)
         if track is not None or row is None or not self.select_row(row):
-            track = track or self._idle_track(start, end)
+            # Where the interval is idle: on the selected track, or the first on which it is.
+            every, behind = (self.track, *self.tracks), max(end, start + 1)
+            idle = (one for one in every if not one.index.busy(start, behind, 1)[0])
+            track = track or next(idle, self.track)
             self.select(Selection(start, end, NONE, track))
         self.view = self.view.fitted(start, end)
 
@@ -259,11 +254,6 @@ class TimelineState(TrackList):
         beside = gap.previous_row if gap.next_row == NONE else gap.next_row
         return navigation.track_of(self.tracks, self.trace, beside)
 
-    def _idle_track(self, start: int, end: int) -> TimelineTrack:
-        """The track on which the interval is idle: the selected one, or the first that is."""
-        every, behind = (self.track, *self.tracks), max(end, start + 1)
-        return next((one for one in every if not one.index.busy(start, behind, 1)[0]), self.track)
-
     def longest_match(self) -> bool:
         """Select the longest event that the search found; False without any."""
         return self.matches is not None and self.select_row(self.matches.longest)
@@ -273,10 +263,8 @@ class TimelineState(TrackList):
         if self.matches is None:
             return False
         selected = self.selected
-        here = self.view.start if selected is None else selected.start
-        return self.select_row(
-            self.matches.beside(NONE if selected is None else selected.row, here, step)
-        )
+        row, here = (selected.row, selected.start) if selected else (NONE, self.view.start)
+        return self.select_row(self.matches.beside(row, here, step))
 
     def select_at(self, track: TimelineTrack, start: int, end: int) -> None:
         """Select what fills most of ``start`` to ``end`` on ``track``, or the gap there; of a

@@ -20,7 +20,6 @@ from perftui_tui.reading.snapshot import SLOW_RATIO
 from perftui_tui.reading.telemetry import gpus, whole_table_of
 
 if TYPE_CHECKING:
-    from perftui.facts.gpu.memory import MemoryUse
     from perftui.run.table import Table
     from perftui_tui.reading.snapshot import Snapshot
 
@@ -219,7 +218,12 @@ def _on_device(steps: Table) -> Iterator[Chart]:
 def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
     use = snapshot.ask(gpu_memory)
     if use is not None:
-        yield _by_step(use)
+        sizes = (("allocated", use.allocated), ("reserved", use.reserved))
+        lines = tuple(Series(label, values.astype(np.float64)) for label, values in sizes)
+        peak = (("peak", float(use.peak_allocated)),)
+        index = use.step.astype(np.float64)
+        yield Chart("memory", "GPU memory at the end of each step", index, "step", lines,
+                    format_bytes, peak, note=_not_drawn(use.summed), is_bytes=True)  # fmt: skip
     for number, curve in enumerate(memory_curves(snapshot)):
         yield _by_category(curve, f"category{number + 1}" if number else "category")
 
@@ -242,17 +246,6 @@ def _by_category(curve: MemoryCurve, name: str) -> Chart:
     since = "ms since the recording began" if memory.timed else "events"
     peak = (("peak of all", float(memory.level.max())),)
     return Chart(name, title, x, since, tuple(lines), format_bytes, peak, is_bytes=True)
-
-
-def _by_step(use: MemoryUse) -> Chart:
-    lines = (
-        Series("allocated", use.allocated.astype(np.float64)),
-        Series("reserved", use.reserved.astype(np.float64)),
-    )
-    peak = (("peak", float(use.peak_allocated)),)
-    index = use.step.astype(np.float64)
-    return Chart("memory", "GPU memory at the end of each step", index, "step", lines,
-                 format_bytes, peak, note=_not_drawn(use.summed), is_bytes=True)  # fmt: skip
 
 
 def _of_machine(snapshot: Snapshot) -> Iterator[Chart]:

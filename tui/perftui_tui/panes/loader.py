@@ -37,6 +37,7 @@ def loader(snapshot: Snapshot) -> Meter:
         return Meter("Loader", absent="no step yet")
     if not snapshot.train:
         return Meter("Loader", absent="no training step yet")
+    from perftui.diagnosis.symptoms.data_loader.input_wait import WAIT_LIMITS
     from perftui.facts.data_loader.loader import training_loader
 
     facts, steps = snapshot.ask(training_loader), snapshot.train
@@ -47,7 +48,7 @@ def loader(snapshot: Snapshot) -> Meter:
     return Meter(
         "Loader",
         f"wait {percent(100 * share)}",
-        _word(share),
+        "HIGH" if share >= WAIT_LIMITS.warning else "OK",
         tuple(100 * w / max(1, d) for w, d in zip(waits, durations, strict=True)),
         total=snapshot.train_steps,
         notes=(
@@ -72,12 +73,6 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
     newest = workers.where(np.isin(workers["loader"], facts.numbers))["time"][-1:]
     during = (int(newest[0]) - RECENT_NS, int(newest[0]) + 1) if len(newest) else None
     return work_of(workers, facts.numbers, during)
-
-
-def _word(share: float) -> str:
-    from perftui.diagnosis.symptoms.data_loader.input_wait import WAIT_LIMITS
-
-    return "HIGH" if share >= WAIT_LIMITS.warning else "OK"
 
 
 def queue_notes(snapshot: Snapshot, facts: LoaderFacts | None) -> list[str]:

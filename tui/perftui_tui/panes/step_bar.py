@@ -104,15 +104,12 @@ def _heading(breakdown: DrawnStep, cells: int, own: Sequence[Span]) -> Row:
 
 
 def _figures(breakdown: DrawnStep, own: Sequence[Span]) -> tuple[Span, ...]:
-    basis = (f"({breakdown.basis})", "dim")
+    basis, mean = (f"({breakdown.basis})", "dim"), breakdown.mean
     if not breakdown.is_step:
         return (basis,)
-    spread = (
-        (f"p50 {format_ns(breakdown.mean.p50)}", ""),
-        (f"p95 {format_ns(breakdown.mean.p95)}", ""),
-    )
-    rate = (f"{per_second(breakdown.mean.steps_per_second)} steps/s", "")
-    return (*(spread if breakdown.mean.count > 1 else ()), rate, *own, basis)
+    spread = (f"p50 {format_ns(mean.p50)}", ""), (f"p95 {format_ns(mean.p95)}", "")
+    rate = (f"{per_second(mean.steps_per_second)} steps/s", "")
+    return (*(spread if mean.count > 1 else ()), rate, *own, basis)
 
 
 def _cell(part: Part, width: int, text: str) -> Span:
@@ -145,10 +142,9 @@ def step_parts(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
             name = f"{part.name:<{NAME_CELLS}}"
             filled = block_bar(part.ns / whole, room).rstrip()
             rows.append(row(name, figures, " ", (filled, f"part-{part.style}")))
-    together = (
-        f"{'mean step':<{NAME_CELLS}}{format_ns(whole):>{TIME_CELLS}}{'100 %':>{SHARE_CELLS}}"
-    )
-    return [crop(each, cells) for each in (*rows, row((together, "bold")))][:height]
+    figures = f"{format_ns(whole):>{TIME_CELLS}}{'100 %':>{SHARE_CELLS}}"
+    rows.append(row((f"{'mean step':<{NAME_CELLS}}{figures}", "bold")))
+    return [crop(each, cells) for each in rows][:height]
 
 
 def rows_of(snapshot: Snapshot) -> int:
@@ -194,10 +190,8 @@ def _why_absent(snapshot: Snapshot) -> str:
 def last_step_title(snapshot: Snapshot) -> str:
     """``Last profiled step: 31 ms``."""
     steps = snapshot.analysis.steps if snapshot.analysis else ()
-    if not steps:
-        return "Last profiled step"
-    newest = max(steps, key=lambda one: one.start)
-    return f"Last profiled step: {format_ns(newest.duration)}"
+    newest = max(steps, key=lambda one: one.start, default=None)
+    return "Last profiled step" + (f": {format_ns(newest.duration)}" if newest else "")
 
 
 def _phases(step: StepColumns) -> Row:

@@ -102,9 +102,8 @@ class LogScreen(RunScreen):
     def action_find(self, direction: int) -> None:
         """To the next match, or to the one before."""
         if not self._view.find(direction):
-            text = hint("{log.search} searches")
-            if self._view.pattern:
-                text = f"no line with {self._view.pattern!r}"
+            pattern = self._view.pattern
+            text = f"no line with {pattern!r}" if pattern else hint("{log.search} searches")
             self.notify(text, severity="warning", markup=False, timeout=3)
 
     @on(Input.Changed)

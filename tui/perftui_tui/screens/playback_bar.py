@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from perftui_tui.keys.keymap import bindings, shown_key
 from perftui_tui.look.format import elapsed
-from perftui_tui.look.rows import Row, Span, crop, fit, row, width
+from perftui_tui.look.rows import Row, crop, fit, row, width
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
@@ -39,11 +39,7 @@ def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, i
         other = ()
     room = max(1, cells - left - width(other) - 1)
     knob = min(room - 1, round(position.share * (room - 1)))
-    bar: tuple[Span, ...] = (
-        ("━" * knob, "accent"),
-        ("●", "bold"),
-        ("─" * (room - 1 - knob), "dim"),
-    )
+    bar: Row = (("━" * knob, "accent"), ("●", "bold"), ("─" * (room - 1 - knob), "dim"))
     return fit(crop((*spans, *bar, *other), cells), cells), left, room
 
 
@@ -115,9 +111,8 @@ class PlaybackBar(RowView, can_focus=True):
 
     def _redraw(self) -> None:
         if self._position is not None and self.size.width:
-            drawn, self._left, self._cells = bar_row(
-                self._position, self.size.width, self.has_focus
-            )
+            bar = bar_row(self._position, self.size.width, self.has_focus)
+            drawn, self._left, self._cells = bar
             self.rows = [drawn]
 
     def on_mouse_down(self, event: events.MouseDown) -> None:

@@ -309,14 +309,13 @@ class RunScreen(Screen[None]):
         table = shown_table(self)
         if table is None or not len(table.data):
             self.notify("no table to save yet", severity="warning")
-            return
-        text = csv_text(table.data, table.order)
-        self.save(text, folder_for(self.session.target), self.NAME)
+        else:
+            text = csv_text(table.data, table.order)
+            self.save(text, folder_for(self.session.target), self.NAME)
 
     @work(thread=True, exit_on_error=False, group="save")
     def save(self, text: str, folder: Path, stem: str) -> None:
         """Write a table on a thread, and notify of the path: the disk may be slow."""
-        from perftui.trace.text import printable
         from perftui_tui.tables.rows import save_new
 
         try:

@@ -354,10 +354,10 @@ class RunsScreen(RunScreen):
         entry = one.entry
         if entry.manifest is None:
             self.session.warn(f"this run cannot be opened: {entry.problem}")
-            return
-        if entry.root != self.session.target:
-            self.session.open_run(entry.root, is_live=not entry.manifest.status.is_over)
-        self.session.action_show("overview")
+        else:
+            if entry.root != self.session.target:
+                self.session.open_run(entry.root, is_live=not entry.manifest.status.is_over)
+            self.session.action_show("overview")
 
     # Naming
 
@@ -419,21 +419,19 @@ class RunsScreen(RunScreen):
         if one is None:
             self.session.warn("no run to delete")
             return
-        if one.entry.root == self.session.target:
-            self.session.warn("this run is on screen: open another one first")
-            return
-        if one.entry.manifest is not None and not one.entry.manifest.status.is_over:
-            self.session.warn(
-                "this run is still going on: only a run that has ended can be deleted"
-            )
-            return
+        root, manifest = one.entry.root, one.entry.manifest
 
         def answered(answer: str | None) -> None:
             if answer == YES:
-                root = one.entry.root
                 self._on_disk(lambda: delete_run(root), f"{root.name} was not deleted")
 
-        self.session.ask(DeleteRunDialog(one.entry), answered)
+        if root == self.session.target:
+            self.session.warn("this run is on screen: open another one first")
+        elif manifest is not None and not manifest.status.is_over:
+            text = "this run is still going on: only a run that has ended can be deleted"
+            self.session.warn(text)
+        else:
+            self.session.ask(DeleteRunDialog(one.entry), answered)
 
     def _on_disk(self, work: Callable[[], None], failed: str) -> None:
         """Do it on a thread, warn where it fails, and list again."""

@@ -64,15 +64,12 @@ def _names(keys: Sequence[str], cells: int) -> Sequence[str]:
     return SHORT_NAMES if cells >= SHORT_FROM else ()
 
 
-def current_name(current: str, cells: int) -> str:
-    """The name of the current screen, where tabs are digits only."""
-    keys = [shown_key(f"app.show('{screen}')") for screen in SCREENS]
-    return "" if _names(keys, cells) else f"  {LONG_NAMES[SCREENS.index(current)]}"
-
-
 def _left(current: str, cells: int) -> Row:
+    """Our name, the tabs, and where these are digits only the name of the current screen."""
     spans = (span for _, span in tabs(current, cells))
-    return row((app_name(cells), "accent"), *spans, f"{current_name(current, cells)} ")
+    keys = [shown_key(f"app.show('{screen}')") for screen in SCREENS]
+    name = "" if _names(keys, cells) else f"  {LONG_NAMES[SCREENS.index(current)]}"
+    return row((app_name(cells), "accent"), *spans, f"{name} ")
 
 
 def app_name(cells: int) -> str:

@@ -1,4 +1,4 @@
-"""The machine: in what Linux runs, what this process may use, and where runs are written."""
+"""All rows about this machine: in what Linux runs, what it may use, and where runs are written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.doctor.row import ROOT, Row, fails, ok, read, unknown, warn
+from perftui.doctor import gpu, interpreter
+from perftui.doctor.row import ROOT, Row, fails, ok, read, unknown, warn, worst_first
+from perftui.recorder.pyspy import find_pyspy
 from perftui.recorder.spool import ROOM
 from perftui.telemetry.files import MEMORY, NETWORK, mount_of
 from perftui.telemetry.limits import affinity, cpu_quota, group_memory, memory_group, memory_limit
@@ -299,3 +301,49 @@ def judged_free(free: int) -> Row:
     if free < LEAST_FREE:
         return fails("free disk", found, advice)
     return warn("free disk", found, advice) if free < ENOUGH_FREE else ok("free disk", found)
+
+
+def examine(python: str, runs: Path, more: tuple[Row, ...] = ()) -> tuple[Row, ...]:
+    """What is found for trainings of the interpreter ``python`` whose runs are kept in ``runs``,
+    and ``more``; worst first."""
+    driver, nvml, base = gpu.driver_of(), gpu.ask_nvml(), os.environ
+    try:
+        found = interpreter.ask(python)
+    except interpreter.AskError as error:
+        why = "the interpreter does not run"
+        of_python = [interpreter.python_row(python, error)]
+        of_python += [unknown(topic, why) for topic in ("torch", "agent", "sitecustomize", "CUPTI")]
+        attempt = None
+    else:
+        of_python = [
+            interpreter.python_row(python, found),
+            interpreter.torch_row(found, has_gpu=driver.is_there),
+            interpreter.agent_row(found, is_built=interpreter.COMPILED.exists()),
+            interpreter.sitecustomize_row(found),
+            gpu.library_row(found, driver, nvml, base),
+        ]
+        attempt = interpreter.try_pyspy(python)
+    rows = (
+        *of_python[:-1],
+        writable_row(runs),
+        file_system_row(runs),
+        free_disk_row(runs),
+        interpreter.scope_row(),
+        interpreter.pyspy_row(find_pyspy(), attempt),
+        gpu.driver_row(driver),
+        gpu.nvml_row(driver, nvml),
+        of_python[-1],
+        gpu.counters_row(driver),
+        gpu.other_profilers_row(driver, base),
+        container_row(base),
+        wsl_row(),
+        clock_row(),
+        cores_row(cores_of()),
+        memory_row(memory_of()),
+        shared_memory_row(*shared_memory()),
+        files_row(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        gpu.nsys_row(),
+        gpu.ncu_row(),
+        *more,
+    )
+    return worst_first(rows)

@@ -1,15 +1,18 @@
-"""What recording has taken of a training."""
+"""What recording has taken of a training, and by how much windows made its steps longer."""
 
 from __future__ import annotations
 
+import random
+import statistics
+from itertools import groupby
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.step.own_cost import OwnCost, recording_cost
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
+from perftui.facts.step.own_cost import BESIDE, SETTLED, OwnCost, Slowed, recording_cost, slowed
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates, after_disturbance, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import Table
 from tests.core.diagnosis.runs import facts_of
@@ -104,4 +107,89 @@ def test_steps_that_are_no_longer_kept_count_all_the_same(rows: list[list[Any]])
         together.hooks,
         together.stalls,
         together.whole,
+    )
+
+
+def profiled_steps(durations: list[int], profiled: list[bool], kind: str = "train") -> Table:
+    rows = []
+    for duration, is_profiled in zip(durations, profiled, strict=True):
+        given: dict[str, Any] = {"kind": kind, "duration": duration, "profiled": int(is_profiled)}
+        rows.append([given.get(column.name, 0) for column in STEP_COLUMNS])
+    return table_of(STEP_COLUMNS, rows)
+
+
+def one_by_one(table: Table) -> tuple[float, float]:
+    """The estimate and its variance, a window at a time."""
+    usual = (~after_disturbance(table["profiled"])).tolist()
+    first = next(iter(table["profiled"].nonzero()[0].tolist()), 0)
+    usual[: max(first - SETTLED, 0)] = [False] * max(first - SETTLED, 0)
+    durations = [int(each) for each in table["duration"]]
+    estimate = variance = 0.0
+    for is_profiled, group in groupby(
+        range(len(durations)), key=lambda row: bool(table["profiled"][row])
+    ):
+        rows = list(group)
+        before = [row for row in range(rows[0]) if usual[row]][-BESIDE:]
+        after = [row for row in range(rows[-1] + 1, len(durations)) if usual[row]][:BESIDE]
+        beside = [durations[row] for row in (*before, *after)]
+        if not is_profiled or len(beside) < 2:
+            continue
+        count = len(rows)
+        estimate += sum(durations[row] for row in rows) - count * statistics.fmean(beside)
+        variance += statistics.variance(beside) * (count + count**2 / len(beside))
+    return estimate, variance
+
+
+@pytest.mark.slow
+@given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 4).map(lambda n: n == 0))))
+def test_windows_are_compared_with_the_steps_beside_them(rows: list[tuple[int, bool]]) -> None:
+    table = profiled_steps([duration for duration, _ in rows], [profiled for _, profiled in rows])
+    found = slowed(table, "train", NO_AGGREGATES)
+    estimate, variance = one_by_one(table)
+
+    assert found.estimate == pytest.approx(estimate, rel=1e-6, abs=1000)
+    assert found.error**2 == pytest.approx(variance, rel=1e-6, abs=1e6)
+
+
+def test_a_pace_that_changes_is_no_cost_of_windows() -> None:
+    slow, fast = [200 * MS] * 20, [90 * MS] * 400
+    profiled = [*[False] * 20, True, *[False] * 420]
+    table = profiled_steps([900 * MS, *slow[1:], 201 * MS, *slow, *fast], profiled)
+
+    assert slowed(table, "train", NO_AGGREGATES) == Slowed(MS, 0.0)
+
+
+@pytest.mark.slow
+def test_a_known_cost_lies_within_what_is_reported() -> None:
+    """With errors of the normal distribution it should in 97.5 % of all cases."""
+    chance = random.Random(5)  # noqa: S311 - nothing secret
+    within = 0
+    for _ in range(200):
+        profiled = [number % 50 == 25 for number in range(200)]
+        durations = [
+            round(chance.gauss(100 * MS, 10 * MS)) + (5 * MS if is_profiled else 0)
+            for is_profiled in profiled
+        ]
+        within += (
+            slowed(profiled_steps(durations, profiled), "train", NO_AGGREGATES).at_most
+            >= 4 * 5 * MS
+        )
+    assert within >= 190
+
+
+def test_steps_that_are_no_longer_kept_count() -> None:
+    gone = aggregates_of(profiled_steps([30 * MS] * 99 + [37 * MS], [False] * 99 + [True]))
+    kept = profiled_steps(
+        [30 * MS] * 60 + [32 * MS] + [30 * MS] * 60, [False] * 60 + [True] + [False] * 60
+    )
+
+    found = slowed(kept, "train", gone)
+
+    assert found.certain == found.at_most == 9 * MS
+
+
+def test_nothing_is_reported_without_steps_to_compare_with() -> None:
+    assert slowed(profiled_steps([MS], [True]), "train", NO_AGGREGATES) == Slowed(0.0, 0.0)
+    assert slowed(profiled_steps([MS] * 3, [False] * 3, "eval"), "train", NO_AGGREGATES) == Slowed(
+        0.0, 0.0
     )

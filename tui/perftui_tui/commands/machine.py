@@ -18,7 +18,7 @@ from perftui_tui.commands.terminal import draws_ascii, has_sixteen_colours
 def doctor(line: CommandLine) -> int:
     """Look at the machine and the interpreter, and print a row for each topic, worst first; 1
     where one fails."""
-    from perftui.doctor.examine import examine
+    from perftui.doctor.machine import examine
     from perftui.doctor.row import State
     from perftui.report.machine import doctor_object, doctor_text
     from perftui.run.layout import RUNS_DIRECTORY

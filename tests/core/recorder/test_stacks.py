@@ -1,8 +1,10 @@
-"""What py-spy writes, read; its files are made here the way its own code makes them."""
+"""What py-spy writes, read, and leave to read the training's memory."""
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,6 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.agent.startup.process import PR_SET_PTRACER, declare
+from perftui.recorder import pyspy
 from perftui.recorder.stacks import (
     LONGEST_TEXT,
     OURS,
@@ -270,3 +274,48 @@ def test_what_a_training_thread_does_is_told_by_the_frames_of_torch() -> None:
         main_place((ROOT, mine, call)).via == "torch/nn/modules/module.py Module._wrapped_call_impl"
     )
     assert main_place((ROOT, mine)).via == ""
+
+
+@pytest.mark.parametrize(
+    ("scope", "samples", "command", "declared"),
+    [
+        ("1\n", 10, "/bin/py-spy", True),
+        ("0\n", 10, "/bin/py-spy", False),
+        ("2\n", 10, "/bin/py-spy", False),
+        (None, 10, "/bin/py-spy", False),
+        ("1\n", 0, "/bin/py-spy", False),
+        ("1\n", 10, None, False),
+    ],
+    ids=["restricted", "classic", "admin only", "no Yama", "no samples", "no py-spy"],
+)
+def test_it_is_declared_only_where_that_lets_pyspy_look(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scope: str | None,
+    samples: int,
+    command: str | None,
+    declared: bool,
+) -> None:
+    monkeypatch.setattr(pyspy, "SCOPE", tmp_path / "ptrace_scope")
+    if scope is not None:
+        pyspy.SCOPE.write_text(scope)
+    monkeypatch.setattr(pyspy, "find_pyspy", lambda: command)
+    assert pyspy.tracer(samples) == (os.getpid() if declared else 0)
+
+
+def test_the_agent_declares_the_process_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, int]] = []
+
+    class Libc:
+        def prctl(self, option: int, process: ctypes.c_ulong, *_: int) -> None:
+            calls.append((option, process.value))
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Libc())
+    declare(0)
+    assert calls == []
+    declare(4242)
+    assert calls == [(PR_SET_PTRACER, 4242)]
+
+
+def test_a_system_without_yama_is_no_error() -> None:
+    declare(os.getpid())

@@ -1,22 +1,25 @@
-"""What every interpreter goes through that inherits the recorder's environment."""
+"""What every interpreter goes through that inherits the recorder's environment, or runs a patch."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import perftui.agent
-from perftui.recorder.environment import training_environment
+from perftui.recorder.environment import PATCHED_MAIN, training_environment
 from perftui.wire.spool import AgentOptions
+from tests.core.agent.conftest import Environment, Train
+from tests.core.agent.warm_start import WarmStart
 
 pytestmark = pytest.mark.subprocess
-
-Environment = Callable[..., dict[str, str]]
 
 
 def python(*args: str, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -193,3 +196,183 @@ def test_options_that_make_no_sense_are_reported_and_the_script_runs(
 def test_what_is_injected_is_one_file() -> None:
     inject = Path(perftui.agent.__file__).parent / "inject"
     assert [path.name for path in inject.iterdir() if path.is_file()] == ["sitecustomize.py"]
+
+
+SCRIPT = '''"""What it is."""
+from __future__ import annotations
+
+import inspect
+import json
+import multiprocessing
+import sys
+
+import helper
+
+
+def told() -> dict:
+    here = sys._getframe()
+    return {
+        "names": sorted(globals()),
+        "name": __name__,
+        "file": __file__,
+        "doc": __doc__,
+        "spec": __spec__,
+        "package": __package__,
+        "loader": type(__loader__).__name__,
+        "builtins": type(__builtins__).__name__,
+        "annotations": str(told.__annotations__),
+        "argv": sys.argv,
+        "path": sys.path[0],
+        "code": here.f_code.co_filename,
+        "line": here.f_lineno,
+        "source": inspect.getsource(told),
+        "of helper": inspect.getsource(helper.answer),
+        "answer": helper.answer(),
+        "main": sys.modules["__main__"].__dict__ is globals(),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(told()))
+    sys.exit(3)
+'''
+HELPER = "def answer():\n    return 41\n"
+
+
+def run(words: list[str], cwd: Path, **environment: str) -> tuple[int, Any]:
+    ended = subprocess.run(
+        [sys.executable, *words, "--lr", "0.1"],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not ended.stderr
+    return ended.returncode, json.loads(ended.stdout)
+
+
+def patched(words: list[str], cwd: Path, **patches: bytes) -> tuple[int, Any]:
+    """Run ``words``, its first one the script, with ``patches`` by the stem of their file."""
+    given = []
+    for stem, content in patches.items():
+        kept = cwd / f"patch-of-{stem}"
+        kept.write_bytes(content)
+        arguments = {"source": str(kept), "word": 1, "script": words[0]}
+        file = str(cwd / f"{stem}.py")
+        given.append({"target": "source", "arguments": arguments, "file": file})
+    overrides = json.dumps(given)
+    return run([str(PATCHED_MAIN), *words[1:]], cwd, PERFTUI_OVERRIDES=overrides)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "helper.py").write_text(HELPER)
+    return tmp_path
+
+
+@pytest.mark.parametrize("script", ["train.py", "./train.py", "link.py"])
+def test_nothing_but_the_patch_differs(directory: Path, script: str) -> None:
+    elsewhere = directory / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "train.py").write_text(SCRIPT)
+    (elsewhere / "helper.py").write_text(HELPER)
+    (directory / "link.py").symlink_to(elsewhere / "train.py")
+    assert patched([script], directory, train=SCRIPT.encode()) == run([script], directory)
+
+
+def test_a_script_of_another_directory_finds_its_modules(directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    words = [str(directory / "train.py")]
+    content = SCRIPT.encode()
+    overrides = [
+        {
+            "target": "source",
+            "file": words[0],
+            "arguments": {"source": str(directory / "kept"), "word": 1, "script": words[0]},
+        }
+    ]
+    (directory / "kept").write_bytes(content)
+    said = run([str(PATCHED_MAIN)], tmp_path / "deep", PERFTUI_OVERRIDES=json.dumps(overrides))
+    assert said == run(words, tmp_path / "deep")
+
+
+def test_the_patch_is_what_runs_and_what_is_shown(directory: Path) -> None:
+    script = SCRIPT.replace("def told", "\n\n# äöü\ndef told").replace("sys.exit(3)", "sys.exit(4)")
+    code, said = patched(["train.py"], directory, train=script.encode())
+    _, before = run(["train.py"], directory)
+    assert code == 4
+    assert said["line"] == before["line"] + 3
+    assert said["source"] == before["source"]
+    assert (directory / "train.py").read_text() == SCRIPT
+
+
+def test_a_patch_of_a_module_is_imported_in_its_place(directory: Path) -> None:
+    run(["train.py"], directory)
+    # What Python had compiled of it is not taken.
+    code, said = patched(["train.py"], directory, helper=HELPER.replace("41", "42").encode())
+    assert (code, said["answer"]) == (3, 42)
+    assert "42" in said["of helper"]
+    assert run(["train.py"], directory)[1]["answer"] == 41
+
+
+STATE = """
+import atexit, gc, os, signal, sys, threading
+atexit.register(print, "last words")
+print(sys.argv[1:], sys.orig_argv[2:], sys.path, sys.flags, __name__, sorted(globals()))
+print(os.getcwd(), os.environ["PYTHONPATH"], "torch" in sys.modules, sys.stdin.read())
+print([str(signal.getsignal(one)) for one in signal.valid_signals()], threading.enumerate())
+print(sorted(os.listdir("/proc/self/fd")), sys._getframe().f_back, gc.isenabled(), gc.callbacks)
+print("error", file=sys.stderr)
+"""
+
+ENDINGS = {
+    "end": "",
+    "exit": "sys.exit(3)",
+    "message": "sys.exit('no more')",
+    "error": "def inner():\n    1 / 0\ninner()",
+    "interrupt": "raise KeyboardInterrupt",
+    "signal": "os.kill(os.getpid(), 9)",
+    "at once": "os._exit(4)",
+    "long": "print('x' * 200_000)",
+    "no syntax": "1 +",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_script_finds_and_leaves_the_same(train: Train, ending: str) -> None:
+    def told(fresh: bool) -> tuple[int, str, str]:
+        run = train(STATE + ENDINGS[ending], "1", "two", agent=False, fresh=fresh)
+        where = re.compile(r"(?<=['\"])/\S*/train\.py|(?<=Thread, started )\d+|(?<= at )0x\w+")
+        return run.code, where.sub("", run.out), where.sub("", run.err)
+
+    assert told(fresh=False) == told(fresh=True)
+
+
+@pytest.mark.slow
+def test_what_a_script_draws_is_its_own(train: Train) -> None:
+    draw = "import random, torch, numpy\n"
+    draw += "print(random.random(), torch.rand(1).item(), numpy.random.rand())"
+    first, second = (train(draw, agent=False).out.split() for _ in range(2))
+    assert all(one != other for one, other in zip(first, second, strict=True))
+
+
+@pytest.mark.slow
+def test_one_that_does_not_end_is_killed_and_the_next_one_runs(
+    warm_start: WarmStart, tmp_path: Path, environment: Environment
+) -> None:
+    env = {**environment(None), "PYTHONPATH": ""}
+    (tmp_path / "train.py").write_text("import time; print('begun', flush=True); time.sleep(99)")
+    with pytest.raises(TimeoutError, match="begun"):
+        warm_start.run(tmp_path, (), env, timeout=2)
+    (tmp_path / "train.py").write_text("print('done')")
+    assert warm_start.run(tmp_path, (), env, timeout=60).stdout == "done\n"
+
+
+def test_where_nothing_forks_it_is_said_why(tmp_path: Path, environment: Environment) -> None:
+    # No module of Python's own is found, so it ends before it waits for a training.
+    start = WarmStart(tmp_path, {**environment(None), "PYTHONHOME": "/nowhere"})
+    with pytest.raises(RuntimeError, match="encodings"):
+        start.run(tmp_path, (), environment(None), timeout=60)
+    start.close()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import struct
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from perftui.agent.native import IS_COMPILED
+from perftui.agent.windows.nsys_window import NsysWindow
 from perftui.agent.windows.windows import POSTPONED
 from perftui.wire.ring import PROFILED_FLAG
 
@@ -275,3 +277,186 @@ def test_a_window_that_waits_to_be_saved_is_not_lost_at_the_end(train: Any, step
     (window,) = run.notes("window")
     assert (window["first_step"], window["steps"]) == (6, 2)
     assert (run.spool.root / window["file"]).stat().st_size == window["bytes"]
+
+
+TRAINING = """
+import os, sys, torch
+model = torch.nn.Sequential(torch.nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+def train(steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+"""
+
+PLAYED = """
+import json
+calls = []
+class Event:
+    def __init__(self, enable_timing): pass
+    def record(self): pass
+    def query(self): return True
+    def elapsed_time(self, end): return 1.0
+class Cuda:
+    def cudaProfilerStart(self): calls.append("start")
+    def cudaProfilerStop(self): calls.append("stop")
+class Nvtx:
+    def range_push(self, name): calls.append(name)
+    def range_pop(self): calls.append(".")
+cuda = torch.cuda
+cuda.is_initialized = lambda: True
+cuda.is_current_stream_capturing = lambda: False
+cuda.current_device = lambda: 0
+cuda.Event = Event
+cuda.nvtx = Nvtx()
+cuda.cudart = Cuda
+cuda.synchronize = lambda: calls.append("synchronize")
+train(20)
+print(json.dumps(calls))
+"""
+
+STEP = [
+    *("perftui::forward", "nn.Module: Sequential", "nn.Module: 0 (Linear)", ".", ".", "."),
+    *("perftui::backward", ".", "perftui::optimizer", "."),
+]
+
+CHOSEN = {"nsys": True, "modules": True, "first_step": 5, "window_steps": 2}
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_nsys_is_notified_of_the_steps_by_the_first_rank_and_of_their_parts_by_all(
+    train: Any, monkeypatch: Any, rank: str
+) -> None:
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    run = train(TRAINING + PLAYED, options=CHOSEN)
+
+    assert run.code == 0, run.err
+    steps = ["ProfilerStep#5", *STEP, ".", "ProfilerStep#6", *STEP, "."]
+    leads = rank == "0"
+    expected = [*["start"] * leads, *steps, "synchronize", *["stop"] * leads]
+    assert json.loads(run.out) == expected
+    (note,) = run.notes("nsys_range")
+    assert (note["first_step"], note["steps"], note["reason"]) == (5, 2, "chosen")
+    assert note["stall"] > 0
+    assert run.notes("window") == []
+    assert run.notes("warning") == []
+
+
+def test_without_cuda_it_is_said_that_there_is_nothing_for_nsys(train: Any) -> None:
+    run = train(TRAINING + "train(20)", options={"nsys": True, "first_step": 5})
+
+    assert run.code == 0
+    assert run.notes("nsys_range") == []
+    (warning,) = run.notes("warning")
+    assert "the script does not use CUDA" in warning["message"]
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_window_that_is_dropped_waits_for_the_gpu_only_if_it_has_begun(has_begun: bool) -> None:
+    calls: list[str] = []
+    cudart = SimpleNamespace(
+        cudaProfilerStart=lambda: calls.append("start"),
+        cudaProfilerStop=lambda: calls.append("stop"),
+    )
+    cuda = SimpleNamespace(cudart=lambda: cudart, synchronize=lambda: calls.append("synchronize"))
+    window = NsysWindow(SimpleNamespace(cuda=cuda))
+    window.prepare()
+    if has_begun:
+        window.start()
+    window.drop()
+
+    assert calls == (["start", "synchronize", "stop"] if has_begun else [])
+
+
+SCRIPT = """
+import sys
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+STEPS = 80
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    @torch.no_grad()
+    def generate(self, x, length):
+        total = x
+        for _ in range(length):
+            x = self(x).softmax(-1)
+            total = total + x
+        return total
+
+
+model = Model().eval()
+data = TensorDataset(torch.randn(4 * STEPS, 16))
+
+
+def loader():
+    with torch.no_grad():
+        return sum(float(model(x).sum()) for (x,) in DataLoader(data, batch_size=4))
+
+
+def workers():
+    with torch.inference_mode():
+        return sum(float(model(x).sum()) for (x,) in DataLoader(data, 4, num_workers=1))
+
+
+def calls():
+    with torch.no_grad():
+        return sum(float(model(torch.randn(4, 16)).sum()) for _ in range(STEPS))
+
+
+def decoding():
+    return sum(float(model.generate(torch.randn(1, 16), 8).sum()) for _ in range(STEPS // 8))
+
+
+def restored():
+    optimizer = torch.optim.Adam(model.parameters())
+    optimizer.load_state_dict(optimizer.state_dict())
+    return loader()
+
+
+print(globals()[sys.argv[1]]())
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "kind", "phases"),
+    [
+        ("loader", "infer", {"forward", "input_wait"}),
+        ("workers", "infer", {"forward", "input_wait"}),
+        ("calls", "infer", {"forward"}),
+        ("decoding", "infer", {"forward"}),
+    ],
+)
+def test_it_gets_steps_and_a_window(train: Any, loop: str, kind: str, phases: set[str]) -> None:
+    watched = train(SCRIPT, loop)
+
+    assert (watched.code, watched.err) == (0, "")
+    assert watched.step_kinds == [kind] * 80
+    assert phases <= {record.kind for record in watched.records()}
+    # Warm after 50 steps at the latest.
+    window, *_ = watched.notes("window")
+    assert window["reason"] == "warm"
+    trace = json.loads((watched.spool.root / window["file"]).read_text())
+    names = {event.get("name", "") for event in trace["traceEvents"]}
+    assert {"perftui::forward", "aten::linear"} <= names
+    assert any(name.startswith("ProfilerStep#") for name in names)
+
+
+@pytest.mark.slow
+def test_with_an_optimizer_it_might_train_yet(train: Any) -> None:
+    watched = train(SCRIPT, "restored")
+
+    assert (watched.code, watched.err) == (0, "")
+    assert watched.step_kinds == ["eval"] * 80
+    assert {"forward", "input_wait"} <= {record.kind for record in watched.records()}
+    assert watched.notes("window") == []

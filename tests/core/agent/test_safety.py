@@ -1,7 +1,12 @@
+"""Signals, forks and failures: what the script's handlers raise is the script's."""
+
 from __future__ import annotations
 
 import functools
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +19,45 @@ from perftui.agent.dataloader.loaders import batches_ready
 from perftui.agent.recording.session import Session
 from perftui.agent.safety.signal_handlers import attempt, raised_by_handler
 from perftui.wire.spool import read_options
+
+SCRIPT = """
+import os, sys
+from pathlib import Path
+import torch
+from perftui.wire.spool import AgentOptions
+from perftui.agent.recording.session import Session
+
+class Event:
+    def __del__(self):
+        os.write(1, b"destroyed in the parent\\n" if os.getpid() == parent else b"destroyed\\n")
+
+parent = os.getpid()
+session = Session(torch, Path(sys.argv[1]), AgentOptions(profile=False))
+session.enter_forward(torch.nn.Linear(1, 1))
+phases = session.recording.device.phases
+phases._free[0] = [Event()]
+phases._open.append((0, 0, Event()))
+del phases
+if os.fork() == 0:
+    session.after_fork()
+    assert session.recording is None
+    sys.exit()
+os.wait()
+session.recording = None
+"""
+
+
+@pytest.mark.slow
+def test_events_of_the_parent_are_never_destroyed_in_a_child(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["destroyed in the parent"] * 2
 
 
 class Alarm:

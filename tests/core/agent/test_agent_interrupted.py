@@ -78,10 +78,7 @@ def test_workers_forked_for_every_batch_are_not_tried_for_ever(train: Any) -> No
 
 
 def test_step_in_which_a_fork_ended_a_window_is_marked_and_its_cost_told(train: Any) -> None:
-    source = (
-        STEPS
-        + UNTIL_A_WINDOW
-        + """
+    source = """
 optimizer.zero_grad()
 if os.fork() == 0:
     os._exit(0)
@@ -92,8 +89,7 @@ optimizer.step()
 for _ in range(6):
     step()
 """
-    )
-    run = train(source, options={"max_steps": 60})
+    run = train(STEPS + UNTIL_A_WINDOW + source, options={"max_steps": 60})
 
     assert (run.code, run.out) == (0, "False\n")
     steps = run.of_kind("step")
@@ -108,10 +104,7 @@ for _ in range(6):
 
 
 def test_profiler_of_another_thread_leaves_our_window_to_its_own(train: Any) -> None:
-    source = (
-        STEPS
-        + UNTIL_A_WINDOW
-        + """
+    source = """
 def profile():
     with torch.autograd.profiler.profile() as profiler:
         torch.ones(3).sum()
@@ -126,8 +119,7 @@ for _ in range(2000):
     step()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000)
 """
-    )
-    run = train(source)
+    run = train(STEPS + UNTIL_A_WINDOW + source)
 
     assert (run.code, run.out) == (0, "6\nTrue\n")
     assert run.notes("error") == run.notes("window") == []
@@ -137,9 +129,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000)
 
 def test_results_of_a_window_are_never_made_python_objects(train: Any) -> None:
     # torch 2.4 asks for them as soon as the recording ends.
-    source = (
-        STEPS
-        + """
+    source = """
 profile = torch.autograd.profiler.profile
 leave = profile.__exit__
 def eager(self, *args):
@@ -149,8 +139,7 @@ profile.__exit__ = eager
 for _ in range(80):
     step()
 """
-    )
-    run = train(source)
+    run = train(STEPS + source)
 
     assert (run.code, run.out) == (0, "events 0\n")
     (window,) = run.notes("window")
@@ -158,9 +147,7 @@ for _ in range(80):
 
 
 def test_first_window_is_of_training_though_validation_comes_first(train: Any) -> None:
-    source = (
-        STEPS
-        + """
+    source = """
 from torch.utils.data import DataLoader, TensorDataset
 data = DataLoader(TensorDataset(torch.ones(400, 8)), 4)
 with torch.no_grad():
@@ -172,8 +159,7 @@ for (x,) in data:
     optimizer.step()
 print("not reached")
 """
-    )
-    run = train(source, options={"max_steps": 80})
+    run = train(STEPS + source, options={"max_steps": 80})
 
     assert (run.code, run.out) == (0, "")
     assert run.step_kinds == ["eval"] * 100 + ["train"] * 80
@@ -182,9 +168,7 @@ print("not reached")
 
 
 def test_failed_agent_listens_to_nothing(train: Any) -> None:
-    source = (
-        STEPS
-        + """
+    source = """
 for _ in range(3):
     step()
 listeners = len(gc.callbacks)
@@ -193,8 +177,7 @@ step()
 print(listeners, len(gc.callbacks))
 step()
 """
-    )
-    run = train(source)
+    run = train(STEPS + source)
 
     assert (run.code, run.out) == (0, "1 0\n")
     assert "ZeroDivisionError" in run.notes("error")[0]["message"]
@@ -202,9 +185,7 @@ step()
 
 
 def test_forked_child_inherits_no_listener(train: Any) -> None:
-    source = (
-        STEPS
-        + """
+    source = """
 for _ in range(3):
     step()
 if os.fork() == 0:
@@ -212,16 +193,13 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """
-    )
-    run = train(source)
+    run = train(STEPS + source)
 
     assert (run.code, run.out) == (0, "0\n")
 
 
 def test_torch_that_lacks_a_place_to_listen_at_is_left_alone(train: Any, tmp_path: Path) -> None:
-    source = (
-        STEPS
-        + """
+    source = """
 from perftui.agent.startup.arm import arm
 del torch.amp.GradScaler
 try:
@@ -236,20 +214,16 @@ if os.fork() == 0:
 os.wait()
 print(len(gc.callbacks))
 """
-    )
     spool = tmp_path / "armed"
     spool.mkdir()
-    run = train(source, str(spool), agent=False)
+    run = train(STEPS + source, str(spool), agent=False)
 
     assert (run.code, run.out, run.err) == (0, "True\n0\n", "")
     assert list(spool.iterdir()) == []
 
 
 def test_an_alarm_while_a_window_is_saved_reaches_the_script(train: Any) -> None:
-    source = (
-        STEPS
-        + UNTIL_A_WINDOW
-        + """
+    source = """
 import signal
 def alarm(*_):
     raise TimeoutError("took too long")
@@ -264,8 +238,7 @@ except TimeoutError as error:
 for _ in range(5):
     step()
 """
-    )
-    run = train(source)
+    run = train(STEPS + UNTIL_A_WINDOW + source)
 
     assert (run.code, run.out, run.err) == (0, "took too long False\n", "")
     assert run.notes("error") == run.notes("window") == []
@@ -273,9 +246,7 @@ for _ in range(5):
 
 
 def test_a_child_forked_in_a_forward_pass_records_the_modules_it_calls(train: Any) -> None:
-    source = (
-        STEPS
-        + """
+    source = """
 class Forking(nn.Module):
     def forward(self, x):
         child = os.fork()
@@ -290,8 +261,7 @@ step()
 Forking()(torch.ones(1))
 step()
 """
-    )
-    run = train(source)
+    run = train(STEPS + source)
 
     assert run.code == 0
     names = [path.name for path in run.spool.rings()]

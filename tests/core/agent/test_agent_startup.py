@@ -1,4 +1,4 @@
-"""What every interpreter goes through that inherits the recorder's environment, or runs a patch."""
+"""What every interpreter goes through that inherits the recorder's environment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,7 @@ from tests.core.agent.warm_start import WarmStart
 pytestmark = pytest.mark.subprocess
 
 
-def python(*args: str, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *args], env=env, cwd=cwd, capture_output=True, text=True, check=False
-    )
+Python = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -35,35 +33,46 @@ def spool(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_script_sees_the_interpreter_it_expects(
-    tmp_path: Path, spool: Path, environment: Environment
-) -> None:
+@pytest.fixture
+def python(tmp_path: Path, spool: Path, environment: Environment) -> Python:
+    """Starts an interpreter with the recorder's environment, or without."""
+
+    def run(*args: str, armed: bool = True, **changes: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *args],
+            env={**environment(spool if armed else None), **changes},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def outcome(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_script_sees_the_interpreter_it_expects(tmp_path: Path, python: Python) -> None:
     source = "import json, sys; print(json.dumps([sys.argv, sys.path, __name__]))"
     (tmp_path / "script.py").write_text(source)
 
-    alone = python("script.py", "-x", env=environment(None), cwd=tmp_path)
-    armed = python("script.py", "-x", env=environment(spool), cwd=tmp_path)
-
-    assert (armed.returncode, armed.stdout, armed.stderr) == (0, alone.stdout, "")
+    alone, armed = (python("script.py", "-x", armed=armed) for armed in (False, True))
+    assert outcome(armed) == (0, alone.stdout, "")
 
 
-def test_no_module_is_imported_for_it(
-    tmp_path: Path, spool: Path, environment: Environment
-) -> None:
+def test_no_module_is_imported_for_it(python: Python) -> None:
     source = "import sys; print(sorted(sys.modules))"
 
-    alone = python("-c", source, env=environment(None), cwd=tmp_path)
-    armed = python("-c", source, env=environment(spool), cwd=tmp_path)
-
-    assert armed.stdout == alone.stdout
+    assert python("-c", source).stdout == python("-c", source, armed=False).stdout
 
 
-def test_it_waits_for_torch_only_where_there_is_a_spool(
-    tmp_path: Path, spool: Path, environment: Environment
-) -> None:
-    source = "import sys; print(type(sys.meta_path[0]).__name__)"
-    armed = python("-c", source, env=environment(spool), cwd=tmp_path)
-    alone = python("-c", source, env=environment(spool, PERFTUI_SPOOL=""), cwd=tmp_path)
+FIRST_FINDER = "import sys; print(type(sys.meta_path[0]).__name__)"
+
+
+def test_it_waits_for_torch_only_where_there_is_a_spool(python: Python) -> None:
+    armed, alone = python("-c", FIRST_FINDER), python("-c", FIRST_FINDER, PERFTUI_SPOOL="")
 
     assert armed.stdout == "TorchFinder\n"
     assert alone.returncode == 0
@@ -71,47 +80,36 @@ def test_it_waits_for_torch_only_where_there_is_a_spool(
 
 
 @pytest.mark.slow
-def test_a_spool_that_is_gone_is_left_alone(
-    tmp_path: Path, spool: Path, environment: Environment
-) -> None:
+def test_a_spool_that_is_gone_is_left_alone(python: Python) -> None:
     source = "import sys, torch; print('_perftui' in sys.modules)"
 
-    done = python("-c", source, env=environment(spool / "gone"), cwd=tmp_path)
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
+    assert outcome(python("-c", source, PERFTUI_SPOOL="/gone")) == (0, "False\n", "")
 
 
-def test_interpreters_of_a_run_need_not_compile_it(
-    tmp_path: Path, spool: Path, environment: Environment
-) -> None:
-    env = {**environment(spool), **training_environment({}, spool, AgentOptions())}
-    source = "import sys; print(type(sys.meta_path[0]).__name__, sys.dont_write_bytecode)"
+def test_interpreters_of_a_run_need_not_compile_it(spool: Path, python: Python) -> None:
+    env = training_environment({}, spool, AgentOptions())
+    source = f"{FIRST_FINDER}; print(sys.dont_write_bytecode)"
 
     for _ in range(2):
-        done = python("-B", "-c", source, env=env, cwd=tmp_path)
-        assert (done.stdout, done.stderr) == ("TorchFinder True\n", "")
+        assert outcome(python("-B", "-c", source, **env)) == (0, "TorchFinder\nTrue\n", "")
 
     (compiled,) = (spool / "inject" / "__pycache__").iterdir()
     assert compiled.suffix == ".pyc"
 
 
 @pytest.mark.slow
-def test_an_agent_that_is_gone_lets_torch_be_imported(
-    tmp_path: Path, spool: Path, environment: Environment
-) -> None:
+def test_an_agent_that_is_gone_lets_torch_be_imported(tmp_path: Path, python: Python) -> None:
     inject = tmp_path / "agent" / "inject"
     inject.mkdir(parents=True)
     shutil.copy(Path(perftui.agent.__file__).parent / "inject" / "sitecustomize.py", inject)
-    env = {**environment(spool), "PYTHONPATH": str(inject)}
 
-    done = python("-c", "import torch; print(1)", env=env, cwd=tmp_path)
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+    done = python("-c", "import torch; print(1)", PYTHONPATH=str(inject))
+    assert outcome(done) == (0, "1\n", "")
 
 
 @pytest.mark.slow
 def test_a_recorder_below_another_waits_for_torch_once(
-    tmp_path: Path, spool: Path, environment: Environment
+    tmp_path: Path, spool: Path, python: Python, environment: Environment
 ) -> None:
     inner = tmp_path / "inner"
     inner.mkdir(mode=0o700)
@@ -124,7 +122,7 @@ def test_a_recorder_below_another_waits_for_torch_once(
         "print(os.listdir(os.environ['PERFTUI_SPOOL']))\n"
     )
 
-    done = python("-c", source, env=env, cwd=tmp_path)
+    done = python("-c", source, **env)
 
     assert done.returncode == 0, done.stderr
     count, files = done.stdout.splitlines()
@@ -134,40 +132,31 @@ def test_a_recorder_below_another_waits_for_torch_once(
 
 
 def test_the_sitecustomize_it_hides_still_runs(
-    tmp_path: Path, spool: Path, environment: Environment
+    tmp_path: Path, spool: Path, python: Python, environment: Environment
 ) -> None:
     hidden = tmp_path / "site"
     hidden.mkdir()
     (hidden / "sitecustomize.py").write_text("MARK = 'here'\nprint('hidden ran')")
-    env = environment(spool)
-    env["PYTHONPATH"] += f":{hidden}"
+    paths = f"{environment(spool)['PYTHONPATH']}:{hidden}"
 
-    done = python(
-        "-c", "import sitecustomize as s; print(s.MARK, s.__file__)", env=env, cwd=tmp_path
-    )
+    done = python("-c", "import sitecustomize as s; print(s.MARK, s.__file__)", PYTHONPATH=paths)
 
     assert done.stdout == f"hidden ran\nhere {hidden}/sitecustomize.py\n"
 
 
-def test_without_one_to_hide_there_is_none(
-    tmp_path: Path, spool: Path, environment: Environment
-) -> None:
-    done = python("-c", "import sitecustomize", env=environment(spool), cwd=tmp_path)
-
-    assert "ModuleNotFoundError: No module named 'sitecustomize'" in done.stderr
+def test_without_one_to_hide_there_is_none(python: Python) -> None:
+    message = "ModuleNotFoundError: No module named 'sitecustomize'"
+    assert message in python("-c", "import sitecustomize").stderr
 
 
-def test_children_are_reached_too(tmp_path: Path, spool: Path, environment: Environment) -> None:
-    child = "import sys; print(type(sys.meta_path[0]).__name__)"
-    source = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+def test_children_are_reached_too(python: Python) -> None:
+    source = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {FIRST_FINDER!r}])"
 
-    assert python("-c", source, env=environment(spool), cwd=tmp_path).stdout == "TorchFinder\n"
+    assert python("-c", source).stdout == "TorchFinder\n"
 
 
 @pytest.mark.slow
-def test_looking_for_torch_is_not_importing_it(
-    tmp_path: Path, spool: Path, environment: Environment
-) -> None:
+def test_looking_for_torch_is_not_importing_it(python: Python) -> None:
     source = (
         "import importlib.util, sys\n"
         "print(importlib.util.find_spec('torch').name, '_perftui' in sys.modules)\n"
@@ -175,20 +164,17 @@ def test_looking_for_torch_is_not_importing_it(
         "print('_perftui' in sys.modules, torch.__spec__.loader.__class__.__name__)\n"
         "print([f for f in sys.meta_path if type(f).__name__ == 'TorchFinder'])\n"
     )
-    done = python("-c", source, env=environment(spool), cwd=tmp_path)
 
-    assert done.stdout == "torch False\nTrue SourceFileLoader\n[]\n"
+    assert python("-c", source).stdout == "torch False\nTrue SourceFileLoader\n[]\n"
 
 
 @pytest.mark.slow
 def test_options_that_make_no_sense_are_reported_and_the_script_runs(
-    tmp_path: Path, spool: Path, environment: Environment
+    spool: Path, python: Python
 ) -> None:
-    env = environment(spool, PERFTUI_OPTIONS="[1]")
+    done = python("-c", "import torch; print(1)", PERFTUI_OPTIONS="[1]")
 
-    done = python("-c", "import torch; print(1)", env=env, cwd=tmp_path)
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+    assert outcome(done) == (0, "1\n", "")
     (notes,) = spool.glob("notes-*.jsonl")
     assert "could not start" in notes.read_text()
 

@@ -15,7 +15,7 @@ from ..dataloader import loaders as datasets
 from ..dataloader.loaders import start_method
 from ..hooks.around import put_around
 from ..hooks.call_site import CallSite
-from .request import Outcome, Request, arguments_of, wanted
+from .request import Outcome, Request, wanted
 
 if TYPE_CHECKING:
     from ..recording.session import Session
@@ -51,11 +51,8 @@ class Overrides:
     def end(self, session: Session, made: Any) -> None:
         """Report what became of each override that is meant for the loader."""
         site, outcome = session.loaders.origins.get(made, (None, None))
-        if outcome is None:
-            return
-        for request in outcome.requests:
-            values = {name: getattr(made, name, None) for name in request.arguments}
-            session.overrides.report(request.note(outcome.refused, values, site))
+        if outcome is not None:
+            outcome.report(session.overrides, site, lambda name: getattr(made, name, None))
 
     def apply(
         self, site: CallSite | None, loader: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -71,7 +68,7 @@ class Overrides:
         kinds = (bool, int, float, str, type(None))
         plain = {name: value for name, value in bound.items() if isinstance(value, kinds)}
         outcome = Outcome(plain, wanted(self._requests, site))
-        self._decide(arguments_of(outcome.requests), bound, outcome)
+        outcome.decide(bound, self._why_not, lambda name, _: name != "num_workers")
         if not outcome.applied:
             return args, kwargs, outcome
         # Every argument of the constructor after the loader itself may be given by name.
@@ -81,16 +78,6 @@ class Overrides:
             off = {name for name in WORKER_SETTINGS if given.get(name)}
             given = {name: value for name, value in given.items() if name not in off}
         return (), given, outcome
-
-    def _decide(self, asked: dict[str, Any], bound: dict[str, Any], outcome: Outcome) -> None:
-        # The number of workers first: whether others make sense hangs on it.
-        for name in sorted(asked, key=lambda name: name != "num_workers"):
-            effective = {**bound, **outcome.applied}
-            why = self._why_not(name, asked[name], effective)
-            if why is None:
-                outcome.applied[name] = asked[name]
-            else:
-                outcome.refused[name] = why
 
     def _why_not(self, name: str, value: Any, bound: dict[str, Any]) -> str | None:
         if name not in CHANGEABLE:

@@ -9,13 +9,14 @@ import gc
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..hooks.around import put_around
 from ..hooks.call_site import CallSite, find_call_site
 from ..recording.model import in_force
 from ..safety.signal_handlers import attempt
-from .request import Outcome, Request, arguments_of, wanted
+from .request import Outcome, Request, wanted
 
 if TYPE_CHECKING:
     from ..recording.session import Session
@@ -148,14 +149,9 @@ class Overrides:
         if isinstance(bound["params"], self._torch.Tensor):
             return None
         outcome = Outcome({}, requests)
-        asked = arguments_of(requests)
-        # What is to be off first: the other may be on only then.
-        for name in sorted(asked, key=lambda name: bool(asked[name])):
-            why = self._why_not(type(made), name, asked[name], {**bound, **outcome.applied})
-            if why is None:
-                outcome.applied[name] = asked[name]
-            else:
-                outcome.refused[name] = why
+        why_not = partial(self._why_not, type(made))
+        # What is to be off comes first: the other may be on only then.
+        outcome.decide(bound, why_not, lambda _, value: bool(value))
         self._making[id(made)] = site, outcome
         return args, {**kwargs, **outcome.applied}
 
@@ -169,11 +165,8 @@ class Overrides:
     def end(self, session: Session, made: Any) -> None:
         """Report what became of each override that is meant for the optimizer."""
         site, outcome = self._making.pop(id(made), (None, None))
-        if outcome is None:
-            return
-        for request in outcome.requests:
-            values = {name: in_force(made, name) for name in request.arguments}
-            session.overrides.report(request.note(outcome.refused, values, site))
+        if outcome is not None:
+            outcome.report(session.overrides, site, lambda name: in_force(made, name))
 
 
 class Sites:

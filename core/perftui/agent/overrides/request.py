@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Optional
 
 from ..hooks.call_site import CallSite
@@ -23,6 +23,32 @@ class Outcome:
         self.applied: dict[str, Any] = {}
         self.refused: dict[str, str] = {}
         """Why not, by argument."""
+
+    def decide(
+        self,
+        given: Mapping[str, Any],
+        why_not: Callable[[str, Any, dict[str, Any]], Optional[str]],
+        is_last: Callable[[str, Any], bool],
+    ) -> None:
+        """Apply what ``why_not`` has nothing against, in addition to what is ``given``.
+
+        Whether an argument that ``is_last`` makes sense may hang on the others.
+        """
+        asked = arguments_of(self.requests)
+        for name in sorted(asked, key=lambda name: is_last(name, asked[name])):
+            why = why_not(name, asked[name], {**given, **self.applied})
+            if why is None:
+                self.applied[name] = asked[name]
+            else:
+                self.refused[name] = why
+
+    def report(
+        self, notes: OverrideNotes, site: Optional[CallSite], in_force: Callable[[str], Any]
+    ) -> None:
+        """Note what became of each request, now that what was asked for is made."""
+        for request in self.requests:
+            values = {name: in_force(name) for name in request.arguments}
+            notes.report(request.note(self.refused, values, site))
 
 
 class Blocks(NamedTuple):

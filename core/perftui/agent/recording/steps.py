@@ -72,10 +72,8 @@ class Optimizers:
         Constructing one makes torch wrap the ``step`` of its class, once, and say so there.
         """
         if not self._exist:
-            self._exist = any(
-                getattr(kind.__dict__.get("step"), "hooked", False)
-                for kind in _subclasses(self._base)
-            )
+            steps = (kind.__dict__.get("step") for kind in _subclasses(self._base))
+            self._exist = any(getattr(step, "hooked", False) for step in steps)
         return self._exist
 
 
@@ -218,10 +216,8 @@ class StepMachine:
         self._has_gone_back = False
         self._is_by_hand = False
         self._held_back = 0
-        self._forwards_since_optimizer = 0
-        self._gradients_since_optimizer = 0
-        self._backwards_since_optimizer = 0
-        self._optimizers_since_fetch = 0
+        self._forwards_since_optimizer = self._gradients_since_optimizer = 0
+        self._backwards_since_optimizer = self._optimizers_since_fetch = 0
         self._last_was_backward = False
         self._is_explicit = False
         """Whether the script says where its steps end."""
@@ -345,10 +341,9 @@ class StepMachine:
     def _end_long_ago(self) -> list[Boundary]:
         """The first iteration, if there were only calls without gradients for long since then."""
         calls = self._forwards_since_optimizer
-        is_long = calls > LONG_WITHOUT_OPTIMIZER
-        if not is_long or self._gradients_since_optimizer or self._backwards_since_optimizer:
-            return []
-        end = self._cycle.settle()
+        are_many = calls > LONG_WITHOUT_OPTIMIZER
+        is_alone = not (self._gradients_since_optimizer or self._backwards_since_optimizer)
+        end = self._cycle.settle() if are_many and is_alone else None
         if end is None:
             return []
         self._counts.forwards -= calls
@@ -365,9 +360,8 @@ class StepMachine:
         return []
 
     def _updates_by_hand(self) -> bool:
-        if self._backwards_since_optimizer > LONG_WITHOUT_OPTIMIZER:
-            return True
-        if not self._optimizers_exist():
+        has_none = self._backwards_since_optimizer > LONG_WITHOUT_OPTIMIZER
+        if has_none or not self._optimizers_exist():
             return True
         if not self.has_optimized:
             self._is_by_hand = self._is_by_hand or self._weights_changed()
@@ -379,9 +373,7 @@ class StepMachine:
             is_long = self._forwards_since_optimizer > LONG_WITHOUT_OPTIMIZER
             return is_long and not self._has_gone_back
         most = LONG_WITHOUT_OPTIMIZER if self._has_gone_back else FEW_WITHOUT_BACKWARD
-        if self._forwards_since_optimizer > most:
-            return True
-        return not self._optimizers_exist()
+        return self._forwards_since_optimizer > most or not self._optimizers_exist()
 
     def _forward_only(self) -> str:
         return EVAL if self._has_trained or self._optimizers_exist() else INFER
@@ -390,19 +382,12 @@ class StepMachine:
         self._has_trained |= kind == TRAIN
         self._last_kind = kind
         counts, self._counts = self._counts, _Counts()
-        turns = max(self._micro_batches(counts), 1)
-        return Boundary(kind, end, turns, counts.forwards, trains_next)
-
-    def _micro_batches(self, counts: _Counts) -> int:
-        """Several backward passes on one batch are one micro batch.
-
-        Batches that were fetched ahead are as many as the backward passes that follow; one may be
-        used in the next step only.
-        """
+        # Several backward passes on one batch are one micro batch. Batches that were fetched ahead
+        # are as many as the backward passes that follow; one may be used in the next step only.
         batches = self._held_back + counts.batches
         turns = min(counts.turns, batches) if counts.batches else counts.turns
         self._held_back = min(max(batches - turns, 0), FETCHED_AHEAD)
-        return turns
+        return Boundary(kind, end, max(turns, 1), counts.forwards, trains_next)
 
 
 UNKNOWN = -1
@@ -415,7 +400,7 @@ class Weights:
     """One trainable parameter of each outermost module, and how often it was written to.
 
     torch counts the writes in place to each tensor, which costs nothing to look at. A script that
-    writes through ``.data`` is not seen.
+    writes through ``.data`` is not seen. Its modes and subclasses of tensors see nothing of that.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -427,8 +412,10 @@ class Weights:
         """``module`` is called for the first time."""
         if len(self._parameters) >= MOST:
             return
-        with self._unseen():
-            parameter = next(filter(_is_trained, module.parameters()), None)
+        with self._torch._C.DisableTorchFunction():
+            trained = (one for one in module.parameters() if one.requires_grad)
+            # Tensors of inference mode count no writes.
+            parameter = next((one for one in trained if not one.is_inference()), None)
         if parameter is not None:
             self._parameters.append(ref(parameter))
 
@@ -438,22 +425,10 @@ class Weights:
 
     def have_changed(self) -> bool:
         """Whether any has been written to since."""
-        return any(map(_was_written, self._versions, self._now()))
+        pairs = zip(self._versions, self._now(), strict=False)
+        return any(before != after and UNKNOWN not in (before, after) for before, after in pairs)
 
     def _now(self) -> list[int]:
         alive = (one() for one in self._parameters)
-        with self._unseen():
+        with self._torch._C.DisableTorchFunction():
             return [UNKNOWN if one is None else one._version for one in alive]
-
-    def _unseen(self) -> Any:
-        """Keeps the script's modes and subclasses of tensors from seeing our reads."""
-        return self._torch._C.DisableTorchFunction()
-
-
-def _was_written(before: int, after: int) -> bool:
-    return before != after and UNKNOWN not in (before, after)
-
-
-def _is_trained(parameter: Any) -> bool:
-    """Tensors of inference mode count no writes."""
-    return bool(parameter.requires_grad) and not parameter.is_inference()

@@ -39,11 +39,6 @@ class Patched(ModuleType):
             listener(path)
 
 
-def _patches() -> list[dict[str, Any]]:
-    given = json.loads(os.environ["PERFTUI_OVERRIDES"])
-    return [one for one in given if one["target"] == "source"]
-
-
 def _compiled(content: bytes, path: str) -> CodeType:
     """``content`` as the code of ``path``; what asks for its source is given the patch, too."""
     import tokenize
@@ -72,7 +67,8 @@ def _patch_imports(contents: dict[str, bytes], patched: Patched) -> None:
 
 def _main() -> tuple[CodeType, ModuleType]:
     """The code of the script, and the module ``__main__`` to run it in."""
-    patches = _patches()
+    overrides = json.loads(os.environ["PERFTUI_OVERRIDES"])
+    patches = [one for one in overrides if one["target"] == "source"]
     contents = {
         os.path.realpath(one["file"]): Path(one["arguments"]["source"]).read_bytes()
         for one in patches

@@ -17,17 +17,11 @@ def ranks() -> dict[str, int]:
 
     The process group is asked first: processes that were spawned by hand have no variables.
     """
-    local = _variable("LOCAL_RANK", 0)
+    rank, world = _variable("RANK", 0), _variable("WORLD_SIZE", 1)
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        rank = int(distributed.get_rank())
-        world = int(distributed.get_world_size())
-        return {"rank": rank, "local_rank": local, "world_size": world}
-    return {
-        "rank": _variable("RANK", 0),
-        "local_rank": local,
-        "world_size": _variable("WORLD_SIZE", 1),
-    }
+        rank, world = int(distributed.get_rank()), int(distributed.get_world_size())
+    return {"rank": rank, "local_rank": _variable("LOCAL_RANK", 0), "world_size": world}
 
 
 def process_facts(torch: Any) -> dict[str, Any]:
@@ -43,15 +37,14 @@ def process_facts(torch: Any) -> dict[str, Any]:
         "cuda": torch.version.cuda,
         # Asking a CUDA that the script does not use would start it.
         "cuda_available": bool(torch.cuda.is_available()) if uses_cuda else None,
-        "devices": _devices(torch) if uses_cuda else [],
+        "devices": [
+            str(torch.cuda.get_device_name(n))
+            for n in range(torch.cuda.device_count() if uses_cuda else 0)
+        ],
         "argv0": sys.argv[0] if sys.argv else "",
         "threads": int(torch.get_num_threads()),
         "interop_threads": int(torch.get_num_interop_threads()),
     }
-
-
-def _devices(torch: Any) -> list[str]:
-    return [str(torch.cuda.get_device_name(n)) for n in range(torch.cuda.device_count())]
 
 
 def _variable(name: str, default: int) -> int:

@@ -21,6 +21,21 @@ from perftui.wire.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIA
 from tests.core.agent.warm_start import WarmStart
 from tests.sooner import LATE
 
+STEPS = """
+import gc, os, sys, threading, torch
+from torch import nn
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step():
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+def train(steps):
+    for _ in range(steps):
+        step()
+"""
+"""Begins scripts that train; what follows it says how."""
+
 INJECT = Path(perftui.agent.__file__).parent / "inject"
 
 

@@ -11,6 +11,7 @@ import pytest
 from perftui.agent.windows.plan import MOST_ATTEMPTS
 from perftui.agent.windows.triggers import LEAST_PAUSE_NS, SLOW_PAUSE
 from perftui.wire.ring import PROFILED_FLAG
+from tests.core.agent.conftest import STEPS
 
 pytestmark = pytest.mark.subprocess
 
@@ -28,17 +29,6 @@ for epoch in range(epochs):
         model(x).sum().backward()
         optimizer.step()
 print("done")
-"""
-
-STEPS = """
-import gc, os, sys, threading, torch
-from torch import nn
-model = nn.Linear(8, 8)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-def step():
-    optimizer.zero_grad()
-    model(torch.ones(4, 8)).sum().backward()
-    optimizer.step()
 """
 
 UNTIL_A_WINDOW = """
@@ -86,8 +76,7 @@ os.wait()
 print(is_open())
 model(torch.ones(4, 8)).sum().backward()
 optimizer.step()
-for _ in range(6):
-    step()
+train(6)
 """
     run = train(STEPS + UNTIL_A_WINDOW + source, options={"max_steps": 60})
 
@@ -136,8 +125,7 @@ def eager(self, *args):
     leave(self, *args)
     print("events", len(self._parse_kineto_results(self.kineto_results)))
 profile.__exit__ = eager
-for _ in range(80):
-    step()
+train(80)
 """
     run = train(STEPS + source)
 
@@ -169,8 +157,7 @@ print("not reached")
 
 def test_failed_agent_listens_to_nothing(train: Any) -> None:
     source = """
-for _ in range(3):
-    step()
+train(3)
 listeners = len(gc.callbacks)
 sys.modules["_perftui.agent.recording.steps"].StepMachine.backward = lambda self: 1 / 0
 step()
@@ -186,8 +173,7 @@ step()
 
 def test_forked_child_inherits_no_listener(train: Any) -> None:
     source = """
-for _ in range(3):
-    step()
+train(3)
 if os.fork() == 0:
     print(len(gc.callbacks), flush=True)
     os._exit(0)
@@ -206,8 +192,7 @@ try:
     arm(torch, sys.argv[1])
 except AttributeError as error:
     print("GradScaler" in str(error))
-for _ in range(30):
-    step()
+train(30)
 if os.fork() == 0:
     step()
     sys.exit()
@@ -235,8 +220,7 @@ try:
         step()
 except TimeoutError as error:
     print(error, is_open())
-for _ in range(5):
-    step()
+train(5)
 """
     run = train(STEPS + UNTIL_A_WINDOW + source)
 

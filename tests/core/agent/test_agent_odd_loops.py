@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.core.agent.conftest import STEPS
+
 pytestmark = pytest.mark.subprocess
 
 
@@ -43,20 +45,14 @@ for (x,) in DataLoader(TensorDataset(torch.ones(60, 4)), 4):
 @pytest.mark.slow
 def test_workers_that_import_an_unguarded_script_are_no_ranks(train: Any) -> None:
     source = """
-import torch
-from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-model = nn.Linear(4, 4)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(3):
-    model(torch.ones(2, 4)).sum().backward()
-    optimizer.step()
+train(3)
 data = TensorDataset(torch.ones(8, 4))
 for (x,) in DataLoader(data, 4, num_workers=1, multiprocessing_context="spawn"):
     pass
 """
     # Spawned workers start as this process did.
-    run = train(source, fresh=True)
+    run = train(STEPS + source, fresh=True)
 
     assert run.code != 0
     assert "bootstrapping phase" in run.err
@@ -222,27 +218,18 @@ for _ in range(30):
 def test_threads_that_begin_at_once_are_recorded_by_one_of_them(train: Any) -> None:
     """A second thread calls a module while the recording of the first one is being made."""
     source = """
-import os
-import threading
-import torch
-from torch import nn
-
-model = nn.Linear(4, 4)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 allocate = os.posix_fallocate
 
 def meanwhile(*args):
-    thread = threading.Thread(target=model, args=(torch.ones(2, 4),))
+    thread = threading.Thread(target=model, args=(torch.ones(2, 8),))
     thread.start()
     thread.join()
     return allocate(*args)
 
 os.posix_fallocate = meanwhile
-for step in range(20):
-    model(torch.ones(2, 4)).sum().backward()
-    optimizer.step()
+train(20)
 """
-    run = train(source)
+    run = train(STEPS + source)
 
     assert (run.code, run.err) == (0, "")
     assert run.step_kinds == ["train"] * 20

@@ -12,6 +12,7 @@ import pytest
 from perftui.agent.safety.meter import ALWAYS_UNTIL
 from perftui.recorder.spool import RingReader
 from perftui.wire.ring import EVAL_FLAG, INFER_FLAG
+from tests.core.agent.conftest import STEPS
 
 pytestmark = pytest.mark.subprocess
 
@@ -42,17 +43,6 @@ def main():
 
 if __name__ == "__main__":
     main()
-"""
-
-NO_LOADER = """
-import sys, torch
-from torch import nn
-model = nn.Linear(8, 8)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(int(sys.argv[1])):
-    optimizer.zero_grad()
-    model(torch.ones(4, 8)).sum().backward()
-    optimizer.step()
 """
 
 
@@ -112,7 +102,7 @@ def test_the_loader_and_its_call_are_described(train: Any, tmp_path: Path) -> No
 
 
 def test_the_first_window_opens_once_warm_and_marks_steps_and_phases(train: Any) -> None:
-    run = train(NO_LOADER, "80")
+    run = train(STEPS + "train(80)")
 
     (window,) = run.notes("window")
     trace = json.loads((run.spool.root / window["file"]).read_text())
@@ -136,29 +126,27 @@ def test_the_first_window_opens_once_warm_and_marks_steps_and_phases(train: Any)
 
 def test_a_window_is_closed_where_the_script_ends_within_it(train: Any) -> None:
     ending = """
-while not torch._C._autograd._profiler_enabled() and step < 100:
-    step += 1
-    optimizer.zero_grad()
-    model(torch.ones(4, 8)).sum().backward()
-    optimizer.step()
-model(torch.ones(4, 8)).sum().backward()
-optimizer.step()
+for _ in range(100):
+    if torch._C._autograd._profiler_enabled():
+        break
+    step()
+step()
 """
-    run = train(NO_LOADER + ending, "5")
+    run = train(STEPS + ending)
 
     assert run.code == 0
     assert [window["steps"] for window in run.notes("window")] == [1]
 
 
 def test_a_script_that_ends_before_it_is_warm_has_no_window(train: Any) -> None:
-    run = train(NO_LOADER, "5")
+    run = train(STEPS + "train(5)")
 
     assert run.step_kinds == ["train"] * 5
     assert run.notes("window") == []
 
 
 def test_windows_can_be_switched_off(train: Any) -> None:
-    run = train(NO_LOADER, "40", options={"profile": False})
+    run = train(STEPS + "train(40)", options={"profile": False})
 
     assert run.notes("window") == []
     assert run.of_kind("profiler") == []
@@ -168,18 +156,17 @@ def test_windows_can_be_switched_off(train: Any) -> None:
 def test_a_request_on_the_control_page_opens_another_window(train: Any) -> None:
     page = "import os\nopen(os.environ['PERFTUI_SPOOL'] + '/control', 'wb').write(bytes(64))\n"
     asking = """
-import os, struct, time
+train(80)
+import struct, time
 path = os.path.join(os.environ["PERFTUI_SPOOL"], "control")
 with open(path, "r+b") as page:
     page.write(struct.pack("<Q", 1))
 # Steps like the ones before ask for it every 100 ms.
 until = time.monotonic() + 1
 while time.monotonic() < until:
-    optimizer.zero_grad()
-    model(torch.ones(4, 8)).sum().backward()
-    optimizer.step()
+    step()
 """
-    run = train(page + NO_LOADER + asking, "80")
+    run = train(page + STEPS + asking)
 
     first, second = run.notes("window")
     assert first["first_step"] < 80 <= second["first_step"]
@@ -200,7 +187,7 @@ def test_a_run_of_so_many_steps_ends_by_itself(train: Any) -> None:
 )
 def test_exit_codes_are_the_scripts_own(train: Any, ending: str, code: int) -> None:
     # How an interpreter ends is what this is about.
-    run = train(f"import os\n{NO_LOADER}\n{ending}", "15", fresh=True)
+    run = train(f"{STEPS}train(15)\n{ending}", fresh=True)
 
     assert run.code == code
     assert len(run.of_kind("step")) == 15
@@ -537,18 +524,15 @@ for _ in range(30):
 
 def test_a_fork_in_the_middle_of_a_window_records_nothing_of_the_child(train: Any) -> None:
     source = """
-import os
+train(13)
 child = os.fork()
-for step in range(20):
-    optimizer.zero_grad()
-    model(torch.ones(4, 8)).sum().backward()
-    optimizer.step()
+train(20)
 if child:
     assert os.waitpid(child, 0)[1] == 0
 else:
     print("child")
 """
-    run = train(NO_LOADER + source, "13")
+    run = train(STEPS + source)
 
     assert run.code == 0
     steps = sorted(
@@ -568,7 +552,7 @@ NO_ROOM = "import os\nos.posix_fallocate = lambda *_: (_ for _ in ()).throw(OSEr
 
 
 def test_a_full_spool_leaves_the_training_alone(train: Any) -> None:
-    run = train(NO_ROOM + NO_LOADER + "print('done')", "15")
+    run = train(NO_ROOM + STEPS + "train(15)\nprint('done')")
 
     assert (run.code, run.out) == (0, "done\n")
     assert run.spool.rings() == []
@@ -587,10 +571,10 @@ os.write = writing
 def test_a_process_that_cannot_write_a_note_is_counted(train: Any) -> None:
     count = "page = open(os.environ['PERFTUI_SPOOL'] + '/control', 'w+b')\n"
     count += "page.write(bytes(64)); page.flush()\n"
-    script = NO_ROOM + NO_ROOM_FOR_A_NOTE + count + NO_LOADER
-    script += "page.seek(32)\nprint(int.from_bytes(page.read(8), 'little'))"
+    script = NO_ROOM + NO_ROOM_FOR_A_NOTE + count + STEPS
+    script += "train(15)\npage.seek(32)\nprint(int.from_bytes(page.read(8), 'little'))"
 
-    run = train(script, "15")
+    run = train(script)
 
     assert (run.code, run.out, run.err) == (0, "1\n", "")
     assert run.spool.rings() == []
@@ -624,7 +608,7 @@ def test_a_training_that_may_write_no_more_files_is_recorded_to_its_end(train: A
 
 
 def test_frames_of_the_script_are_in_a_window_that_asked_for_them(train: Any) -> None:
-    run = train(NO_LOADER, "80", options={"stacks": True})
+    run = train(STEPS + "train(80)", options={"stacks": True})
 
     (window,) = run.notes("window")
     trace = json.loads((run.spool.root / window["file"]).read_text())

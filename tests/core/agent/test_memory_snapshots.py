@@ -20,6 +20,7 @@ from perftui.agent.recording.steps import TRAIN, Boundary, StepMachine
 from perftui.agent.safety.meter import Meter
 from perftui.recorder.spool import RingReader
 from perftui.wire.ring import PROFILED_FLAG
+from tests.core.agent.conftest import STEPS
 
 GIB = 1 << 30
 
@@ -268,19 +269,9 @@ def test_a_step_that_was_held_up_says_so(cuda: Cuda, tmp_path: Path) -> None:
     assert notes(tmp_path, "memory_snapshot")[0]["peak"] == GIB
 
 
-WITHOUT = """
-import torch
-model = torch.nn.Linear(8, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for _ in range(5):
-    model(torch.ones(4, 8)).sum().backward()
-    optimizer.step()
-print(torch.cuda.is_initialized())
-"""
-
-
 def test_without_a_gpu_there_is_nothing_to_snapshot_and_that_is_said(train: Any) -> None:
-    run = train(WITHOUT, options={"memory_snapshot": True, "profile": False})
+    source = STEPS + "train(5)\nprint(torch.cuda.is_initialized())"
+    run = train(source, options={"memory_snapshot": True, "profile": False})
 
     assert (run.code, run.out) == (0, "False\n")
     assert [one["message"] for one in run.notes("warning")] == [

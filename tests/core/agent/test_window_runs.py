@@ -14,22 +14,12 @@ from perftui.agent.native import IS_COMPILED
 from perftui.agent.windows.nsys_window import NsysWindow
 from perftui.agent.windows.windows import POSTPONED
 from perftui.wire.ring import PROFILED_FLAG
-
-PLAIN = """
-import sys, torch
-model = torch.nn.Linear(8, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-def train(steps):
-    for _ in range(steps):
-        optimizer.zero_grad()
-        model(torch.ones(4, 8)).sum().backward()
-        optimizer.step()
-"""
+from tests.core.agent.conftest import STEPS
 
 
 @pytest.mark.slow
 def test_a_window_has_the_steps_that_were_asked_for_however_short_they_are(train: Any) -> None:
-    run = train(PLAIN + "train(80)", options={"window_steps": 3})
+    run = train(STEPS + "train(80)", options={"window_steps": 3})
 
     assert [window["steps"] for window in run.notes("window")] == [3]
 
@@ -44,7 +34,7 @@ for _ in range(3):
 
 @pytest.mark.slow
 def test_a_profiler_of_the_script_is_said_once(train: Any) -> None:
-    run = train(PLAIN + OWN_PROFILER)
+    run = train(STEPS + OWN_PROFILER)
 
     messages = [one["message"] for one in run.notes("warning")]
     assert messages == ["the script runs its own profiler: no windows meanwhile"]
@@ -52,7 +42,7 @@ def test_a_profiler_of_the_script_is_said_once(train: Any) -> None:
 
 @pytest.mark.slow
 def test_no_window_no_word_about_profilers(train: Any) -> None:
-    run = train(PLAIN + OWN_PROFILER, options={"profile": False})
+    run = train(STEPS + OWN_PROFILER, options={"profile": False})
 
     assert run.notes("warning") == []
 
@@ -78,7 +68,7 @@ def plan_of(run: Any) -> int:
 
 def test_a_rank_tells_the_others_some_steps_ahead(train: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    run = train(planned(0) + PLAIN + "train(80)")
+    run = train(planned(0) + STEPS + "train(80)")
 
     (window,) = run.notes("window")
     assert (window["reason"], window["first_step"]) == ("warm", plan_of(run))
@@ -86,7 +76,7 @@ def test_a_rank_tells_the_others_some_steps_ahead(train: Any, monkeypatch: Any) 
 
 def test_a_rank_opens_its_window_where_another_has_planned_it(train: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    run = train(planned(7) + PLAIN + "train(1)\nplan()\ntrain(40)")
+    run = train(planned(7) + STEPS + "train(1)\nplan()\ntrain(40)")
 
     (window,) = run.notes("window")
     assert (window["reason"], window["first_step"]) == ("joint", 7)
@@ -118,7 +108,7 @@ def test_steps_of_several_ranks_take_the_fast_path_until_one_has_planned(
     train: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    run = train(planned(320) + PLAIN + FAST_PATH)
+    run = train(planned(320) + STEPS + FAST_PATH)
 
     assert (run.err, run.out) == ("", "True\n")
     windows = [(one["reason"], one["first_step"]) for one in run.notes("window")]
@@ -142,7 +132,7 @@ def test_a_window_ends_where_a_step_calls_far_more_than_those_before(
     loop = (
         f"train(1)\nplan()\ntrain({6 + before})\nfor _ in range(8):\n    generate()\n    train(1)"
     )
-    run = train(planned(7) + PLAIN + MANY_CALLS + loop, options={"window_steps": 4})
+    run = train(planned(7) + STEPS + MANY_CALLS + loop, options={"window_steps": 4})
 
     assert [one["steps"] for one in run.notes("window")] == steps
     said = [one["message"] for one in run.notes("warning")]
@@ -179,7 +169,7 @@ def phases_of(run: Any) -> list[dict[str, int]]:
 def test_a_window_of_a_loop_that_generates_holds_whole_training_steps(
     train: Any, updates: int
 ) -> None:
-    run = train(PLAIN + GENERATING + f"reinforce(56, {updates})")
+    run = train(STEPS + GENERATING + f"reinforce(56, {updates})")
 
     assert (run.err, run.code) == ("", 0)
     (window, *_), (phases, *_) = run.notes("window"), phases_of(run)
@@ -198,7 +188,7 @@ def test_a_rank_that_generates_opens_its_window_where_training_goes_on(
     """Plans count training steps, and another rank may generate fewer or more."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     loop = f"reinforce(1, {updates})\nplan()\nreinforce(8, {updates})"
-    run = train(planned(planned_step) + PLAIN + GENERATING + loop)
+    run = train(planned(planned_step) + STEPS + GENERATING + loop)
 
     assert run.err == ""
     (window,), (phases,) = run.notes("window"), phases_of(run)
@@ -209,14 +199,14 @@ def test_a_rank_that_generates_opens_its_window_where_training_goes_on(
 
 
 def test_the_first_window_of_steps_of_very_many_calls_is_not_on_credit(train: Any) -> None:
-    run = train(PLAIN + MANY_CALLS + "for _ in range(60):\n    generate()\n    train(1)")
+    run = train(STEPS + MANY_CALLS + "for _ in range(60):\n    generate()\n    train(1)")
 
     assert run.notes("window") == []
     assert [one["message"] for one in run.notes("warning")] == [POSTPONED]
 
 
 def test_a_process_that_trains_alone_follows_no_plan(train: Any) -> None:
-    run = train(planned(7) + PLAIN + "train(1)\nplan()\ntrain(80)")
+    run = train(planned(7) + STEPS + "train(1)\nplan()\ntrain(80)")
 
     (window,) = run.notes("window")
     assert (window["reason"], plan_of(run)) == ("warm", 7)
@@ -229,7 +219,7 @@ def test_the_steps_that_were_chosen_are_recorded(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", world)
     options = {"first_step": first, "window_steps": 4}
-    run = train(planned(0) + PLAIN + "train(60)", options=options)
+    run = train(planned(0) + STEPS + "train(60)", options=options)
 
     windows = [(one["first_step"], one["steps"], one["reason"]) for one in run.notes("window")]
     assert windows == [(first, 4, "chosen")]
@@ -242,7 +232,7 @@ for number in range(3):
     name = f"window-{os.getpid()}-{number + 10}.json"
     pathlib.Path(os.environ["PERFTUI_SPOOL"], name).touch()
 """
-    run = train(untaken + PLAIN + "train(80)")
+    run = train(untaken + STEPS + "train(80)")
 
     assert run.notes("window") == []
     assert [
@@ -258,7 +248,7 @@ sys.modules["_perftui.agent.windows.windows"].LONG_STOP_NS = 0
 
 def test_a_window_that_took_long_to_end_is_saved_a_step_later(train: Any) -> None:
     options = {"first_step": 6, "window_steps": 2}
-    run = train(PLAIN + LATE + "train(30)", options=options)
+    run = train(STEPS + LATE + "train(30)", options=options)
 
     (window,) = run.notes("window")
     assert (window["first_step"], window["steps"]) == (6, 2)
@@ -272,23 +262,12 @@ def test_a_window_that_took_long_to_end_is_saved_a_step_later(train: Any) -> Non
 @pytest.mark.parametrize("steps", [8, 9])
 def test_a_window_that_waits_to_be_saved_is_not_lost_at_the_end(train: Any, steps: int) -> None:
     options = {"first_step": 6, "window_steps": 2}
-    run = train(PLAIN + LATE + f"train({steps})", options=options)
+    run = train(STEPS + LATE + f"train({steps})", options=options)
 
     (window,) = run.notes("window")
     assert (window["first_step"], window["steps"]) == (6, 2)
     assert (run.spool.root / window["file"]).stat().st_size == window["bytes"]
 
-
-TRAINING = """
-import os, sys, torch
-model = torch.nn.Sequential(torch.nn.Linear(8, 2))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-def train(steps):
-    for _ in range(steps):
-        optimizer.zero_grad()
-        model(torch.ones(4, 8)).sum().backward()
-        optimizer.step()
-"""
 
 PLAYED = """
 import json
@@ -317,7 +296,7 @@ print(json.dumps(calls))
 """
 
 STEP = [
-    *("perftui::forward", "nn.Module: Sequential", "nn.Module: 0 (Linear)", ".", ".", "."),
+    *("perftui::forward", "nn.Module: Linear", ".", "."),
     *("perftui::backward", ".", "perftui::optimizer", "."),
 ]
 
@@ -329,7 +308,7 @@ def test_nsys_is_notified_of_the_steps_by_the_first_rank_and_of_their_parts_by_a
     train: Any, monkeypatch: Any, rank: str
 ) -> None:
     monkeypatch.setenv("LOCAL_RANK", rank)
-    run = train(TRAINING + PLAYED, options=CHOSEN)
+    run = train(STEPS + PLAYED, options=CHOSEN)
 
     assert run.code == 0, run.err
     steps = ["ProfilerStep#5", *STEP, ".", "ProfilerStep#6", *STEP, "."]
@@ -344,7 +323,7 @@ def test_nsys_is_notified_of_the_steps_by_the_first_rank_and_of_their_parts_by_a
 
 
 def test_without_cuda_it_is_said_that_there_is_nothing_for_nsys(train: Any) -> None:
-    run = train(TRAINING + "train(20)", options={"nsys": True, "first_step": 5})
+    run = train(STEPS + "train(20)", options={"nsys": True, "first_step": 5})
 
     assert run.code == 0
     assert run.notes("nsys_range") == []

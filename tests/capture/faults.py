@@ -125,15 +125,20 @@ class Training:
         return f"steps {self.steps} {sha.hexdigest()[:16]}"
 
 
-def interrupted_in(phase: str) -> str:
-    training = Training(phase, lambda: os.kill(os.getpid(), signal.SIGINT))
+def ended_by(error: type[BaseException], training: Training, told: Callable[[str], object]) -> str:
+    """What came of a training that goes on after ``error``."""
     try:
         training.run()
-    except KeyboardInterrupt:
+    except error as raised:
         before = training.steps
         training.go_on()
-        return f"interrupted {before} {training.end()}"
+        return f"{told(str(raised))} {before} {training.end()}"
     return "went past"
+
+
+def interrupted_in(phase: str) -> str:
+    training = Training(phase, lambda: os.kill(os.getpid(), signal.SIGINT))
+    return ended_by(KeyboardInterrupt, training, lambda _: "interrupted")
 
 
 def out_of_memory_in(phase: str) -> str:
@@ -141,24 +146,11 @@ def out_of_memory_in(phase: str) -> str:
     if DEVICE == "cpu":
         resource.setrlimit(resource.RLIMIT_AS, (1 << 36, 1 << 36))
     training = Training(phase, lambda: torch.empty(1 << 40, device=DEVICE))
-    try:
-        training.run()
-    except RuntimeError as error:
-        before = training.steps
-        training.go_on()
-        return f"{'allocate' in str(error)} {before} {training.end()}"
-    return "went past"
+    return ended_by(RuntimeError, training, lambda message: "allocate" in message)
 
 
 def worker_that_raises() -> str:
-    training = Training("fetch", refuse, workers=2)
-    try:
-        training.run()
-    except ValueError:
-        before = training.steps
-        training.go_on()
-        return f"raised {before} {training.end()}"
-    return "went past"
+    return ended_by(ValueError, Training("fetch", refuse, workers=2), lambda _: "raised")
 
 
 def worker_that(dies: Callable[[], object]) -> str:

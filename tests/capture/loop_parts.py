@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -39,3 +40,14 @@ def learn(model: Any, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None
     optimizer.zero_grad()
     loss_of(model, x).backward()
     optimizer.step()
+
+
+def trained(
+    batches: Iterable[Any], model: Any = None, optimizer: torch.optim.Optimizer | None = None
+) -> Models:
+    """What each batch has taught ``model``."""
+    model = model or network()
+    optimizer = optimizer or optimizer_of(model)
+    for (x,) in batches:
+        learn(model, optimizer, x)
+    return (model,)

@@ -19,39 +19,27 @@ from loop_parts import (
     loss_of,
     network,
     optimizer_of,
+    trained,
 )
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 
 
-def with_loader(**options: Any) -> Models:
-    model = network()
-    optimizer = optimizer_of(model)
-    for (x,) in loader(**options):
-        learn(model, optimizer, x)
-    return (model,)
-
-
 def plain() -> Models:
-    return with_loader()
+    return trained(loader())
 
 
 def fork_workers() -> Models:
-    return with_loader(num_workers=2)
+    return trained(loader(num_workers=2))
 
 
 def spawn_workers() -> Models:
-    return with_loader(num_workers=1, multiprocessing_context="spawn")
+    return trained(loader(num_workers=1, multiprocessing_context="spawn"))
 
 
 def persistent_workers() -> Models:
-    model = network()
-    optimizer = optimizer_of(model)
     batches = loader(STEPS // 3, num_workers=2, persistent_workers=True)
-    for _ in range(3):
-        for (x,) in batches:
-            learn(model, optimizer, x)
-    return (model,)
+    return trained(batch for _ in range(3) for batch in batches)
 
 
 class Sharded(IterableDataset[torch.Tensor]):
@@ -64,20 +52,11 @@ class Sharded(IterableDataset[torch.Tensor]):
 
 def workers_each_epoch() -> Models:
     """Forked when the GPU is in use already."""
-    model = network()
-    optimizer = optimizer_of(model)
-    for _ in range(3):
-        for (x,) in loader(STEPS // 3, num_workers=2):
-            learn(model, optimizer, x)
-    return (model,)
+    return trained(batch for _ in range(3) for batch in loader(STEPS // 3, num_workers=2))
 
 
 def iterable(**options: Any) -> Models:
-    model = network()
-    optimizer = optimizer_of(model)
-    for x in DataLoader(Sharded(), BATCH, **options):
-        learn(model, optimizer, x)
-    return (model,)
+    return trained((x,) for x in DataLoader(Sharded(), BATCH, **options))
 
 
 def iterable_workers() -> Models:
@@ -85,11 +64,7 @@ def iterable_workers() -> Models:
 
 
 def no_loader() -> Models:
-    model = network()
-    optimizer = optimizer_of(model)
-    for _ in range(STEPS):
-        learn(model, optimizer, torch.randn(BATCH, WIDTH))
-    return (model,)
+    return trained((torch.randn(BATCH, WIDTH),) for _ in range(STEPS))
 
 
 def accumulation() -> Models:
@@ -123,11 +98,9 @@ def pinned_pictures() -> Models:
         nn.Flatten(),
         nn.Linear(8, 4),
     ).to(DEVICE)
-    optimizer = optimizer_of(model)
     pictures = TensorDataset(torch.rand(STEPS * BATCH, 3, 16, 16))
-    for (x,) in DataLoader(pictures, BATCH, True, num_workers=2, pin_memory=DEVICE == "cuda"):
-        learn(model, optimizer, x.to(DEVICE, non_blocking=True))
-    return (model,)
+    batches = DataLoader(pictures, BATCH, True, num_workers=2, pin_memory=DEVICE == "cuda")
+    return trained(((x.to(DEVICE, non_blocking=True),) for (x,) in batches), model)
 
 
 def scaled_transformer() -> Models:
@@ -229,10 +202,7 @@ def compiled() -> Models:
 
 def fused() -> Models:
     model = network()
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    for (x,) in loader():
-        learn(model, optimizer, x)
-    return (model,)
+    return trained(loader(), model, torch.optim.AdamW(model.parameters(), fused=True))
 
 
 class Own(torch.optim.Optimizer):
@@ -248,10 +218,7 @@ class Own(torch.optim.Optimizer):
 
 def own_optimizer() -> Models:
     model = network()
-    optimizer = Own(model.parameters())
-    for (x,) in loader():
-        learn(model, optimizer, x)
-    return (model,)
+    return trained(loader(), model, Own(model.parameters()))
 
 
 def by_hand() -> Models:
@@ -311,11 +278,11 @@ def own_ranges() -> Models:
 
 
 def in_a_thread() -> Models:
-    trained: list[Models] = []
-    thread = threading.Thread(target=lambda: trained.append(plain()))
+    ended: list[Models] = []
+    thread = threading.Thread(target=lambda: ended.append(plain()))
     thread.start()
     thread.join()
-    return trained[0]
+    return ended[0]
 
 
 def fetched_in_a_thread() -> Models:

@@ -173,6 +173,16 @@ class OnFastPath:
         return found
 
 
+def at_a_fetch(keeps: Callable[[BaseException], bool] = no_error) -> OnFastPath:
+    """On the fast path, with a whole step done."""
+    ours = OnFastPath(keeps)
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    assert ours.fast_path.is_open
+    return ours
+
+
 def check(ours: OnFastPath, plain: StepMachine, ended: list[Boundary]) -> None:
     """The fast path is closed, and all is as with ``plain``, where these steps have ended."""
     assert ours.ended == [(one.kind, one.micro_batches) for one in ended]
@@ -387,10 +397,7 @@ def test_the_meter_knows_of_every_step_and_measures_one_in_31() -> None:
 
 
 def test_another_thread_and_another_iterator_have_no_way_here() -> None:
-    ours = OnFastPath()
-    for _ in range(12):
-        ours.fetch()
-        ours.play(usual_steps[0])
+    ours = at_a_fetch()
     fast_path, answers = ours.fast_path, list[object]()
 
     def elsewhere() -> None:
@@ -415,10 +422,7 @@ def test_steps_are_ended_elsewhere_when_it_is_time_to_plan_or_one_was_slow() -> 
     plan = ctypes.c_int64(8)
     planned = {"plan": ctypes.addressof(plan), "planned": 7}
     for change in ({"usual_until": 1}, {"slow_after": -1}, {"pauses": [1]}, planned):
-        ours = OnFastPath()
-        for _ in range(12):
-            ours.fetch()
-            ours.play(usual_steps[0])
+        ours = at_a_fetch()
         for name, value in change.items():
             setattr(ours.fast_path, name, value)
 
@@ -426,10 +430,7 @@ def test_steps_are_ended_elsewhere_when_it_is_time_to_plan_or_one_was_slow() -> 
 
 
 def test_nothing_is_for_the_fast_path_after_a_fetch_whose_end_was_not_reported() -> None:
-    ours = OnFastPath()
-    for _ in range(12):
-        ours.fetch()
-        ours.play(usual_steps[0])
+    ours = at_a_fetch()
     assert ours.fast_path.enter_fetch(ours.iterator)
 
     assert ours.fast_path.is_fetching
@@ -440,10 +441,7 @@ def test_nothing_is_for_the_fast_path_after_a_fetch_whose_end_was_not_reported()
 
 
 def test_an_optimizer_that_steps_when_the_fast_path_closes_goes_on() -> None:
-    ours = OnFastPath()
-    for _ in range(12):
-        ours.fetch()
-        ours.play(usual_steps[0])
+    ours = at_a_fetch()
     assert ours.fast_path.enter_optimizer(ours.all_optimizers[0])
     ours.fast_path.close()
 
@@ -475,17 +473,17 @@ PATH = """
 import sys, torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+recording = sys.modules["_perftui.agent.recording.recording"]
 if sys.argv[1] == "slow":
-    sys.modules["_perftui.agent.recording.recording"].Recording.knows_all = lambda self: False
+    recording.Recording.knows_all = lambda self: False
 else:
     # On a busy machine it is time to plan after every other step.
-    sys.modules["_perftui.agent.recording.recording"].USUAL_NS = 10**15
-    recording = sys.modules["_perftui.agent.recording.recording"].Recording
-    original, usual = recording.take_back, []
+    recording.USUAL_NS = 10**15
+    original, usual = recording.Recording.take_back, []
     def take_back(self, fast_path):
         usual.append(fast_path.steps)
         original(self, fast_path)
-    recording.take_back = take_back
+    recording.Recording.take_back = take_back
 """
 """All goes the slow path, or all that can the fast one; ``usual`` counts steps that did."""
 
@@ -682,10 +680,7 @@ def test_what_a_handler_raises_on_the_fast_path_ends_no_more_than_the_phase() ->
         raise Stopped
 
     seen: list[BaseException] = []
-    ours = OnFastPath(lambda error: bool(seen.append(error)))
-    for _ in range(12):
-        ours.fetch()
-        ours.play(usual_steps[0])
+    ours = at_a_fetch(lambda error: bool(seen.append(error)))
     before = signal.signal(signal.SIGUSR1, stop)
     ours.fast_path.is_grad_enabled = lambda: signal.raise_signal(signal.SIGUSR1) or True
     try:
@@ -705,24 +700,11 @@ def test_an_error_of_ours_is_kept() -> None:
         seen.append(error)
         return True
 
-    ours = OnFastPath(keep)
-    for _ in range(12):
-        ours.fetch()
-        ours.play(usual_steps[0])
+    ours = at_a_fetch(keep)
     ours.fast_path.is_grad_enabled = lambda: 1 // 0 > 0
 
     assert ours.fast_path.enter_forward() == 0
     assert [type(one) for one in seen] == [ZeroDivisionError]
-
-
-def at_a_fetch(keeps: Callable[[BaseException], bool] = no_error) -> OnFastPath:
-    """On the fast path, with a whole step done."""
-    ours = OnFastPath(keeps)
-    for _ in range(12):
-        ours.fetch()
-        ours.play(usual_steps[0])
-    assert ours.fast_path.is_open
-    return ours
 
 
 def without_loader() -> WithoutLoader:

@@ -6,7 +6,7 @@ import json
 import struct
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
@@ -58,12 +58,22 @@ print("same", before == after)
 WINDOW = {"first_step": 5, "window_steps": 3}
 
 
-def ask_for_samples(tmp_path: Path, every: int = EVERY) -> None:
-    spool = tmp_path / "spool"
-    spool.mkdir(mode=0o700)
-    page = bytearray(SIZE)
-    struct.pack_into("@Q", page, 24, every)
-    (spool / "control").write_bytes(page)
+Looped = Callable[..., Run]
+
+
+@pytest.fixture
+def loop(train: Train, tmp_path: Path) -> Looped:
+    """Trains with ``more`` in the loop and a window of three steps, sampled ``every`` ns."""
+
+    def run(more: str = "", *, every: int = 0, **options: Any) -> Run:
+        if every:
+            page = bytearray(SIZE)
+            struct.pack_into("@Q", page, 24, every)
+            (tmp_path / "spool").mkdir(mode=0o700)
+            (tmp_path / "spool" / "control").write_bytes(page)
+        return train(LOOP.format(more=more), options={**WINDOW, **options})
+
+    return run
 
 
 def printed(run: Run, name: str) -> Any:
@@ -76,11 +86,8 @@ def line_of(text: str) -> int:
 
 
 @pytest.mark.slow
-def test_samples_name_the_lines_of_the_window_and_no_thread_lives_outside_it(
-    tmp_path: Path, train: Train
-) -> None:
-    ask_for_samples(tmp_path)
-    run = train(LOOP.format(more=""), options=WINDOW)
+def test_samples_name_the_lines_of_the_window_and_no_thread_lives_outside_it(loop: Looped) -> None:
+    run = loop(every=EVERY)
     assert run.err == ""
     threads = printed(run, "threads")
     # A step ends with its optimizer: what follows belongs to the next.
@@ -111,15 +118,14 @@ def test_samples_name_the_lines_of_the_window_and_no_thread_lives_outside_it(
 
 
 @pytest.mark.slow
-def test_without_being_asked_there_is_no_thread(train: Train) -> None:
-    run = train(LOOP.format(more=""), options=WINDOW)
+def test_without_being_asked_there_is_no_thread(loop: Looped) -> None:
+    run = loop()
     assert set(printed(run, "threads")) == {1}
     assert "stack_samples" not in run.notes("window")[0]
 
 
-def test_a_window_with_python_stacks_needs_no_samples(tmp_path: Path, train: Train) -> None:
-    ask_for_samples(tmp_path)
-    run = train(LOOP.format(more=""), options={**WINDOW, "stacks": True})
+def test_a_window_with_python_stacks_needs_no_samples(loop: Looped) -> None:
+    run = loop(every=EVERY, stacks=True)
     assert set(printed(run, "threads")) == {1}
     assert "stack_samples" not in run.notes("window")[0]
 
@@ -151,9 +157,8 @@ def in_between(step):
 
 
 @pytest.mark.slow
-def test_a_fork_ends_the_sampling_before_it(tmp_path: Path, train: Train) -> None:
-    ask_for_samples(tmp_path)
-    run = train(LOOP.format(more=FORK), options=WINDOW)
+def test_a_fork_ends_the_sampling_before_it(loop: Looped) -> None:
+    run = loop(FORK, every=EVERY)
     assert run.code == 0
     assert run.notes("error") == []
     assert printed(run, "child") == 1
@@ -162,9 +167,8 @@ def test_a_fork_ends_the_sampling_before_it(tmp_path: Path, train: Train) -> Non
 
 
 @pytest.mark.slow
-def test_a_fork_in_another_thread_ends_them_too(tmp_path: Path, train: Train) -> None:
-    ask_for_samples(tmp_path)
-    run = train(LOOP.format(more=FORK_IN_THREAD), options={**WINDOW, "syncs": True})
+def test_a_fork_in_another_thread_ends_them_too(loop: Looped) -> None:
+    run = loop(FORK_IN_THREAD, every=EVERY, syncs=True)
     assert run.code == 0
     assert run.notes("error") == []
     assert printed(run, "left") == 7
@@ -173,10 +177,9 @@ def test_a_fork_in_another_thread_ends_them_too(tmp_path: Path, train: Train) ->
 
 
 @pytest.mark.parametrize("leave", ["sys.exit(3)", "raise SystemExit(3)", "os._exit(3)"])
-def test_the_script_may_end_while_it_is_watched(tmp_path: Path, train: Train, leave: str) -> None:
-    ask_for_samples(tmp_path)
+def test_the_script_may_end_while_it_is_watched(loop: Looped, leave: str) -> None:
     more = f"\ndef in_between(step):\n    if step == 6:\n        {leave}\n"
-    run = train(LOOP.format(more=more), options={**WINDOW, "syncs": True})
+    run = loop(more, every=EVERY, syncs=True)
     assert run.code == 3
     assert run.err == ""
 
@@ -196,8 +199,8 @@ def in_between(step):
 
 
 @pytest.mark.slow
-def test_calls_are_counted_by_line_and_everything_is_put_back(train: Train) -> None:
-    run = train(LOOP.format(more=CALLS), options={**WINDOW, "syncs": True})
+def test_calls_are_counted_by_line_and_everything_is_put_back(loop: Looped) -> None:
+    run = loop(CALLS, syncs=True)
     assert run.err == ""
     assert printed(run, "same") is True
     (window,) = run.notes("window")
@@ -219,21 +222,21 @@ def test_calls_are_counted_by_line_and_everything_is_put_back(train: Train) -> N
 
 
 @pytest.mark.slow
-def test_nothing_is_replaced_unless_asked(train: Train) -> None:
+def test_nothing_is_replaced_unless_asked(loop: Looped) -> None:
     more = '\ndef in_between(step):\n    assert "item" not in vars(torch.Tensor)\n'
-    run = train(LOOP.format(more=more), options=WINDOW)
+    run = loop(more)
     assert run.code == 0
     assert "syncs" not in run.notes("window")[0]
 
 
 @pytest.mark.slow
-def test_a_training_that_is_compiled_is_left_alone_and_told(train: Train) -> None:
+def test_a_training_that_is_compiled_is_left_alone_and_told(loop: Looped) -> None:
     fake = (
         'import types\nutils = types.ModuleType("torch._dynamo.utils")\n'
         'utils.counters = {"frames": {"total": 1}}\nsys.modules["torch._dynamo.utils"] = utils\n'
         'def in_between(step):\n    assert "item" not in vars(torch.Tensor)\n'
     )
-    run = train(LOOP.format(more=fake), options={**WINDOW, "syncs": True})
+    run = loop(fake, syncs=True)
     assert run.code == 0
     assert "syncs" not in run.notes("window")[0]
     assert [one["message"] for one in run.notes("warning") if "compiled" in one["message"]]
@@ -257,8 +260,8 @@ def in_between(step):
 
 
 @pytest.mark.slow
-def test_tensors_of_their_own_kind_keep_their_behaviour(train: Train) -> None:
-    run = train(LOOP.format(more=OWN_KIND), options={**WINDOW, "syncs": True})
+def test_tensors_of_their_own_kind_keep_their_behaviour(loop: Looped) -> None:
+    run = loop(OWN_KIND, syncs=True)
     assert (run.code, run.err) == (0, "")
     calls = {call["call"] for call in run.notes("window")[0]["syncs"]["calls"]}
     assert calls >= {"bool", "int", "index"}

@@ -86,9 +86,11 @@ def cuda() -> Cuda:
     return Cuda()
 
 
-def armed(cuda: Cuda, spool: Path, share: int = 0) -> MemorySnapshots:
+def armed(cuda: Cuda, spool: Path, share: int = 0, *, is_used: bool = True) -> MemorySnapshots:
     snapshots = MemorySnapshots(cuda, spool, share)
     snapshots.arm()
+    if is_used:
+        cuda.use()
     return snapshots
 
 
@@ -111,7 +113,7 @@ def take(spool: Path) -> None:
 def test_nothing_is_asked_of_torch_before_the_script_uses_the_gpu(
     cuda: Cuda, tmp_path: Path
 ) -> None:
-    snapshots = armed(cuda, tmp_path)
+    snapshots = armed(cuda, tmp_path, is_used=False)
     assert not snapshots.observe(GIB, 1, 1)
     assert (cuda.history, cuda.observe, cuda.taken) == ({}, None, 0)
 
@@ -125,7 +127,6 @@ def test_a_peak_is_written_as_torch_writes_it_for_its_owner_only(
     cuda: Cuda, tmp_path: Path
 ) -> None:
     snapshots = armed(cuda, tmp_path)
-    cuda.use()
     assert snapshots.observe(3 * GIB, 4, 1)
 
     (note,) = notes(tmp_path, "memory_snapshot")
@@ -143,7 +144,6 @@ def test_a_peak_is_written_as_torch_writes_it_for_its_owner_only(
 
 def test_only_a_peak_that_is_clearly_higher_is_another(cuda: Cuda, tmp_path: Path) -> None:
     snapshots = armed(cuda, tmp_path)
-    cuda.use()
     later = iter(range(1 << 62, 1 << 63, 1 << 50))
 
     taken = []
@@ -155,7 +155,6 @@ def test_only_a_peak_that_is_clearly_higher_is_another(cuda: Cuda, tmp_path: Pat
 
 def test_snapshots_that_nobody_takes_are_not_piled_up(cuda: Cuda, tmp_path: Path) -> None:
     snapshots = armed(cuda, tmp_path)
-    cuda.use()
     for peak in range(1, 6):
         snapshots.observe(peak * GIB, 1, peak << 62)
 
@@ -168,7 +167,6 @@ def test_snapshots_are_as_rare_as_they_are_slow(
     cuda: Cuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshots = armed(cuda, tmp_path, share=100)
-    cuda.use()
     second = 1_000_000_000
     monkeypatch.setattr(memory_snapshots, "perf_counter_ns", lambda: 102 * second)
     assert snapshots.observe(GIB, 1, 100 * second)
@@ -183,7 +181,6 @@ def test_memory_that_runs_out_is_kept_beside_the_peak_and_nothing_is_raised(
     cuda: Cuda, tmp_path: Path
 ) -> None:
     snapshots = armed(cuda, tmp_path)
-    cuda.use()
     snapshots.observe(3 * GIB, 4, 1)
     cuda.run_out(5 * GIB)
 
@@ -203,7 +200,6 @@ def test_a_search_for_the_largest_batch_is_not_slowed_down_for_ever(
     cuda: Cuda, tmp_path: Path
 ) -> None:
     armed(cuda, tmp_path)
-    cuda.use()
     for _ in range(20):
         cuda.run_out(GIB)
         take(tmp_path)
@@ -216,7 +212,6 @@ def test_a_snapshot_that_is_too_large_is_given_up_whole(
 ) -> None:
     monkeypatch.setattr(memory_snapshots, "MOST_BYTES", 1 << 20)
     snapshots = armed(cuda, tmp_path)
-    cuda.use()
     cuda.snapshot = {"segments": [bytes(500_000), b"x" * 600_000]}
     snapshots.observe(GIB, 1, 1)
 
@@ -233,7 +228,6 @@ def test_a_torch_that_cannot_record_is_said_and_the_first_use_succeeds(
 
     monkeypatch.setattr(cuda, "_record_memory_history", fail)
     snapshots = armed(cuda, tmp_path)
-    cuda.use()
     snapshots.close()
 
     (warning,) = notes(tmp_path, "warning")
@@ -243,7 +237,6 @@ def test_a_torch_that_cannot_record_is_said_and_the_first_use_succeeds(
 
 def test_a_spool_that_is_gone_stops_no_training(cuda: Cuda, tmp_path: Path) -> None:
     snapshots = armed(cuda, tmp_path / "gone")
-    cuda.use()
     snapshots.observe(GIB, 1, 1)
     cuda.run_out(GIB)
 
@@ -254,7 +247,6 @@ def test_a_step_that_was_held_up_says_so(cuda: Cuda, tmp_path: Path) -> None:
     device = Device(cuda, ring, meter)
     recording = Recording(ring, StepMachine(lambda: True, lambda: False), meter, 1, device)
     recording.snapshots = armed(cuda, tmp_path)
-    cuda.use()
     cuda.peak = GIB
     recording.ended([Boundary(TRAIN, recording.now() + 10, 0)])
     recording.ended([Boundary(TRAIN, recording.now() + 10, 0)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,87 +135,64 @@ def test_settings_of_workers_are_never_given_to_a_loader_without(wanted: dict[st
         assert "persistent_workers" not in made
 
 
-def test_order_of_the_request_does_not_matter() -> None:
-    made, refused = apply({"persistent_workers": True, "num_workers": 1}, Map())
+WORKERS = {"num_workers": 2}
+ONE_FETCHED_AHEAD = {**WORKERS, "prefetch_factor": 4}
 
-    assert (made["persistent_workers"], made["num_workers"], refused) == (True, 1, {})
-
-
-@pytest.mark.parametrize(
-    ("dataset", "why"),
-    [
-        (Unsharded(), "shard"),
-        (Map(held=(n for n in range(3))), "generators"),
-        (Map(held=[Tensor()]), "GPU"),
-    ],
-)
-def test_data_that_workers_would_repeat_or_break_stays_without(dataset: Any, why: str) -> None:
-    made, refused = apply({"num_workers": 2}, dataset)
-
-    assert "num_workers" not in made
-    assert why in refused["num_workers"]
-
-
-def test_an_open_file_in_the_dataset_refuses_workers(tmp_path: Path) -> None:
-    with (tmp_path / "data").open("wb") as file:
-        _, refused = apply({"num_workers": 2}, Map(held=file))
-
-    assert "open files" in refused["num_workers"]
-
-
-def test_an_iterable_dataset_that_asks_for_its_worker_may_have_some() -> None:
-    made, refused = apply({"num_workers": 2}, Sharded())
-
-    assert (made["num_workers"], refused) == (2, {})
+TAKEN: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
+    "whatever their order": ({"persistent_workers": True, "num_workers": 1}, Map(), {}),
+    "an iterable dataset that asks for its worker": (WORKERS, Sharded(), {}),
+    "a queue of a number of batches": ({"prefetch_factor": 8}, Map(), WORKERS),
+}
+REFUSED_FOR: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
+    "shard": (WORKERS, Unsharded(), {}),
+    "generators": (WORKERS, Map(held=(n for n in range(3))), {}),
+    "GPU": (WORKERS, Map(held=[Tensor()]), {}),
+    "open files": (WORKERS, Map(held=io.BytesIO()), {}),
+    "spawned": (
+        WORKERS,
+        Map(),
+        {"collate_fn": lambda batch: batch, "multiprocessing_context": "spawn"},
+    ),
+    "another order": ({"num_workers": 0}, Sharded(), ONE_FETCHED_AHEAD),
+    "worker_init_fn, which may set up the dataset": (
+        {"num_workers": 0},
+        Map(),
+        {**ONE_FETCHED_AHEAD, "worker_init_fn": print},
+    ),
+    "0 is not a number of batches": ({"prefetch_factor": 0}, Map(), WORKERS),
+    "None is not a number of batches": ({"prefetch_factor": None}, Map(), WORKERS),
+    "True is not a number of batches": ({"prefetch_factor": True}, Map(), WORKERS),
+}
 
 
-def test_a_lambda_cannot_be_sent_to_spawned_workers() -> None:
-    made, refused = apply(
-        {"num_workers": 2}, Map(), collate_fn=lambda batch: batch, multiprocessing_context="spawn"
-    )
+@pytest.mark.parametrize("case", TAKEN)
+def test_what_changes_no_batch_is_taken(case: str) -> None:
+    wanted, dataset, given = TAKEN[case]
+    made, refused = apply(wanted, dataset, **given)
 
-    assert "num_workers" not in made
-    assert "spawned" in refused["num_workers"]
+    assert refused == {}
+    assert {name: made[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("why", REFUSED_FOR)
+def test_what_might_is_left_as_it_was(why: str) -> None:
+    wanted, dataset, given = REFUSED_FOR[why]
+    made, refused = apply(wanted, dataset, **given)
+
+    (name,) = wanted
+    assert why in refused[name]
+    assert {name: made[name] for name in made if name not in ("self", "dataset")} == given
 
 
 def test_without_workers_what_only_they_can_have_is_left_out() -> None:
-    given = {"prefetch_factor": 4, "persistent_workers": True, "timeout": 9, "shuffle": True}
-
+    only_theirs = {"persistent_workers": True, "timeout": 9, "multiprocessing_context": "fork"}
     made, refused = apply(
-        {"num_workers": 0}, Map(), num_workers=2, multiprocessing_context="fork", **given
+        {"num_workers": 0}, Map(), **ONE_FETCHED_AHEAD, **only_theirs, shuffle=True
     )
 
     assert refused == {}
-    assert {name: made[name] for name in made if name not in ("self", "dataset")} == {
-        "num_workers": 0,
-        "shuffle": True,
-    }
-
-
-@pytest.mark.parametrize(
-    ("dataset", "given", "why"),
-    [
-        (Sharded(), {}, "another order"),
-        (Map(), {"worker_init_fn": print}, "worker_init_fn, which may set up the dataset"),
-    ],
-)
-def test_workers_that_do_more_than_make_batches_stay(
-    dataset: Any, given: dict[str, Any], why: str
-) -> None:
-    made, refused = apply({"num_workers": 0}, dataset, num_workers=2, prefetch_factor=4, **given)
-
-    assert (made["num_workers"], made["prefetch_factor"]) == (2, 4)
-    assert why in refused["num_workers"]
-
-
-@pytest.mark.parametrize(
-    ("value", "is_taken"), [(8, True), (0, False), (None, False), (True, False)]
-)
-def test_a_queue_has_a_number_of_batches(value: Any, is_taken: bool) -> None:
-    made, refused = apply({"prefetch_factor": value}, Map(), num_workers=2)
-
-    assert made.get("prefetch_factor") == (value if is_taken else None)
-    assert ("is not a number of batches" in refused.get("prefetch_factor", "")) is not is_taken
+    kept = {name: made[name] for name in made if name not in ("self", "dataset")}
+    assert kept == {"num_workers": 0, "shuffle": True}
 
 
 @pytest.mark.parametrize("available", [False, True])

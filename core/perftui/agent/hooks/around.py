@@ -69,18 +69,12 @@ def put_around(
     around.goes_back, around.insists = phase == BACKWARD, insists
     if not is_function:
         return around
-    around.poses = _is_plain(original)
-    return functools.update_wrapper(around, original)
-
-
-def _is_plain(original: Any) -> bool:
-    """Whether torch.compile may take us for ``original`` and trace that in our place.
-
-    It looks for what a function captures, and for its defaults, in the function object itself, and
-    fails where that is none.
-    """
+    # torch.compile, which may then take us for the original and trace that in our place, looks for
+    # what a function captures, and for its defaults, in the function object itself, and fails where
+    # that is none.
     parts = original.__closure__, original.__defaults__, original.__kwdefaults__
-    return all(part is None for part in parts)
+    around.poses = all(part is None for part in parts)
+    return functools.update_wrapper(around, original)
 
 
 DISPATCH = ("_compiled_call_impl", "_call_impl")

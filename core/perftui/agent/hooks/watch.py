@@ -10,7 +10,7 @@ import dis
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType
 from typing import Any
@@ -103,21 +103,18 @@ def _table_of_lines(code: CodeType, lines: dict[int, tuple[int, int]], first: in
     now = first
     for start, end, line in code.co_lines():
         there = now if line is None else lines.get(line, (first, 0))[0]
-        table += bytes(_pairs(end - start, there - now))
+        length, delta = end - start, there - now
+        # In parts that fit into bytes.
+        while not -127 <= delta <= 127:
+            part = 127 if delta > 0 else -127
+            table += bytes((0, part & 255))
+            delta -= part
+        while length > 254:
+            table += bytes((254, delta & 255))
+            length, delta = length - 254, 0
+        table += bytes((length, delta & 255))
         now = there
     return bytes(table)
-
-
-def _pairs(length: int, lines: int) -> Iterable[int]:
-    """An entry of the table, in parts that fit into its bytes."""
-    while not -127 <= lines <= 127:
-        part = 127 if lines > 0 else -127
-        yield from (0, part & 255)
-        lines -= part
-    while length > 254:
-        yield from (254, lines & 255)
-        length, lines = length - 254, 0
-    yield from (length, lines & 255)
 
 
 def watch_modules(torch: Any, session: Session) -> None:
@@ -280,21 +277,15 @@ def watch_profilers(torch: Any, session: Session) -> None:
             _watch_profiler(torch, kind, "__enter__", session)
 
 
-def _load_annotations(torch: Any) -> None:
-    """Import what torch imports as the first ``record_function`` begins.
+def _watch_profiler(torch: Any, kind: Any, begin_name: str, session: Session) -> None:
+    # Imports what torch imports as the first ``record_function`` begins. Within a profile with
+    # stacks the name of an import's frame is freed before it is read (torch 2.13): what stands
+    # there by then may be no text, and reading the script's profile raises.
+    load = getattr(torch.autograd.profiler, "_maybe_cupti_monitor", lambda: None)
 
-    Within a profile with stacks the name of an import's frame is freed before it is read (torch
-    2.13): what stands there by then may be no text, and reading the script's profile raises.
-    """
-    load = getattr(torch.autograd.profiler, "_maybe_cupti_monitor", None)
-    if load is not None:
+    def begins(args: tuple[Any, ...], _: Any) -> None:
         with suppress(Exception):
             load()
-
-
-def _watch_profiler(torch: Any, kind: Any, begin_name: str, session: Session) -> None:
-    def begins(args: tuple[Any, ...], _: Any) -> None:
-        _load_annotations(torch)
         session.foreign_profiler(args[0], True)
 
     setattr(kind, begin_name, put_around(torch, getattr(kind, begin_name), begins))

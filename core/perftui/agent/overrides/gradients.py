@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..hooks.around import watch_steps
-from ..recording.model import all_modules, held_by, wrappers
+from ..recording.model import all_modules, held_by, own_parameters, wrappers
 from ..safety.signal_handlers import attempt
 from .request import Request, arguments_of
 
@@ -84,17 +84,12 @@ class Untrained:
 def _unheld(session: Session, modules: list[Any]) -> list[Any]:
     """Parameters of ``modules`` that have a gradient just now, and are in no optimizer."""
     held = {id(one) for made in session.made_optimizers() for one in held_by(made)}
-    all_of_them = {
-        id(one): one for module in modules for one in module._parameters.values() if one is not None
-    }
-    unheld = (one for number, one in all_of_them.items() if number not in held)
+    unheld = (one for number, one in own_parameters(modules).items() if number not in held)
     return [one for one in unheld if one.is_leaf and one.grad is not None]
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:
-    """Look at the parameters once the training is under way, if that was asked for."""
-    if not requests:
-        return
+    """Look at the parameters once the training is under way."""
     untrained = Untrained(torch, requests)
 
     def after(optimizer: Any, *_: Any) -> None:

@@ -186,7 +186,7 @@ SIDES: dict[str, Start] = {"repeated_batches": repeat, "loader_alone": drain, "o
 """By the argument of the override."""
 
 
-def start(torch: Any, session: Session, requests: list[Request]) -> None:
+def watch(torch: Any, session: Session, requests: list[Request]) -> None:
     """Leave out what is asked for; an argument that is not known is refused by its note."""
     for request in requests:
         unknown = [name for name in request.arguments if name not in SIDES]

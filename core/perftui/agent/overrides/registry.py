@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...wire.spool import OVERRIDES_VARIABLE, decode
@@ -48,29 +49,22 @@ def check_environment(_: Any, session: Session, requests: list[Request]) -> None
         session.overrides.report(request.note(dict.fromkeys(lost, OTHERWISE), values))
 
 
-def watch_parameters(torch: Any, session: Session, requests: list[Request]) -> None:
-    """Look at the parameters of the training where that was asked for."""
-    if requests:
-        # Few runs have it: not importing it makes the start of the others faster.
-        from . import gradients
+def _imported_late(name: str) -> Callable[[Any, Session, list[Request]], None]:
+    """Few runs have it: not importing it makes the start of the others faster."""
 
-        gradients.watch(torch, session, requests)
+    def watch(torch: Any, session: Session, requests: list[Request]) -> None:
+        if requests:
+            import_module(f".{name}", __package__).watch(torch, session, requests)
 
-
-def leave_out(torch: Any, session: Session, requests: list[Request]) -> None:
-    """Leave a side of the training out where that was asked for."""
-    if requests:
-        from . import isolate
-
-        isolate.start(torch, session, requests)
+    return watch
 
 
 TARGETS = {
     "DataLoader": data_loader.watch,
     "optimizer": optimizer.watch,
-    "parameters": watch_parameters,
+    "parameters": _imported_late("gradients"),
     "environment": check_environment,
-    "isolate": leave_out,
+    "isolate": _imported_late("isolate"),
     "source": watch_source,
     "switch": switches.watch,
 }

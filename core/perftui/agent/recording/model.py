@@ -35,7 +35,6 @@ COMPILED = "OptimizedModule", "torch._dynamo.eval_frame"
 LONGEST = 200
 """Characters of an attribute that is no plain value."""
 
-
 COUNTS = ("tensors", "trained", "elements", "largest", "unused", "unused_elements")
 """What is noted of the parameters of one data type on one device; ``largest`` is in elements."""
 
@@ -53,7 +52,8 @@ def wrappers(modules: Iterable[Any]) -> list[dict[str, Any]]:
     for module in modules:
         kind = type(module)
         if kind not in names:
-            names[kind] = _wrapper(kind)
+            bases = (one.__name__ for one in kind.__mro__ if one.__module__.startswith("torch."))
+            names[kind] = next((name for name in bases if name in WRAPPERS), None)
         name = names[kind]
         if name is not None:
             arguments = {key: _plain(attempt(getattr, module, key)) for key in WRAPPERS[name]}
@@ -70,10 +70,9 @@ def parameters(
     ``unused`` have a gradient just now, and are in no optimizer.
     """
     found: dict[tuple[Any, Any], dict[str, Any]] = {}
-    held = {id(one) for optimizer in optimizers for one in held_by(optimizer)}
+    held = {id(one): one for optimizer in optimizers for one in held_by(optimizer)}
     with torch._C.DisableTorchFunction():
-        different = {id(one): one for one in _parameters(modules, optimizers)}
-        for number, parameter in different.items():
+        for number, parameter in {**own_parameters(modules), **held}.items():
             row = found.setdefault((parameter.dtype, parameter.device), dict.fromkeys(COUNTS, 0))
             # One that is not initialised yet has no size.
             elements = attempt(parameter.numel) or 0
@@ -99,22 +98,16 @@ def is_compiled(modules: Iterable[Any]) -> bool:
     )
 
 
-def _parameters(modules: Iterable[Any], optimizers: Iterable[Any]) -> Iterator[Any]:
-    for module in modules:
-        yield from (one for one in module._parameters.values() if one is not None)
-    for optimizer in optimizers:
-        yield from held_by(optimizer)
+def own_parameters(modules: Iterable[Any]) -> dict[int, Any]:
+    """The parameters of ``modules`` themselves, without those inside, by their ids."""
+    owned = (one for module in modules for one in module._parameters.values())
+    return {id(one): one for one in owned if one is not None}
 
 
 def held_by(optimizer: Any) -> Iterator[Any]:
     """The parameters of ``optimizer``."""
     for group in optimizer.param_groups:
         yield from group["params"]
-
-
-def _wrapper(kind: type) -> str | None:
-    names = (one.__name__ for one in kind.__mro__ if one.__module__.startswith("torch."))
-    return next((name for name in names if name in WRAPPERS), None)
 
 
 def _plain(value: Any) -> Any:

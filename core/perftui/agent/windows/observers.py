@@ -164,9 +164,22 @@ class WindowObservers:
         every = self._control.sample_every
         # Python frames are recorded of all threads: ours would be among them.
         if every and not has_stacks:
-            self._begin_sampling(every)
+            sampler = StackSampler(get_ident(), every)
+            try:
+                sampler.start()
+            except RuntimeError as error:
+                self._warn(f"the stacks of the main thread were not sampled: {error}")
+            else:
+                self._sampler = sampler
+                self._running.append(sampler)
         if self._counts_syncs:
-            self._begin_counting()
+            counter = self._new_counter(self._torch)
+            refusal = counter.begin()
+            if refusal is not None:
+                self._warn(refusal)
+                return
+            self._counter = counter
+            self._running.append(counter)
 
     def end(self) -> None:
         """Watch no more. Any thread may ask, several times."""
@@ -191,22 +204,3 @@ class WindowObservers:
             data["syncs"] = {"gpu": self._counter.uses_gpu, "calls": self._counter.sites.found()}
         self._sampler = self._counter = None
         return data
-
-    def _begin_sampling(self, every: int) -> None:
-        sampler = StackSampler(get_ident(), every)
-        try:
-            sampler.start()
-        except RuntimeError as error:
-            self._warn(f"the stacks of the main thread were not sampled: {error}")
-            return
-        self._sampler = sampler
-        self._running.append(sampler)
-
-    def _begin_counting(self) -> None:
-        counter = self._new_counter(self._torch)
-        refusal = counter.begin()
-        if refusal is not None:
-            self._warn(refusal)
-            return
-        self._counter = counter
-        self._running.append(counter)

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.intervals import Intervals, numbered, union, unite
-from perftui.trace.columns import native
 from perftui.trace.columns.arrays import FAR, downcast, time_outliers
 from perftui.trace.model import (
     ANNOTATION,
@@ -327,12 +326,9 @@ def of_any_thread(trace: Trace) -> Mask:
 
 def covered(trace: Trace, rows: Mask) -> Intervals:
     """The time that any of ``rows`` covers."""
-    compiled = native.compiled()
     tracks = pairwise(track_bounds(trace).tolist())
-    if compiled:
-        return unite(*(Intervals(*native.covered(compiled, trace, *one, rows)) for one in tracks))
     chosen = (np.flatnonzero(rows[first:last]) + first for first, last in tracks)
-    return unite(*(union(trace.start[each], trace.ends_of(each)) for each in chosen))
+    return unite(*(busy(trace, each) for each in chosen))
 
 
 def begun_in(trace: Trace, intervals: Intervals) -> Mask:
@@ -361,9 +357,6 @@ def within(trace: Trace, rows: Int64, chosen: Mask) -> Mask:
     """Mask of the ``rows`` that are ``chosen`` or begin in their track before a chosen one ends;
     ``rows`` are in order of the trace."""
     bounds = np.searchsorted(rows, track_bounds(trace))
-    compiled = native.compiled()
-    if compiled:
-        return native.within(compiled, trace, bounds, rows, chosen)
     mask: Mask = chosen.copy()
     for first, last in pairwise(bounds.tolist()):
         mine, start = chosen[first:last], trace.start[rows[first:last]]

@@ -5,10 +5,11 @@ a call of an operator needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from perftui.analysis.kernels.category import Precision
 
@@ -76,14 +77,18 @@ _CARDS: tuple[tuple[str, Card], ...] = (
     ("MI210", Card(45.3, 0, 181, 1638)),
 )
 
-_CARD_PATTERNS = tuple(
-    (re.compile(rf"(?<![A-Z0-9])({name})(?![0-9])"), card) for name, card in _CARDS
-)
+_Listed = TypeVar("_Listed")
 
 
+def _first_of(listed: Iterable[tuple[str, _Listed]], name: str) -> _Listed | None:
+    patterns = ((rf"(?<![A-Z0-9])({pattern})(?![0-9])", one) for pattern, one in listed)
+    return next((one for pattern, one in patterns if re.search(pattern, name)), None)
+
+
+@lru_cache
 def card_of(name: str) -> Card | None:
     """The card that calls itself so; None where it is not listed."""
-    return next((card for pattern, card in _CARD_PATTERNS if pattern.search(name)), None)
+    return _first_of(_CARDS, name)
 
 
 @dataclass(frozen=True)
@@ -108,14 +113,11 @@ _LINKS: tuple[tuple[str, CardLink], ...] = (
 )
 """From NVIDIA's data sheets, which add up both ways. Left out are cards that a bridge may join."""
 
-_LINK_PATTERNS = tuple(
-    (re.compile(rf"(?<![A-Z0-9])({name})(?![0-9])"), link) for name, link in _LINKS
-)
 
-
+@lru_cache
 def link_of(card: str) -> CardLink | None:
     """The link of the card that calls itself so; None where it is not listed."""
-    return next((link for pattern, link in _LINK_PATTERNS if pattern.search(card)), None)
+    return _first_of(_LINKS, card)
 
 
 _WIDTHS = {
@@ -243,15 +245,15 @@ def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
     kinds = arguments.get("Input type", arguments.get("Input Types"))
     if not isinstance(sizes, list) or not isinstance(kinds, list):
         return None
-    sizes = [size if _is_size(size) else [] for size in sizes]
-    strides = arguments.get("Input Strides")
-    strides = (
-        strides if isinstance(strides, list) and len(strides) == len(sizes) else [None] * len(sizes)
-    )
-    tensors = [
-        Tensor.of(size, step, str(kind))
-        for size, step, kind in zip(sizes, strides, kinds, strict=False)
+    sizes = [
+        size if isinstance(size, list) and all(isinstance(side, int) for side in size) else []
+        for size in sizes
     ]
+    strides = arguments.get("Input Strides")
+    if not isinstance(strides, list) or len(strides) != len(sizes):
+        strides = [None] * len(sizes)
+    given = zip(sizes, strides, kinds, strict=False)
+    tensors = [Tensor.of(size, step, str(kind)) for size, step, kind in given]
     if not any(size for size, _ in zip(sizes, kinds, strict=False)):
         return None
     known = _FLOPS.get(operator)
@@ -265,10 +267,6 @@ def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
     except (IndexError, ValueError, ZeroDivisionError):
         return None
     return Work(flops, sum(one.stored for one in tensors) + output * width)
-
-
-def _is_size(size: object) -> bool:
-    return isinstance(size, list) and all(isinstance(side, int) for side in size)
 
 
 def _product(first: int) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:

@@ -10,7 +10,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.intervals import first_longest, sums
 from perftui.analysis.model import KernelTable, OpTable
-from perftui.analysis.ops.calls import Calls, Links, innermost, recursive
+from perftui.analysis.ops.calls import Calls, Links, callers_of, innermost, recursive
 from perftui.trace.model import CPU_OP, NONE, PYTHON, Int32, Int64, Ints, Mask, Trace
 
 MOST_PLACES = 5
@@ -101,14 +101,20 @@ def open_group(trace: Trace, calls: Calls, label: str) -> Detail | None:
     inside = recursive(calls.trace, rows, calls.callers)
     outer = rows[~inside]
     by_start = rows[np.argsort(trace.start[rows], kind="stable")]
+    above = calls.callers[outer]
+    group = np.where(above == NONE, len(calls.labels), calls.trace.name[above])
+    around, linked = innermost(trace, mask), calls.launchers != NONE
+    under = linked.copy()
+    under[linked] = around[calls.launchers[linked]] != NONE
+    kernels = calls.links.activity[under]
     return Detail(
         label=label,
         trace=trace,
         rows=by_start,
         spread=Spread.of(trace.duration[rows]),
-        callers=_callers(calls, outer),
+        callers=parts_of(group, calls.times.lasting[outer], outer, (*calls.labels, NOBODY)),
         inner=int(inside.sum()),
-        kernels=_kernels(trace, calls, mask),
+        kernels=parts_of(trace.name[kernels], trace.duration[kernels], kernels, trace.names),
         places=_by_track(trace, rows),
     )
 
@@ -116,21 +122,6 @@ def open_group(trace: Trace, calls: Calls, label: str) -> Detail | None:
 def groups_of(calls: Calls, rows: Int64) -> tuple[Part, ...]:
     """The groups that some calls of ``calls`` are in, with their durations, longest first."""
     return parts_of(calls.trace.name[rows], calls.trace.duration[rows], rows, calls.labels)
-
-
-def _callers(calls: Calls, rows: Int64) -> tuple[Part, ...]:
-    above = calls.callers[rows]
-    group = np.where(above == NONE, len(calls.labels), calls.trace.name[above])
-    return parts_of(group, calls.times.lasting[rows], rows, (*calls.labels, NOBODY))
-
-
-def _kernels(trace: Trace, calls: Calls, mask: Mask) -> tuple[Part, ...]:
-    around = innermost(trace, mask)
-    linked = calls.launchers != NONE
-    under = linked.copy()
-    under[linked] = around[calls.launchers[linked]] != NONE
-    rows = calls.links.activity[under]
-    return parts_of(trace.name[rows], trace.duration[rows], rows, trace.names)
 
 
 def _by_track(trace: Trace, rows: Int64) -> tuple[Part, ...]:
@@ -154,33 +145,24 @@ def parts_of(group: Ints, lasting: Int64, rows: Int64, labels: tuple[str, ...]) 
 
 def open_kernel(trace: Trace, calls: Calls, kernels: KernelTable, line: int) -> Detail | None:
     """One line of the kernel table: who launched it, by the groups of ``calls``."""
-    links = calls.links
-    name, category = kernels.names[line], kernels.categories[line]
-    same = _numbers(trace.names, name)[trace.name[links.activity]]
-    same &= _numbers(trace.categories, category)[trace.category[links.activity]]
-    rows = links.activity[same]
+    activity, name = calls.links.activity, kernels.names[line]
+    same = trace.in_category(kernels.categories[line])[activity]
+    same &= kinds.named(trace, name.__eq__)[activity]
+    rows = activity[same]
     if not len(rows):
         return None
     launchers = calls.launchers[same]
-    nobody = len(calls.labels)
-    group = np.where(launchers == NONE, nobody, calls.trace.name[launchers])
-    lasting = trace.duration[rows]
-    parts = parts_of(
-        group, lasting, np.where(launchers == NONE, rows, launchers), (*calls.labels, NO_CALL)
-    )
+    group = np.where(launchers == NONE, len(calls.labels), calls.trace.name[launchers])
+    lasting, callers = trace.duration[rows], np.where(launchers == NONE, rows, launchers)
     return Detail(
         label=name,
         trace=trace,
         rows=rows,
         spread=Spread.of(lasting),
-        callers=parts,
+        callers=parts_of(group, lasting, callers, (*calls.labels, NO_CALL)),
         inner=0,
         places=_by_track(trace, rows),
     )
-
-
-def _numbers(words: tuple[str, ...], word: str) -> Mask:
-    return np.array([each == word for each in words], dtype=bool)
 
 
 _BACKWARD = re.compile(
@@ -198,11 +180,20 @@ def calling_frames(trace: Trace, lines: Mask) -> Int32:
     which waits for it meanwhile.
     """
     around = innermost(trace, lines)
-    begun = _backward_calls(trace, around)
-    outside = np.flatnonzero(kinds.operators(trace) & (around == NONE) & _of_engine(trace))
+    # The outermost frames of calls of the backward pass that a line of the user's made.
+    frames = trace.in_category(PYTHON) & kinds.named(trace, _BACKWARD.match)
+    above = callers_of(trace, innermost(trace, frames))
+    begun = np.flatnonzero(frames & (above == NONE) & (around != NONE))
+    # Rows of the threads that autograd runs operators on.
+    engine = np.zeros(len(trace.tracks), dtype=bool)
+    engine[trace.track[kinds.of_autograd(trace)]] = True
+    outside = np.flatnonzero(kinds.operators(trace) & (around == NONE) & engine[trace.track])
     if not len(begun) or not len(outside):
         return around
-    process = _processes(trace)
+    # Of each rank, where several are put together.
+    numbers: dict[tuple[int, str], int] = {}
+    found = [numbers.setdefault((one.rank, one.process), len(numbers)) for one in trace.tracks]
+    process = np.array(found, dtype=np.int64)
     for number in np.unique(process[trace.track[outside]]).tolist():
         calls = begun[process[trace.track[begun]] == number]
         rows = outside[process[trace.track[outside]] == number]
@@ -213,29 +204,6 @@ def calling_frames(trace: Trace, lines: Mask) -> Int32:
         within = (at >= 0) & (trace.start[rows] < trace.ends_of(calls)[np.maximum(at, 0)])
         around[rows[within]] = around[calls[at[within]]]
     return around
-
-
-def _backward_calls(trace: Trace, around: Int32) -> Int64:
-    """The outermost frames of calls of the backward pass that a line of the user's made."""
-    frames = trace.in_category(PYTHON) & kinds.named(trace, _BACKWARD.match)
-    inside = innermost(trace, frames)
-    above = np.where(trace.parent == NONE, NONE, inside[trace.parent])
-    return np.flatnonzero(frames & (above == NONE) & (around != NONE))
-
-
-def _of_engine(trace: Trace) -> Mask:
-    """Rows of the threads that autograd runs operators on."""
-    tracks = np.zeros(len(trace.tracks), dtype=bool)
-    tracks[np.unique(trace.track[kinds.of_autograd(trace)])] = True
-    rows: Mask = tracks[trace.track]
-    return rows
-
-
-def _processes(trace: Trace) -> Int64:
-    """A number for the process of each track, of each rank where several are put together."""
-    numbers: dict[tuple[int, str], int] = {}
-    found = [numbers.setdefault((one.rank, one.process), len(numbers)) for one in trace.tracks]
-    return np.array(found, dtype=np.int64)
 
 
 OUTSIDE = "(in no module)"

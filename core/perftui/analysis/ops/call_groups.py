@@ -197,18 +197,20 @@ def grouped(
         calls = op_calls(trace, links)
         return Grouped(calls, calls)
     if by is By.SHAPE:
-        return _by_shape(trace, links, arguments())
+        read = arguments()
+        if not read.shapes:
+            return None
+        calls = Calls.of(trace, links, kinds.operators(trace), *by_shape(trace, read))
+        return Grouped(calls, calls)
     if by is By.MODULE:
-        return _by_module(trace, links)
+        flat = module_calls(trace, links)
+        if flat is None:
+            return None
+        shown = [kinds.module_of(name) for name in trace.names]
+        # A module may be called what an operator is called: they stay two.
+        wanted = kinds.module_calls(trace) | kinds.operators(trace)
+        return Grouped(flat, Calls.of(trace, links, wanted, trace.name, shown))
     return _by_line(trace, links, arguments)
-
-
-def _by_shape(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | None:
-    if not arguments.shapes:
-        return None
-    group, labels = by_shape(trace, arguments)
-    calls = Calls.of(trace, links, kinds.operators(trace), group, labels)
-    return Grouped(calls, calls)
 
 
 def by_shape(trace: Trace, arguments: OpArguments) -> tuple[Int32, tuple[str, ...]]:
@@ -226,23 +228,19 @@ def by_shape(trace: Trace, arguments: OpArguments) -> tuple[Int32, tuple[str, ..
     return numbers[group.reshape(-1)], tuple(distinct)
 
 
-def _by_module(trace: Trace, links: Links) -> Grouped | None:
-    flat = module_calls(trace, links)
-    if flat is None:
-        return None
-    shown = [kinds.module_of(name) for name in trace.names]
-    # A module may be called what an operator is called: they stay two.
-    wanted = kinds.module_calls(trace) | kinds.operators(trace)
-    return Grouped(flat, Calls.of(trace, links, wanted, trace.name, shown))
-
-
 def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -> Grouped | None:
     lines = [source_line(name) for name in trace.names]
     is_line = np.array([line is not None for line in lines], dtype=bool)
     frames = trace.in_category(PYTHON) & is_line[trace.name] if len(trace) else is_line
     operators = kinds.operators(trace)
     if not frames.any():
-        return _by_stack(trace, links, arguments())
+        # Traces of older versions have the stack among the arguments.
+        read = arguments()
+        if not read.lines:
+            return None
+        group = np.where(read.line == NONE, len(read.lines), read.line).astype(np.int32)
+        calls = Calls.of_labels(trace, links, operators, group, [*read.lines, NO_LINE])
+        return Grouped(calls, calls)
     around = calling_frames(trace, frames)
     group = np.where(around == NONE, len(lines), trace.name[around]).astype(np.int32)
     shown = [
@@ -250,13 +248,3 @@ def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -
     ]
     flat = Calls.of_labels(trace, links, operators, group, [*shown, NO_LINE])
     return Grouped(flat, Calls.of(trace, links, frames | operators, trace.name, shown))
-
-
-def _by_stack(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | None:
-    """Calls by line, in traces of older versions, which have the stack among the arguments."""
-    if not arguments.lines:
-        return None
-    group = np.where(arguments.line == NONE, len(arguments.lines), arguments.line)
-    labels = [*arguments.lines, NO_LINE]
-    calls = Calls.of_labels(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
-    return Grouped(calls, calls)

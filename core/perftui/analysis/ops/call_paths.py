@@ -58,15 +58,12 @@ class CallPaths:
 
     def _nodes(self, path: tuple[int, ...], callers: Int64) -> tuple[PathNode, ...]:
         if path not in self._known:
-            self._known[path] = self._made(path, self._called_by(callers))
+            begin = np.searchsorted(self._callers, callers, side="left")
+            counts = np.searchsorted(self._callers, callers, side="right") - begin
+            offsets = np.cumsum(counts) - counts
+            places = np.repeat(begin - offsets, counts) + np.arange(int(counts.sum()))
+            self._known[path] = self._made(path, self._callees[places])
         return self._known[path]
-
-    def _called_by(self, callers: Int64) -> Int64:
-        begin = np.searchsorted(self._callers, callers, side="left")
-        counts = np.searchsorted(self._callers, callers, side="right") - begin
-        offsets = np.cumsum(counts) - counts
-        places = np.repeat(begin - offsets, counts) + np.arange(int(counts.sum()))
-        return self._callees[places]
 
     def _made(self, path: tuple[int, ...], rows: Int64) -> tuple[PathNode, ...]:
         calls = self.calls

@@ -186,38 +186,6 @@ int64_t perftui_called(int64_t n, const int64_t *duration, const int32_t *parent
     return count;
 }
 
-/* Marks those of `rows` that are `chosen` or begin before one of those ends, in each of the `tracks`,
-   between two of `bounds`. */
-void perftui_within(int64_t tracks, const int64_t *bounds, const int64_t *rows, const int64_t *start,
-                    const int64_t *duration, const uint8_t *chosen, uint8_t *marked) {
-    for (int64_t track = 0; track < tracks; track++) {
-        int64_t reach = INT64_MIN;
-        for (int64_t at = bounds[track]; at < bounds[track + 1]; at++) {
-            int64_t row = rows[at];
-            marked[at] = chosen[at] || start[row] < reach;
-            if (chosen[at] && start[row] + duration[row] > reach)
-                reach = start[row] + duration[row];
-        }
-    }
-}
-
-/* The time that the `chosen` rows from `first` to `last`, of one track, cover: returns how many
-   intervals. */
-int64_t perftui_covered(int64_t first, int64_t last, const int64_t *start, const int64_t *duration,
-                        const uint8_t *chosen, int64_t *begins, int64_t *ends) {
-    int64_t count = 0;
-    for (int64_t row = first; row < last; row++) {
-        if (!chosen[row] || duration[row] <= 0)
-            continue;
-        int64_t end = start[row] + duration[row];
-        if (!count || start[row] > ends[count - 1])
-            begins[count] = start[row], ends[count++] = end;
-        else if (end > ends[count - 1])
-            ends[count - 1] = end;
-    }
-    return count;
-}
-
 /* Fills `sums`. `around` is what perftui_innermost found of the wanted rows, `device` the device time
    that each row launched itself. A row lasts until its caller ends, at the latest. Inside another row
    of its name it adds to no total. Returns 0 where there is no memory. */

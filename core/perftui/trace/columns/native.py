@@ -73,8 +73,6 @@ _SIGNATURES: Mapping[str, tuple[Any, ...]] = {
     "innermost": (None, _COUNT, _I32, _U8, _I32),
     "calls": (_NUMBER, _COUNT, _I64, _I64, _I32, _COUNT, _I32, _I32, _I64, ctypes.POINTER(Sums)),
     "called": (_COUNT, _COUNT, _I64, _I32, _I32, _U8, _I32, _I64, _I32, _I64),
-    "within": (None, _COUNT, _I64, _I64, _I64, _I64, _U8, _U8),
-    "covered": (_COUNT, _COUNT, _COUNT, _I64, _I64, _U8, _I64, _I64),
     "scanner_open": (_SCANNER,),
     "scanner_close": (None, _SCANNER),
     "scanner_count": (_COUNT, _SCANNER, _NUMBER),
@@ -169,27 +167,6 @@ def called(
     columns = trace.duration, trace.parent, around, chosen.view(np.uint8)
     compiled.perftui_called(len(trace), *columns, position, rows, caller, own)
     return rows, caller, own
-
-
-def within(compiled: ctypes.CDLL, trace: Trace, bounds: Int64, rows: Int64, chosen: Mask) -> Mask:
-    """Mask of the ``rows`` that are ``chosen`` or begin before a chosen one ends; each track,
-    between two of ``bounds``, for itself."""
-    marked = np.empty(len(rows), dtype=bool)
-    columns = rows, trace.start, trace.duration, chosen.view(np.uint8), marked.view(np.uint8)
-    compiled.perftui_within(len(bounds) - 1, bounds, *columns)
-    return marked
-
-
-def covered(
-    compiled: ctypes.CDLL, trace: Trace, first: int, last: int, chosen: Mask
-) -> tuple[Int64, Int64]:
-    """Begins and ends of the time that the ``chosen`` rows of one track, which is from ``first`` to
-    ``last``, cover."""
-    found = tuple(np.empty(last - first, dtype=np.int64) for _ in range(2))
-    columns = trace.start, trace.duration, chosen.view(np.uint8)
-    count = compiled.perftui_covered(first, last, *columns, *found)
-    begins, ends = (column[:count].copy() for column in found)
-    return begins, ends
 
 
 def sums_by_name(

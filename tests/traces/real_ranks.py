@@ -71,11 +71,7 @@ def _event(event: dict[str, Any]) -> tuple[str, int, int | None, bool]:
 
 
 def write_real_ranks(
-    real: RealRank,
-    folder: Path,
-    count: int,
-    off: Callable[[int], int],
-    late: Callable[[int], int],
+    real: RealRank, folder: Path, count: int, off: Callable[[int], int], late: Callable[[int], int]
 ) -> Path:
     """The traces of ``count`` ranks as files of ``folder``, which is given back.
 

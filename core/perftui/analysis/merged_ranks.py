@@ -25,17 +25,7 @@ from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import find_phases
 from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack, TrackIndex
 from perftui.analysis.timeline.tracks import rank_prefix, timeline_tracks, without_overlap
-from perftui.trace.model import (
-    DERIVED,
-    NONE,
-    PHASE,
-    STEP,
-    Int64,
-    Ints,
-    Trace,
-    TraceError,
-    Track,
-)
+from perftui.trace.model import DERIVED, NONE, PHASE, STEP, Int64, Ints, Trace, TraceError, Track
 
 TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
 """Collectives that none leaves before all are in; of a broadcast or a send that is not so."""
@@ -302,9 +292,7 @@ def _segments(
     return segments
 
 
-def _tracks(
-    segments: Sequence[_Segment],
-) -> tuple[tuple[Track, ...], dict[tuple[int, int], int]]:
+def _tracks(segments: Sequence[_Segment]) -> tuple[tuple[Track, ...], dict[tuple[int, int], int]]:
     devices: dict[tuple[int, int], int] = {}
     tracks = []
     for segment in segments:

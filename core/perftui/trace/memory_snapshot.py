@@ -389,11 +389,7 @@ def _state(block: Row) -> BlockState:
 
 
 def event_table(
-    device: int,
-    events: list[Row],
-    stacks: StackTable,
-    unknown: Counter[str],
-    whole: bool,
+    device: int, events: list[Row], stacks: StackTable, unknown: Counter[str], whole: bool
 ) -> EventTable:
     """One row for each event; names of actions that are not known are counted in ``unknown``."""
     micros = integers(events, "time_us", NONE)

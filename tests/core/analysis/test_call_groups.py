@@ -253,11 +253,7 @@ def test_each_module_has_the_time_of_its_calls_and_what_they_launched() -> None:
 
 @pytest.mark.usefixtures("route")
 def test_modules_are_no_operators() -> None:
-    trace = trace_of(
-        cpu("aten::outer", 0, 100),
-        module("Model", 10, 80),
-        cpu("aten::mm", 20, 20),
-    )
+    trace = trace_of(cpu("aten::outer", 0, 100), module("Model", 10, 80), cpu("aten::mm", 20, 20))
     analysis = analyse(trace)
 
     assert set(analysis.ops.names) == {"aten::outer", "aten::mm"}
@@ -362,9 +358,7 @@ def by_track(trace: Trace) -> Counter[int]:
 
 @pytest.mark.slow
 @given(CALLS)
-def test_a_thread_sums_to_its_outermost_calls(
-    calls: list[tuple[str, int, int, str, int]],
-) -> None:
+def test_a_thread_sums_to_its_outermost_calls(calls: list[tuple[str, int, int, str, int]]) -> None:
     """However calls overlap: clocks are read one after the other, and old ones in whole us."""
     events = [cpu(name, ts, dur, cat, tid) for name, ts, dur, cat, tid in calls]
     trace = trace_of(*events)

@@ -50,10 +50,7 @@ FLAVOURS = {
         "xpu_sync",
     ),
     "mtia": Flavour(
-        "mtia_runtime",
-        "runFunction - job_prep_and_submit_for_execution",
-        "synchronizeStream",
-        "",
+        "mtia_runtime", "runFunction - job_prep_and_submit_for_execution", "synchronizeStream", ""
     ),
     "privateuse1": Flavour("privateuse1_runtime", "musaLaunchKernel", "musaStreamSynchronize", ""),
     "privateuse1 driver": Flavour("privateuse1_driver", "launch", "muStreamSynchronize", ""),

@@ -164,8 +164,7 @@ def test_on_the_ordinary_units(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["fmha_cutlassF_f32_aligned_64x64_rf_sm80", "triton__0d1d2d3d", "triton_tem_fused_mm_0"],
+    "name", ["fmha_cutlassF_f32_aligned_64x64_rf_sm80", "triton__0d1d2d3d", "triton_tem_fused_mm_0"]
 )
 def test_a_product_whose_name_does_not_tell(name: str) -> None:
     assert tensor_cores(name) is TensorCores.UNKNOWN

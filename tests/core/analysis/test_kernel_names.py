@@ -315,10 +315,7 @@ def loop(kind: str, functor: str) -> str:
                 "sm80_xmma_gemm_f32f32_tn_n_tilesize64x256x8_stage3_execute_split_k_kernel__5x",
                 "sm80_xmma_gemm_f32f32_tn_n_tilesize64x256x8_stage3_execute_kernel__5x",
             ],
-            [
-                "sm80_xmma_gemm_f32f32_tn_n 64x256x8 [split]",
-                "sm80_xmma_gemm_f32f32_tn_n 64x256x8",
-            ],
+            ["sm80_xmma_gemm_f32f32_tn_n 64x256x8 [split]", "sm80_xmma_gemm_f32f32_tn_n 64x256x8"],
         ),
         # Two demanglers, one kernel: nothing in the names tells them apart.
         (["void f<(int)4>(int)", "void f<4>(int)"], ["f", "f #2"]),

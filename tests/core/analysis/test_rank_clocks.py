@@ -60,12 +60,7 @@ def test_the_true_shift_lies_within_the_bounds(
         both = base + max(one, two)
         spans[0].append((REDUCE, base + one, both + first))
         spans[1].append((REDUCE, base + two, both + second))
-    clock = compare_clocks(
-        rank_of(spans[0]),
-        0,
-        rank_of(spans[1], ORIGIN - 1000 * off),
-        1,
-    )
+    clock = compare_clocks(rank_of(spans[0]), 0, rank_of(spans[1], ORIGIN - 1000 * off), 1)
     assert clock.collectives == len(entries)
     assert clock.bounds is not None
     low, high = clock.bounds
@@ -123,11 +118,7 @@ def merged() -> TraceAnalysis:
             gpu("gemm", 20, 10, 7),
             gpu(f"only{rank}", 60, 10),
         )
-        trace = replace(
-            trace,
-            wall_origin=ORIGIN + 1000 * rank,
-            read_arguments=partial(of, rank),
-        )
+        trace = replace(trace, wall_origin=ORIGIN + 1000 * rank, read_arguments=partial(of, rank))
         evidence = Evidence.REFERENCE if not rank else Evidence.CONFIRMED
         parts.append(RankAnalysis(rank, analyse(trace), RankClock(0, evidence)))
     return merge_ranks(parts)

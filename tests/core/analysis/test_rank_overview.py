@@ -141,10 +141,7 @@ def test_a_rank_that_marks_nothing_has_no_such_lane() -> None:
 
 def test_steps_that_overlap_get_tracks_that_do_not() -> None:
     """Two threads mark steps of different numbers."""
-    trace = trace_of(
-        mark("ProfilerStep#1", 0, 100),
-        mark("ProfilerStep#2", 30, 40, tid=2),
-    )
+    trace = trace_of(mark("ProfilerStep#1", 0, 100), mark("ProfilerStep#2", 30, 40, tid=2))
     found = put_together(analyse(trace), analyse(trace))
     tracks = [track for track in found.timeline_tracks if track.kind == STEPS]
     assert [(track.depth, len(track.index)) for track in tracks] == [(0, 1), (1, 1)] * 2

@@ -133,9 +133,7 @@ def test_threads_are_called_by_the_names_that_torch_gives_them(name: str, label:
 def test_several_of_one_role_are_numbered() -> None:
     backward = "autograd::engine::evaluate_function: MmBackward0"
     trace = trace_of(
-        mark("ProfilerStep#1", 0, 100),
-        cpu(backward, 40, 20, tid=7),
-        cpu(backward, 30, 20, tid=8),
+        mark("ProfilerStep#1", 0, 100), cpu(backward, 40, 20, tid=7), cpu(backward, 30, 20, tid=8)
     )
     assert labels(trace) == ["main thread", "autograd 1", "autograd 2"]
 

@@ -359,7 +359,7 @@ def test_missing_ranks_are_those_of_the_world_that_no_file_has(there: set[int], 
             st.sampled_from(["a", "b", "c"]), st.none() | st.integers(0, 3), st.integers(0, 99)
         ),
         unique=True,
-    ),
+    )
 )
 def test_every_file_is_in_one_recording(found: list[tuple[str, int | None, int]]) -> None:
     files = [

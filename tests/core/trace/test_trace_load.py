@@ -69,13 +69,7 @@ def test_a_top_level_list_is_a_trace() -> None:
 def test_legacy_spellings_become_todays() -> None:
     spelled = ["Operator", "Runtime", "Kernel", "Memcpy", "Memset"]
     trace = load({"traceEvents": [event(cat, i, 1, cat) for i, cat in enumerate(spelled)]})
-    assert set(trace.categories) == {
-        "cpu_op",
-        "cuda_runtime",
-        "kernel",
-        "gpu_memcpy",
-        "gpu_memset",
-    }
+    assert set(trace.categories) == {"cpu_op", "cuda_runtime", "kernel", "gpu_memcpy", "gpu_memset"}
 
 
 def test_without_categories_the_process_says_what_an_event_is() -> None:

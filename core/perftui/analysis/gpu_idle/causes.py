@@ -292,12 +292,7 @@ def _previous(trace: Trace, rows: Int64, times: Int64) -> Int64:
 
 
 def _causes(
-    trace: Trace,
-    host: Host,
-    intervals: Intervals,
-    launch_row: Int64,
-    followed: Mask,
-    early: Mask,
+    trace: Trace, host: Host, intervals: Intervals, launch_row: Int64, followed: Mask, early: Mask
 ) -> Mapping[GapCause, Intervals]:
     known = launch_row != NONE
     launched = np.where(known, trace.ends_of(launch_row), intervals.end)

@@ -240,10 +240,7 @@ def tensor_core_time(trace: Trace, calls: Calls, names: Sequence[str]) -> Tensor
         return sums(group[among], lasting[among], len(calls.labels))[wanted]
 
     return TensorCoreTime(
-        summed(TensorCores.YES),
-        summed(TensorCores.NO),
-        summed(TensorCores.UNKNOWN),
-        summed(*_USES),
+        summed(TensorCores.YES), summed(TensorCores.NO), summed(TensorCores.UNKNOWN), summed(*_USES)
     )
 
 

@@ -100,9 +100,7 @@ class OpArguments:
 
 
 def op_arguments(
-    trace: Trace,
-    progress: Callable[[float], bool] | None = None,
-    rows: Int64 | None = None,
+    trace: Trace, progress: Callable[[float], bool] | None = None, rows: Int64 | None = None
 ) -> OpArguments:
     """Read the arguments of the operators in ``rows``, by default of all; the rest is as for
     ``arguments_of``."""

@@ -109,10 +109,7 @@ def assemble(
 
 
 def arrange(
-    source: Source,
-    columns: Columns,
-    chunks: Sequence[Chunk],
-    metadata: Mapping[str, Any],
+    source: Source, columns: Columns, chunks: Sequence[Chunk], metadata: Mapping[str, Any]
 ) -> Trace:
     """The rows in order and nested; ``columns`` are used up, and hold at least one row.
 

@@ -16,16 +16,7 @@ from perftui.trace.cache import touch
 from perftui.trace.columns.arrays import GrowableArray, nest_by_category, order, time_outliers
 from perftui.trace.kineto.columns import Numbering
 from perftui.trace.kineto.events import LIMIT
-from perftui.trace.model import (
-    NONE,
-    Int32,
-    Int64,
-    Ints,
-    LoadWarning,
-    Trace,
-    TraceError,
-    Track,
-)
+from perftui.trace.model import NONE, Int32, Int64, Ints, LoadWarning, Trace, TraceError, Track
 from perftui.trace.nsys.database import (
     COPY_KINDS,
     EVENT_TYPES,

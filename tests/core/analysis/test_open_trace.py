@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from perftui.analysis import open_trace as opened
 from perftui.analysis.analyse import analyse
+from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import never, open_trace
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.cache import Store
@@ -30,6 +31,8 @@ from tests.core.analysis.sameness import assert_right, assert_same
 from tests.traces.events import Event, call, cpu, gpu, mark, memory, text_of
 
 pytestmark = pytest.mark.usefixtures("cache")
+
+USAGE = shutil.disk_usage("/")
 
 
 def at_once(work: Callable[[], None]) -> None:
@@ -66,11 +69,25 @@ def kept(cache: Path) -> list[Path]:
     return sorted(cache.iterdir()) if cache.is_dir() else []
 
 
-def test_the_second_opening_reads_no_text(path: Path, cache: Path, loads: list[Path]) -> None:
-    assert_right(open_trace(path, later=at_once), path)
+def read_again(path: Path, loads: list[Path]) -> TraceAnalysis:
+    """The trace, opened once more: the file is read for that, once."""
+    loads.clear()
+    again = open_trace(path, later=at_once)
+    assert loads == [path]
+    return again
+
+
+def taken_again(path: Path, loads: list[Path]) -> TraceAnalysis:
+    """The trace, opened once more: it is what was kept."""
     loads.clear()
     again = open_trace(path)
     assert loads == []
+    return again
+
+
+def test_the_second_opening_reads_no_text(path: Path, cache: Path, loads: list[Path]) -> None:
+    assert_right(open_trace(path, later=at_once), path)
+    again = taken_again(path, loads)
     assert again.timeline_tracks
     assert_right(again, path)
     assert [each.suffix for each in kept(cache)] == [".columns"]
@@ -151,9 +168,7 @@ def test_a_file_that_is_cut_off_keeps_its_warnings(tmp_path: Path, loads: list[P
     path = tmp_path / "cut.json"
     path.write_text(document(5)[:-150])
     open_trace(path, later=at_once)
-    loads.clear()
-    again = open_trace(path)
-    assert loads == []
+    again = taken_again(path, loads)
     assert again.trace.warnings
     assert_right(again, path)
 
@@ -190,10 +205,7 @@ def test_damage_anywhere_is_mended_without_a_word(
         damaged = bytearray(whole)
         damaged[place] ^= 1 << int(choose.integers(8))
         file.write_bytes(damaged)
-        loads.clear()
-        again = open_trace(path, later=at_once)
-        assert loads == [path], place
-        assert_same(again, expected)
+        assert_same(read_again(path, loads), expected)
         assert file.read_bytes() == whole
 
 
@@ -206,9 +218,7 @@ def test_what_is_cut_off_or_grown_is_mended(path: Path, cache: Path, loads: list
     lengths = [0, 1, 91, 92, len(whole) - 1, *choose.integers(0, len(whole), 30).tolist()]
     for text in [whole[:length] for length in lengths] + [whole + b"\0", whole + whole]:
         file.write_bytes(text)
-        loads.clear()
-        open_trace(path, later=at_once)
-        assert loads == [path]
+        read_again(path, loads)
         assert file.read_bytes() == whole
 
 
@@ -217,10 +227,8 @@ def test_what_other_code_kept_is_not_used(
 ) -> None:
     open_trace(path, later=at_once)
     monkeypatch.setattr(opened, "_code", lambda: b"another")
-    loads.clear()
-    open_trace(path, later=at_once)
-    open_trace(path, later=at_once)
-    assert loads == [path]
+    read_again(path, loads)
+    taken_again(path, loads)
     assert len(kept(cache)) == 1
 
 
@@ -245,10 +253,7 @@ def test_a_file_that_was_changed_is_read_again(
     other.replace(path)
     after = path.stat()
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    loads.clear()
-    again = open_trace(path, later=at_once)
-    assert loads == [path]
-    assert_right(again, path)
+    assert_right(read_again(path, loads), path)
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_kept(path: Path, cache: Path) -> None:
@@ -271,10 +276,7 @@ def test_one_file_under_two_names_is_kept_once(path: Path, cache: Path, loads: l
     open_trace(path, later=at_once)
     link = path.with_name("link.json")
     link.symlink_to(path)
-    loads.clear()
-    again = open_trace(link)
-    assert loads == []
-    assert again.trace.path == link
+    assert taken_again(link, loads).trace.path == link
     assert len(kept(cache)) == 1
 
 
@@ -285,9 +287,7 @@ def test_a_directory_that_others_can_write_to_is_left_alone(
     (file,) = kept(cache)
     cache.chmod(0o770)
     before = file.stat()
-    loads.clear()
-    open_trace(path, later=at_once)
-    assert loads == [path]
+    read_again(path, loads)
     assert file.stat() == before
 
 
@@ -297,9 +297,7 @@ def test_a_link_in_the_place_of_the_directory_is_not_followed(
     open_trace(path, later=at_once)
     cache.rename(cache.with_name("elsewhere"))
     cache.symlink_to(cache.with_name("elsewhere"))
-    loads.clear()
-    open_trace(path, later=at_once)
-    assert loads == [path]
+    read_again(path, loads)
 
 
 def test_a_cache_that_cannot_be_made_is_no_failure(path: Path, cache: Path) -> None:
@@ -308,13 +306,23 @@ def test_a_cache_that_cannot_be_made_is_no_failure(path: Path, cache: Path) -> N
     assert_right(open_trace(path, later=at_once), path)
 
 
-def test_a_full_disk_leaves_nothing_behind(
-    path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
+def full(*_: Any) -> None:
+    raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("perftui.trace.cache.write_record", full)
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("perftui.trace.cache.write_record", full, id="a full disk"),
+        pytest.param("shutil.disk_usage", lambda _: USAGE._replace(free=1 << 30), id="little room"),
+        pytest.param("perftui.analysis.open_trace._LONGEST_S", -1.0, id="a slow disk"),
+        pytest.param("perftui.analysis.open_trace.FEWEST_ROWS", 100_000, id="a short trace"),
+    ],
+)
+def test_what_should_not_be_kept_leaves_nothing_behind(
+    path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
+) -> None:
+    monkeypatch.setattr(name, value)
     assert_right(open_trace(path, later=at_once), path)
     assert kept(cache) == []
 
@@ -328,29 +336,12 @@ def test_a_fault_of_ours_is_not_hidden(path: Path, monkeypatch: pytest.MonkeyPat
         open_trace(path, later=at_once)
 
 
-def test_little_room_on_the_disk_is_left_to_others(
-    path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = shutil.disk_usage(path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 30))
-    open_trace(path, later=at_once)
-    assert kept(cache) == []
-
-
 def test_leaving_ends_the_writing(path: Path, cache: Path) -> None:
     work: list[Callable[[], None]] = []
     left = threading.Event()
     open_trace(path, cancelled=left.is_set, later=work.append)
     left.set()
     work[0]()
-    assert kept(cache) == []
-
-
-def test_a_disk_that_takes_too_long_is_given_up(
-    path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opened, "_LONGEST_S", -1.0)
-    open_trace(path, later=at_once)
     assert kept(cache) == []
 
 
@@ -373,9 +364,7 @@ def test_writers_at_one_time_do_not_mix(path: Path, cache: Path, loads: list[Pat
         thread.start()
     for thread in threads:
         thread.join()
-    loads.clear()
-    assert_right(open_trace(path), path)
-    assert loads == []
+    assert_right(taken_again(path, loads), path)
     assert len(kept(cache)) == 1
 
 
@@ -426,14 +415,6 @@ def test_it_can_be_turned_off(
     open_trace(path, later=at_once)
     assert kept(cache) == []
     assert not (path.parent / ".cache").exists()
-
-
-def test_a_short_trace_is_not_kept(
-    path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opened, "FEWEST_ROWS", 100_000)
-    open_trace(path, later=at_once)
-    assert kept(cache) == []
 
 
 def test_a_trace_that_is_previewed_is_so_once_more_when_it_is_whole(path: Path) -> None:

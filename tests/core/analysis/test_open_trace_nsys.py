@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,13 +13,10 @@ import pytest
 from perftui.analysis.open_trace import open_trace
 from perftui.trace.model import TraceError
 from tests.core.analysis.sameness import assert_right, assert_same
+from tests.core.analysis.test_open_trace import at_once, read_again, taken_again
 from tests.core.trace import nsys_exports as nsys
 
 pytestmark = pytest.mark.usefixtures("cache")
-
-
-def at_once(work: Callable[[], None]) -> None:
-    work()
 
 
 def tables(steps: int = 30) -> dict[str, nsys.Table]:
@@ -61,9 +57,7 @@ def kept(cache: Path, ending: str = ".columns") -> list[Path]:
 
 def test_the_second_opening_reads_no_rows(path: Path, cache: Path, loads: list[Path]) -> None:
     assert_right(open_trace(path, later=at_once), path)
-    loads.clear()
-    again = open_trace(path)
-    assert loads == []
+    again = taken_again(path, loads)
     assert again.timeline_tracks
     assert_right(again, path)
     domains = {again.trace.read_arguments(row).get("domain") for row in range(len(again.trace))}
@@ -79,10 +73,7 @@ def test_a_change_of_one_row_is_seen(path: Path, loads: list[Path]) -> None:
         connection.commit()
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
-    loads.clear()
-    again = open_trace(path, later=at_once)
-    assert loads == [path]
-    assert_right(again, path)
+    assert_right(read_again(path, loads), path)
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-journal"])
@@ -110,10 +101,7 @@ def test_a_damaged_cache_is_rebuilt_without_a_word(
     whole = file.read_bytes()
     for place in (0, 60, 200, len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        loads.clear()
-        again = open_trace(path, later=at_once)
-        assert loads == [path]
-        assert_same(again, expected)
+        assert_same(read_again(path, loads), expected)
         assert file.read_bytes() == whole
 
 
@@ -122,10 +110,7 @@ def test_a_damaged_export_keeps_its_warnings(path: Path, loads: list[Path]) -> N
     path.write_bytes(raw[: len(raw) * 3 // 4])
     first = open_trace(path, later=at_once)
     assert first.trace.warnings
-    loads.clear()
-    again = open_trace(path)
-    assert loads == []
-    assert again.trace.warnings == first.trace.warnings
+    assert taken_again(path, loads).trace.warnings == first.trace.warnings
 
 
 def test_arguments_of_a_file_that_changed_are_refused(path: Path) -> None:
@@ -160,9 +145,8 @@ def calls(report: Path) -> int:
 
 def test_a_report_is_exported_and_read_once(report: Path, cache: Path, loads: list[Path]) -> None:
     first = open_trace(report, later=at_once)
-    loads.clear()
-    again = open_trace(report)
-    assert (loads, calls(report)) == ([], 1)
+    again = taken_again(report, loads)
+    assert calls(report) == 1
     assert_same(again, first)
     assert again.trace.path == report
     rows = range(len(first.trace))
@@ -182,13 +166,11 @@ def test_columns_without_their_export_are_not_used(
         export.unlink()
     else:
         export.write_bytes(b"SQLite format 3\0")
-    loads.clear()
-    again = open_trace(report, later=at_once)
-    assert (loads, calls(report)) == ([report], 2)
+    again = read_again(report, loads)
     assert again.trace.read_arguments(0)
-    loads.clear()
-    assert open_trace(report).trace.read_arguments(0) == again.trace.read_arguments(0)
-    assert (loads, calls(report)) == ([], 2)
+    taken = taken_again(report, loads)
+    assert taken.trace.read_arguments(0) == again.trace.read_arguments(0)
+    assert calls(report) == 2
 
 
 def test_columns_of_an_export_that_was_not_kept_are_not_kept(

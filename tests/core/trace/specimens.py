@@ -7,7 +7,7 @@ import json
 import random
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
@@ -234,11 +234,17 @@ def _value(text: bytes, chance: random.Random) -> bytes:
 
 
 Damage = Callable[[bytes, random.Random], bytes]
-DAMAGES: tuple[Damage, ...] = (
-    _cut, _flip, _delete, _random, _duplicate, _swap, _mark, _mark, _mark, _value, _value, _value,
-)  # fmt: skip
+OF_BYTES: tuple[Damage, ...] = (_cut, _flip, _delete, _random, _duplicate, _swap)
+DAMAGES: tuple[Damage, ...] = (*OF_BYTES, _mark, _mark, _mark, _value, _value, _value)
 LOCAL: tuple[Damage, ...] = (_flip, _random, _mark, _value)
 """These leave all events but one as they are, where they are done inside one."""
+
+
+def wounded(raw: bytes, chance: random.Random, damages: Sequence[Damage] = OF_BYTES) -> bytes:
+    """A file with one to three damages."""
+    for _ in range(chance.choice([1, 1, 2, 3])):
+        raw = chance.choice(damages)(raw, chance) or raw
+    return raw
 
 
 def damaged(specimen: Specimen, chance: random.Random) -> tuple[bytes, bytes]:
@@ -247,8 +253,7 @@ def damaged(specimen: Specimen, chance: random.Random) -> tuple[bytes, bytes]:
     packed = specimen.pack is not bytes and chance.random() < 0.5
     if packed:
         raw = specimen.pack(raw)
-    for _ in range(chance.choice([1, 1, 2, 3])):
-        raw = chance.choice(DAMAGES)(raw, chance) or raw
+    raw = wounded(raw, chance, DAMAGES)
     if packed:
         return raw, _inflated(raw)
     return specimen.pack(raw), raw

@@ -20,6 +20,7 @@ from perftui.trace.model import NONE, NOT_READ, LoadCancelled, Trace, TraceError
 from perftui.trace.nsys.database import BATCH
 from perftui.trace.nsys.names import call_label, kernel_name
 from tests.core.trace import nsys_exports as nsys
+from tests.core.trace.specimens import wounded
 
 
 @pytest.fixture
@@ -495,12 +496,7 @@ def test_damage_anywhere_gives_a_trace_or_says_why_not(path: Path) -> None:
     outcomes = set()
     for seed in range(150):
         chance = random.Random(seed)  # noqa: S311 - damages
-        raw = bytearray(whole)
-        for _ in range(chance.choice([1, 5, 30])):
-            begin = chance.randrange(100, len(raw))
-            length = min(chance.choice([1, 8, 512]), len(raw) - begin)
-            raw[begin : begin + length] = chance.randbytes(length)
-        path.write_bytes(raw[: chance.choice([len(raw), chance.randrange(100, len(raw))])])
+        path.write_bytes(whole[:100] + wounded(whole[100:], chance))
         try:
             trace = load_trace(path)
         except TraceError:

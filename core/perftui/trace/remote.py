@@ -21,7 +21,6 @@ from perftui.trace.model import Cancelled, LoadCancelled, Progress, TraceError
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
-    from fsspec.callbacks import Callback
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.ASCII | re.IGNORECASE)
 
@@ -109,33 +108,38 @@ def fetch(
         TraceError: it cannot be read, was cut off, has changed meanwhile, or there is no room.
         LoadCancelled: ``cancelled`` returned true.
     """
+
+    def report(_: int | None, read: int) -> None:
+        if cancelled is not None and cancelled():
+            raise LoadCancelled
+        if progress is not None and size is not None:
+            progress(min(read, size), size)
+
     try:
         with errors_of(url):
-            _copy(url, target, progress, cancelled)
+            fs, path = filesystem_of(url)
+            before = _state(fs, path)
+            size = int(before["size"]) if before["size"] else None
+            free = shutil.disk_usage(target.parent).free
+            shown = without_secrets(url)
+            if size is not None and size > free:
+                raise TraceError(
+                    f"{shown} has {size:,} bytes, and {target.parent} room for {free:,}: name a "
+                    "larger directory in TMPDIR"
+                )
+            from fsspec.callbacks import Callback
+
+            fs.get_file(path, str(target), callback=Callback(hooks={"report": report}))
+            read = target.stat().st_size
+            if size is not None and read != size:
+                message = f"{shown} was cut off after {read:,} of {size:,} bytes: run it again"
+                raise TraceError(message)
+            fs.invalidate_cache()
+            if _state(fs, path) != before:
+                raise TraceError(f"{shown} has changed while it was read: run it again")
     except BaseException:
         target.unlink(missing_ok=True)
         raise
-
-
-def _copy(url: str, target: Path, progress: Progress | None, cancelled: Cancelled | None) -> None:
-    fs, path = filesystem_of(url)
-    before = _state(fs, path)
-    size = int(before["size"]) if before["size"] else None
-    free = shutil.disk_usage(target.parent).free
-    if size is not None and size > free:
-        raise TraceError(
-            f"{without_secrets(url)} has {size:,} bytes, and {target.parent} room for {free:,}: "
-            "name a larger directory in TMPDIR"
-        )
-    fs.get_file(path, str(target), callback=_callback(size, progress, cancelled))
-    read = target.stat().st_size
-    if size is not None and read != size:
-        raise TraceError(
-            f"{without_secrets(url)} was cut off after {read:,} of {size:,} bytes: run it again"
-        )
-    fs.invalidate_cache()
-    if _state(fs, path) != before:
-        raise TraceError(f"{without_secrets(url)} has changed while it was read: run it again")
 
 
 def _state(fs: AbstractFileSystem, path: str) -> dict[str, str]:
@@ -144,18 +148,6 @@ def _state(fs: AbstractFileSystem, path: str) -> dict[str, str]:
     known = {name: str(value) for name, value in fs.info(path).items() if name != "url"}
     size = known.get("size", "")
     return {**known, "size": size if size.isdecimal() else ""}
-
-
-def _callback(size: int | None, progress: Progress | None, cancelled: Cancelled | None) -> Callback:
-    from fsspec.callbacks import Callback
-
-    def report(_: int | None, read: int) -> None:
-        if cancelled is not None and cancelled():
-            raise LoadCancelled
-        if progress is not None and size is not None:
-            progress(min(read, size), size)
-
-    return Callback(hooks={"report": report})
 
 
 # A stand-in is a private file of the size of the remote one that holds its ends and takes no room

@@ -87,7 +87,13 @@ def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
                 last = []
                 groups.append(last)
             last.append(file)
-    groups += [group for found in ranked.values() for group in _by_series(found)]
+    for found in ranked.values():
+        series = defaultdict(list)
+        for file in found:
+            series[file.name.series].append(file)
+        alone = [*series.values()]
+        apart = all(1 < len(group) == len({file.rank for file in group}) for group in alone)
+        groups += alone if apart else [found]
     made = [
         Recording(tuple(sorted(group, key=lambda f: (f.rank is None, f.rank or 0, str(f.path)))))
         for group in (*groups, *others)
@@ -108,16 +114,6 @@ def _comes_again(file: RankFile, other: RankFile) -> bool:
         return True
     same = file.rank is not None and file.rank == other.rank
     return same and file.time_ns - other.time_ns > SAME_TIME_NS
-
-
-def _by_series(files: Sequence[RankFile]) -> list[list[RankFile]]:
-    series = defaultdict(list)
-    for file in files:
-        series[file.name.series].append(file)
-    groups = list(series.values())
-    if all(1 < len(group) == len({file.rank for file in group}) for group in groups):
-        return groups
-    return [list(files)]
 
 
 _NAMED = 4

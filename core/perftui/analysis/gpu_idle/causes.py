@@ -28,7 +28,6 @@ from perftui.analysis.intervals import (
     union,
     unite,
 )
-from perftui.analysis.intervals import union as united
 from perftui.analysis.kinds import once
 from perftui.analysis.model import GapCause
 from perftui.analysis.ops.calls import Links, innermost_operator
@@ -256,7 +255,7 @@ class Idle:
 def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, start: int, end: int) -> Idle:
     """Idle time in ``[start, end)`` of the device whose activity is ``links.activity[mine]``."""
     rows, launch = links.activity[mine], links.launch[mine]
-    busy = united(trace.start[rows], trace.ends_of(rows))
+    busy = kinds.busy(trace, rows)
     intervals = complement(busy, start, end)
     following = np.searchsorted(trace.start[rows], intervals.end)
     has_next = (following < len(rows)) & (intervals.end < end)

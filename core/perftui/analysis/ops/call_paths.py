@@ -72,6 +72,8 @@ class CallPaths:
             sums(group, column[rows], len(groups)).tolist()
             for column in (*calls.times, calls.launched)
         ]
+        at = np.searchsorted(self._callers, rows)
+        calls_others = self._callers[np.minimum(at, len(self._callers) - 1)] == rows
         order = np.argsort(group, kind="stable")
         counts = np.bincount(group, minlength=len(groups))
         parts = np.split(rows[order], np.cumsum(counts)[:-1]) if len(groups) else []
@@ -85,18 +87,17 @@ class CallPaths:
                 cpu_self=own,
                 device_total=under,
                 device_self=launched,
-                calls_others=self._calls_others(part),
+                calls_others=others,
             )
-            for number, part, total, own, under, launched in zip(
-                groups.tolist(), parts, *columns, strict=True
+            for number, part, others, total, own, under, launched in zip(
+                groups.tolist(),
+                parts,
+                (np.bincount(group, calls_others, len(groups)) > 0).tolist(),
+                *columns,
+                strict=True,
             )
         ]
         return tuple(sorted(nodes, key=lambda node: (-node.device_total, -node.cpu_total)))
-
-    def _calls_others(self, rows: Int64) -> bool:
-        at = np.searchsorted(self._callers, rows)
-        safe = np.minimum(at, len(self._callers) - 1)
-        return bool((self._callers[safe] == rows).any())
 
     def leading_to(self, groups: Mask) -> Mask:
         """Rows of calls of ``groups``, with all of their callers."""

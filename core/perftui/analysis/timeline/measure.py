@@ -79,7 +79,7 @@ def measure(trace: Trace, start: int, end: int, rank: int = NONE) -> Measure:
     begins = np.maximum(trace.start[rows], start)
     ends = np.minimum(trace.ends_of(rows), end)
     activity = kinds.device_activity(trace)[rows]
-    host = _at_work(trace)[rows]
+    host = (kinds.on_thread(trace) & ~kinds.ranges(trace) & ~trace.in_category(PYTHON))[rows]
     threads = _threads(trace, rows[host], begins[host], ends[host])
     return Measure(
         start,
@@ -88,12 +88,6 @@ def measure(trace: Trace, start: int, end: int, rank: int = NONE) -> Measure:
         tuple(sorted(threads, key=lambda one: (-one.time, one.track))),
         tuple(sorted(_names(trace, rows, begins, ends), key=lambda one: (-one.own, one.name))),
     )
-
-
-def _at_work(trace: Trace) -> Mask:
-    on_thread = kinds.on_thread(trace)
-    mask: Mask = on_thread & ~kinds.ranges(trace) & ~trace.in_category(PYTHON)
-    return mask
 
 
 def _touching(trace: Trace, start: int, end: int, tracks: Sequence[int]) -> Int64:

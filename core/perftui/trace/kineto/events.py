@@ -201,18 +201,14 @@ def time_column(values: Sequence[Any]) -> Int64 | None:
         return None if _beyond(numbers, _LIMIT_US) else numbers * 1000
     if numbers.dtype != np.float64 or _beyond(numbers, EXACT_FLOAT_US):
         return None
-    return _from_floats(numbers)
+    whole = np.floor(numbers)
+    thousandths = np.rint((numbers - whole) * 1000)
+    found: Int64 = whole.astype(np.int64) * 1000 + thousandths.astype(np.int64)
+    # Both are exact below 2**53 ns, so this is the float that three decimals spell. Others have
+    # more, and only their text shows to which side a half is rounded.
+    return found if np.array_equal(found / 1000, numbers) else None
 
 
 def _beyond(numbers: Any, limit: float) -> bool:
     # Written so that NaN, which compares false with everything, counts as beyond.
     return len(numbers) > 0 and not bool(np.all((numbers > -limit) & (numbers < limit)))
-
-
-def _from_floats(microseconds: Any) -> Int64 | None:
-    whole = np.floor(microseconds)
-    thousandths = np.rint((microseconds - whole) * 1000)
-    found: Int64 = whole.astype(np.int64) * 1000 + thousandths.astype(np.int64)
-    # Both are exact below 2**53 ns, so this is the float that three decimals spell. Others have
-    # more, and only their text shows to which side a half is rounded.
-    return found if np.array_equal(found / 1000, microseconds) else None

@@ -130,6 +130,13 @@ def arrange(
     nesting = nest_by_category(track, start, duration, category, categories)
     origin = int(start.min())
     start -= origin
+    base, wall_origin = metadata.get("baseTimeNanoseconds"), None
+    if isinstance(base, str) and base.isdecimal() and len(base) < _LONGEST:
+        base = int(base)
+    if isinstance(base, int) and not isinstance(base, bool):
+        wall_origin = base + origin
+    elif origin > _WALL_CLOCK:
+        wall_origin = origin
     return Trace(
         path=source.path,
         start=start,
@@ -146,7 +153,7 @@ def arrange(
         categories=categories,
         tracks=tracks,
         origin=origin,
-        wall_origin=_wall_origin(metadata, origin),
+        wall_origin=wall_origin,
         complete_events=columns.complete_events,
         metadata=metadata,
         read_arguments=ArgumentReader(source, tuple(chunks), rows),
@@ -187,15 +194,6 @@ def _categories(columns: Columns, rows: Int32) -> tuple[tuple[str, ...], Ints]:
     names = tuple(dict.fromkeys(labels))
     renumber = np.array([names.index(label) for label in labels], dtype=np.int32)
     return names, downcast(renumber)[columns.rows["category"].take()[rows]]
-
-
-def _wall_origin(metadata: Mapping[str, Any], origin: int) -> int | None:
-    base = metadata.get("baseTimeNanoseconds")
-    if isinstance(base, str) and base.isdecimal() and len(base) < _LONGEST:
-        base = int(base)
-    if isinstance(base, int) and not isinstance(base, bool):
-        return base + origin
-    return origin if origin > _WALL_CLOCK else None
 
 
 def _warnings(

@@ -76,9 +76,6 @@ def test_nothing_is_known_before_the_first_pair() -> None:
     assert not any("ratio" in line for line in lines)
 
 
-CURVE = (CurvePoint(1, 12_000_000), CurvePoint(2, 7_000_000))
-
-
 @pytest.mark.parametrize(
     ("run", "in_full", "in_a_row"),
     [

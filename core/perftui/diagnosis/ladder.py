@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from perftui import format as fmt
+from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OPERATORS, OTHER
 from perftui.diagnosis.model import (
@@ -91,15 +92,16 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     if told := list(at):
         longest += f" Of the forward pass: {', '.join(told)}."
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
+    categories = time_by_category.or_none(facts) or {}
     return Finding(
         COMPUTE_BOUND.id,
         Severity.INFO,
         f"{subject} {step.part_of(judged.computing)}: only computing less, or faster, "
-        f"helps.{_kernels(facts)}{longest}",
+        f"helps.{_kernels(facts, categories)}{longest}",
         (
             Figure.share("computing", share, COMPUTE_BOUND_SHARE),
             *parts,
-            *_categories(facts),
+            *(Figure(kind.value, time, "ns") for kind, time in categories.items()),
             *(
                 Figure.share(f"of operators in {name}", share, place=Place(operator=name))
                 for name, share in operators.items()
@@ -117,9 +119,9 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     )
 
 
-def _kernels(facts: Facts) -> str:
+def _kernels(facts: Facts, categories: Mapping[Category, int]) -> str:
     """Which kernels those are, and how near the longest call comes to what the card can do."""
-    times = list((time_by_category.or_none(facts) or {}).items())[:_SHOWN]
+    times = list(categories.items())[:_SHOWN]
     if not times:
         return ""
     whole = step_kernels(facts).time
@@ -141,11 +143,6 @@ def _reached(call: RoofedCall, *, is_measured: bool) -> str:
     of_measured = call.reached_of_measured
     beside = "" if of_measured is None else f", {fmt.percent(of_measured)} of the measured one"
     return f"{share} of the card's {limit} rate{beside}"
-
-
-def _categories(facts: Facts) -> tuple[Figure, ...]:
-    times = time_by_category.or_none(facts) or {}
-    return tuple(Figure(kind.value, time, "ns") for kind, time in times.items())
 
 
 def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:

@@ -119,12 +119,6 @@ def worker_figures(facts: Facts) -> list[Figure]:
     return [Figure("num_workers", feeds.num_workers, "count", place=facts.at(feeds))]
 
 
-def named_line(lines: LinesByTime | None) -> str:
-    """``71 % of it at train.py:6``, empty where no line of the user's stands out."""
-    line = lines.standing_out(LEAST_NAMED) if lines else None
-    return f"{fmt.percent(lines.share(line))} of it at {line.short}" if lines and line else ""
-
-
 def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
     """The lines of the user's code that making batches takes longest at, as shares of that."""
     if lines is None:
@@ -146,9 +140,6 @@ wait_rule = partial(Rule, limits=WAIT_LIMITS, claims=WAIT)
 
 FIRST_READING = "files were read for the first time: the latest third of the steps hardly waits"
 """Why a wait is no fault of the training's."""
-
-SATURATED = 0.8
-"""Share of their time from which on workers make all the batches they can."""
 
 WORKERS_IDLE = 0.5
 """Share of their time below which workers are idle enough for more of them to be of no use.
@@ -319,8 +310,10 @@ def _how_busy(facts: Facts, count: int) -> str:
     if made is None or made.busy is None:
         return slow
     lines = loader_lines(facts)
-    named = named_line(lines.making) if lines else ""
-    return f"{slow}, mostly {made.mostly}" + (f" ({named})" if named else "")
+    line, named = lines.making.standing_out(LEAST_NAMED) if lines else None, ""
+    if lines and line:
+        named = f" ({fmt.percent(lines.making.share(line))} of it at {line.short})"
+    return f"{slow}, mostly {made.mostly}{named}"
 
 
 MAIN_THREAD = Rule(

@@ -10,7 +10,6 @@ from perftui.diagnosis.rule import Lost
 from perftui.diagnosis.symptoms.data_loader.input_wait import (
     AT_EPOCHS,
     FIRST_READING,
-    SATURATED,
     WORKERS_IDLE,
     busy,
     lost_to_workers,
@@ -30,6 +29,9 @@ from perftui.facts.data_loader.loader_work import WorkerUse, unevenness, wait_cp
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import judged_step
+
+SATURATED = 0.8
+"""Share of their time from which on workers make all the batches they can."""
 
 UNPACKING = 0.5
 """Share of the wait in which the training thread computes, from which on it is its own work."""

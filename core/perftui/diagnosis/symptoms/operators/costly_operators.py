@@ -13,7 +13,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.elementwise import _POINTWISE_CALL, _POINTWISE_NODE
+from perftui.diagnosis.symptoms.operators.elementwise import POINTWISE_CALL, POINTWISE_NODE
 from perftui.diagnosis.symptoms.operators.work import PARTS, CpuWork, cpu_work, kernel_work, listed
 from perftui.facts.cpu.operators import (
     PHASES,
@@ -53,7 +53,7 @@ _OF_COMPILER = re.compile(
 """Ranges of ``torch.compile`` that pass for operators: what it compiled, and its own work, of which
 a rule of its own speaks."""
 
-_NOT_ASKED = (USEFUL, _OF_COMPILER, _POINTWISE_CALL, _POINTWISE_NODE)
+_NOT_ASKED = (USEFUL, _OF_COMPILER, POINTWISE_CALL, POINTWISE_NODE)
 
 
 def plain(name: str) -> str:

@@ -26,9 +26,9 @@ _POINTWISE = (
     "|square|mean|sum|var|std|where|maximum|minimum|addcmul|addcdiv"
 )
 
-_POINTWISE_CALL = re.compile(rf"aten::({_POINTWISE})_?$")
+POINTWISE_CALL = re.compile(rf"aten::({_POINTWISE})_?$")
 
-_POINTWISE_NODE = re.compile(
+POINTWISE_NODE = re.compile(
     rf"(autograd::engine::evaluate_function: )?({_POINTWISE})Backward\d*$", re.IGNORECASE
 )
 
@@ -43,8 +43,8 @@ def pointwise(analysis: TraceAnalysis) -> Work:
     backward pass does for them; the optimizer's are none of them. Those of forward count."""
     found = operators(analysis)
     is_top = found.caller == NONE
-    nodes = found.named(_POINTWISE_NODE.match)
-    called = found.named(_POINTWISE_CALL.match) & is_top & ~found.in_phase(BACKWARD)
+    nodes = found.named(POINTWISE_NODE.match)
+    called = found.named(POINTWISE_CALL.match) & is_top & ~found.in_phase(BACKWARD)
     mine = found.within((called | nodes) & ~found.in_phase(OPTIMIZER))
     return work_of(found, mine, called & found.in_phase(FORWARD, OPERATORS))
 

@@ -79,6 +79,67 @@ def collective_figures(slow: SlowRank) -> list[Figure]:
     ]
 
 
+def _straggling(facts: Facts) -> Lost | None:
+    slow = slow_rank(facts)
+    if slow is None:
+        return None
+    if facts.run is None:
+        return late_rank(facts, slow, STRAGGLER.limits)
+    judged = judged_step(facts)
+    step, cost = judged.of, min(slow.lag, judged.of.mean)
+    waits = judged.part(EXPOSED_COMMUNICATION)
+    if waits and not _is_shown(facts, slow):
+        # Whoever is shown waits for nobody longer than it waits; a profiled step is longer.
+        cost = min(cost, waits)
+    line = slow_line(facts)
+    place = Place(slow.rank, file=line.file, line=line.line) if line else Place(slow.rank)
+    limit = STRAGGLER.limits.warning
+    return Lost(
+        cost,
+        step,
+        f"Rank {slow.rank} holds up the others for {step.part_of(cost)}{_most_of_it(slow, line)}.",
+        (
+            Figure.share("behind the other ranks", cost / step.mean, limit, place),
+            *collective_figures(slow),
+        ),
+        place=place,
+        parts=(EXPOSED_COMMUNICATION, "backward", slow.part),
+    )
+
+
+def _most_of_it(slow: SlowRank, line: LineShare | None) -> str:
+    if not slow.part:
+        return ""
+    at = f" ({line.short} in {line.function})" if line else ""
+    part = "its own code outside the model" if slow.part == OTHER else phase_name(slow.part)
+    return f", {fmt.duration(slow.part_lag)} of it in {part}{at}"
+
+
+def _is_shown(facts: Facts, slow: SlowRank) -> bool:
+    """Whether the late rank is that of the trace: what it spends in collectives is its own."""
+    traced = traced_ranks.or_none(facts)
+    return traced is not None and traced.shown == slow.rank
+
+
+STRAGGLER = Rule(
+    id="straggler",
+    when="one rank arrives late at collectives, and the others wait for it",
+    explanation=(
+        "Ranks synchronize in collectives such as the all-reduce of gradients: no rank leaves "
+        "before the last one arrives. The rank that spends the least time in them arrives last, "
+        "so all ranks wait for its own work before that. Look at that rank, at the part of its "
+        "step that is longer than on the others, and at the line. For traces, open the directory "
+        "with all ranks: their collectives are matched, and the cost is how long each rank makes "
+        "the others wait."
+    ),
+    lost=_straggling,
+    limits=Limits(
+        "TraceML warns from 10 % of the step, critical from 20 %.", 0.10, 0.20, info=0.05
+    ),
+    answer="find what that rank does longer: its data, its host, its GPU",
+)
+
+
 @dataclass(frozen=True)
 class MemoryOfRanks:
     """The rank whose tensors took most at any time, and the one whose took least, in bytes."""
@@ -222,42 +283,6 @@ OVERLAP_LOW = 0.3
 """Share of communication that computing hides, below which it is reported; nsys-ai."""
 
 
-def _straggling(facts: Facts) -> Lost | None:
-    slow = slow_rank(facts)
-    if slow is None:
-        return None
-    if facts.run is None:
-        return late_rank(facts, slow, STRAGGLER.limits)
-    judged = judged_step(facts)
-    step, cost = judged.of, min(slow.lag, judged.of.mean)
-    waits = judged.part(EXPOSED_COMMUNICATION)
-    if waits and not _is_shown(facts, slow):
-        # Whoever is shown waits for nobody longer than it waits; a profiled step is longer.
-        cost = min(cost, waits)
-    line = slow_line(facts)
-    place = Place(slow.rank, file=line.file, line=line.line) if line else Place(slow.rank)
-    limit = STRAGGLER.limits.warning
-    return Lost(
-        cost,
-        step,
-        f"Rank {slow.rank} holds up the others for {step.part_of(cost)}{_most_of_it(slow, line)}.",
-        (
-            Figure.share("behind the other ranks", cost / step.mean, limit, place),
-            *collective_figures(slow),
-        ),
-        place=place,
-        parts=(EXPOSED_COMMUNICATION, "backward", slow.part),
-    )
-
-
-def _most_of_it(slow: SlowRank, line: LineShare | None) -> str:
-    if not slow.part:
-        return ""
-    at = f" ({line.short} in {line.function})" if line else ""
-    part = "its own code outside the model" if slow.part == OTHER else phase_name(slow.part)
-    return f", {fmt.duration(slow.part_lag)} of it in {part}{at}"
-
-
 def _exposed(facts: Facts) -> Lost | None:
     judged = judged_step(facts)
     exposed = judged.part(EXPOSED_COMMUNICATION)
@@ -295,12 +320,6 @@ def _exposed(facts: Facts) -> Lost | None:
     )
 
 
-def _is_shown(facts: Facts, slow: SlowRank) -> bool:
-    """Whether the late rank is that of the trace: what it spends in collectives is its own."""
-    traced = traced_ranks.or_none(facts)
-    return traced is not None and traced.shown == slow.rank
-
-
 def _hidden(facts: Facts) -> float | None:
     """Share of the communication of the trace's steps that computing hides; None where nothing
     shows it."""
@@ -310,24 +329,6 @@ def _hidden(facts: Facts) -> float | None:
     whole = collective_time.or_none(facts)
     return 1 - trace.part(EXPOSED_COMMUNICATION) / whole if whole else None
 
-
-STRAGGLER = Rule(
-    id="straggler",
-    when="one rank arrives late at collectives, and the others wait for it",
-    explanation=(
-        "Ranks synchronize in collectives such as the all-reduce of gradients: no rank leaves "
-        "before the last one arrives. The rank that spends the least time in them arrives last, "
-        "so all ranks wait for its own work before that. Look at that rank, at the part of its "
-        "step that is longer than on the others, and at the line. For traces, open the directory "
-        "with all ranks: their collectives are matched, and the cost is how long each rank makes "
-        "the others wait."
-    ),
-    lost=_straggling,
-    limits=Limits(
-        "TraceML warns from 10 % of the step, critical from 20 %.", 0.10, 0.20, info=0.05
-    ),
-    answer="find what that rank does longer: its data, its host, its GPU",
-)
 
 EXPOSED = Rule(
     id="communication-exposed",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -314,25 +313,6 @@ def test_request_that_cannot_be_served_is_said_and_harms_nothing(run_script: Sta
     request(run.layout, "stop")
     assert run.wait().exit_code == 128 + signal.SIGINT
     assert "resize" in run.layout.recorder_log.read_text()
-
-
-@pytest.mark.slow
-def test_removing_the_run_directory_does_not_touch_the_training(
-    run_script: Starter, tmp_path: Path
-) -> None:
-    run = run_script(
-        "import time\nprint('on', flush=True); time.sleep(1.5)\nopen('proof', 'w').write('done')\n"
-    )
-    run.wait_for_output("on")
-    recorder = run.manifest.recorder_pid
-
-    def is_removed() -> bool:
-        shutil.rmtree(run.root, ignore_errors=True)
-        return not run.root.exists()
-
-    run_script.wait_for(is_removed, "the directory to go")
-    run_script.wait_for((tmp_path / "proof").exists, "the end of the script")
-    run_script.wait_for(lambda: not Path(f"/proc/{recorder}").exists(), "the end of the recorder")
 
 
 @pytest.mark.slow

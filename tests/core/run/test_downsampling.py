@@ -265,7 +265,9 @@ def test_sums_that_cannot_be_written_cost_no_piece(
     assert len(list(Segments(path).root.glob("*.jsonl"))) <= KEPT_SEGMENTS + 1
 
 
-def test_damaged_sums_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_damaged_sums_are_counted_and_those_of_a_newer_version_refused_in_words(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "steps.jsonl"
     sink = small_sink(path, 500)
     for index in range(100):
@@ -275,14 +277,6 @@ def test_damaged_sums_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     reader = reader_of(path)
     assert reader.poll()["index"][[0, -1]].tolist() == [0, 99]
     assert reader.skipped == 1
-
-
-def test_sums_of_a_newer_version_are_refused_in_words(tmp_path: Path) -> None:
-    path = tmp_path / "steps.jsonl"
-    sink = small_sink(path, 500)
-    for index in range(100):
-        sink.append([step(index, "train", 7, False, False)])
-    sink.close()
     Segments(path).sums.write_text('{"schema": 99}')
     with pytest.raises(NewerError, match=r"sums\.json: written by a newer perftui"):
         reader_of(path).poll()

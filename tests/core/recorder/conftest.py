@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from perftui.recorder.launch import Launch, start
-from perftui.run.layout import RunLayout
-from perftui.run.manifest import Manifest, Status, read_manifest
+from perftui.run.layout import RunLayout, create_run_directory
+from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
 from perftui.wire.spool import Spool
 
 PATIENCE = 30.0
@@ -96,6 +96,13 @@ class Starter:
 def spool(tmp_path: Path) -> Spool:
     (tmp_path / "spool").mkdir()
     return Spool(tmp_path / "spool")
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> RunLayout:
+    layout = create_run_directory(tmp_path / "runs", "r")
+    write_manifest(layout.manifest, Manifest("r", ("python", "t.py"), "/w", 5, "elsewhere"))
+    return layout
 
 
 @pytest.fixture

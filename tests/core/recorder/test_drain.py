@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,12 +20,6 @@ from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout
 from perftui.wire import ring as rings
 from perftui.wire.spool import Spool
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> RunLayout:
-    (tmp_path / "run").mkdir()
-    return RunLayout(tmp_path / "run")
 
 
 @pytest.fixture

@@ -20,8 +20,7 @@ from perftui.recorder.spool import Record
 from perftui.run.aggregates import Group, aggregates_of
 from perftui.run.columns import PHASES
 from perftui.run.journal_table import Kept
-from perftui.run.layout import RunLayout, create_run_directory
-from perftui.run.manifest import Manifest, write_manifest
+from perftui.run.layout import RunLayout
 from perftui.run.reader import RankSnapshot, RunReader
 from perftui.wire.spool import Spool
 from tests.verify.benchmarks.week import HOST, Week, size_of
@@ -62,13 +61,6 @@ def test_pauses_that_share_rows_keep_their_number_and_their_sum(
     assert found == expected
     assert len(rows) <= 3 * (now // SHARED_ROW_NS + 1)
     assert kept.rest() == []
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> RunLayout:
-    layout = create_run_directory(tmp_path / "runs", "r")
-    write_manifest(layout.manifest, Manifest("r", ("python", "t.py"), "/w", 5, "elsewhere"))
-    return layout
 
 
 def steps(first: int, count: int) -> list[Record]:

@@ -46,13 +46,6 @@ from tests.core.telemetry.fake_nvml import Card, Driver, nvml_of
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> RunLayout:
-    layout = create_run_directory(tmp_path / "runs", "r")
-    write_manifest(layout.manifest, Manifest("r", ("python", "t.py"), "/w", 5, "h"))
-    return layout
-
-
-@pytest.fixture
 def sampling(layout: RunLayout, spool: Spool) -> MachineSampling:
     (spool.root / f"ring-{os.getpid()}").touch()
     faults = FaultLog(layout.recorder_log)

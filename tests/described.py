@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from perftui.report.encode import encode_object
+from perftui.report.output_text import encode_object
 from perftui.report.schema import schema_of
 
 

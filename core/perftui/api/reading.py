@@ -79,7 +79,7 @@ class Judged(ABC):
         """What ``perftui report --json`` prints, read back; docs/json.md and ``perftui schema
         report`` say what the fields mean."""
         from perftui.report.as_json import as_object
-        from perftui.report.encode import encode_object
+        from perftui.report.output_text import encode_object
 
         text = encode_object(as_object(self._report), on_one_line=True)
         found: ReportOutput = json.loads(text)

@@ -40,7 +40,6 @@ from perftui.facts.step.steps import (
     step_kind,
 )
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.report.encode import SCHEMA, Command, Ns, Redacted, Schema, Share, encode_object
 from perftui.report.findings import (
     BriefFinding,
     FindingOutput,
@@ -50,6 +49,7 @@ from perftui.report.findings import (
 )
 from perftui.report.kernel_metrics import TraceMetrics
 from perftui.report.next_command import comparison_command, next_command
+from perftui.report.output_text import SCHEMA, Command, Ns, Redacted, Schema, Share, encode_object
 from perftui.report.recorded import Recorded, Snapshot
 from perftui.report.report import OpRow, Report, Totals
 from perftui.report.wording import table_of_ranks

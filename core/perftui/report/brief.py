@@ -10,10 +10,19 @@ from perftui.diagnosis.model import Finding, Severity
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.step.steps import step_breakdown
 from perftui.report.as_json import BriefReport
-from perftui.report.encode import LETTERS, SCHEMA, encode_object, fits, fitting_lines, whole
 from perftui.report.findings import BriefFinding, finding_key, severity_name
 from perftui.report.next_command import best_fix, comparison_command, next_command, next_of
-from perftui.report.output_text import cut, printable, replaced
+from perftui.report.output_text import (
+    LETTERS,
+    SCHEMA,
+    cut,
+    encode_object,
+    fits,
+    fitting_lines,
+    printable,
+    replaced,
+    whole,
+)
 from perftui.report.report import Report
 
 MOST_FINDINGS = 3

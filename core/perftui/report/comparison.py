@@ -27,7 +27,8 @@ from perftui.experiments.comparison import (
 )
 from perftui.experiments.conditions import Difference, Effect
 from perftui.fixes.apply import last_applied, patch_store
-from perftui.report.encode import (
+from perftui.report.next_command import report_command, undo_command
+from perftui.report.output_text import (
     LETTERS,
     SCHEMA,
     Command,
@@ -37,12 +38,11 @@ from perftui.report.encode import (
     Notes,
     Ratio,
     Schema,
+    cut,
     cut_lists,
     fitting_lines,
     whole,
 )
-from perftui.report.next_command import report_command, undo_command
-from perftui.report.output_text import cut
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
 

@@ -10,8 +10,7 @@ from msgspec import Meta
 from perftui.diagnosis.rule import Rule, Verdict
 from perftui.diagnosis.rules import BY_NAME, RULES
 from perftui.fixes.catalogue import CATALOGUE
-from perftui.report.encode import SCHEMA, Schema, encode_object
-from perftui.report.output_text import wrapped
+from perftui.report.output_text import SCHEMA, Schema, encode_object, wrapped
 
 
 class RuleOutput(TypedDict):

@@ -16,7 +16,6 @@ from perftui.facts.place import Place
 from perftui.facts.source.source_calls import LARGEST
 from perftui.fixes.apply import AppliedPatch
 from perftui.fixes.model import FixOption, Patch
-from perftui.report.encode import SCHEMA, Command, Schema, Share
 from perftui.report.next_command import (
     again_command,
     apply_command,
@@ -24,6 +23,7 @@ from perftui.report.next_command import (
     next_of,
     undo_command,
 )
+from perftui.report.output_text import SCHEMA, Command, Schema, Share
 from perftui.report.report import Report
 from perftui.run.manifest import Override
 from perftui.script.program import tree_of

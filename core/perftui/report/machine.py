@@ -14,8 +14,7 @@ from msgspec import Meta
 from perftui import format as fmt
 from perftui.doctor.row import Row, State
 from perftui.probe.ceilings import Ceiling, Ceilings, NotMeasured, Rate
-from perftui.report.encode import SCHEMA, Schema
-from perftui.report.output_text import wrapped
+from perftui.report.output_text import SCHEMA, Schema, wrapped
 from perftui.trace.text import printable
 
 

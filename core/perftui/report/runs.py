@@ -16,7 +16,7 @@ from perftui.diagnosis.store import read_findings
 from perftui.experiments.history import Listed
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown, step_count
-from perftui.report.encode import SCHEMA, Schema
+from perftui.report.output_text import SCHEMA, Schema
 from perftui.run.files import UnreadableError
 from perftui.run.history import RunEntry
 from perftui.run.layout import RunLayout

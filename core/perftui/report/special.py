@@ -24,10 +24,19 @@ from perftui.analysis.memory_snapshot import (
     trace_balance,
 )
 from perftui.facts.rounding import apportioned
-from perftui.report.encode import SCHEMA, Redacted, Schema, encode_object
 from perftui.report.kernel_metrics import MeasuredRow, MetricsReport, render_metrics, report_metrics
 from perftui.report.kind import Kind
-from perftui.report.output_text import cut, joined, listed, printable, replaced
+from perftui.report.output_text import (
+    SCHEMA,
+    Redacted,
+    Schema,
+    cut,
+    encode_object,
+    joined,
+    listed,
+    printable,
+    replaced,
+)
 from perftui.report.redaction.redact import redaction_at
 from perftui.report.redaction.redactor import Redaction
 from perftui.trace.memory_pickle import load_memory_snapshot

@@ -19,7 +19,9 @@ from perftui.experiments.trial_runs import Costs, Progress
 from perftui.experiments.tune import Tuned
 from perftui.experiments.verdict import CONFIDENCE, LossCheck, Outcome
 from perftui.fixes.model import FixOption, Patch
-from perftui.report.encode import (
+from perftui.report.findings import Numerics
+from perftui.report.next_command import apply_command, try_command, undo_command
+from perftui.report.output_text import (
     LETTERS,
     SCHEMA,
     High,
@@ -29,13 +31,11 @@ from perftui.report.encode import (
     Ns,
     Ratio,
     Schema,
+    cut,
     cut_lists,
     fitting_lines,
     whole,
 )
-from perftui.report.findings import Numerics
-from perftui.report.next_command import apply_command, try_command, undo_command
-from perftui.report.output_text import cut
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
 from perftui.run.reader import RunSnapshot

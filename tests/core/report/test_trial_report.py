@@ -16,7 +16,7 @@ from perftui.facts.fact import Facts
 from perftui.fixes.apply import apply_patch, patch_store
 from perftui.fixes.model import FixOption, Patch, Risk
 from perftui.report import comparison, trial
-from perftui.report.encode import encode_object
+from perftui.report.output_text import encode_object
 from perftui.run.manifest import Override
 from tests.core.diagnosis.runs import make_run
 from tests.described import described

@@ -24,7 +24,7 @@ from mcp_types import (
 from mcp_types import Tool as ListedTool
 
 from perftui import __version__
-from perftui.report.encode import encode_object
+from perftui.report.output_text import encode_object
 from perftui_tui.commands.mcp_answer import ToolError, answer
 from perftui_tui.commands.mcp_tools import RUNNING, Tool, offered
 

@@ -88,7 +88,7 @@ def write_data(text: str) -> None:
 
 def write_object(plain: Mapping[str, Any], *, brief: bool = False) -> None:
     """Write plain values as JSON, on one line where they are to be brief."""
-    from perftui.report.encode import encode_object
+    from perftui.report.output_text import encode_object
 
     write(encode_object(plain, on_one_line=brief), as_json=True)
 

@@ -33,7 +33,7 @@ def schema(line: CommandLine) -> int:
     Raises:
         UsageError: there is no output of that name.
     """
-    from perftui.report.encode import encode_object
+    from perftui.report.output_text import encode_object
     from perftui.report.schema import OUTPUTS, all_schemas, schema_of
 
     name = line.words[0] if line.words else None

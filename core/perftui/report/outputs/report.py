@@ -12,9 +12,9 @@ from perftui.facts.gpu.gpu import LaunchDelays, Overlap, StreamWork
 from perftui.facts.gpu.host_waits import SyncCalls
 from perftui.facts.ranks.slow_rank import SlowRank
 from perftui.facts.step.steps import DeviceShare
-from perftui.report.encode import Command, Ns, Redacted, Schema, Share
 from perftui.report.findings import BriefFinding, FindingOutput, FixOutput
 from perftui.report.kernel_metrics import TraceMetrics
+from perftui.report.output_text import Command, Ns, Redacted, Schema, Share
 from perftui.report.recorded import Recorded, Snapshot
 from perftui.report.report import OpRow, Totals
 from perftui.run.manifest import Manifest

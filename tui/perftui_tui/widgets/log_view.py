@@ -7,6 +7,7 @@ import re
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
+from textual.reactive import reactive
 from textual.strip import Strip
 
 from perftui_tui.keys.keymap import hint
@@ -40,32 +41,17 @@ class LogView(RowView):
 
     output = Output()
     """What is shown."""
-    _pattern = ""
+    pattern: reactive[str] = reactive("", init=False, always_update=True)
+    """What is searched for; empty for nothing."""
+    empty: reactive[str] = reactive("", init=False)
+    """The text shown where there are no lines."""
     _found: int | None = None
     """Number in the whole output of the line that was found last."""
     following = True
-    _empty = ""
 
-    @property
-    def empty(self) -> str:
-        """The text shown where there are no lines."""
-        return self._empty
-
-    @empty.setter
-    def empty(self, text: str) -> None:
-        if text != self._empty:
-            self._empty = text
-            self.refresh()
-
-    @property
-    def pattern(self) -> str:
-        """What is searched for; empty for nothing."""
-        return self._pattern
-
-    @pattern.setter
-    def pattern(self, pattern: str) -> None:
-        self._pattern, self._found = pattern, None
-        self.refresh()
+    def watch_pattern(self) -> None:
+        """Begin anew: nothing is found yet."""
+        self._found = None
 
     @property
     def found(self) -> int | None:
@@ -107,9 +93,9 @@ class LogView(RowView):
 
     def find(self, direction: int) -> bool:
         """Go to the next (1) or previous (-1) matching line, round the end; False without one."""
-        if not self._pattern:
+        if not self.pattern:
             return False
-        wanted, lines = self._pattern.lower(), self.output.lines
+        wanted, lines = self.pattern.lower(), self.output.lines
         start = self._search_from(direction)
         for step in range(1, len(lines) + 1):
             at = (start + direction * step) % len(lines)
@@ -140,7 +126,7 @@ class LogView(RowView):
         if at >= len(lines):
             return self.strip_of(row((self.empty, "dim")) if at == 0 else ())
         style = "selected" if self.output.dropped + at == self._found else "match"
-        return self.strip_of(highlighted(lines[at], self._pattern, style))
+        return self.strip_of(highlighted(lines[at], self.pattern, style))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Scroll, and stop following."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from perftui_tui.tables.virtual import VirtualTable
 
-_FRAME = (HeaderLine, PlaybackBar, LogStatus)
-
 
 def shown_table(screen: Screen[None]) -> VirtualTable | None:
     """The table that has the focus; None where none has."""
@@ -34,7 +32,8 @@ def text_to_copy(screen: Screen[None]) -> tuple[str, str]:
     for log in screen.query(LogView):
         top = log.scroll_offset.y
         return "\n".join(log.output.lines[top : top + log.size.height]), "what is shown"
-    views = [view for view in screen.query(RowView) if not isinstance(view, _FRAME)]
+    frame = (HeaderLine, PlaybackBar, LogStatus)
+    views = [view for view in screen.query(RowView) if not isinstance(view, frame)]
     texts = [_text(view) for view in views if view.display and view.region.area]
     return "\n\n".join(text for text in texts if text), "the text of this screen"
 

@@ -115,14 +115,11 @@ def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
 def largest_gap_row(largest: Int64, threshold: int, ascii_only: bool) -> str:
     """The largest gap of each column, from ``threshold`` two steps a decade."""
     ramp = ASCII_LEVELS if ascii_only else LOWER_EIGHTHS
-    top = len(ramp) - 1
-    return "".join(ramp[min(_level(gap, threshold), top)] for gap in largest.tolist())
-
-
-def _level(gap: int, threshold: int) -> int:
-    if gap < threshold:
-        return 0
-    return 1 + int(_STEPS_PER_DECADE * math.log10(gap / threshold))
+    levels = [
+        1 + int(_STEPS_PER_DECADE * math.log10(gap / threshold)) if gap >= threshold else 0
+        for gap in largest.tolist()
+    ]
+    return "".join(ramp[min(level, len(ramp) - 1)] for level in levels)
 
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")

@@ -25,15 +25,6 @@ class ShownTrack:
     """Depths of its thread that are not shown."""
 
 
-def depth_limit(tracks: Sequence[TimelineTrack], rows: int) -> int:
-    """The most depths a thread may have for all tracks to fit in ``rows``."""
-    depths = [len(list(group)) for _, group in groupby(tracks, key=_group)]
-    limit = max(depths, default=FEWEST_DEPTHS)
-    while limit > FEWEST_DEPTHS and sum(min(depth, limit) for depth in depths) > rows:
-        limit -= 1
-    return limit
-
-
 def shown_tracks(
     tracks: Sequence[TimelineTrack], rows: int, open_trace_tracks: Mapping[int, bool]
 ) -> list[ShownTrack]:
@@ -44,12 +35,15 @@ def shown_tracks(
     recorded Python stacks begin with a dozen frames that never change. Counters are first in order,
     and a single one where not all tracks fit.
     """
-    limit = depth_limit(tracks, rows)
-    depths = [len(list(group)) for _, group in groupby(tracks, key=_group)]
-    counters = limit if sum(min(depth, limit) for depth in depths) <= rows else 1
+    groups = [list(group) for _, group in groupby(tracks, key=_group)]
+    # The most depths a thread may have for all tracks to fit.
+    limit = max(map(len, groups), default=FEWEST_DEPTHS)
+    while limit > FEWEST_DEPTHS and sum(min(len(each), limit) for each in groups) > rows:
+        limit -= 1
+    counters = limit if sum(min(len(each), limit) for each in groups) <= rows else 1
     shown = []
-    for (trace_track, kind), group in groupby(tracks, key=_group):
-        members = list(group)
+    for members in groups:
+        trace_track, kind = _group(members[0])
         opened = None if kind in (WHOLE, HELPERS) else open_trace_tracks.get(trace_track)
         if kind == COUNTER and opened is None:
             kept = members[:counters]

@@ -146,12 +146,7 @@ def block_run(
     cancelled: threading.Event,
 ) -> BlockRun | None:
     """Run the training with the blocks of ``plan``, and with its first steps as in ``arm``; None
-    where it cannot be run that way, or its blocks are not whole.
-
-    Raises:
-        TrialCancelledError: ``cancelled`` was set.
-        OSError: it cannot be started.
-    """
+    where it cannot be run that way, or its blocks are not whole."""
     override = option.override and replace(
         option.override, blocks=Blocks(WARM_UP, plan.steps, begins_changed=arm is Arm.AFTER)
     )
@@ -209,11 +204,6 @@ def block_pairs(
 
     Ends with the first verdict that is one, after ``most_pairs``, or where a run cannot be made
     that way: pairs of runs then have to tell.
-
-    Raises:
-        TrialError: the run failed that tells whether losses repeat.
-        TrialCancelledError: ``cancelled`` was set.
-        OSError: a run cannot be started.
     """
     restore_all(directory)
     so_far = _SoFar(option, plan)
@@ -318,11 +308,6 @@ def best_option(
 
     Yields the curve as it grows. It ends where twice as many workers bring nothing more, and is
     kept in the directory of ``run``.
-
-    Raises:
-        TrialError: a run failed or is too short to judge.
-        TrialCancelledError: ``cancelled`` was set.
-        OSError: a run cannot be started, or the curve not be kept.
     """
     if option.fix != WORKERS.id:
         return option

@@ -133,20 +133,15 @@ STOP_SECONDS = 60.0
 
 
 class TrialError(RuntimeError):
-    """The trial cannot go on; the message says why."""
+    """The trial cannot go on, as a run failed or is too short to judge; the message says why."""
 
 
 class TrialCancelledError(RuntimeError):
-    """Nobody waits for the trial any more; its training was stopped."""
+    """Nobody waits for the trial any more, as ``cancelled`` was set; its training was stopped."""
 
 
 def finished(launch: Launch, cancelled: threading.Event) -> tuple[Path, Manifest]:
-    """Run ``launch`` to its end and give back what it wrote to; its directory and manifest.
-
-    Raises:
-        TrialCancelledError: ``cancelled`` was set; the training was stopped.
-        OSError: it cannot be started, or a file not be given back.
-    """
+    """Run ``launch`` to its end and give back what it wrote to; its directory and manifest."""
     root = start(launch)
     try:
         manifest = wait_until_over(root, float("inf"), cancelled)
@@ -249,13 +244,7 @@ def _clocks(runs: Sequence[TrialRun]) -> tuple[str, ...]:
 
 
 def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
-    """One run of ``launch`` to its end.
-
-    Raises:
-        TrialError: it failed, or made too few steps to judge.
-        TrialCancelledError: ``cancelled`` was set.
-        OSError: it cannot be started.
-    """
+    """One run of ``launch`` to its end."""
     root, manifest = finished(launch, cancelled)
     if manifest.status is not Status.EXITED or manifest.exit_code:
         code = "" if manifest.exit_code is None else f" with exit code {manifest.exit_code}"

@@ -47,13 +47,7 @@ from perftui.script.command_line import launched_script
 
 
 def record(launch: Launch, steps: int, cancelled: threading.Event) -> Path:
-    """Run ``launch`` for so many steps with windows and samples; the directory of the run.
-
-    Raises:
-        TrialError: it failed.
-        TrialCancelledError: ``cancelled`` was set.
-        OSError: it cannot be started.
-    """
+    """Run ``launch`` for so many steps with windows and samples; the directory of the run."""
     options = replace(launch.options, max_steps=steps, spares_files=True)
     root, manifest = finished(replace(launch, options=options), cancelled)
     if manifest.exit_code:

@@ -14,7 +14,7 @@ from perftui.fixes.distributed import all_used, bucket_view
 from perftui.fixes.fix import Plan
 from perftui.fixes.fused_operators import called_directly
 from perftui.fixes.gradients import evaluated_without
-from perftui.fixes.script_overhead import evaluated_seldom, leave_out, no_sleep, seldom
+from perftui.fixes.script_overhead import evaluated_seldom, leave_out, seldom
 from perftui.fixes.source.calls import CallSpec, removed
 from perftui.fixes.source.patching import call_patch, written
 from perftui.fixes.switches import autocast, cudnn_benchmark, search_off, tf32
@@ -72,14 +72,6 @@ def test_where_a_block_has_no_other_statement_pass_stays() -> None:
 
 
 SELDOM = {
-    "a print": (
-        "for step, x in enumerate(loader):\n    TRAIN\n    print(loss)  # here\n",
-        ["- print(loss)", "+ if step % 10 == 0:", "+ print(loss)"],
-    ),
-    "through a progress bar": (
-        "for i in tqdm(range(9)):\n    TRAIN\n    print(loss)  # here\n",
-        ["- print(loss)", "+ if i % 10 == 0:", "+ print(loss)"],
-    ),
     "a counter of one's own": (
         "n = 0\nwhile True:\n    TRAIN\n    save(n)  # here\n    n += 1\n",
         ["- save(n)", "+ if n % 10 == 0:", "+ save(n)"],
@@ -131,17 +123,9 @@ SELDOM = {
             "+ dump(weights, file)",
         ],
     ),
-    "already every 20": (
-        "for step in range(9):\n    TRAIN\n    if step % 20 == 0:\n        save()  # here\n",
-        ["- if step % 20 == 0:", "+ if step % 200 == 0:"],
-    ),
     "not every 20": (
         "for step in range(9):\n    TRAIN\n    if not step % 20:\n        save()  # here\n",
         ["- if not step % 20:", "+ if not step % 200:"],
-    ),
-    "by an option": (
-        "for i in range(9):\n    TRAIN\n    if i % args.every == 0:\n        save()  # here\n",
-        ["- if i % args.every == 0:", "+ if i % (10 * args.every) == 0:"],
     ),
 }
 
@@ -170,25 +154,6 @@ def test_evaluation_may_switch_modes() -> None:
     ]
     with pytest.raises(PatchRefusedError, match=r"calls eval\(\)"):
         changed(seldom, source)
-
-
-def test_evaluation_without_gradients() -> None:
-    source = """
-    import torch
-    def accuracy(net):
-        net.eval()
-        right = 0
-        for x, y in batches:
-            out = net(x)  # here
-            right += (out == y).sum()
-        return right
-    """
-    assert difference(evaluated_without, source)[-4:] == [
-        "+ with torch.no_grad():",
-        "+ for x, y in batches:",
-        "+ out = net(x)",
-        "+ right += (out == y).sum()",
-    ]
 
 
 def test_activations_are_kept() -> None:
@@ -293,7 +258,6 @@ def test_what_comes_before_the_loop_comes_before_all_epochs() -> None:
 
 
 REFUSED = {
-    "its result is used": (COLLECT, "import gc\nfreed = gc.collect()  # here\n", "uses what"),
     "another function": (
         COLLECT,
         "import gc\ntidy()  # here\n",
@@ -306,11 +270,6 @@ REFUSED = {
     ),
     "two on a line": (COLLECT, "import gc\ngc.collect(); f()  # here\n", "several statements"),
     "behind a colon": (COLLECT, "import gc\nif x: gc.collect()  # here\n", "begin its line"),
-    "a wait for something": (
-        no_sleep,
-        "import time\nwhile not ready():\n    time.sleep(1)  # here\n",
-        "to wait for something",
-    ),
     "part of the step": (
         seldom,
         "for step in range(9):\n    loss = model(x)\n    loss.backward()  # here\n",
@@ -321,26 +280,6 @@ REFUSED = {
         seldom,
         "for step in range(9):\n    print(1)  # here\n",
         "not in a loop over training steps",
-    ),
-    "nothing counts": (
-        seldom,
-        "for x in data:\n    TRAIN\n    print(1)  # here\n",
-        "nothing counts the steps",
-    ),
-    "its result is read": (
-        seldom,
-        "for i in range(9):\n    TRAIN\n    best = str(loss)  # here\nprint(best)\n",
-        "line 4 reads best",
-    ),
-    "it leaves the loop": (
-        seldom,
-        "for i in range(9):\n    TRAIN\n    if args.once:\n        break  # here\n",
-        "leaves the loop",
-    ),
-    "it changes the model": (
-        seldom,
-        "for i in range(9):\n    TRAIN\n    ema.update(model)  # here\n",
-        r"calls update\(\)",
     ),
     "a function that changes the model": (
         seldom,
@@ -380,18 +319,6 @@ REFUSED = {
         evaluated_without,
         "import torch\nfor x in y:\n    TRAIN  # here\n",
         "not in a loop that only evaluates",
-    ),
-    "a backward pass follows": (
-        evaluated_without,
-        """
-        import torch
-        def f():
-            net.eval()
-            for x in y:
-                total = net(x)  # here
-            total.backward()
-        """,
-        "may run backward through total",
     ),
     "two models": (
         compiled,

@@ -37,18 +37,11 @@ class Category(enum.IntEnum):
     @property
     def label(self) -> str:
         """What it is called on screen and in reports."""
-        return _LABELS[self]
-
-
-_LABELS = {
-    Category.BEFORE: "held before the recording",
-    Category.PARAMETERS: "parameters",
-    Category.OPTIMIZER: "optimizer state",
-    Category.GRADIENTS: "gradients",
-    Category.ACTIVATIONS: "activations",
-    Category.TEMPORARY: "temporary",
-    Category.OTHER: "other",
-}
+        known = {
+            Category.BEFORE: "held before the recording",
+            Category.OPTIMIZER: "optimizer state",
+        }
+        return known.get(self, self.name.lower())
 
 
 @dataclass(frozen=True)

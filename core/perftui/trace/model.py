@@ -218,17 +218,8 @@ ON_DEVICE = (*DEVICE_ACTIVITY, DEVICE_ANNOTATION, "cuda_sync", "cuda_event", MTI
 """Everything that is drawn on a device's tracks."""
 
 LAUNCHES = (
-    "cuda_runtime",
-    "cuda_driver",
-    "hip_runtime",
-    "hip_driver",
-    "xpu_runtime",
-    "xpu_driver",
-    "mtia_runtime",
-    "glow_runtime",
-    "hpu_op",
-    "privateuse1_runtime",
-    "privateuse1_driver",
+    *("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "xpu_driver"),
+    *("mtia_runtime", "glow_runtime", "hpu_op", "privateuse1_runtime", "privateuse1_driver"),
 )
 """Calls on the CPU whose correlation id device activity carries; of Kineto's activity types
 (``ActivityType.h``) those that it calls runtime and driver. Calls of HIP are ``cuda_runtime``."""
@@ -237,24 +228,13 @@ XPU_WAIT = "xpu_sync"
 """Waits of the host for an Intel GPU, beside the calls that they happen in, and barriers on it."""
 
 RANGES = (
-    ANNOTATION,
-    DEVICE_ANNOTATION,
-    XPU_WAIT,
-    "cuda_sync",
-    "cuda_event",
-    MTIA,
-    "collective_comm",
-    "overhead",
+    *(ANNOTATION, DEVICE_ANNOTATION, XPU_WAIT, "cuda_sync", "cuda_event", MTIA),
+    *("collective_comm", "overhead"),
 )
 """Ranges that are not calls: they may overlap calls partially, and then leave the call stack."""
 
-_LEGACY = {
-    "operator": CPU_OP,
-    "runtime": "cuda_runtime",
-    "memcpy": MEMCPY,
-    "memset": MEMSET,
-    "python": PYTHON,
-}
+_LEGACY = {"operator": CPU_OP, "runtime": "cuda_runtime", "python": PYTHON}
+_LEGACY |= {"memcpy": MEMCPY, "memset": MEMSET}
 
 _BY_PROCESS = {"CPU functions": CPU_OP, "CUDA functions": KERNEL}
 """The first autograd profiler wrote no category but named its two processes so."""

@@ -120,23 +120,13 @@ def link_of(card: str) -> CardLink | None:
     return _first_of(_LINKS, card)
 
 
-_WIDTHS = {
-    "double": 8,
-    "long int": 8,
-    "long": 8,
-    "c10::complex<float>": 8,
-    "float": 4,
-    "int": 4,
-    "c10::BFloat16": 2,
-    "c10::Half": 2,
-    "half": 2,
-    "short int": 2,
-    "bool": 1,
-    "unsigned char": 1,
-    "signed char": 1,
-    "c10::Float8_e4m3fn": 1,
-    "c10::Float8_e5m2": 1,
+_TYPES = {
+    8: ("double", "long int", "long", "c10::complex<float>"),
+    4: ("float", "int"),
+    2: ("c10::BFloat16", "c10::Half", "half", "short int"),
+    1: ("bool", "unsigned char", "signed char", "c10::Float8_e4m3fn", "c10::Float8_e5m2"),
 }
+_WIDTHS = {kind: width for width, kinds in _TYPES.items() for kind in kinds}
 """Bytes of an element by the name of its data type, as Kineto writes it."""
 
 

@@ -93,39 +93,22 @@ _MARKS = re.compile(r"[<({\[>)}\]]|::|,")
 _HEAD = re.compile(r"operator\(\)|[^<({\[]*")
 _LAMBDA = re.compile(r"\{lambda|'lambda\d*'")
 
-_SCALARS = {
-    "float": "float",
-    "double": "double",
-    "bool": "bool",
-    "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "short": "int16",
-    "int": "int",
-    "unsigned int": "uint",
-    "long": "long",
-    "unsigned long": "ulong",
-    "long long": "long",
-    "unsigned long long": "ulong",
-    "Half": "half",
-    "half": "half",
-    "half_t": "half",
-    "__half": "half",
-    "BFloat16": "bf16",
-    "bfloat16_t": "bf16",
-    "__nv_bfloat16": "bf16",
-    "__hip_bfloat16": "bf16",
-    "hip_bfloat16": "bf16",
-    "tfloat32_t": "tf32",
-    "float_e4m3_t": "fp8 e4m3",
-    "float_e5m2_t": "fp8 e5m2",
-    "Float8_e4m3fn": "fp8 e4m3",
-    "Float8_e5m2": "fp8 e5m2",
-    "__nv_fp8_e4m3": "fp8 e4m3",
-    "__nv_fp8_e5m2": "fp8 e5m2",
-    "complex<float>": "complex<float>",
-    "complex<double>": "complex<double>",
+_SPELLINGS = {
+    **{name: (name,) for name in ("float", "double", "bool", "int")},
+    **{name: (name,) for name in ("complex<float>", "complex<double>")},
+    "int8": ("char", "signed char"),
+    "uint8": ("unsigned char",),
+    "int16": ("short",),
+    "uint": ("unsigned int",),
+    "long": ("long", "long long"),
+    "ulong": ("unsigned long", "unsigned long long"),
+    "half": ("Half", "half", "half_t", "__half"),
+    "bf16": ("BFloat16", "bfloat16_t", "__nv_bfloat16", "__hip_bfloat16", "hip_bfloat16"),
+    "tf32": ("tfloat32_t",),
+    "fp8 e4m3": ("float_e4m3_t", "Float8_e4m3fn", "__nv_fp8_e4m3"),
+    "fp8 e5m2": ("float_e5m2_t", "Float8_e5m2", "__nv_fp8_e5m2"),
 }
+_SCALARS = {spelling: name for name, spelled in _SPELLINGS.items() for spelling in spelled}
 INDICES = frozenset({"bool", "int8", "uint8", "int16", "int", "uint", "long", "ulong"})
 """Short names of types that count or address; values have them less often than others."""
 

@@ -33,15 +33,8 @@ cuts off the directory that modules are found in, so that its other modules cann
 from a script's."""
 _PACKAGES = frozenset(
     {
-        "torch",
-        "functorch",
-        "triton",
-        "accelerate",
-        "einops",
-        "numpy",
-        "tqdm",
-        "IPython",
-        "ipykernel",
+        *("torch", "functorch", "triton", "accelerate", "einops", "numpy", "tqdm"),
+        *("IPython", "ipykernel"),
     }
 )
 """Packages that stand between a model and its operators; the profiler cuts off ``site-packages``,

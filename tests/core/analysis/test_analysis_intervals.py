@@ -1,4 +1,4 @@
-"""Modules and stacks together: each grouping has all of the time, and all of it once."""
+"""Sets of intervals; facts that are worked out once, and all of the time once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls told apart by shapes, module and line, and what only arguments tell."""
+"""Calls by shapes, module, line and stack, and what only arguments hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic and bytes of calls of operators, by the sizes of their inputs."""
+"""What limits kernels, how they were launched, and what calls have to compute and to move."""
 
 from __future__ import annotations
 

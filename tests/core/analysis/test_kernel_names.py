@@ -1,4 +1,4 @@
-"""Names of kernels as they are shown."""
+"""Names of kernels: one spelling for both demanglers, and short ones as they are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps on the clock of a device whose host runs ahead."""
+"""What a step is split into, why a device idles, and steps on its clock."""
 
 from __future__ import annotations
 

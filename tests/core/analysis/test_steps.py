@@ -1,4 +1,4 @@
-"""Steps of traces that mark none, told by the optimizer or by the loader."""
+"""Steps of traces that mark none or nothing, and which steps are slow."""
 
 from __future__ import annotations
 

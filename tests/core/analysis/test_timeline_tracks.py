@@ -1,4 +1,4 @@
-"""How threads are called: by what they are for, where names or work show it."""
+"""Which tracks a timeline has, and how threads are called: by what they are for."""
 
 from __future__ import annotations
 

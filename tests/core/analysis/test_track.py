@@ -1,4 +1,4 @@
-"""Rows against intervals, as every row by itself tells; with the compiled loops and without."""
+"""Tracks, counters, and rows against intervals, with the compiled loops and without."""
 
 from __future__ import annotations
 

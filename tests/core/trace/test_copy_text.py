@@ -1,4 +1,4 @@
-"""A trace's text with events in front: the file's own events stay as they are, byte for byte."""
+"""A trace's text with events in front, byte for byte; and the arguments of many rows."""
 
 from __future__ import annotations
 

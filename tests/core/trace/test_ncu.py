@@ -1,4 +1,4 @@
-""""""
+"""Reports of Nsight Compute: pages of CSV, and numbers in every spelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever an export holds: the columns' sums are those that plain SQL gives."""
+"""What an export of Nsight Systems becomes; the columns' sums are those that plain SQL gives."""
 
 from __future__ import annotations
 

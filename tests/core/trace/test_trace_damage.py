@@ -1,4 +1,4 @@
-""""""
+"""Damaged traces load as far as they can be read, and say what was left out."""
 
 from __future__ import annotations
 

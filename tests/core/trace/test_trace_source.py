@@ -1,4 +1,4 @@
-"""Parts of a packed file, read again."""
+"""Text of traces, plain and packed: read again in parts, made safe to show, and refused."""
 
 from __future__ import annotations
 

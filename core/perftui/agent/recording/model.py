@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..hooks.call_site import CallSite
@@ -122,18 +122,14 @@ MOST_OPTIMIZERS = 32
 OPTIONS = ("fused", "foreach", "capturable", "differentiable")
 
 
-def optimizer_settings(optimizers: Mapping[Any, CallSite | None]) -> list[dict[str, Any]]:
-    """The settings of each of ``optimizers``, which are given with where they were made."""
-    return [_one(one, site) for one, site in list(optimizers.items())[:MOST_OPTIMIZERS]]
-
-
 def in_force(optimizer: Any, name: str) -> Any:
     """The option ``name`` of all groups of ``optimizer``; None where they differ."""
     values = {repr(group.get(name)): group.get(name) for group in optimizer.param_groups}
     return next(iter(values.values())) if len(values) == 1 else None
 
 
-def _one(optimizer: Any, site: CallSite | None) -> dict[str, Any]:
+def optimizer_settings(optimizer: Any, site: CallSite | None) -> dict[str, Any]:
+    """The settings of ``optimizer``, which was made at ``site``."""
     kind = type(optimizer)
     return {
         "name": f"{kind.__module__}.{kind.__qualname__}",

@@ -19,7 +19,14 @@ from typing import Any
 from ..hooks.call_site import CallSite, hidden_directories
 from ..safety.signal_handlers import attempt
 from ..windows.torch_window import is_profiling
-from .model import all_modules, is_compiled, optimizer_settings, parameters, wrappers
+from .model import (
+    MOST_OPTIMIZERS,
+    all_modules,
+    is_compiled,
+    optimizer_settings,
+    parameters,
+    wrappers,
+)
 
 SETTINGS_AFTER = 2
 """Training steps after which the settings are noted: what is compiled or made late is there by
@@ -118,7 +125,9 @@ def settings_facts(
             "thresholds": list(gc.get_threshold()),
             "frozen": gc.get_freeze_count(),
         },
-        "optimizers": lambda: optimizer_settings(optimizers),
+        "optimizers": lambda: [
+            optimizer_settings(*one) for one in list(optimizers.items())[:MOST_OPTIMIZERS]
+        ],
         "wrappers": lambda: wrappers(called),
         "parameters": lambda: parameters(torch, called, list(optimizers)),
         "compiled": lambda: is_compiled(called),
@@ -240,19 +249,11 @@ def autocast(torch: Any) -> dict[str, str] | None:
 
 
 CALLS = frozenset(
-    {
-        "set_num_threads",
-        "set_num_interop_threads",
-        "sched_setaffinity",
-        "cpu_affinity",
-        "set_default_dtype",
-        "set_float32_matmul_precision",
-        "set_flush_denormal",
-        "use_deterministic_algorithms",
-        "set_detect_anomaly",
-        "detect_anomaly",
-        "emit_nvtx",
-    }
+    (
+        *("set_num_threads", "set_num_interop_threads", "sched_setaffinity", "cpu_affinity"),
+        *("set_default_dtype", "set_float32_matmul_precision", "set_flush_denormal"),
+        *("use_deterministic_algorithms", "set_detect_anomaly", "detect_anomaly", "emit_nvtx"),
+    )
 )
 """Functions of torch, ``os`` and psutil."""
 
@@ -377,38 +378,18 @@ def _uses(code: CodeType, sought: frozenset[str]) -> Iterator[tuple[str, int]]:
 
 
 VARIABLES = frozenset(
-    {
-        "OMP_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "OMP_PROC_BIND",
-        "OMP_PLACES",
-        "OMP_WAIT_POLICY",
-        "GOMP_CPU_AFFINITY",
-        "KMP_AFFINITY",
-        "KMP_BLOCKTIME",
-        "ATEN_CPU_CAPABILITY",
-        "ONEDNN_MAX_CPU_ISA",
-        "CUDA_VISIBLE_DEVICES",
-        "CUDA_DEVICE_ORDER",
-        "CUDA_LAUNCH_BLOCKING",
-        "CUDA_MODULE_LOADING",
-        "NVIDIA_TF32_OVERRIDE",
-        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
-        "TORCH_LOGS",
-        "TORCH_SHOW_CPP_STACKTRACES",
-        "PYTORCH_CUDA_ALLOC_CONF",
-        "PYTORCH_ALLOC_CONF",
-        "PYTORCH_NO_CUDA_MEMORY_CACHING",
-        "NCCL_DEBUG",
-        "NCCL_P2P_DISABLE",
-        "NCCL_IB_DISABLE",
-        "TORCH_DISTRIBUTED_DEBUG",
-        "CUBLAS_WORKSPACE_CONFIG",
-        "TORCH_CUDA_SANITIZER",
-        "PYTHONDEVMODE",
-        "PYTHONMALLOC",
-        "PYTHONTRACEMALLOC",
-    }
+    (
+        *("OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "MKL_NUM_THREADS"),
+        *("GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME"),
+        *("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"),
+        *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING"),
+        *("CUDA_MODULE_LOADING", "CUBLAS_WORKSPACE_CONFIG", "TORCH_CUDA_SANITIZER"),
+        *("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"),
+        *("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"),
+        *("NCCL_DEBUG", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE", "TORCH_DISTRIBUTED_DEBUG"),
+        *("TORCH_LOGS", "TORCH_SHOW_CPP_STACKTRACES"),
+        *("PYTHONDEVMODE", "PYTHONMALLOC", "PYTHONTRACEMALLOC"),
+    )
 )
 """Variables of the environment that are noted: a fixed list, as others may hold secrets."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ from loop_parts import (
 )
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
+
+Batches = Iterable[tuple[torch.Tensor]]
 
 
 def plain() -> Models:
@@ -63,8 +66,13 @@ def iterable_workers() -> Models:
     return iterable(num_workers=2)
 
 
+def made() -> Iterator[tuple[torch.Tensor]]:
+    """Batches without a loader."""
+    return ((torch.randn(BATCH, WIDTH),) for _ in range(STEPS))
+
+
 def no_loader() -> Models:
-    return trained((torch.randn(BATCH, WIDTH),) for _ in range(STEPS))
+    return trained(made())
 
 
 def accumulation() -> Models:
@@ -118,12 +126,12 @@ def scaled_transformer() -> Models:
     return (model,)
 
 
-def scaler() -> Models:
+def scaler(batches: Batches | None = None) -> Models:
     """Every fourth step is skipped, since its gradients are not finite."""
     model = network()
     optimizer = optimizer_of(model)
     scaler = torch.amp.GradScaler(DEVICE, init_scale=2.0**10)
-    for n, (x,) in enumerate(loader()):
+    for n, (x,) in enumerate(batches or loader()):
         optimizer.zero_grad()
         with torch.autocast(DEVICE, dtype=torch.bfloat16):
             loss = loss_of(model, x).float()
@@ -133,11 +141,15 @@ def scaler() -> Models:
     return (model,)
 
 
-def adversarial() -> Models:
+def scaler_without_loader() -> Models:
+    return scaler(made())
+
+
+def adversarial(batches: Batches | None = None) -> Models:
     maker, judge = network(), network()
     first = torch.optim.Adam(maker.parameters())
     second = torch.optim.Adam(judge.parameters())
-    for (batch,) in loader():
+    for (batch,) in batches or loader():
         x = batch.to(DEVICE)
         second.zero_grad()
         (judge(x).mean() - judge(maker(x).detach()).mean()).backward()
@@ -146,6 +158,20 @@ def adversarial() -> Models:
         judge(maker(x)).mean().backward()
         first.step()
     return maker, judge
+
+
+def adversarial_without_loader() -> Models:
+    return adversarial(made())
+
+
+def checkpointed() -> Models:
+    from torch.utils.checkpoint import checkpoint
+
+    model = network()
+    optimizer = optimizer_of(model)
+    for (x,) in made():
+        learn(partial(checkpoint, model, use_reentrant=False), optimizer, x)
+    return (model,)
 
 
 def closure() -> Models:
@@ -221,15 +247,19 @@ def own_optimizer() -> Models:
     return trained(loader(), model, Own(model.parameters()))
 
 
-def by_hand() -> Models:
+def by_hand(batches: Batches | None = None) -> Models:
     model = network()
-    for (x,) in loader():
+    for (x,) in batches or loader():
         loss_of(model, x).backward()
         with torch.no_grad():
             for one in model.parameters():
                 one.add_(one.grad, alpha=-0.05)
                 one.grad = None
     return (model,)
+
+
+def by_hand_without_loader() -> Models:
+    return by_hand(made())
 
 
 def in_backward() -> Models:
@@ -283,6 +313,11 @@ def in_a_thread() -> Models:
     thread.start()
     thread.join()
     return ended[0]
+
+
+def in_a_thread_after_a_call() -> Models:
+    network()(torch.randn(BATCH, WIDTH).to(DEVICE))
+    return in_a_thread()
 
 
 def fetched_in_a_thread() -> Models:

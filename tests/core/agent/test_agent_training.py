@@ -11,7 +11,6 @@ import pytest
 
 from perftui.agent.safety.meter import ALWAYS_UNTIL
 from perftui.recorder.spool import RingReader
-from perftui.wire.ring import EVAL_FLAG, INFER_FLAG
 from tests.core.agent.conftest import STEPS
 
 pytestmark = pytest.mark.subprocess
@@ -263,98 +262,6 @@ for step in range(5):
     assert (run.code, run.out) == (0, "out of memory\nTrue\n")
     assert len(run.of_kind("optimizer")) == 5
     assert run.notes("error") == []
-
-
-@pytest.mark.slow
-def test_loops_of_other_shapes_are_counted_right(train: Any) -> None:
-    source = """
-import torch
-from torch import nn
-import os, sys
-torch.manual_seed(0)
-one, two = nn.Linear(4, 4), nn.Linear(4, 1)
-x, y = torch.randn(16, 4), torch.randn(16, 4)
-
-def adversarial():
-    first = torch.optim.Adam(one.parameters())
-    second = torch.optim.Adam(two.parameters())
-    for _ in range(8):
-        fake = one(x)
-        second.zero_grad()
-        (two(fake.detach()).mean() - two(x).mean()).backward()
-        second.step()
-        first.zero_grad()
-        (-two(fake).mean()).backward()
-        first.step()
-
-def closures():
-    optimizer = torch.optim.LBFGS(one.parameters(), max_iter=3)
-    def closure():
-        optimizer.zero_grad()
-        loss = (one(x) - y).pow(2).mean()
-        loss.backward()
-        return loss
-    for _ in range(8):
-        optimizer.step(closure)
-
-def by_hand():
-    for _ in range(8):
-        one.zero_grad()
-        (one(x) - y).pow(2).mean().backward()
-        for p in one.parameters():
-            p.data.add_(p.grad, alpha=-0.1)
-
-def scaler():
-    optimizer = torch.optim.SGD(one.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cpu")
-    for step in range(8):
-        optimizer.zero_grad()
-        loss = (one(x) - y).pow(2).mean()
-        scaler.scale(loss * (float("inf") if step in (2, 5) else 1)).backward()
-        scaler.step(optimizer)
-        scaler.update()
-
-def checkpoint():
-    from torch.utils.checkpoint import checkpoint
-    optimizer = torch.optim.SGD(one.parameters(), lr=0.1)
-    for _ in range(8):
-        optimizer.zero_grad()
-        checkpoint(one, x, use_reentrant=False).sum().backward()
-        optimizer.step()
-
-def threaded():
-    import threading
-    thread = threading.Thread(target=scaler)
-    one(x)
-    thread.start()
-    thread.join()
-
-for shape in (adversarial, closures, by_hand, scaler, checkpoint, threaded):
-    # Each in a child of its own: a process has one history.
-    if os.fork() == 0:
-        shape()
-        print(shape.__name__, os.getpid())
-        sys.exit()
-    assert os.wait()[1] == 0
-"""
-    run = train(source)
-
-    assert (run.code, run.notes("error")) == (0, [])
-    children = [line.split() for line in run.out.splitlines()]
-    rings = [path.name for path in run.spool.rings()]
-    counted = {
-        shape: [
-            record.value
-            for record in run.records(rings.index(f"ring-{pid}"))
-            if record.kind == "step" and not record.flag & (EVAL_FLAG | INFER_FLAG)
-        ]
-        for shape, pid in children
-    }
-    shapes = ("adversarial", "by_hand", "scaler", "checkpoint", "threaded")
-    assert len(counted) == 6
-    assert {shape: counted[shape] for shape in shapes} == {shape: [1] * 8 for shape in shapes}
-    # How many closures it takes is the optimizer's affair.
-    assert len(counted["closures"]) == 8
 
 
 def test_inference_is_told_from_training(train: Any) -> None:

@@ -16,7 +16,7 @@ from tests.core.agent.conftest import STEPS
 pytestmark = pytest.mark.subprocess
 
 PLAIN = """
-import hashlib, sys, torch
+import sys, torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -36,9 +36,7 @@ def main():
             loss.backward()
             optimizer.step()
             print(loss.item())
-    weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
-    print(hashlib.sha256(weights).hexdigest())
-    print(hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest())
+    print(torch.rand(1).item())
 
 if __name__ == "__main__":
     main()
@@ -262,18 +260,6 @@ for step in range(5):
     assert (run.code, run.out) == (0, "out of memory\nTrue\n")
     assert len(run.of_kind("optimizer")) == 5
     assert run.notes("error") == []
-
-
-def test_inference_is_told_from_training(train: Any) -> None:
-    source = """
-import torch
-from torch import nn
-model = nn.Linear(4, 4)
-with torch.no_grad():
-    for _ in range(12):
-        model(torch.ones(2, 4))
-"""
-    assert train(source).step_kinds == ["infer"] * 12
 
 
 @pytest.mark.slow

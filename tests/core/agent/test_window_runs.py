@@ -16,14 +16,6 @@ from perftui.agent.windows.windows import POSTPONED
 from perftui.wire.ring import PROFILED_FLAG
 from tests.core.agent.conftest import STEPS
 
-
-@pytest.mark.slow
-def test_a_window_has_the_steps_that_were_asked_for_however_short_they_are(train: Any) -> None:
-    run = train(STEPS + "train(80)", options={"window_steps": 3})
-
-    assert [window["steps"] for window in run.notes("window")] == [3]
-
-
 OWN_PROFILER = """
 train(5)
 for _ in range(3):
@@ -47,6 +39,12 @@ def test_no_window_no_word_about_profilers(train: Any) -> None:
     assert run.notes("warning") == []
 
 
+@pytest.fixture
+def of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trainings are one of two ranks."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+
 def planned(step: int) -> str:
     """A script that has the control page say ``step`` once it has begun to train."""
     return f"""
@@ -66,16 +64,16 @@ def plan_of(run: Any) -> int:
     return plan
 
 
-def test_a_rank_tells_the_others_some_steps_ahead(train: Any, monkeypatch: Any) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
+@pytest.mark.usefixtures("of_two")
+def test_a_rank_tells_the_others_some_steps_ahead(train: Any) -> None:
     run = train(planned(0) + STEPS + "train(80)")
 
     (window,) = run.notes("window")
     assert (window["reason"], window["first_step"]) == ("warm", plan_of(run))
 
 
-def test_a_rank_opens_its_window_where_another_has_planned_it(train: Any, monkeypatch: Any) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
+@pytest.mark.usefixtures("of_two")
+def test_a_rank_opens_its_window_where_another_has_planned_it(train: Any) -> None:
     run = train(planned(7) + STEPS + "train(1)\nplan()\ntrain(40)")
 
     (window,) = run.notes("window")
@@ -103,11 +101,9 @@ print(sum(told) > 200)
 """
 
 
+@pytest.mark.usefixtures("of_two")
 @pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")
-def test_steps_of_several_ranks_take_the_fast_path_until_one_has_planned(
-    train: Any, monkeypatch: Any
-) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
+def test_steps_of_several_ranks_take_the_fast_path_until_one_has_planned(train: Any) -> None:
     run = train(planned(320) + STEPS + FAST_PATH)
 
     assert (run.err, run.out) == ("", "True\n")
@@ -124,11 +120,11 @@ def generate():
 """
 
 
+@pytest.mark.usefixtures("of_two")
 @pytest.mark.parametrize(("before", "steps"), [(0, []), (2, [2])])
 def test_a_window_ends_where_a_step_calls_far_more_than_those_before(
-    train: Any, monkeypatch: Any, before: int, steps: list[int]
+    train: Any, before: int, steps: list[int]
 ) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
     loop = (
         f"train(1)\nplan()\ntrain({6 + before})\nfor _ in range(8):\n    generate()\n    train(1)"
     )
@@ -180,13 +176,13 @@ def test_a_window_of_a_loop_that_generates_holds_whole_training_steps(
     assert run.notes("warning") == []
 
 
+@pytest.mark.usefixtures("of_two")
 @pytest.mark.parametrize("planned_step", [5, 6])
 @pytest.mark.parametrize("updates", [1, 3])
 def test_a_rank_that_generates_opens_its_window_where_training_goes_on(
-    train: Any, monkeypatch: Any, planned_step: int, updates: int
+    train: Any, planned_step: int, updates: int
 ) -> None:
     """Plans count training steps, and another rank may generate fewer or more."""
-    monkeypatch.setenv("WORLD_SIZE", "2")
     loop = f"reinforce(1, {updates})\nplan()\nreinforce(8, {updates})"
     run = train(planned(planned_step) + STEPS + GENERATING + loop)
 

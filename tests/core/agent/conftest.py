@@ -58,6 +58,12 @@ class Run:
         return [record for record in self.records() if record.kind == kind]
 
     @property
+    def steps_of_each(self) -> list[int]:
+        """How many steps each process has recorded, from the fewest on."""
+        rings = range(len(self.spool.rings()))
+        return sorted(sum(one.kind == "step" for one in self.records(ring)) for ring in rings)
+
+    @property
     def step_kinds(self) -> list[str]:
         kinds = {0: "train", EVAL_FLAG: "eval", INFER_FLAG: "infer"}
         return [kinds[step.flag & ~PROFILED_FLAG] for step in self.of_kind("step")]

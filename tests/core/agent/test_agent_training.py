@@ -428,11 +428,7 @@ else:
     run = train(STEPS + source)
 
     assert run.code == 0
-    steps = sorted(
-        sum(record.kind == "step" for record in run.records(ring))
-        for ring in range(len(run.spool.rings()))
-    )
-    assert steps == [20, 33]
+    assert run.steps_of_each == [20, 33]
 
 
 def test_processes_that_never_train_leave_nothing(train: Any) -> None:

@@ -778,15 +778,17 @@ def test_what_is_raised_while_an_error_is_told_is_passed_on() -> None:
         ours.fast_path.enter_forward()
 
 
+def closing_as_it_ends(ours: OnFastPath) -> list[list[int]]:
+    """Have it closed as its step ends; what it returns then."""
+    closed: list[list[int]] = []
+    ours.fast_path.is_sampling = True
+    ours.meter.learn_compiled = lambda *_: closed.append(ours.fast_path.close())  # type: ignore[method-assign]
+    return closed
+
+
 def test_a_fast_path_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
     ours = at_a_fetch()
-    fast_path, closed = ours.fast_path, list[list[int]]()
-    fast_path.is_sampling = True
-
-    def interrupted(spent: int, calls: int) -> None:
-        closed.append(fast_path.close())
-
-    ours.meter.learn_compiled = interrupted  # type: ignore[method-assign]
+    fast_path, closed = ours.fast_path, closing_as_it_ends(ours)
     index, written = fast_path.index, len(ours.written)
 
     assert fast_path.enter_fetch(ours.iterator) == 0
@@ -798,15 +800,10 @@ def test_a_fast_path_that_closes_as_its_step_ends_leaves_that_to_others() -> Non
 
 def test_a_fast_path_that_closes_as_an_optimizer_ends_its_step_leaves_that_to_others() -> None:
     ours = without_loader()
-    fast_path, closed = ours.fast_path, list[list[int]]()
+    fast_path = ours.fast_path
     ours.play(unfed_usual[0][:-1])
     assert fast_path.enter_optimizer(ours.all_optimizers[0])
-    fast_path.is_sampling = True
-
-    def interrupted(spent: int, calls: int) -> None:
-        closed.append(fast_path.close())
-
-    ours.meter.learn_compiled = interrupted  # type: ignore[method-assign]
+    closed = closing_as_it_ends(ours)
     index, written = fast_path.index, len(ours.written)
 
     assert not fast_path.leave_optimizer(ours.all_optimizers[0])

@@ -262,24 +262,28 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 1))
 optimizer = {optimizer}
-loader = DataLoader(TensorDataset(torch.rand(64, 8)), batch_size=8)
+loader = DataLoader(TensorDataset(torch.rand(64, 8)), batch_size=8{more})
 for epoch in range(2):
     for (x,) in loader:
         loss = model(x).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-print(f"{{loss.item():.4f}}", [(g.get("fused"), g.get("foreach")) for g in optimizer.param_groups])
+print(f"{{loss.item():.4f}}", {shown})
 """
 LINE = 7
 
 FUSED = {"target": "optimizer", "arguments": {"fused": True}, "fix": "optimizer-fused"}
 
 
-def training(optimizer: str) -> str:
-    return TRAINING.format(optimizer=optimizer)
+IN_FORCE = "[(g.get('fused'), g.get('foreach')) for g in optimizer.param_groups]"
+ADAMW, SGD = (f"torch.optim.{name}(model.parameters())" for name in ("AdamW", "SGD"))
+
+
+def training(optimizer: str, more: str = "", shown: str = IN_FORCE) -> str:
+    return TRAINING.format(optimizer=optimizer, more=more, shown=shown)
 
 
 def told(run: Run) -> dict[str, Any]:
@@ -360,7 +364,7 @@ P = list(model.parameters())
 
 def test_what_an_optimizer_cannot_be_is_refused_and_said(train: Train, tmp_path: Path) -> None:
     constructions = "".join(f"print(repr({made}))\n" for made, _, _ in REFUSED)
-    source = training("torch.optim.SGD(model.parameters())") + MANY + constructions
+    source = training(SGD) + MANY + constructions
     # The training comes last, so that what is made before it is told of once it begins.
     head, loop, rest = source.partition("loader = ")
     loop, rest = (loop + rest).split(MANY)
@@ -390,14 +394,14 @@ def test_what_an_optimizer_cannot_be_is_refused_and_said(train: Train, tmp_path:
 
 def test_fused_and_foreach_together_are_applied_in_part(train: Train) -> None:
     both = {"target": "optimizer", "arguments": {"fused": True, "foreach": True}}
-    note = told(train(training("torch.optim.AdamW(model.parameters())"), overrides=[both]))
+    note = told(train(training(ADAMW), overrides=[both]))
     assert note["outcome"] == "partly"
     assert list(note["values"].values()).count(True) == 1
 
 
 def test_a_call_that_is_not_meant_is_left_alone_and_not_told_of(train: Train) -> None:
     elsewhere = {**FUSED, "file": "/elsewhere/train.py", "line": LINE}
-    run = train(training("torch.optim.AdamW(model.parameters())"), overrides=[elsewhere])
+    run = train(training(ADAMW), overrides=[elsewhere])
     assert run.notes("override") == []
     assert "(None, None)" in run.out
 
@@ -426,9 +430,7 @@ def test_a_target_that_is_not_known_is_refused(train: Train) -> None:
         {"target": "autocast", "arguments": {"dtype": "bfloat16"}, "fix": "amp"},
         {"target": "compile", "arguments": {}, "file": "train.py", "line": 3},
     ]
-    notes = train(training("torch.optim.SGD(model.parameters())"), overrides=given).notes(
-        "override"
-    )
+    notes = train(training(SGD), overrides=given).notes("override")
     assert [(note["number"], note["outcome"]) for note in notes] == [(0, "refused"), (1, "refused")]
     assert notes[0]["why"] == "dtype: this version of perftui does not know the target autocast"
     assert notes[1]["why"].endswith("does not know the target compile")
@@ -442,7 +444,7 @@ def test_a_variable_that_arrived_is_told_and_one_that_did_not_is_kept_secret(
     asked = {"OMP_NUM_THREADS": 1, "TOKEN": "other"}
     note = told(
         train(
-            training("torch.optim.SGD(model.parameters())"),
+            training(SGD),
             overrides=[{"target": "environment", "arguments": asked}],
         )
     )
@@ -454,7 +456,7 @@ def test_a_variable_that_arrived_is_told_and_one_that_did_not_is_kept_secret(
 def test_an_override_of_a_loader_tells_what_is_in_force(train: Train) -> None:
     asked = {"num_workers": 1, "persistent_workers": True, "pin_memory": True}
     run = train(
-        training("torch.optim.SGD(model.parameters())"),
+        training(SGD),
         overrides=[{"target": "DataLoader", "arguments": asked}],
     )
     note = told(run)
@@ -465,30 +467,12 @@ def test_an_override_of_a_loader_tells_what_is_in_force(train: Train) -> None:
 
 
 def test_loaders_made_anew_for_each_epoch_say_it_once(train: Train) -> None:
-    source = training("torch.optim.SGD(model.parameters())").replace("in loader", "in made()")
+    source = training(SGD).replace("in loader", "in made()")
     source = source.replace("loader = ", "made = lambda: ")
     asked = {"target": "DataLoader", "arguments": {"num_workers": 1}}
     assert told(train(source, overrides=[asked]))["outcome"] == "applied"
 
 
-SHUFFLED = """
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(
-    TensorDataset(torch.rand(64, 8)), batch_size=8, shuffle=True, num_workers=1, {more}
-)
-for epoch in range(2):
-    for (x,) in loader:
-        loss = model(x).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-print(f"{{loss.item():.6f}}", torch.rand(1), loader.num_workers, loader.prefetch_factor)
-"""
 LOADERS = {
     "no workers": ({"num_workers": 0}, "prefetch_factor=3, timeout=60", ["0", "None"]),
     "a longer queue": ({"prefetch_factor": 8}, "persistent_workers=True", ["1", "8"]),
@@ -500,7 +484,8 @@ LOADERS = {
 def test_a_loader_trains_the_same_without_workers_and_with_a_longer_queue(
     train: Train, asked: dict[str, Any], more: str, made: list[str]
 ) -> None:
-    source = SHUFFLED.format(more=more)
+    shown = "torch.rand(1), loader.num_workers, loader.prefetch_factor"
+    source = training(SGD, f", shuffle=True, num_workers=1, {more}", shown)
     plain = train(source, agent=False)
     run = train(source, overrides=[{"target": "DataLoader", "arguments": asked}])
     assert (run.code, run.err) == (0, "")

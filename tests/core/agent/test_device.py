@@ -183,13 +183,11 @@ def test_a_gpu_that_never_comes_fills_no_memory(torch: Torch) -> None:
     assert torch.cuda.made <= 6 * (MOST_PENDING + 2)
 
 
-def test_phases_of_a_closure_are_no_part_of_the_optimizer(torch: Torch) -> None:
+def test_phases_of_a_closure_are_no_part_of_the_optimizer_and_waits_are_none(torch: Torch) -> None:
     phases, gpu = eager(torch), torch.cuda
     phases.begin(OPTIMIZER)
-    for _ in range(3):
-        phase(phases, gpu, FORWARD, 10)
-        phase(phases, gpu, BACKWARD, 20)
-        gpu.launch(5)
+    for kind, ns in ((FORWARD, 10), (BACKWARD, 20), (INPUT_WAIT, 5)) * 3:
+        phase(phases, gpu, kind, ns)
     phases.end(OPTIMIZER)
     phases.end_step(0)
     gpu.work()
@@ -207,17 +205,6 @@ def test_a_phase_that_raised_is_forgotten(torch: Torch) -> None:
     gpu.work()
 
     assert phases.take() == [DeviceTimes(0, 0, 20, 0)]
-
-
-def test_waiting_for_a_batch_is_nothing_that_the_gpu_does(torch: Torch) -> None:
-    phases, gpu = eager(torch), torch.cuda
-    phases.begin(OPTIMIZER)
-    phase(phases, gpu, INPUT_WAIT, 4)
-    phases.end(OPTIMIZER)
-    phases.end_step(0)
-    gpu.work()
-
-    assert phases.take() == [DeviceTimes(0, 0, 0, 4)]
 
 
 @pytest.mark.parametrize("moment", ["begin", "end", "between"])
@@ -238,21 +225,17 @@ def test_nothing_is_marked_or_asked_while_a_graph_is_captured(torch: Torch, mome
     assert phases.take() == [DeviceTimes(0, 1, 2, 3)]
 
 
-def test_a_phase_on_two_devices_is_not_reported(torch: Torch) -> None:
-    phases = eager(torch)
-    phases.begin(FORWARD)
-    torch.cuda.device = 1
-    phases.end(FORWARD)
-
-    assert not phases.end_step(0)
-
-
-def test_a_phase_that_goes_on_past_the_step_is_not_reported(torch: Torch) -> None:
+def test_a_phase_on_two_devices_or_in_two_steps_is_not_reported(torch: Torch) -> None:
     phases = eager(torch)
     phase(phases, torch.cuda, FORWARD, 3)
     phases.begin(OPTIMIZER)
-
     assert not phases.end_step(0)
+
+    phases.begin_step(1 << 61)
+    phases.begin(FORWARD)
+    torch.cuda.device = 1
+    phases.end(FORWARD)
+    assert not phases.end_step(1)
 
 
 def test_a_gpu_that_is_not_used_is_left_alone(torch: Torch) -> None:

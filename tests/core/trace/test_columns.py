@@ -30,7 +30,7 @@ ROWS = st.lists(
 )
 
 
-@pytest.fixture(scope="module", autouse=True, params=["native", 3, 1 << 15])
+@pytest.fixture(scope="module", params=["native", 3, 1 << 15])
 def block(request: pytest.FixtureRequest) -> Iterator[None]:
     """Compiled; in Python, tracks shorter than a block, and tracks of many."""
     with pytest.MonkeyPatch.context() as patch:
@@ -60,6 +60,7 @@ def partially(first: Row, second: Row) -> bool:
     return first[0] == second[0] and second[1] < first[1] + first[2] < second[1] + second[2]
 
 
+@pytest.mark.usefixtures("block")
 @given(ROWS)
 def test_order_is_by_track_start_longest_first_file_order(rows: list[Row]) -> None:
     columns = [np.array([row[field] for row in rows], dtype=np.int64) for field in range(3)]
@@ -68,6 +69,7 @@ def test_order_is_by_track_start_longest_first_file_order(rows: list[Row]) -> No
     assert sorted(found.tolist()) == list(range(len(rows)))
 
 
+@pytest.mark.usefixtures("block")
 @pytest.mark.parametrize("moved", [0, 5, 3000])
 @pytest.mark.parametrize("seed", range(4))
 def test_order_of_many_rows_however_many_are_out_of_place(seed: int, moved: int) -> None:
@@ -83,6 +85,7 @@ def test_order_of_many_rows_however_many_are_out_of_place(seed: int, moved: int)
     assert found.tolist() == same.tolist()
 
 
+@pytest.mark.usefixtures("block")
 @given(ROWS)
 def test_calls_nest_in_the_last_call_that_is_still_open(rows: list[Row]) -> None:
     rows = ordered([(*row[:3], False) for row in rows])
@@ -100,11 +103,13 @@ def test_calls_nest_in_the_last_call_that_is_still_open(rows: list[Row]) -> None
         assert nesting.depth[index] == (0 if parent == NONE else nesting.depth[parent] + 1)
 
 
+@pytest.mark.usefixtures("block")
 def test_what_starts_behind_the_parents_end_is_not_nested_in_a_call_that_outlasts_it() -> None:
     nesting = nested([(0, 0, 10, False), (0, 5, 10, False), (0, 12, 8, False)])
     assert nesting.parent.tolist() == [NONE, 0, NONE]
 
 
+@pytest.mark.usefixtures("block")
 @given(ROWS)
 def test_no_range_is_in_a_partial_overlap_with_parent_or_child(rows: list[Row]) -> None:
     rows = ordered(rows)
@@ -114,6 +119,7 @@ def test_no_range_is_in_a_partial_overlap_with_parent_or_child(rows: list[Row]) 
             assert not partially(rows[parent], rows[index])
 
 
+@pytest.mark.usefixtures("block")
 @given(ROWS)
 def test_ranges_that_fit_stay_in_the_stack(rows: list[Row]) -> None:
     rows = ordered(rows)
@@ -125,12 +131,14 @@ def test_ranges_that_fit_stay_in_the_stack(rows: list[Row]) -> None:
         assert np.array_equal(nested(rows).parent, calls_only.parent)
 
 
+@pytest.mark.usefixtures("block")
 def test_a_range_that_outlasts_its_caller_leaves_the_stack() -> None:
     nesting = nested([(0, 0, 10, False), (0, 2, 12, True), (0, 3, 2, False)])
     assert nesting.parent.tolist() == [NONE, NONE, 0]
     assert nesting.depth.tolist() == [0, 0, 1]
 
 
+@pytest.mark.usefixtures("block")
 def test_a_call_that_outlasts_a_range_pushes_the_range_out() -> None:
     nesting = nested([(0, 0, 10, True), (0, 2, 12, False), (0, 3, 2, False)])
     assert nesting.parent.tolist() == [NONE, NONE, 1]

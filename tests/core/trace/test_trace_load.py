@@ -1,20 +1,27 @@
+"""What a trace of Kineto becomes: columns, tracks, arguments and previews."""
+
 from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
 from perftui.trace.columns import native
-from perftui.trace.formats import load_trace
+from perftui.trace.formats import find_traces, is_trace, load_trace
 from perftui.trace.kineto import source
+from perftui.trace.kineto.scanner import Batch, Batches, arguments_in
 from perftui.trace.kineto.source import State, inflate
 from perftui.trace.model import NONE, LoadCancelled, Trace, TraceError
-from tests.traces.events import cpu, event, load, memory
+from tests.traces.events import cpu, event, load, memory, write
 
 
 def rows(trace: Trace) -> list[tuple[str, int, int]]:
@@ -342,3 +349,149 @@ def test_memory_events_know_their_block_and_thread(
     on_its_track, nowhere = trace.memory.track.tolist()
     assert trace.tracks[on_its_track].thread == "1"
     assert nowhere == NONE
+
+
+def test_traces_are_found_by_content(tmp_path: Path) -> None:
+    log = tmp_path / "log" / "plugins"
+    log.mkdir(parents=True)
+    (tmp_path / ".hidden").mkdir()
+    trace = json.dumps({"schemaVersion": 1, "traceEvents": [event("op", 1, 2)]}).encode()
+    late = b'{"deviceProperties": [' + b'{"id": 1},' * 100_000 + b'{}], "traceEvents": []}'
+    wanted = {
+        log / "host_12.1700.pt.trace.json": trace,
+        log / "host_12.1701.pt.trace.json.gz": gzip.compress(trace),
+        tmp_path / "list.json": b"\xef\xbb\xbf" + json.dumps([event("op", 1, 2)]).encode(),
+        tmp_path / "named.json.gz": trace,
+        tmp_path / "late.json": late,
+    }
+    others = {
+        tmp_path / "package.json": b'{"name": "x"}',
+        tmp_path / "list_of_numbers.json": b"[1, 2]",
+        tmp_path / "empty.json": b"",
+        tmp_path / "broken.json.gz": b"\x1f\x8b\x00",
+        tmp_path / "trace.txt": trace,
+        tmp_path / ".hidden" / "trace.json": trace,
+    }
+    for path, content in {**wanted, **others}.items():
+        path.write_bytes(content)
+    assert find_traces(tmp_path) == sorted(wanted)
+    assert not is_trace(tmp_path / "absent.json")
+
+
+def test_a_directory_that_does_not_exist_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="not a directory"):
+        find_traces(tmp_path / "absent")
+
+
+ROWS = 12_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Some pieces long; begins with what ends last."""
+    events = [cpu(f"op {n % 7}", n * 10, 25, tid=n % 3, n=n) for n in range(ROWS)]
+    return write(tmp_path / "trace.json", [cpu("whole", 0, ROWS * 10, tid=0, n=-1), *events])
+
+
+def test_previews_are_the_first_rows_and_change_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perftui.trace.kineto.load.FIRST_PREVIEW", 1000)
+    monkeypatch.setattr("perftui.trace.kineto.load.PREVIEW_GROWTH", 2)
+    previews: list[Trace] = []
+    trace = load_trace(path, preview=previews.append)
+    assert [len(each) for each in previews] == sorted({len(each) for each in previews})
+    assert len(previews) >= 2
+    for preview in previews:
+        numbers = sorted(int(preview.read_arguments(row)["n"]) for row in range(0, 900, 30))
+        assert numbers[-1] < len(preview)
+        assert preview.names == trace.names
+        assert (preview.depth.max(), preview.warnings) == (trace.depth.max(), ())
+    plain = load_trace(path)
+    for column in ("start", "duration", "name", "track", "parent", "depth"):
+        assert np.array_equal(getattr(trace, column), getattr(plain, column))
+    assert trace.warnings == plain.warnings
+
+
+def test_a_short_trace_has_none(path: Path) -> None:
+    previews: list[Trace] = []
+    load_trace(path, preview=previews.append)
+    assert previews == []
+
+
+# Text that looks like the punctuation between events.
+NASTY = st.sampled_from(
+    ["}, {", '"}, {"ph": "X"', "]", "},{", "\\", '"', "\n", "ü", "🙂", "a", "[{"]
+)
+TEXT = st.lists(NASTY, max_size=5).map("".join)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+EVENT = st.fixed_dictionaries(
+    {"ph": st.sampled_from("XMi"), "name": TEXT},
+    optional={"args": st.dictionaries(TEXT, VALUES, max_size=3), "pid": st.integers(0, 3)},
+)
+
+
+def decoded(text: bytes, sizes: list[int]) -> tuple[list[Batch], Batches]:
+    pieces, at = [], 0
+    for size in sizes:
+        pieces.append(text[at : at + size])
+        at += size
+    batches = Batches(offset=0)
+    return list(batches.decode([*pieces, text[at:]])), batches
+
+
+@pytest.mark.slow
+@given(
+    st.lists(EVENT, max_size=8),
+    st.lists(st.integers(0, 90), max_size=8),
+    st.sampled_from([None, 1]),
+    st.booleans(),
+)
+def test_any_cut_gives_the_same_events(
+    events: list[dict[str, Any]], sizes: list[int], indent: int | None, ascii_only: bool
+) -> None:
+    array = json.dumps(events, indent=indent, ensure_ascii=ascii_only)
+    tail = ', "traceName": "}, {"}'
+    text = (array[1:] + tail).encode()
+    batches, outcome = decoded(text, sizes)
+    found = [(event.ph, event.name) for batch in batches for event in batch.events]
+    assert found == [(event["ph"], event["name"]) for event in events]
+    assert (outcome.closed, outcome.skipped, outcome.tail.decode()) == (True, [], tail)
+
+
+@pytest.mark.slow
+@given(st.lists(EVENT, min_size=1, max_size=8), st.lists(st.integers(0, 90), max_size=8))
+def test_the_arguments_of_each_batch_can_be_read_again_where_it_stands(
+    events: list[dict[str, Any]], sizes: list[int]
+) -> None:
+    text = (json.dumps(events)[1:] + "}").encode()
+    batches, _ = decoded(text, sizes)
+    rows, again = 0, []
+    for batch in batches:
+        mine = range(sum(event.ph == "X" for event in batch.events))
+        there = text[batch.offset : batch.offset + batch.length]
+        count, found = arguments_in(there, batch.strict, mine)
+        rows, again = rows + count, again + found
+    assert again == [event.get("args", {}) for event in events if event["ph"] == "X"]
+    assert rows == len(again)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_arguments_that_are_no_plain_json_are_read_all_the_same(strict: bool) -> None:
+    text = b'{"ph": "X", "args": {"a": 1}}, {"ph": "i"}, {"ph": "X", "args": {"b": NaN}}'
+    count, found = arguments_in(text, strict, [1, 0])
+    assert count == 2
+    assert math.isnan(found[0]["b"])
+    assert found[1] == {"a": 1}
+
+
+@pytest.mark.slow
+def test_text_without_an_event_is_dropped_rather_than_kept() -> None:
+    junk = [b'"' + b"x" * 1_000_000] * 20
+    batches = Batches(offset=5)
+    assert [event for batch in batches.decode(junk) for event in batch.events] == []
+    assert batches.skipped[0] == 5

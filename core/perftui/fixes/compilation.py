@@ -8,7 +8,7 @@ from functools import partial
 
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.fixes.fix import Fix, LineChange, has_finding, line_fix, place_of, script_with_finding
+from perftui.fixes.fix import Fix, LineChange, has_finding, line_fix, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, call_at, each_changed
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceLiteral, insert_before_training
@@ -91,7 +91,6 @@ COMPILE_DYNAMIC = line_fix(
         "Sizes become variables in the compiled code, so a new length is not recompiled. Each "
         "call is a little slower than one compiled for its exact size."
     ),
-    at=place_of,
     rules=("recompiles",),
     title="torch.compile dynamic=True",
     plan=dynamic,

@@ -399,7 +399,7 @@ def line_fix(
     id: str,  # noqa: A002 - as the field is called
     what: str,
     explanation: str,
-    at: Callable[..., NamedLine | None],
+    at: Callable[..., NamedLine | None] = place_of,
     rules: tuple[str, ...],
     title: str,
     plan: Plan,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_calls import matching_line
-from perftui.fixes.fix import NamedLine, has_finding, line_fix, place_of
+from perftui.fixes.fix import NamedLine, has_finding, line_fix
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression, edits_at, remove
 from perftui.script.layers import Attention, OneOperator, activation, attention_of, layer_norm
@@ -72,7 +72,6 @@ ATTENTION = line_fix(
         "differ in the last digits. Attention dropout drops different values. A fully masked row "
         "gives zeros or NaN, depending on the version of torch."
     ),
-    at=place_of,
     rules=("unfused-attention",),
     title="attention in one operator",
     plan=attention_fused,
@@ -132,7 +131,6 @@ ELEMENTWISE = line_fix(
         "writes out by hand, in one pass through memory. The formula is the same; results differ "
         "in the last digits."
     ),
-    at=place_of,
     rules=("memory-bound-elementwise",),
     title="activations and norms in one operator each",
     plan=one_operator,

@@ -174,7 +174,6 @@ BACKWARD_ONCE = line_fix(
         "add up to. Backward now runs through the shared layers once. Results differ in the last "
         "digits. The graphs of all losses are kept until then."
     ),
-    at=place_of,
     rules=("repeated-backward",),
     title="one backward pass of the sum of the losses",
     plan=summed,

@@ -266,7 +266,6 @@ EVALUATE_LESS = line_fix(
         "The model is evaluated a tenth as often. Curves have fewer points, and the best weights "
         "are found less precisely."
     ),
-    at=place_of,
     rules=("evaluation",),
     title=f"evaluation every {SELDOM}th time",
     plan=evaluated_seldom,

@@ -12,7 +12,7 @@ from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.cards import own_gpus
 from perftui.facts.gpu.memory import peak_reserved
-from perftui.facts.journal_rows import host_of, samples
+from perftui.facts.journal_rows import finite, host_of, samples
 from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import steady_span
@@ -158,7 +158,12 @@ def machine_use(facts: Facts) -> MachineFacts:
     tells_workers = "processes.ranks_cpu" in table
     gpus = gpu_prefixes(column.name for column in table.columns)
     cards = [gpu for gpu in gpus if "." not in gpu]
-    used = holding = [gpu for gpu in gpus if _holds_memory(whole, gpu)]
+    # Those of which the run's own processes held memory at some time.
+    used = holding = [
+        gpu
+        for gpu, name in ((gpu, f"{gpu}.process_memory") for gpu in gpus)
+        if (whole.known(name) > 0).any() or whole.gone.of(name).above_zero
+    ]
     # Of a card in MIG mode its MIG devices are used.
     whole_ones = [gpu for gpu in gpus if not any(each.startswith(f"{gpu}.") for each in gpus)]
     if not holding and len(whole_ones) == 1 and computes_on_gpu(facts):
@@ -217,29 +222,23 @@ def _memory(whole: _Samples, gpus: list[str]) -> Iterator[DeviceMemory]:
             yield DeviceMemory(gpu, int(total.max()), int(peak))
 
 
-def _holds_memory(whole: _Samples, gpu: str) -> bool:
-    """Whether the run's own processes held memory of it at some time."""
-    name = f"{gpu}.process_memory"
-    return bool((whole.known(name) > 0).any() or whole.gone.of(name).above_zero)
-
-
 def _told(facts: Facts) -> frozenset[str]:
     """What the columns of the GPUs begin with that the ranks of the host use; empty where that of
     any rank is not known."""
-    if facts.run is None or facts.rank is None:
-        return frozenset()
-    here = {each.place for each in facts.run.ranks if each.host == facts.rank.host}
-    own = [own_gpus.or_none(facts.of_rank(place)) for place in here]
+    own = [own_gpus.or_none(facts.of_rank(place)) for place in _places_here(facts)]
     return frozenset(prefix for one in own for prefix in one or () if None not in own)
 
 
 @fact
 def ranks_here(facts: Facts) -> int:
     """Training processes on the host of the rank, which share its cores."""
-    run, rank = facts.run, facts.rank
-    if run is None or rank is None:
-        return 1
-    return len({each.place for each in run.ranks if each.host == rank.host})
+    return len(_places_here(facts)) or 1
+
+
+def _places_here(facts: Facts) -> set[int]:
+    if facts.run is None or facts.rank is None:
+        return set()
+    return {each.place for each in facts.run.ranks if each.host == facts.rank.host}
 
 
 @fact
@@ -428,20 +427,12 @@ class Card:
 @fact
 def cards(facts: Facts) -> tuple[Card, ...]:
     """Cards of the rank's host; empty if none was sampled, or it is not known which it uses."""
-    run, rank = facts.run, facts.rank
-    if run is None or rank is None:
-        return ()
-    table = _steady(samples(facts), facts)
+    table, during = samples(facts) if facts.rank else Table(), steady_span(facts)
+    if during is not None and "time" in table:
+        table = table.where((table["time"] >= during[0]) & (table["time"] <= during[1]))
     if len(table) < FEWEST_SAMPLES:
         return ()
     return tuple(_card(table, memory.prefix) for memory in machine_use(facts).memory)
-
-
-def _steady(table: Table, facts: Facts) -> Table:
-    during = steady_span(facts)
-    if during is None or "time" not in table:
-        return table
-    return table.where((table["time"] >= during[0]) & (table["time"] <= during[1]))
 
 
 def _card(table: Table, prefix: str) -> Card:
@@ -450,8 +441,7 @@ def _card(table: Table, prefix: str) -> Card:
         if column not in table:
             # Clocks, heat and the link of a MIG device are those of its card.
             column = f"{prefix.partition('.')[0]}.{name}"
-        values = np.asarray(table[column], np.float64) if column in table else np.zeros(0)
-        return values[np.isfinite(values)]
+        return finite(table, column)
 
     def one(name: str, of: str = "max") -> float | None:
         values = known(name)

@@ -59,13 +59,12 @@ def trace_card(analysis: TraceAnalysis) -> TraceCard:
     """The card by the file, the list of cards, and what was measured here."""
     busiest = max(analysis.activity, key=lambda each: each.busy, default=None)
     listed = analysis.trace.metadata.get("deviceProperties")
-    all_known = (
-        [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    )
+    listed = listed if isinstance(listed, list) else []
+    all_known = [each for each in listed if isinstance(each, dict)]
     number = busiest.device if busiest else None
-    known = next((each for each in all_known if each.get("id") == number), {})
     # Numbers of devices and of their properties differ in traces of one process among several.
-    known = known or (all_known[0] if all_known else {})
+    first = next(iter(all_known), {})
+    known = next((each for each in all_known if each.get("id") == number), first)
     name = known.get("name")
     name = name if isinstance(name, str) else ""
     is_amd = known.get("warpSize") == _AMD_WARP

@@ -1,9 +1,14 @@
-"""The collectives of one rank's trace, as far as they show which rank comes late."""
+"""The collectives of each rank, and which of them are the same on several, on one clock.
+
+Ranks of a group call its collectives in the same order, so that the first of a step on one rank is
+the first on all. Their clocks may be apart: all leave an all-reduce together, so they are taken to
+be apart by what the ends differ in the median.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +62,8 @@ def rank_collectives(analysis: TraceAnalysis) -> RankCollectives:
     """Those of the busiest device; where it has none, those of libraries such as Gloo on the CPU.
     Unknown if no collective is in the trace."""
     steps, trace = trace_steps(analysis), analysis.trace
-    rows, computes = _rows(trace, steps) if steps else (np.zeros(0, np.int64), None)
-    if steps is None or computes is None or not len(rows):
+    rows, computes = _rows(trace, steps) if steps else (np.zeros(0, np.int64), np.zeros(0, bool))
+    if steps is None or not len(rows):
         raise UnknownError("no collective is in the trace")
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     number = _steps_of(analysis, rows)
@@ -142,22 +147,14 @@ def _groups(trace: Trace, rows: Int64, known: Mapping[int, Mapping[str, Any]]) -
     on_stream: dict[tuple[int, int], str] = {}
     groups = []
     for row in rows.tolist():
-        place, group = (int(trace.track[row]), int(trace.name[row])), _group(known.get(row, {}))
-        if group:
+        place, group = (int(trace.track[row]), int(trace.name[row])), ""
+        arguments = known.get(row, {})
+        if (name := arguments.get("Process Group Name")) is not None:
+            group = f"{name} {arguments.get('Process Group Ranks', '')}"
             on_stream.setdefault(place, group)
         groups.append(group or on_stream.get(place) or f"stream {numbers[place[0]]}")
     return tuple(groups)
 
-
-def _group(arguments: Mapping[str, Any]) -> str:
-    name = arguments.get("Process Group Name")
-    ranks = arguments.get("Process Group Ranks", "")
-    return f"{name} {ranks}" if name is not None else ""
-
-
-# Ranks of a group call its collectives in the same order, so that the first of a step on one rank
-# is the first on all. Their clocks may be apart: all leave an all-reduce together, so they are
-# taken to be apart by what the ends differ in the median.
 
 NOISE = 100_000
 """ns by which clocks may stay apart: ranks leave a collective so closely after one another, and
@@ -206,33 +203,44 @@ def meetings(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
     matched = _matched(of_ranks, steps)
     if not matched:
         raise UnknownError("no two ranks call the same collectives in the same order")
-    there, start, end = _laid_out(of_ranks, matched)
+    shape = (len(matched), len(of_ranks))
+    there = np.zeros(shape, dtype=bool)
+    start, end = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    for column, rank in enumerate(sorted(of_ranks)):
+        for at, row in ((at, one.rows.get(rank)) for at, one in enumerate(matched)):
+            if row is not None:
+                its, there[at, column] = of_ranks[rank], True
+                start[at, column], end[at, column] = its.start[row], its.end[row]
     together = np.array([meets_all(one.kind) for one in matched], dtype=bool)
     clock = _clocks(end, there, together)
     start, end = start + clock, end + clock
-    rows = _that_meet(there, start, end, together)
+    limits = np.iinfo(np.int64)
+    last = np.where(there, start, limits.min).max(axis=1)
+    first_out = np.where(there, end, limits.max).min(axis=1)
+    # They can be one collective if at some time all are in it.
+    meets = ~together | (last <= first_out + NOISE)
+    if np.count_nonzero(~meets) > _MOST_APART * len(meets):
+        raise UnknownError("what looks like one collective of the ranks is not at the same time")
+    rows = np.flatnonzero(meets)
+    rows = rows[np.argsort(last[rows], kind="stable")]
     numbers = {name: number for number, name in enumerate({one.group: 0 for one in matched})}
     group = np.array([numbers[one.group] for one in matched], dtype=np.int64)
     ranks = tuple(sorted(of_ranks))
     apart = tuple(rank for column, rank in enumerate(ranks) if not there[:, column].any())
-    return Meetings(
-        ranks,
-        there[rows],
-        start[rows],
-        end[rows],
-        group[rows],
-        together[rows],
-        clock,
-        len(steps),
-        apart,
-    )
+    there, together, group = there[rows], together[rows], group[rows]
+    start, end = start[rows], end[rows]
+    return Meetings(ranks, there, start, end, group, together, clock, len(steps), apart)
 
 
 def _matched(of_ranks: Mapping[int, RankCollectives], steps: frozenset[int]) -> list[_Matched]:
     """Those of one group in one step, where most ranks do the same in the same order."""
     sequences: dict[tuple[str, int], dict[tuple[str, ...], dict[int, list[int]]]] = {}
     for rank, each in of_ranks.items():
-        for place, rows in _by_group_and_step(each, steps).items():
+        by_place: dict[tuple[str, int], list[int]] = {}
+        for row, step in enumerate(each.step.tolist()):
+            if step in steps:
+                by_place.setdefault((each.group[row], step), []).append(row)
+        for place, rows in by_place.items():
             kinds = tuple(each.kind[row] for row in rows)
             sequences.setdefault(place, {}).setdefault(kinds, {})[rank] = rows
     found = []
@@ -240,32 +248,6 @@ def _matched(of_ranks: Mapping[int, RankCollectives], steps: frozenset[int]) -> 
         kinds, rows_of = max(alike.items(), key=lambda one: (len(one[1]), one[0]))
         for at, kind in enumerate(kinds if len(rows_of) > 1 else ()):
             found.append(_Matched(group, kind, {rank: its[at] for rank, its in rows_of.items()}))
-    return found
-
-
-def _laid_out(
-    of_ranks: Mapping[int, RankCollectives], matched: Sequence[_Matched]
-) -> tuple[Mask, Int64, Int64]:
-    """Which ranks take part in each collective, and its start and end on the clock of each."""
-    shape = (len(matched), len(of_ranks))
-    there = np.zeros(shape, dtype=bool)
-    start, end = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    for column, rank in enumerate(sorted(of_ranks)):
-        each = of_ranks[rank]
-        own = [(at, one.rows[rank]) for at, one in enumerate(matched) if rank in one.rows]
-        for at, row in own:
-            there[at, column] = True
-            start[at, column], end[at, column] = each.start[row], each.end[row]
-    return there, start, end
-
-
-def _by_group_and_step(
-    each: RankCollectives, steps: frozenset[int]
-) -> Mapping[tuple[str, int], list[int]]:
-    found: dict[tuple[str, int], list[int]] = {}
-    for row, step in enumerate(each.step.tolist()):
-        if step in steps:
-            found.setdefault((each.group[row], step), []).append(row)
     return found
 
 
@@ -288,16 +270,3 @@ def _clocks(end: Int64, there: Mask, together: Mask) -> Int64:
             left.remove(b)
             reached.append(b)
     return clock
-
-
-def _that_meet(there: Mask, start: Int64, end: Int64, together: Mask) -> Int64:
-    """Rows of those that can be one collective, since some time all are in it: in order of the last
-    rank to come. Unknown if they are few."""
-    limits = np.iinfo(np.int64)
-    last = np.where(there, start, limits.min).max(axis=1)
-    first_out = np.where(there, end, limits.max).min(axis=1)
-    meets = ~together | (last <= first_out + NOISE)
-    if np.count_nonzero(~meets) > _MOST_APART * len(meets):
-        raise UnknownError("what looks like one collective of the ranks is not at the same time")
-    rows = np.flatnonzero(meets)
-    return rows[np.argsort(last[rows], kind="stable")]

@@ -103,7 +103,12 @@ def rank_table(facts: Facts) -> RankTable:
     if run is None:
         return RankTable()
     places = sorted({one.place for one in run.ranks})
-    rows = tuple(_row_of_run(facts.of_rank(place), run.manifest.host) for place in places)
+    rows = []
+    for its in map(facts.of_rank, places):
+        place, host = (its.rank.place, its.rank.host) if its.rank else (0, "")
+        steps, peak = step_breakdown(its), peak_reserved(its)
+        host = host or run.manifest.host
+        rows.append(rank_row(place, host, step_count(its), steps, WAITS_IN, peak))
     hosts = {row.host for row in rows}
     notes = []
     if len(hosts) > 1:
@@ -131,14 +136,19 @@ def _straggler(slowest: RankRow, others: Sequence[RankRow], usual: int) -> Strag
     lag = slowest.own - usual
     if lag < STRAGGLER_WARNING * slowest.mean:
         return None
-    lags = {
-        name: ns - statistics.median_low([other.part(name) for other in others])
-        for name, ns in slowest.parts
-    }
+    lags = lags_of(slowest, others)
     waited = statistics.median_low([other.waits for other in others]) - slowest.waits
     own = [name for name in lags if name not in (WAITS_IN, WAITS_IN_TRACE)]
     part = max(own, key=lambda name: lags[name], default="")
     return Straggler(slowest.rank, lag, part, lags.get(part, 0), 2 * waited >= lag)
+
+
+def lags_of(row: RankRow, others: Sequence[RankRow]) -> dict[str, int]:
+    """By how much each part of a rank's step exceeds that of the median other rank, ns."""
+    return {
+        name: ns - statistics.median_low([other.part(name) for other in others])
+        for name, ns in row.parts
+    }
 
 
 def rank_row(
@@ -152,15 +162,8 @@ def rank_row(
     """One rank by its mean step; ``waits_in`` is the part in which it waits for other ranks."""
     if found is None:
         return RankRow(rank, host, recorded, 0, peak_memory=peak)
-    steps = (found.count, found.mean, found.p50, found.p95, found.parts)
-    return RankRow(rank, host, recorded, *steps, found.part(waits_in), peak)
-
-
-def _row_of_run(facts: Facts, host: str) -> RankRow:
-    rank = facts.rank
-    place, where = (rank.place, rank.host or host) if rank else (0, host)
-    found, peak = step_breakdown(facts), peak_reserved(facts)
-    return rank_row(place, where, step_count(facts), found, WAITS_IN, peak)
+    steps = (found.count, found.mean, found.p50, found.p95, found.parts, found.part(waits_in))
+    return RankRow(rank, host, recorded, *steps, peak)
 
 
 def some_ranks(ranks: Sequence[int]) -> str:

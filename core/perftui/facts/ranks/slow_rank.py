@@ -20,6 +20,7 @@ from perftui.facts.ranks.rank_table import (
     RankTable,
     Straggler,
     compared,
+    lags_of,
     rank_table,
     some_ranks,
 )
@@ -80,11 +81,9 @@ def _longer_part(ranks: Sequence[TracedRank], waits: CausedWaits, late: int) -> 
 def _lags(ranks: Sequence[TracedRank], waits: CausedWaits, late: int) -> dict[str, int]:
     """By how much each part of the late rank's step exceeds that of the median other rank."""
     rows = {one.rank: one.row for one in ranks if one.rank in waits.compared}
-    return {
-        name: ns - _median(row.part(name) for rank, row in rows.items() if rank != late)
-        for name, ns in rows[late].parts
-        if name not in (WAITS_IN_TRACE, GapCause.QUEUED.value)
-    }
+    lags = lags_of(rows.pop(late), list(rows.values()))
+    waiting = (WAITS_IN_TRACE, GapCause.QUEUED.value)
+    return {name: lag for name, lag in lags.items() if name not in waiting}
 
 
 @fact
@@ -198,7 +197,10 @@ def slow_rank(facts: Facts) -> SlowRank | None:
     table, step = rank_table(facts), steady_step(facts)
     spent = collectives_of_ranks.or_none(facts)
     by_windows = _by_collectives(spent, table) if spent else None
-    by_times = _by_own_times(table, spent or {})
+    by_times, slow = None, table.straggler
+    if slow is not None and slow.holds_up:
+        # By what it does longer in any other part than backward.
+        by_times = SlowRank(slow.rank, slow.lag, slow.part, slow.part_lag, spent or {})
     chosen = by_times or by_windows
     if by_times and by_windows and by_times.rank == by_windows.rank:
         # Backward is longer on it as well: only its collectives show that.
@@ -215,16 +217,12 @@ def slow_line(facts: Facts) -> LineShare | None:
         return None
     rows = {row.rank: row.part(slow.part) for row in rank_table(facts).rows}
     taken = {rank: _by_line(facts.of_rank(rank), slow.part, ns) for rank, ns in rows.items()}
+    own = taken.pop(slow.rank, {})
     # In backward the others wait for it: what they do there is no measure.
-    of_others = [
-        lines
-        for rank, lines in taken.items()
-        if lines and rank != slow.rank and slow.part != WAITS_IN
-    ]
+    of_others = [lines for lines in taken.values() if lines and slow.part != WAITS_IN]
     more = {
-        line: ns
-        - statistics.median_low([lines.get(key, (line, 0))[1] for lines in of_others] or [0])
-        for key, (line, ns) in taken.get(slow.rank, {}).items()
+        line: ns - _median([lines.get(key, (line, 0))[1] for lines in of_others] or [0])
+        for key, (line, ns) in own.items()
     }
     return max(more, key=lambda line: more[line], default=None)
 
@@ -251,27 +249,15 @@ def _by_traces(facts: Facts) -> SlowRank | None:
     return SlowRank(late.rank, late.lag, late.part, late.part_lag, spent)
 
 
-def _by_own_times(table: RankTable, spent: Mapping[int, int]) -> SlowRank | None:
-    """The slow rank by what it does longer in any other part than backward; None without one."""
-    slow = table.straggler
-    if slow is None or not slow.holds_up:
-        return None
-    return SlowRank(slow.rank, slow.lag, slow.part, slow.part_lag, spent)
-
-
 def _by_collectives(spent: Mapping[int, int], table: RankTable) -> SlowRank:
     """Who spends least time in collectives comes last to them. What its own times do not show
     longer happens where it waits for others as well, in backward."""
     last = min(spent, key=lambda rank: (spent[rank], rank))
-    lag = (
-        statistics.median_low([time for rank, time in spent.items() if rank != last]) - spent[last]
-    )
+    lag = _median(time for rank, time in spent.items() if rank != last) - spent[last]
     rows = {row.rank: row for row in table.rows}
-    lags = {
-        name: ns - statistics.median_low([row.part(name) for row in table.rows if row.rank != last])
-        for name, ns in (rows[last].parts if last in rows else ())
-        if name != WAITS_IN
-    }
+    own = rows.pop(last, None)
+    lags = lags_of(own, list(rows.values())) if own else {}
+    lags.pop(WAITS_IN, None)
     part = max(lags, key=lambda name: lags[name], default="")
     if not part or 2 * lags[part] < lag:
         return SlowRank(last, lag, WAITS_IN, lag, spent)

@@ -135,18 +135,15 @@ def _blamed(found: Meetings, last: Int64, lost: Int64) -> Int64:
         since = waits - when_together.get(group, 0)
         for column in np.flatnonzero(found.there[row] & (lost[row] > 0)).tolist():
             late, wait = int(last[row, column]), int(lost[row, column])
-            passed = _passed(since[late] - since[column], wait)
+            # What the late rank waited itself for each other, less what the waiting rank did: the
+            # part of the wait that it passes on, by the rank that it is due to.
+            longer = since[late] - since[column]
+            due = np.maximum(longer, 0)
+            passed = due * min(wait, max(int(longer.sum()), 0)) // max(int(due.sum()), 1)
             waits[column] += passed
             waits[column, late] += wait - int(passed.sum())
         when_together[group] = waits.copy()
     return waits
-
-
-def _passed(longer: Int64, wait: int) -> Int64:
-    """The part of ``wait`` that the late rank passes on, by rank it is due to; ``longer`` is what
-    it waited itself for each of them, less what the waiting rank did."""
-    due = np.maximum(longer, 0)
-    return due * min(wait, max(int(longer.sum()), 0)) // max(int(due.sum()), 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +188,10 @@ def traced_ranks(facts: Facts) -> TracedRanks:
     applicable to a run, or a training without other ranks. Unknown if the other ranks have no
     traces there, or none that can be read."""
     opened, beside = facts.analysis, facts.beside
-    if facts.run is not None or opened is None or not _has_others(opened, len(beside)):
+    if facts.run is not None or opened is None:
+        raise NotApplicableError
+    calls = kinds.communication(opened.trace) | kinds.host_collectives(opened.trace)
+    if len(beside) < 2 and _world(opened) < 2 and not calls.any():
         raise NotApplicableError
     if len(beside) < 2:
         unread = (
@@ -267,14 +267,6 @@ def tried(
 def unread(rank: int, why: str) -> str:
     """The sentence about a rank that is left out."""
     return f"rank {rank} cannot be read: {why}"
-
-
-def _has_others(analysis: TraceAnalysis, beside: int) -> bool:
-    """Whether other ranks train as well: their traces are there, or the file says so."""
-    if beside > 1 or _world(analysis) > 1:
-        return True
-    trace = analysis.trace
-    return bool(kinds.communication(trace).any() or kinds.host_collectives(trace).any())
 
 
 def _world(analysis: TraceAnalysis) -> int:

@@ -135,9 +135,9 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
 
 def _in_collectives(stacks: Table) -> Mask:
     """Samples outside of phases in calls of ``torch.distributed``."""
-    frames = zip(stacks["inner"].tolist(), stacks["via"].tolist(), strict=True)
-    called = [any(map(is_of_collectives, each)) for each in frames]
-    return np.array(called, dtype=bool) & np.isin(stacks["stage"], ("",))
+    called = zip(stacks["inner"].tolist(), stacks["via"].tolist(), strict=True)
+    exchanges = [any(map(is_of_collectives, each)) for each in called]
+    return np.array(exchanges, dtype=bool) & _staged(stacks, "")
 
 
 def place_in_part(facts: Facts, part: str) -> Place:
@@ -145,9 +145,7 @@ def place_in_part(facts: Facts, part: str) -> Place:
     it is not known."""
     thread = part_lines(facts, part)
     line = thread.first_own if thread else None
-    if line is None:
-        return Place(rank=facts.rank_number)
-    return facts.at(line)
+    return facts.at(line) if line else Place(rank=facts.rank_number)
 
 
 _SHORT = re.compile(r"aten::_?(?P<name>\w+?)_?$")
@@ -204,7 +202,7 @@ def place_of(facts: Facts, line: LineShare | None, operator: str | None = None) 
     """The place of a finding about ``operator``: its line where that is known."""
     if line is None:
         return Place(rank=facts.rank_number, operator=operator) if operator else None
-    return Place(rank=facts.rank_number, operator=operator, file=line.file, line=line.line)
+    return replace(facts.at(line), operator=operator)
 
 
 def calls_of(operator: str) -> str:
@@ -315,13 +313,13 @@ _PRODUCTS = re.compile(r"torch/nn/modules/(linear|conv|activation)|multi_head_at
 def forward_lines(facts: Facts) -> LinesByTime | None:
     """Lines of the forward pass by the time the main thread was there; None where too few samples
     tell. On a GPU that time is of launching: a line that calls more operators takes more of it."""
-    return _lines(facts, own_operators=False)
+    return _chosen(facts, _forward)
 
 
 @fact
 def operator_lines(facts: Facts) -> LinesByTime | None:
     """Lines of the forward pass that call operators themselves, not modules of torch."""
-    return _lines(facts, own_operators=True)
+    return _chosen(facts, lambda stacks: _forward(stacks) & ~_matching(stacks, _PRODUCTS))
 
 
 @fact
@@ -342,14 +340,6 @@ def with_line(facts: Facts, place: Place | None, lines: LinesByTime | None) -> P
     return replace(place, rank=facts.rank_number, file=line.file, line=line.line)
 
 
-def _lines(facts: Facts, *, own_operators: bool) -> LinesByTime | None:
-    def of_forward(stacks: Table) -> Mask:
-        chosen = _forward(stacks)
-        return chosen & ~_matching(stacks, _PRODUCTS) if own_operators else chosen
-
-    return _chosen(facts, of_forward)
-
-
 def _chosen(facts: Facts, choose: Callable[[Table], Mask]) -> LinesByTime | None:
     stacks, held = sampled(facts)
     if not len(stacks):
@@ -359,21 +349,21 @@ def _chosen(facts: Facts, choose: Callable[[Table], Mask]) -> LinesByTime | None
 
 
 def _forward(stacks: Table) -> Mask:
-    others = (
-        np.isin(stacks["stage"], SAMPLED_STAGES)
-        if "stage" in stacks
-        else np.zeros(len(stacks), bool)
-    )
-    marked = "stage" in stacks and np.isin(stacks["stage"], (FORWARD,))
-    if np.any(marked):
-        return np.asarray(marked)
-    return ~others & ~_matching(stacks, _ELSEWHERE)
+    if (marked := _staged(stacks, FORWARD)).any():
+        return marked
+    return ~_staged(stacks, *SAMPLED_STAGES) & ~_matching(stacks, _ELSEWHERE)
 
 
 def _at(stacks: Table, stage: str, pattern: re.Pattern[str]) -> Mask:
     """Rows of that stage; where none is marked, by their innermost frames."""
-    known = np.isin(stacks["stage"], (stage,)) if "stage" in stacks else np.zeros(len(stacks), bool)
+    known = _staged(stacks, stage)
     return known if known.any() else _matching(stacks, pattern)
+
+
+def _staged(stacks: Table, *stages: str) -> Mask:
+    if "stage" not in stacks:
+        return np.zeros(len(stacks), dtype=np.bool_)
+    return np.isin(stacks["stage"], stages)
 
 
 def _matching(stacks: Table, pattern: re.Pattern[str]) -> Mask:

@@ -298,13 +298,12 @@ def _turn(loop: ast.AST) -> Iterator[ast.AST]:
 
 def _over(loop: ast.AST) -> list[ast.expr]:
     """What ``loop`` goes over."""
-    made = [one.iter for one in getattr(loop, "generators", [])]
-    return [*made, *([loop.iter] if isinstance(loop, ast.For) else [])]
+    return [one.iter for one in (*getattr(loop, "generators", []), loop) if hasattr(one, "iter")]
 
 
 def _indexes(loop: ast.AST, inside: Sequence[ast.AST]) -> bool:
-    made = [one.target for one in getattr(loop, "generators", [])]
-    targets = [*made, *([loop.target] if isinstance(loop, ast.For) else [])]
+    heads = (*getattr(loop, "generators", []), loop)
+    targets = [one.target for one in heads if hasattr(one, "target")]
     bound = {each.id for one in targets for each in ast.walk(one) if isinstance(each, ast.Name)}
     return any(
         isinstance(each, ast.Subscript)
@@ -443,23 +442,23 @@ def _loops_without_gradients(path: Path, changed: int) -> tuple[tuple[int, int],
 
 def _is_off(node: ast.AST) -> bool:
     """Whether gradients are off in a function or a ``with`` block."""
+    given: Sequence[ast.AST] = ()
     if isinstance(node, Function):
-        return any(name in ast.unparse(each) for each in node.decorator_list for name in _OFF)
-    if isinstance(node, ast.With):
-        return any(name in ast.unparse(each) for each in node.items for name in _OFF)
-    return False
+        given = node.decorator_list
+    elif isinstance(node, ast.With):
+        given = node.items
+    return any(name in ast.unparse(each) for each in given for name in _OFF)
 
 
 def _calls_model(loop: ast.AST) -> bool:
     """Whether a variable, or an attribute of ``self``, is called there with something."""
     calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call) and node.args)
-    return any(_is_model_like(call.func) for call in calls)
-
-
-def _is_model_like(called: ast.expr) -> bool:
-    if isinstance(called, ast.Name):
-        return not hasattr(builtins, called.id)
-    return isinstance(called, ast.Attribute) and ast.unparse(called).startswith("self.")
+    return any(
+        ast.unparse(call.func).startswith("self.")
+        if isinstance(call.func, ast.Attribute)
+        else isinstance(call.func, ast.Name) and not hasattr(builtins, call.func.id)
+        for call in calls
+    )
 
 
 def _outermost(node: ast.AST) -> Iterator[ast.For | ast.While]:

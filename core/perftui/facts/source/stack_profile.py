@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -151,8 +151,8 @@ def moments_of(stacks: Table, held: Int64) -> Moments:
     code: Int64 = np.array(at, dtype=np.int64)
     totals = np.zeros(len(codes), dtype=np.int64)
     np.add.at(totals, code, held[rows])
-    stages = _stages_of(places, totals)
-    return Moments(places, stages, code, stacks["time"][rows], held[rows], stacks["held"][rows])
+    times = stacks["time"][rows], held[rows], stacks["held"][rows]
+    return Moments(places, _stages_of(places, totals), code, *times)
 
 
 def _stages_of(places: Table, held: Int64) -> Text:
@@ -160,8 +160,7 @@ def _stages_of(places: Table, held: Int64) -> Text:
     stage: Text = places["stage"].copy()
     empty = stage == ""
     if not (places["via"] != "").any():
-        inner = [_stage_of_frame(frame) for frame in places["inner"][empty].tolist()]
-        stage[empty] = np.array(inner, dtype=object)
+        stage[empty] = [_stage_of_frame(frame) for frame in places["inner"][empty].tolist()]
         return _with_whole_lines(places, held, stage)
     columns = [places[name][empty].tolist() for name in ("file", "line", "via", "inner")]
     saving = [_saves(*place) for place in zip(*columns, strict=True)]
@@ -250,21 +249,17 @@ def waiting(facts: Facts) -> float:
 def calls_no_framework(found: Moments) -> Mask:
     """Samples in the script's own Python, rather than in the framework that it calls."""
     name = "via" if (found.places["via"] != "").any() else "inner"
-    own = ~found.matching(_is_of_torch, name) | found.matching(_is_asked_for, "via", "inner")
+    own = ~found.matching(partial(_matches, _OF_TORCH), name)
+    own |= found.matching(partial(_matches, _ASKED_FOR), "via", "inner")
     # A framework calls loggers and progress bars that the script has asked for.
     own |= found.matching(reports, "inner")
     result: Mask = own & (found.places["file"] != "")[found.at]
     return result
 
 
-@lru_cache(maxsize=4096)
-def _is_of_torch(frame: str) -> bool:
-    return _OF_TORCH.search(frame) is not None
-
-
-@lru_cache(maxsize=4096)
-def _is_asked_for(frame: str) -> bool:
-    return _ASKED_FOR.search(frame) is not None
+@lru_cache(maxsize=8192)
+def _matches(marks: re.Pattern[str], frame: str) -> bool:
+    return marks.search(frame) is not None
 
 
 def in_collectives(found: Moments) -> Mask:

@@ -16,7 +16,7 @@ from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.cards import own_gpus
 from perftui.facts.gpu.gaps import recorded
-from perftui.facts.journal_rows import samples
+from perftui.facts.journal_rows import finite, samples
 from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 from perftui.trace.model import NONE, Int64, MemoryEvents
 
@@ -134,7 +134,7 @@ class _OfRun:
         for prefix in shown:
             where = gpu_name(prefix) if len(every) > 1 else "GPU"
             for metric in _OF_GPU:
-                top = self._highest(f"{prefix}.{metric.top}")
+                top = float(finite(self._samples, f"{prefix}.{metric.top}").max(initial=0.0))
                 name, short = f"{where} {metric.name}", f"{where} {metric.short}"
                 if len(shown) == 1:
                     short = "GPU" if metric.name == "use" else metric.short
@@ -166,9 +166,15 @@ class _OfRun:
             return
         described = next(one for one in self._samples.columns if one.name == column)
         top = 100.0 if described.unit == "%" else top
+        # Samples at even times; those that are missing are NaN.
         value: Float64 = self._samples[column]
+        known = np.flatnonzero(np.isfinite(value))
+        known = known[np.argsort(self._times[known], kind="stable")]
+        at, value = self._times[known], value[known]
+        interval = usual_interval(at, _SAMPLING)
+        placed = (*intervals(at, interval, is_mean=metric.is_mean), at, value)
         labels = (name, short, described.unit, described.source)
-        yield from self._placed(labels, self._times, value, top, is_mean=metric.is_mean)
+        yield from self._in_view(labels, placed, interval, top, is_mean=metric.is_mean)
 
     def _of_steps(
         self, column: str, name: str, short: str, unit: str, source: str, top: float
@@ -190,23 +196,6 @@ class _OfRun:
             placed = (start[known], end[known], at[known], value)
             yield from self._in_view((name, short, unit, source), placed, interval, top)
 
-    def _placed(
-        self,
-        labels: tuple[str, str, str, str],
-        at: Int64,
-        value: Float64,
-        top: float,
-        *,
-        is_mean: bool,
-    ) -> Iterator[Counter]:
-        """Samples at even times; those that are missing are NaN."""
-        known = np.flatnonzero(np.isfinite(value))
-        known = known[np.argsort(at[known], kind="stable")]
-        at, value = at[known], value[known]
-        interval = usual_interval(at, _SAMPLING)
-        start, end = intervals(at, interval, is_mean=is_mean)
-        yield from self._in_view(labels, (start, end, at, value), interval, top, is_mean=is_mean)
-
     def _in_view(
         self,
         labels: tuple[str, str, str, str],
@@ -226,10 +215,6 @@ class _OfRun:
             # What can be at most is known, and else a round number is easier to read.
             highest = highest if highest == top else _round_top(highest, labels[2])
             yield Counter(*labels, highest, interval, is_mean, start, end, at, value)
-
-    def _highest(self, column: str) -> float:
-        values = self._samples[column] if column in self._samples else np.zeros(0)
-        return float(np.nanmax(values, initial=0.0, where=np.isfinite(values)))
 
 
 @trace_fact

@@ -49,7 +49,13 @@ def repeated_backward(analysis: TraceAnalysis) -> RepeatedBackward:
     found = operators(analysis)
     again = np.zeros(len(found.rows), dtype=bool)
     passes = 0
-    groups = [[_to_read(found, one) for one in group] for group in _groups(found)]
+    is_node = found.named(lambda name: name.startswith(NODE))
+    # Of the operators of a pass its nodes, and behind them some of what they call: these have
+    # numbers too where they make a graph of their own.
+    groups = [
+        [np.concatenate([one[is_node[one]], one[~is_node[one]][:CALLED]]) for one in group]
+        for group in _groups(found)
+    ]
     groups = _sharing(found, groups) if groups else []
     looked_at = _first(groups)
     for group in looked_at:
@@ -69,13 +75,6 @@ def repeated_backward(analysis: TraceAnalysis) -> RepeatedBackward:
     return RepeatedBackward(
         Work(by_phase, round(work.calls * all_of_them)), passes * all_of_them / found.steps.steps
     )
-
-
-def _to_read(found: Operators, one: Int64) -> Int64:
-    """Of the operators of a pass its nodes, and behind them some of what they call: these have
-    numbers too where they make a graph of their own."""
-    is_node = found.named(lambda name: name.startswith(NODE))[one]
-    return np.concatenate([one[is_node], one[~is_node][:CALLED]])
 
 
 def _sharing(found: Operators, groups: Sequence[list[Int64]]) -> list[list[Int64]]:
@@ -112,9 +111,7 @@ def _first(groups: Sequence[list[Int64]]) -> list[list[Int64]]:
 
 def _groups(found: Operators) -> list[list[Int64]]:
     """Operators of each backward pass, those together whose gradients are added up."""
-    trace = found.trace
-    marks = np.flatnonzero(kinds.marked(trace, BACKWARD) & found.steps.inside)
-    marks = marks[np.argsort(trace.start[marks])]
+    trace, marks = found.trace, found.marks(BACKWARD)
     updates = np.sort(trace.start[kinds.optimizer(trace)])
     ends = [*updates.tolist(), np.iinfo(np.int64).max]
     following = np.searchsorted(updates, trace.ends_of(marks))
@@ -133,7 +130,7 @@ def _groups(found: Operators) -> list[list[Int64]]:
             and here is step
             and ends[int(np.searchsorted(ends, last))] >= begin
             and bool(added[mine].any())
-            and _most_alike(found, _outside(found.begun(last, begin), forward))
+            and _most_alike(found, found.begun(last, begin), ~forward)
             < np.count_nonzero(sums[mine])
         )
         if not joins:
@@ -152,15 +149,10 @@ def _sums(found: Operators) -> tuple[Mask, Mask]:
     return sums, added
 
 
-def _outside(positions: Int64, forward: Mask) -> Int64:
-    """Those that are not in forward."""
-    return positions[~forward[positions]]
-
-
-def _most_alike(found: Operators, between: Int64) -> int:
+def _most_alike(found: Operators, between: Int64, counted: Mask) -> int:
     """How often one operator is called there: what is done to each gradient by itself is done as
     often as there are parameters."""
-    outer = between[found.caller[between] == NONE]
+    outer = between[counted[between] & (found.caller[between] == NONE)]
     return max(Counter(found.name[outer].tolist()).values(), default=0)
 
 

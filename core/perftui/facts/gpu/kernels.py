@@ -109,10 +109,15 @@ class StepKernels:
         return self.analysis.trace.duration[self.rows]
 
     @cached_property
-    def time(self) -> int:
-        """What the device spends in them for one step, ns: the union where several run at once."""
+    def busy(self) -> int:
+        """When any of them runs, ns in all: the union where several run at once."""
         trace = self.analysis.trace
-        return union(trace.start[self.rows], trace.ends_of(self.rows)).total // self.steps
+        return union(trace.start[self.rows], trace.ends_of(self.rows)).total
+
+    @property
+    def time(self) -> int:
+        """What the device spends in them for one step, ns."""
+        return self.busy // self.steps
 
     @property
     def count(self) -> int:

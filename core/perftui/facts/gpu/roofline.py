@@ -117,10 +117,6 @@ class Roofline:
     is_measured: bool = False
     """Whether roofs and peak are those that ``perftui probe`` measured: the card is not listed."""
 
-    def flops_use(self, step_ns: int) -> float:
-        """Share of the card's peak over a step of ``step_ns``, 0 to 1 (model FLOPs use, MFU)."""
-        return self.flops / (self.peak * 1e3 * step_ns) if self.peak and step_ns else 0.0
-
 
 @trace_fact
 def longest_call(analysis: TraceAnalysis) -> RoofedCall:
@@ -163,8 +159,8 @@ def roofline(analysis: TraceAnalysis) -> Roofline:
         ordered,
         sum(one.flops for one in ordered),
         max(used, default=0.0),
-        _busy(kernels.where(np.isin(kernels.operator, known))),
-        _busy(step),
+        kernels.where(np.isin(kernels.operator, known)).busy,
+        step.busy,
         peaks,
         card.measured,
         card.is_measured,
@@ -224,12 +220,6 @@ def _united(kernels: StepKernels, calls: Int64) -> Int64:
     start = start - start.min() + np.searchsorted(calls, kernels.operator) * window
     begins = np.arange(len(calls), dtype=np.int64) * window
     return union(start, start + duration).within(begins, begins + window)
-
-
-def _busy(kernels: StepKernels) -> int:
-    """ns that any of them runs."""
-    start = kernels.analysis.trace.start[kernels.rows]
-    return union(start, start + kernels.duration).total
 
 
 def _roofed(

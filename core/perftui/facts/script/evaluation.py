@@ -11,7 +11,7 @@ from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.source.lines import LinesByTime, lines_by_time, stack_samples
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import moments_of
-from perftui.facts.step.steps import EVAL, TRAIN, count_of, step_kind
+from perftui.facts.step.steps import EVAL, TRAIN, count_of, step_kind, whole_sum
 from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
 from perftui.run.columns import FORWARD
 from perftui.run.table import Table
@@ -50,19 +50,18 @@ def evaluation(facts: Facts) -> Evaluation | None:
         raise NotApplicableError
     of_eval = facts.steps.where(facts.steps["kind"] == EVAL)
     gone = facts.downsampled.of(EVAL)
-    time = int(of_eval["duration"].sum()) + int(gone.of("duration").total)
+    time = whole_sum(of_eval, gone, "duration")
     within = _within_steps(facts)
     steps = count_of(TRAIN, facts)
     if not time or (within is not None and within.per_step * steps > time):
         return within
-    of_train = facts.steps["duration"][facts.steps["kind"] == TRAIN]
-    training = int(of_train.sum()) + int(facts.downsampled.of(TRAIN).of("duration").total)
-    waiting = int(of_eval["input_wait"].sum()) + int(gone.of("input_wait").total)
+    of_train = facts.steps.where(facts.steps["kind"] == TRAIN)
+    training = whole_sum(of_train, facts.downsampled.of(TRAIN), "duration")
     return Evaluation(
         per_step=time // max(steps, 1),
         share=time / max(time + training, 1),
         count=count_of(EVAL, facts),
-        waiting=waiting / time,
+        waiting=whole_sum(of_eval, gone, "input_wait") / time,
         within_steps=False,
         lacks_no_grad=False,
         lines=_lines(facts, of_eval),

@@ -14,7 +14,7 @@ from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.journal_rows import events_of
 from perftui.facts.place import Place
 from perftui.facts.source.lines import FEWEST_TO_NAME, LinesByTime, lines_by_time
-from perftui.facts.source.stack_profile import FEWEST_MOMENTS, Moments, moments
+from perftui.facts.source.stack_profile import FEWEST_MOMENTS, moments
 from perftui.facts.step.steps import steady_rows, steady_span, steady_step, usual_distance
 from perftui.run.table import Table
 from perftui.trace.model import Int64
@@ -57,27 +57,26 @@ def gc_pauses(facts: Facts) -> GcPauses:
     standing: Int64 = np.array([_number(each, "count", 1) for each in data], dtype=np.int64)
     time: Int64 = pauses["duration"] if len(pauses) else np.zeros(0, dtype=np.int64)
     full = generation == FULL
+    # In the script's own code by samples in the pauses, where there are enough.
+    outside, lines, found = step.part(OTHER) / step.mean, None, moments(facts)
+    if found is not None and len(pauses):
+        during = union(pauses["time"], pauses["time"] + pauses["duration"])
+        held = during.within(found.time, found.time + found.length)
+        lines = found.lines(held > 0, held)
+        if int((held > 0).sum()) >= FEWEST_MOMENTS:
+            outside = int(held[found.stage == ""].sum()) / int(held.sum())
     per_step = int(time.sum()) // len(rows)
     fulls = int(standing[full].sum())
     return GcPauses(
         per_step=per_step,
-        outside=round(per_step * _outside(facts, pauses, step.part(OTHER) / step.mean)),
+        outside=round(per_step * outside),
         count=int(standing.sum()),
         full=fulls,
         longest=int((time // np.maximum(standing, 1)).max(initial=0)),
         longest_full_mean=int(time[full].sum()) // fulls if fulls else 0,
         steps=len(np.unique(pauses["step"][full])) if len(pauses) else 0,
-        lines=_lines(facts, pauses),
+        lines=lines if lines and lines.samples >= FEWEST_MOMENTS else None,
     )
-
-
-def _outside(facts: Facts, pauses: Table, otherwise: float) -> float:
-    """Share of the pauses in the script's own code, by samples in them where there are enough."""
-    found = moments(facts)
-    held = _held(found, pauses) if found else None
-    if found is None or held is None or int((held > 0).sum()) < FEWEST_MOMENTS:
-        return otherwise
-    return int(held[found.stage == ""].sum()) / int(held.sum())
 
 
 def _number(data: object, name: str, otherwise: int = 0) -> int:
@@ -90,23 +89,6 @@ def gc_pauses_of(events: Table, rows: Table) -> Table:
     found = events_of(events, "gc")
     during = union(rows["start"], rows["start"] + rows["duration"])
     return found.where(during.holds(found["time"])) if len(found) else found
-
-
-def _lines(facts: Facts, pauses: Table) -> LinesByTime | None:
-    found = moments(facts)
-    held = _held(found, pauses) if found else None
-    if found is None or held is None:
-        return None
-    lines = found.lines(held > 0, held)
-    return lines if lines.samples >= FEWEST_MOMENTS else None
-
-
-def _held(found: Moments, pauses: Table) -> Int64 | None:
-    """The time within ``pauses`` that each sample stands for, ns."""
-    if not len(pauses):
-        return None
-    during = union(pauses["time"], pauses["time"] + pauses["duration"])
-    return during.within(found.time, found.time + found.length)
 
 
 @dataclass(frozen=True)
@@ -159,15 +141,12 @@ def saves_within(events: Table, rows: Table) -> tuple[Table, Int64]:
     found = events_of(events, "save")
     if not len(found) or not len(rows):
         return Table(), np.zeros(0, dtype=np.int64)
-    of_training = [_of_training(data) for data in found["data"].tolist()]
+    notes = found["data"].tolist()
+    of_training = [isinstance(one, Mapping) and one.get("trains") is not False for one in notes]
     found = found.where(np.array(of_training, dtype=np.bool_))
     during = union(rows["start"], rows["start"] + rows["duration"])
     time = during.within(found["time"] - found["duration"], found["time"])
     return found.where(time > 0), time[time > 0]
-
-
-def _of_training(data: object) -> bool:
-    return isinstance(data, Mapping) and data.get("trains") is not False
 
 
 @dataclass(frozen=True)

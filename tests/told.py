@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.verify.corpus.summary import tell_expected_values
+from tests.verify.corpus.outcome import tell_expected_values
 
 DAMAGED_FILES = "damaged files"
 """What a test's report calls the number of damaged files that it has opened."""

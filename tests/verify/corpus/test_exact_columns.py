@@ -1,17 +1,23 @@
-"""Every column of every real trace, against a slow and obvious reading with exact decimals."""
+"""Every column of every real trace, against a slow and obvious reading with exact decimals, and
+opened again from what was kept of it."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from perftui.analysis import open_trace as opening
+from perftui.analysis.open_trace import never, open_trace
 from perftui.trace.formats import load_trace
 from perftui.trace.model import MEMORY_COLUMNS, NONE, Trace
+from tests.core.analysis.sameness import assert_equals
 from tests.verify.corpus.collection import ROOT, oracles
 from tests.verify.corpus.exact_reading import ACTIVITY, ExactReading, Row, runs_on_host
+from tests.verify.corpus.opened import opened
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
@@ -87,3 +93,15 @@ def test_rows_are_in_order_and_lie_in_their_parents(both: Both) -> None:
     assert np.array_equal(track[rows], track[parents])
     assert np.all(start[rows] >= start[parents])
     assert np.all(start[rows] <= trace.end[parents])
+
+
+@pytest.mark.parametrize("name", oracles())
+def test_a_real_trace_comes_back_as_it_was(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path))
+    monkeypatch.setattr(opening, "FEWEST_ROWS", 1)
+    open_trace(ROOT / name, later=lambda work: work())
+    again = open_trace(ROOT / name, later=never)
+    assert again.timeline_tracks
+    assert_equals(again, opened(name).analysis, rows=40)

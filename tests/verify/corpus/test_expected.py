@@ -5,11 +5,9 @@ The collection lies beside the checkout, or where PERFTUI_TRACES says; without i
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.formats import load_trace
 from perftui.trace.model import NONE
 from tests.verify.corpus.collection import ROOT, oracles
+from tests.verify.corpus.exact_reading import ExactReading, nanoseconds
 from tests.verify.corpus.opened import Opened, opened
 from tests.verify.corpus.outcome import MET, Account
 
@@ -235,36 +234,19 @@ def test_parts_of_one_device_equal_the_definitions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_columns_equal_the_file(name: str) -> None:
-    """Against a slow, obvious reading with exact decimals."""
-    raw = (ROOT / name).read_bytes()
-    text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    document = json.loads(text, parse_float=Decimal, strict=False)
-    events = document["traceEvents"] if isinstance(document, dict) else document
-    wanted = Counter(
-        (
-            int(Decimal(event["ts"]) * 1000),
-            int(Decimal(event.get("dur", 0)) * 1000),
-            event["name"],
-            str(event["pid"]),
-            str(event["tid"]),
-            json.dumps(event.get("args", {}), sort_keys=True, default=float),
-        )
-        for event in events
-        if event["ph"] == "X" and event.get("cat") != "Trace"
-    )
+def test_arguments_equal_the_file(name: str) -> None:
     trace = load_trace(ROOT / name)
+    wanted = Counter(
+        (nanoseconds(event["ts"]), event["name"], _arguments(event.get("args", {})))
+        for event in ExactReading(ROOT / name).rows
+    )
+    start = trace.start + trace.origin
     found = Counter(
-        (
-            int(trace.start[row]) + trace.origin,
-            int(trace.duration[row]),
-            trace.name_of(row),
-            trace.tracks[trace.track[row]].process,
-            trace.tracks[trace.track[row]].thread,
-            json.dumps(trace.read_arguments(row), sort_keys=True),
-        )
+        (int(start[row]), trace.name_of(row), _arguments(trace.read_arguments(row)))
         for row in range(min(len(trace), 400))
     )
-    assert sum(found.values()) == min(len(trace), 400)
-    assert len(trace) == sum(wanted.values())
     assert not found - wanted
+
+
+def _arguments(given: dict[str, Any]) -> str:
+    return json.dumps(given, sort_keys=True, default=float)

@@ -30,7 +30,7 @@ from perftui_tui.app import PerftuiApp
 from tests.tui.driving import until_shown
 from tests.verify.corpus.collection import ROOT, expected
 from tests.verify.corpus.outcome import MET, Account
-from tests.verify.corpus.walking import check_each
+from tests.verify.corpus.test_opens_in_the_app import check_each
 
 pytestmark = pytest.mark.corpus
 

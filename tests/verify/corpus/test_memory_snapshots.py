@@ -3,6 +3,7 @@ them, and against what they say themselves."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -21,10 +22,13 @@ from perftui.analysis.memory_snapshot import (
     time_line,
     trace_balance,
 )
+from perftui.report.kind import Kind, kind_of
+from perftui.report.special import special_report
 from perftui.trace.formats import load_trace
 from perftui.trace.memory_pickle import is_memory_snapshot, load_memory_snapshot
 from perftui.trace.memory_snapshot import Action, BlockState, MemorySnapshot
 from perftui.trace.model import NONE
+from tests.described import described
 from tests.verify.corpus.collection import ROOT, expected, oracles
 from tests.verify.corpus.outcome import MET, Account
 
@@ -155,3 +159,26 @@ def test_a_traces_categories_sum_to_what_each_event_says(name: str) -> None:
             assert np.array_equal(memory.level[1:], allocated)
         if (events.address[own] == NONE).any():
             assert not memory.parts[: Category.OTHER].any()
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name[:14])
+def test_shares_of_a_snapshot_sum_to_the_whole(path) -> None:
+    assert kind_of(path) is Kind.MEMORY_SNAPSHOT
+    text = special_report(path, Kind.MEMORY_SNAPSHOT, as_json=False)
+    tables = [
+        [float(share) for share in re.findall(r"([\d.]+) %$", block, re.MULTILINE)]
+        for block in text.split("\n\n")
+        if block.startswith(("Device", "Held"))
+    ]
+    *with_whole, categories = tables
+    assert len(with_whole) == 3
+    assert round(sum(categories), 1) == 100.0
+    for *parts, whole in with_whole:
+        assert round(sum(parts), 1) == whole == 100.0
+    (device,) = described("report", special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))[
+        "devices"
+    ]
+    assert sum(device["parts"].values()) == device["reserved"]
+    held = sum(each["bytes"] for each in device["sites"])
+    assert held == device["parts"]["held by the program"] <= device["peak"]["bytes"]
+    assert sum(each["bytes"] for each in device["peak"]["sites"]) == device["peak"]["bytes"]

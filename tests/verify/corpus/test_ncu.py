@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from perftui.analysis.kernels.metrics import Limit, limit_of
+from perftui.report.kind import Kind, kind_of
+from perftui.report.special import special_report
 from perftui.trace.ncu import KernelMetrics, Launch, is_ncu, load_ncu, number, unit_of
+from tests.described import described
 from tests.verify.corpus.collection import ROOT, expected
 from tests.verify.corpus.outcome import MET, Account
 
@@ -18,6 +21,7 @@ pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 ENTRIES = [entry for entry in expected() if entry["quantity"].startswith("ncu.")]
 FILES = sorted({entry["trace"] for entry in ENTRIES})
+PAGES = sorted((ROOT / "ncu-csv").glob("*.csv"))
 
 NAME_CUT = 120
 """The expected values hold so many characters of a name."""
@@ -99,3 +103,18 @@ def test_pages_and_reports_are_known_by_their_first_bytes(trace: str) -> None:
     for path in (ROOT / trace, *(ROOT / "ncu-csv").glob(f"{name}.*.csv")):
         with path.open("rb") as file:
             assert is_ncu(file.read(1024)), path
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "ncu-csv").glob("*.csv")), ids=lambda path: path.name
+)
+def test_every_launch_is_in_the_report_of_its_kernels(path) -> None:
+    assert kind_of(path) is Kind.KERNEL_METRICS
+    told = described(
+        "report",
+        special_report(path, Kind.KERNEL_METRICS, as_json=True),
+    )
+    assert sum(row["figures"]["launches"] for row in told["rows"]) == told["launches"] > 0
+    for figures in (row["figures"] for row in told["rows"]):
+        measured = figures["compute"] is not None and figures["memory"] is not None
+        assert (figures["limit"] is not None) == measured

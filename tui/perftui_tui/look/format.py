@@ -1,4 +1,4 @@
-"""Quantities that screens show beside those of ``charts.units``: rates, shares, clocks, facts."""
+"""Quantities as text: three significant digits, and no rounding that changes what is meant."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rows of styled text: what every pane draws, before any terminal or theme is involved.
 
-A row is a tuple of spans, a span a text and the name of a style in ``look.palette``, empty for the
+A row is a tuple of spans, a span a text and the name of a style in ``look.themes``, empty for the
 widget's own. Drawing functions return rows, tests compare ``plain(row)``, and ``RowView`` alone
 turns names into colours.
 """

@@ -1,4 +1,4 @@
-"""Colour themes. Meaning is never in colour alone: each coloured thing also carries a word."""
+"""Colour themes, and the styles of spans: each coloured thing also carries a word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU: share of the time a kernel ran, memory, power, temperature."""
+"""GPUs: the meter of the one that the training uses, and a row for each card."""
 
 from __future__ import annotations
 

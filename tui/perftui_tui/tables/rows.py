@@ -1,4 +1,4 @@
-"""A table of columns as rows of text: order, filter, widths and cells, without a screen."""
+"""A table of columns as rows of text: order, filter, widths, cells and CSV, without a screen."""
 
 from __future__ import annotations
 

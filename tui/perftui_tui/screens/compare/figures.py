@@ -1,4 +1,4 @@
-"""Two runs or traces side by side: what changed and by how much."""
+"""Two runs or traces side by side: figures, operators and kernels, and both distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fixes of a finding: what each gains, at which risk, and what proves it."""
+"""A finding in full: cost, fixes with their proof, evidence with thresholds, what is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU memory by call site, from a snapshot of torch's allocator."""
+"""GPU memory by call site, from a snapshot of torch's allocator, and by category over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU memory by step: allocated under reserved, and its peak. Without a GPU the processes' RSS."""
+"""Memory by step and of the host: allocated under reserved, its peak, and the processes' own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of text of which some lead somewhere: the selection moves from one of those to the next."""
+"""An operator, module, line or kernel opened: lines of text of which some lead somewhere."""
 
 from __future__ import annotations
 

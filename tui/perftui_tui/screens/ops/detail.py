@@ -1,4 +1,4 @@
-"""One operator or kernel opened: its figures, what belongs to it, and the way back."""
+"""The page of an operator or a kernel: facts of its calls, what belongs to it, the way back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator and kernel tables as columns."""
+"""The tables of operators, kernels and ranges, and the tree of calls, as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of a step against the roofs of the card, as a table and in words."""
+"""The calls of a step against the roofs of the card: as a table, in words, and as a chart."""
 
 from __future__ import annotations
 

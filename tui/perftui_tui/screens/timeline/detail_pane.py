@@ -35,7 +35,7 @@ class Line:
 
     text: str
     style: str = ""
-    """A name in ``look.palette``."""
+    """A name in ``look.themes``."""
     facts: bool = False
     """Two blanks part facts, none of which is broken over two rows."""
     one_row: bool = False

@@ -1,4 +1,4 @@
-"""Everything that is known about one event, as lines of text."""
+"""Everything that is known about one event, and what was measured between two marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The phases of training as one row of cells: data loader wait, forward, backward, optimizer."""
+"""The rows above the tracks: minimap, ruler, steps, phases, gaps, and what is marked or found."""
 
 from __future__ import annotations
 

@@ -40,8 +40,12 @@ def notes(facts: Facts) -> tuple[str, ...]:
 def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[str]:
     if step_kind(facts) != TRAIN:
         yield f"no training step was recorded: the steps are those of {activity(facts)}"
-    else:
-        yield from _other_steps(facts)
+    elif (other := other_steps(facts)) is not None and other.share > MUCH_ELSE:
+        yield (
+            f"{fmt.percent(other.share)} of the time of all steps, {fmt.duration(other.time)}, is "
+            f"in {fmt.several(other.count, 'step')} without a backward pass (evaluation, "
+            "generation): the diagnosis covers the training steps"
+        )
     if run.world > 1:
         yield f"{run.world} training processes: the diagnosis covers rank {shown.place}"
     trainings = run.trainings(shown.place)
@@ -51,7 +55,13 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
     if run.manifest.profile.get(NO_STACKS):
         yield str(run.manifest.profile[NO_STACKS])
     yield from _longer_window(facts)
-    yield from _cost(facts)
+    # What recording took of a run that is over, if that is more than it was allowed.
+    share, limit, cost = over_budget(facts), overhead_budget(facts), recording_cost(facts)
+    if share is not None and limit is not None and cost is not None:
+        yield (
+            f"{cost_text(share, limit)}, of {fmt.duration(cost.whole)} of steps: so short a run "
+            "pays for its first window; its steps are judged without that cost"
+        )
     yield from problems(run)
 
 
@@ -65,27 +75,6 @@ def _longer_window(facts: Facts) -> Iterator[str]:
             f"a step of the window takes {fmt.duration(window.step_ns)} on the GPU, one of the run "
             f"{fmt.duration(of_run.mean)} on average: the run's step time is used, since profiling "
             "slows the host, and its idle time is split in the window's proportions"
-        )
-
-
-def _cost(facts: Facts) -> Iterator[str]:
-    """What recording took of a run that is over, if that is more than it was allowed."""
-    share, limit, cost = over_budget(facts), overhead_budget(facts), recording_cost(facts)
-    if share is not None and limit is not None and cost is not None:
-        yield (
-            f"{cost_text(share, limit)}, of {fmt.duration(cost.whole)} of steps: so short a run "
-            "pays for its first window; its steps are judged without that cost"
-        )
-
-
-def _other_steps(facts: Facts) -> Iterator[str]:
-    """What the steps took that train nothing, if that is much."""
-    other = other_steps(facts)
-    if other is not None and other.share > MUCH_ELSE:
-        yield (
-            f"{fmt.percent(other.share)} of the time of all steps, {fmt.duration(other.time)}, is "
-            f"in {fmt.several(other.count, 'step')} without a backward pass (evaluation, "
-            "generation): the diagnosis covers the training steps"
         )
 
 

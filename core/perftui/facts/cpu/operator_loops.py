@@ -13,7 +13,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, OPTIMIZER, OTHER
 from perftui.facts.cpu.operators import PHASES, Operators, StepTime, cpu_operators, operators
 from perftui.facts.fact import Facts, NotApplicableError, fact, trace_fact
-from perftui.facts.settings import OptimizerSettings, Settings, settings
+from perftui.facts.settings import OptimizerSettings, settings
 from perftui.facts.step.judged_step import LOSS, PYTHON_IN, JudgedStep
 from perftui.trace.columns.arrays import downcast
 from perftui.trace.model import NONE, Int64, Ints, Mask
@@ -245,7 +245,10 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     for loop in known:
         if loop.phase == BACKWARD or not loop.indexing:
             continue
-        back = [one for one in known if one.phase == BACKWARD and _is_alike(one, loop)]
+        # They have about as many turns: the first and the last may differ from the others.
+        back = [
+            one for one in known if one.phase == BACKWARD and abs(one.turns - loop.turns) <= EDGES
+        ]
         has_weights = any(any("AccumulateGrad" in name for name in one.names) for one in back)
         if has_weights and (loop.turns < MANY_TURNS or len(loop.names) > FEW_CALLS):
             continue
@@ -258,11 +261,6 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     return (*even, *undone, *uneven, *_undone(found, uneven))
 
 
-def _is_alike(one: Loop, other: Loop) -> bool:
-    """Whether they have about as many turns: the first and the last may differ from the others."""
-    return abs(one.turns - other.turns) <= EDGES
-
-
 MANY_TENSORS = 50
 """Fewer tensors than this take a loop no longer than their arithmetic: six tensors of a million
 elements each are as slow to update in one operator."""
@@ -273,30 +271,23 @@ def single_tensor_optimizer(facts: Facts) -> OptimizerSettings | None:
     """The optimizer with most tensors, if it updates many of them, one at a time; None where it
     does not, or it is not known."""
     known = settings(facts)
-    made = max(
-        known.optimizers or () if known else (),
-        key=lambda one: one.parameters or 0,
-        default=None,
-    )
+    optimizers = known.optimizers or () if known else ()
+    made = max(optimizers, key=lambda one: one.parameters or 0, default=None)
     if known is None or made is None or (made.parameters or 0) < MANY_TENSORS:
         return None
     if not is_of_torch(made):
-        return made if _loops(facts) else None
+        shown = (loop for loop in loops.or_none(facts) or () if loop.phase == OPTIMIZER)
+        return made if any(loop.turns >= MANY_TENSORS for loop in shown) else None
     if made.fused or made.foreach or made.differentiable:
         return None
     # With neither given, torch takes foreach where all parameters are on a GPU.
-    return made if made.foreach is False or _on_cpu(known) else None
+    devices = {one.device.split(":")[0] for one in known.parameters or () if one.trained}
+    return made if made.foreach is False or devices == {"cpu"} else None
 
 
 def is_of_torch(made: OptimizerSettings) -> bool:
     """Whether torch has it, and options to make it faster."""
     return made.name.startswith("torch.optim.")
-
-
-def _loops(facts: Facts) -> bool:
-    """Whether a profiled window shows the optimizer go through so many tensors."""
-    known = loops.or_none(facts) or ()
-    return any(loop.phase == OPTIMIZER and loop.turns >= MANY_TENSORS for loop in known)
 
 
 @fact
@@ -309,9 +300,3 @@ def optimizer_calls(facts: Facts) -> int:
     except NotApplicableError:
         return 0
     return time_in(found, judged, chosen).ns
-
-
-def _on_cpu(known: Settings) -> bool:
-    """Whether the trained parameters are all on the CPU."""
-    devices = {one.device.split(":")[0] for one in known.parameters or () if one.trained}
-    return devices == {"cpu"}

@@ -95,12 +95,11 @@ def _iterators(analysis: TraceAnalysis) -> set[str]:
     trace, steps = analysis.trace, trace_steps(analysis)
     if steps is None:
         return set()
-    found = set()
-    for which in (_MAIN_THREAD, _WORKERS):
-        rows = np.flatnonzero(kinds.named(trace, re.compile(which).search))
-        if steps.on_host.holds(trace.start[rows]).any():
-            found.add(which)
-    return found
+    begun = {
+        which: trace.start[kinds.named(trace, re.compile(which).search)]
+        for which in (_MAIN_THREAD, _WORKERS)
+    }
+    return {which for which, starts in begun.items() if steps.on_host.holds(starts).any()}
 
 
 FEWEST = 20

@@ -204,23 +204,20 @@ def _connected(scheduler: str) -> Client:
     except (OSError, ValueError) as error:
         raise ClusterError(f"the Dask scheduler {scheduler} cannot be reached: {error}") from error
     try:
-        _check_workers(client, scheduler)
+        # Each must run this perftui: another might work out other figures.
+        found: Mapping[str, Any] = client.run(_version, on_error="return")
+        if not found:
+            raise ClusterError(f"the Dask scheduler {scheduler} has no workers")
+        for worker, version in found.items():
+            if isinstance(version, Exception):
+                raise ClusterError(f"worker {worker} has no perftui: install perftui {__version__}")
+            if version != __version__:
+                other = f"perftui {version}, and this is {__version__}"
+                raise ClusterError(f"worker {worker} has {other}")
     except BaseException:
         client.close()
         raise
     return client
-
-
-def _check_workers(client: Client, scheduler: str) -> None:
-    """Each must run this perftui: another might work out other figures."""
-    found: Mapping[str, Any] = client.run(_version, on_error="return")
-    if not found:
-        raise ClusterError(f"the Dask scheduler {scheduler} has no workers")
-    for worker, version in found.items():
-        if isinstance(version, Exception):
-            raise ClusterError(f"worker {worker} has no perftui: install perftui {__version__}")
-        if version != __version__:
-            raise ClusterError(f"worker {worker} has perftui {version}, and this is {__version__}")
 
 
 def _version() -> str:

@@ -35,7 +35,6 @@ from perftui.facts.step.trace_steps import (
     trace_steps,
 )
 from perftui.run.columns import COLLATE, FETCH
-from perftui.trace.model import Mask, Trace
 
 LONG_READ = 100_000
 """ns from which on an operator that reads a value waits for a device: on the CPU it takes 1 us."""
@@ -65,15 +64,14 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     (or of all of it if they are not known; of very many operators, of the first steps): what goes
     on in it; without phases that are not there. Unknown if neither an operator nor a collective is
     in these steps."""
-    steps = trace_steps(analysis)
-    trace = analysis.trace
+    steps, trace = trace_steps(analysis), analysis.trace
     operators = kinds.operators(trace)
     if steps is None or not (operators.any() or kinds.host_collectives(trace).any()):
         raise UnknownError("no profiled step shows the operators")
     if (fewer := steps.first(operators)) is not steps:
         steps, operators = fewer, operators & fewer.inside
     # Backward runs on the thread that trains, or on one of the autograd engine's own.
-    reads = _waiting_reads(trace) & operators
+    reads = kinds.named(trace, _READS.__contains__) & (trace.duration >= LONG_READ) & operators
     running = covered(trace, operators & ~reads)
     calls = kinds.collective_calls(trace)
     # A call that begins a collective may wait in it, and backward's operators are around it.
@@ -95,11 +93,6 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
         )
         for name, part in phases.items()
     }
-
-
-def _waiting_reads(trace: Trace) -> Mask:
-    """Operators that do nothing but wait for a value."""
-    return kinds.named(trace, _READS.__contains__) & (trace.duration >= LONG_READ)
 
 
 def waiting_reads(analysis: TraceAnalysis) -> Mapping[str, float]:
@@ -195,26 +188,16 @@ def unprofiled(
         return work | _shared(idle, left)
     known: dict[str, int] = {}
     if host is not None:
-        known = _sum({_WAIT: idle.pop(_WAIT)}, _unseen(missing, of_run, host))
+        # What the window lacks, by the phases in which the run's thread spends more.
+        waits = min(max(of_run.part("input_wait") - host.get("input_wait", 0), 0), missing)
+        others = min(max(of_run.part(OTHER) - host.get(OTHER, 0), 0), missing - waits)
+        known = {_WAIT: idle.pop(_WAIT) + waits, OTHER: others}
     # Whatever else makes steps longer than those of the window, it is in all that is left.
     rest = work | idle
     if not sum(rest.values()):
         rest[GapCause.UNEXPLAINED.value] = 1
-    return _sum(_shared(rest, of_run.mean - sum(known.values())), known)
-
-
-def _unseen(missing: int, of_run: StepBreakdown, host: Mapping[str, int]) -> dict[str, int]:
-    """Idle time that the window lacks, by the phases in which the run's thread spends more."""
-    found = {}
-    for phase, name in (("input_wait", _WAIT), (OTHER, OTHER)):
-        found[name] = min(max(of_run.part(phase) - host.get(phase, 0), 0), missing)
-        missing -= found[name]
-    return found
-
-
-def _sum(*parts: Mapping[str, int]) -> dict[str, int]:
-    names = dict.fromkeys(name for each in parts for name in each)
-    return {name: sum(each.get(name, 0) for each in parts) for name in names}
+    parts = _shared(rest, of_run.mean - sum(known.values()))
+    return parts | {name: parts.get(name, 0) + ns for name, ns in known.items()}
 
 
 def _shared(weights: Mapping[str, int], units: int) -> dict[str, int]:

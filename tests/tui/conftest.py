@@ -8,7 +8,7 @@ import pytest
 
 from tests.tui.parsed_styles import parse_once
 from tests.tui.proof import check_presses
-from tests.tui.recorded import SCRIPT, START
+from tests.tui.recorded import ENDED, SCRIPT, START, write_run
 
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ.pop("NO_COLOR", None)
@@ -40,3 +40,10 @@ def script(tmp_path: Path) -> Path:
     # As it was when the run began: a script edited since is not what ran.
     os.utime(path, ns=(START - 10**9, START - 10**9))
     return path
+
+
+@pytest.fixture
+def ended(tmp_path: Path, script: Path) -> Path:
+    """A run of that script that has ended, and waited for its loader."""
+    runs = tmp_path / ".perftui" / "runs"
+    return write_run(runs, script=script, loader_line=4, cwd=str(tmp_path), **ENDED)

@@ -1,6 +1,8 @@
 """From a finding to the fix: tried by override, written to the source, undone, compared."""
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,24 +24,21 @@ from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run
 from tests.tui.traces import write_trace
 
-
-@pytest.fixture
-def ended(tmp_path: Path, script: Path) -> Path:
-    return write_run(
-        tmp_path / ".perftui" / "runs", script=script, loader_line=4, cwd=str(tmp_path), **ENDED
-    )
-
-
 DETAILS = "#finding-details"
 
 
-async def show_diagnosis(app: PerftuiApp, pilot: Pilot[None]) -> None:
-    await press(pilot, "4", screen="diagnosis", until="confidence")
+@asynccontextmanager
+async def diagnosed(
+    run: Path, size: tuple[int, int]
+) -> AsyncIterator[tuple[PerftuiApp, Pilot[None]]]:
+    """The Diagnosis screen of a run."""
+    async with opened(run, size) as (app, pilot):
+        await press(pilot, "4", screen="diagnosis", until="confidence")
+        yield app, pilot
 
 
 async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (120, 60)) as (app, _):
         text = text_of(app)
         assert "limit 5 %" in text
         assert "up to 1.66x faster" in text
@@ -48,8 +47,7 @@ async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
 
 @pytest.mark.keys("diagnosis.scroll_details(1)")
 async def test_what_was_not_judged_is_listed_with_its_reason(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path / "runs", gpu=True), (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(write_run(tmp_path / "runs", gpu=True), (120, 60)) as (app, pilot):
         await press(pilot, "pagedown", "pagedown", until="Not judged, and why")
         assert "sync-bound" in text_of(app)
 
@@ -58,8 +56,7 @@ async def test_what_was_not_judged_is_listed_with_its_reason(tmp_path: Path) -> 
 async def test_writing_shows_the_diff_and_undo_restores_every_byte(
     ended: Path, script: Path
 ) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (120, 60)) as (app, pilot):
         await press(pilot, "w", until="Write the fix?")
         assert "-    return DataLoader(pictures, batch_size=128, shuffle=True)" in text_of(app)
         assert script.read_text() == SCRIPT
@@ -72,8 +69,7 @@ async def test_writing_shows_the_diff_and_undo_restores_every_byte(
 @pytest.mark.slow
 async def test_a_fix_is_not_offered_a_second_time(ended: Path, script: Path) -> None:
     """A run that is over is not read again, so its options are those of the source before."""
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (120, 60)) as (app, pilot):
         await press(pilot, "w", "w", until="Write the fix?")
         await press(pilot, "enter", until="train.py written")
         fixed = script.read_bytes()
@@ -86,8 +82,7 @@ async def test_a_fix_is_not_offered_a_second_time(ended: Path, script: Path) -> 
 async def test_a_source_that_was_changed_meanwhile_is_not_written(
     ended: Path, script: Path
 ) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (120, 60)) as (app, pilot):
         script.write_bytes(script.read_bytes() + b"# mine\n")
         await press(pilot, "w", until="has changed since")
         assert "Write the fix?" not in text_of(app)
@@ -97,8 +92,7 @@ async def test_a_source_that_was_changed_meanwhile_is_not_written(
 async def test_a_written_fix_is_the_first_thing_said_until_it_is_undone(
     ended: Path, script: Path
 ) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (120, 60)) as (app, pilot):
         await press(pilot, "w", until="Write the fix?")
         await press(pilot, "enter", until="written to the source: u undoes it, r runs it")
         await pilot.press("1")
@@ -113,8 +107,7 @@ async def test_a_written_fix_is_the_first_thing_said_until_it_is_undone(
 async def test_a_fix_written_during_a_run_can_still_be_undone(tmp_path: Path, script: Path) -> None:
     """The next picture finds a source that is no longer what runs, and has no patch for it."""
     live = write_run(tmp_path / "runs", script=script, loader_line=4)
-    async with opened(live, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(live, (120, 60)) as (app, pilot):
         await press(pilot, "w", until="Write the fix?")
         await press(pilot, "enter", until="train.py written")
         read = app.newest
@@ -129,8 +122,7 @@ async def test_a_fix_written_during_a_run_can_still_be_undone(tmp_path: Path, sc
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 200])
 async def test_words_in_dialogs_are_broken_once(ended: Path, columns: int) -> None:
-    async with opened(ended, (columns, 40)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (columns, 40)) as (app, pilot):
         for key, title, part, rows in (
             ("question_mark", "Help: diagnosis", "#body", slice(0, 6)),
             ("a", "Run again?", "#below", slice(None)),
@@ -143,8 +135,7 @@ async def test_words_in_dialogs_are_broken_once(ended: Path, columns: int) -> No
 
 
 async def test_findings_leave_the_room_they_do_not_need_to_the_details(ended: Path) -> None:
-    async with opened(ended, (80, 24)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (80, 24)) as (app, pilot):
         listed, detailed = (
             app.screen.query_one(name, RowView) for name in ("#finding-list", DETAILS)
         )
@@ -173,8 +164,7 @@ def _fix(name: str) -> FixOption:
 async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
     ended: Path,
 ) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (120, 60)) as (app, pilot):
         assert app.snapshot is not None
         before = app.snapshot
         app.snapshot = ranked(before, "one", "two", "three")
@@ -190,8 +180,7 @@ async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
 
 @pytest.mark.slow
 async def test_the_list_follows_the_selected_finding(ended: Path) -> None:
-    async with opened(ended, (80, 24)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (80, 24)) as (app, pilot):
         assert app.snapshot is not None
         app.snapshot = ranked(app.snapshot, *(f"rule-{number}" for number in range(12)))
         await until_shown(pilot, "1/12  rule-0")
@@ -207,8 +196,7 @@ async def test_the_list_follows_the_selected_finding(ended: Path) -> None:
 
 
 async def test_what_is_to_be_written_tells_that_its_gain_is_not_measured(ended: Path) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (120, 60)) as (app, pilot):
         await press(pilot, "w", until="Write the fix?")
         assert NOT_MEASURED in text_of(app)
 
@@ -239,8 +227,7 @@ async def test_all_that_is_to_be_written_can_be_read(
 
 @pytest.mark.slow
 async def test_escape_leaves_the_source_as_it_is(ended: Path, script: Path) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (120, 60)) as (app, pilot):
         await press(pilot, "w", until="Write the fix?")
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
@@ -248,8 +235,7 @@ async def test_escape_leaves_the_source_as_it_is(ended: Path, script: Path) -> N
 
 
 async def test_an_edit_made_meanwhile_is_never_lost(ended: Path, script: Path) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (120, 60)) as (_, pilot):
         await press(pilot, "w", until="Write the fix?")
         script.write_text(SCRIPT + "# mine\n")
         await press(pilot, "enter", until="has changed since")
@@ -258,11 +244,10 @@ async def test_an_edit_made_meanwhile_is_never_lost(ended: Path, script: Path) -
 
 @pytest.mark.slow
 async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Path) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (120, 60)) as (_, pilot):
         await press(pilot, "w", until="Write the fix?")
         await press(pilot, "enter", until="train.py written")
-    async with opened(ended, (120, 60)) as (app, pilot):
+    async with opened(ended, (120, 60)) as (_, pilot):
         await press(pilot, "4", screen="diagnosis")
         await press(pilot, "u", until="Undo the fix?")
         assert script.read_text() != SCRIPT
@@ -413,8 +398,7 @@ async def test_figures_are_drawn_for_the_width_they_have(ended: Path) -> None:
 
 
 async def test_the_fix_stands_before_the_evidence_on_a_small_screen(ended: Path) -> None:
-    async with opened(ended, (80, 24)) as (app, pilot):
-        await show_diagnosis(app, pilot)
+    async with diagnosed(ended, (80, 24)) as (app, _):
         assert "> num_workers 0 -> 4   up to 1.66x faster" in text_of(app)
         rows = [plain(line) for line in app.screen.query_one(DETAILS, RowView).rows]
         fix = next(at for at, line in enumerate(rows) if line.startswith("Fix"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,22 +25,12 @@ from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.log_view import LogView
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, press, text_of, until, until_shown
-from tests.tui.recorded import SCRIPT, START, write_run
+from tests.tui.recorded import START, write_run
 from tests.tui.test_fix_flow import ranked
 from tests.tui.test_ranks_screen import write_ranks
 from tests.tui.traces import write_trace
 
 ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
-
-
-@pytest.fixture
-def ended(tmp_path: Path) -> Path:
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    os.utime(script, ns=(START - 10**9, START - 10**9))
-    return write_run(
-        tmp_path / ".perftui" / "runs", script=script, loader_line=4, cwd=str(tmp_path), **ENDED
-    )
 
 
 @pytest.mark.keys("overview.select_gap(1)", "overview.select_gap(-1)")

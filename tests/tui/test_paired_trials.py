@@ -22,17 +22,11 @@ from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.fake_trial import FASTER, UNCLEAR, FakeTrial, progress_of
-from tests.tui.recorded import ENDED, START, write_run
+from tests.tui.recorded import START, write_run
 from tests.tui.shown_keys import press_shown
 from tests.tui.test_running_again import end
 
 LINE = "#experiment-line"
-
-
-@pytest.fixture
-def ended(tmp_path: Path, script: Path) -> Path:
-    runs = tmp_path / ".perftui" / "runs"
-    return write_run(runs, script=script, loader_line=4, cwd=str(tmp_path), **ENDED)
 
 
 @pytest.fixture

@@ -23,11 +23,6 @@ def live(tmp_path: Path, script: Path) -> Path:
     return write_run(tmp_path / "runs", script=script, loader_line=4, cwd=str(tmp_path))
 
 
-@pytest.fixture
-def ended(tmp_path: Path, script: Path) -> Path:
-    return write_run(tmp_path / "runs", script=script, loader_line=4, cwd=str(tmp_path), **ENDED)
-
-
 class Recorder:
     """Stands in for the start of a recorder; each start waits until ``may_start`` is set."""
 

@@ -35,12 +35,6 @@ WRITTEN = SCRIPT.replace("shuffle=True", "shuffle=True, num_workers=4, persisten
 
 
 @pytest.fixture
-def ended(tmp_path: Path, script: Path) -> Path:
-    runs = tmp_path / ".perftui" / "runs"
-    return write_run(runs, script=script, loader_line=4, cwd=str(tmp_path), **ENDED)
-
-
-@pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch, script: Path) -> PlayedRuns:
     return play(monkeypatch, script)
 

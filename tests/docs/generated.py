@@ -23,6 +23,7 @@ KINDS = {
     "about": key_tables.about,
     "keys": key_tables.keys,
     "numbers": key_tables.numbers,
+    "tools": reference.tools,
 }
 
 _PART = re.compile(r"(<!-- generated: (.+?) -->\n\n).*?\n?(<!-- end -->)", re.DOTALL)

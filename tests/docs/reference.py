@@ -13,6 +13,7 @@ from perftui.fixes.fix import CallChange, EnvironmentChange, Fix, LineChange
 from perftui.report.explain import answers_of
 from perftui.report.markdown import code, plain, table
 from perftui.run.columns import phase_name
+from perftui_tui.commands.mcp_tools import offered
 
 _CODE = re.compile(
     r"`[^`]+`"  # what is marked so
@@ -133,3 +134,13 @@ def _link(name: str, page: str = "") -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
+
+
+def tools() -> str:
+    """The tools of the MCP server."""
+    rows = ["| Tool | Arguments | Answer |", "|---|---|---|"]
+    for tool in offered(allow_run=True):
+        name = f"`{tool.name}`{' *' if tool.is_run else ''}"
+        names = (f"**{one.name}**" if one.is_required else one.name for one in tool.arguments)
+        rows.append(f"| {name} | {', '.join(names)} | {tool.about} |")
+    return "\n".join(rows)

@@ -29,8 +29,7 @@ from perftui_tui.commands import mcp_server as served
 from perftui_tui.commands.line import parse
 from perftui_tui.commands.mcp_answer import MOST_BYTES, Ended, TooLongError, csv_rows, limited
 from perftui_tui.commands.mcp_server import Calls, make_server
-from perftui_tui.commands.mcp_tools import READING, RUNNING, markdown, offered
-from tests.docs.documents import ROOT
+from perftui_tui.commands.mcp_tools import READING, RUNNING, offered
 from tests.ran import ran
 from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.in_process import Commands, in_process, printed
@@ -374,10 +373,6 @@ def test_a_person_is_told_how_to_add_it(
     assert told.out == ""
     assert '{"command": "perftui", "args": ["mcp"]}' in told.err
     assert "mcp takes no path; unexpected 'RUN'" in ran(capsys, "mcp", "RUN", code=2).err
-
-
-def test_the_documents_list_the_tools() -> None:
-    assert markdown() in (ROOT / "docs" / "mcp.md").read_text(), "what markdown() prints goes there"
 
 
 TALKS = """

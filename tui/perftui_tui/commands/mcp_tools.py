@@ -383,13 +383,3 @@ RUNNING = (
 def offered(*, allow_run: bool) -> tuple[Tool, ...]:
     """The tools of a server."""
     return READING + (RUNNING if allow_run else ())
-
-
-def markdown(tools: Sequence[Tool] = READING + RUNNING) -> str:
-    """The table of docs/mcp.md."""
-    rows = ["| Tool | Arguments | Answer |", "|---|---|---|"]
-    for tool in tools:
-        name = f"`{tool.name}`{' *' if tool.is_run else ''}"
-        names = (f"**{one.name}**" if one.is_required else one.name for one in tool.arguments)
-        rows.append(f"| {name} | {', '.join(names)} | {tool.about} |")
-    return "\n".join(rows)

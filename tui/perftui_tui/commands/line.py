@@ -258,30 +258,26 @@ class _Words(click.Argument):
         """Names of runs and what else a command can be about, or files."""
         from click.shell_completion import CompletionItem
 
-        found = [CompletionItem(name) for name in _names(ctx) if name.startswith(incomplete)]
+        from perftui.run.layout import RUNS_DIRECTORY
+
+        command = str(ctx.info_name)
+        known: list[str] = []
+        if command == "explain":
+            from perftui.report.explain import names
+
+            known = list(names())
+        elif command == "schema":
+            from perftui.report.schema import OUTPUTS
+
+            known = list(OUTPUTS)
+        elif command in COMMANDS or command == AGAIN:
+            known = sorted((path.name for path in Path(RUNS_DIRECTORY).glob("*/")), reverse=True)
+        if command in ("try", "apply"):
+            from perftui.fixes.catalogue import CATALOGUE
+
+            known = [*CATALOGUE, *known]
+        found = [CompletionItem(name) for name in known if name.startswith(incomplete)]
         return found or [CompletionItem(incomplete, type="file")]
-
-
-def _names(context: click.Context) -> list[str]:
-    """What a command can be about besides files."""
-    name = str(context.info_name)
-    if name == "explain":
-        from perftui.report.explain import names
-
-        return list(names())
-    if name == "schema":
-        from perftui.report.schema import OUTPUTS
-
-        return list(OUTPUTS)
-    fixes: list[str] = []
-    if name in ("try", "apply"):
-        from perftui.fixes.catalogue import CATALOGUE
-
-        fixes = list(CATALOGUE)
-    from perftui.run.layout import RUNS_DIRECTORY
-
-    runs = (path.name for path in Path(RUNS_DIRECTORY).glob("*/"))
-    return fixes + (sorted(runs, reverse=True) if name in COMMANDS or name == AGAIN else [])
 
 
 class _Leaf(click.Command):

@@ -17,11 +17,7 @@ FOR_A_CLIENT = (
 
 
 def mcp(line: CommandLine) -> int:
-    """Serve until the client closes stdin.
-
-    Raises:
-        UsageError: the SDK is not installed, or too old, or stdin is no client.
-    """
+    """Serve until the client closes stdin."""
     # Its second release split the types from the rest.
     if importlib.util.find_spec("mcp_types") is None or importlib.util.find_spec("mcp") is None:
         raise UsageError(NO_SDK)

@@ -7,11 +7,7 @@ from perftui_tui.commands.output import log, write
 
 
 def explain(line: CommandLine) -> int:
-    """Print the findings and fixes that are named, or all findings in a list; JSON holds both.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Print the findings and fixes that are named, or all findings in a list; JSON holds both."""
     from perftui.report import explain as explaining
 
     unknown = [word for word in line.words if word not in explaining.names()]
@@ -28,11 +24,7 @@ def explain(line: CommandLine) -> int:
 
 
 def schema(line: CommandLine) -> int:
-    """Print the schema of one output, or one that fits them all.
-
-    Raises:
-        UsageError: there is no output of that name.
-    """
+    """Print the schema of one output, or one that fits them all."""
     from perftui.report.output_text import encode_object
     from perftui.report.schema import OUTPUTS, all_schemas, schema_of
 
@@ -43,15 +35,11 @@ def schema(line: CommandLine) -> int:
     return 0
 
 
-DESCRIPTION = (
-    "Find out why a PyTorch training is slow, measure a fix with pairs of runs, write it to the "
-    "source and compare. Use when asked to profile or speed up a training script."
-)
-
-SKILL = f"""\
+SKILL = """\
 ---
 name: perftui
-description: {DESCRIPTION}
+description: Find out why a PyTorch training is slow, measure a fix with pairs of runs, write it \
+to the source and compare. Use when asked to profile or speed up a training script.
 ---
 
 # Speed up a PyTorch training with perftui

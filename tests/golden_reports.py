@@ -70,7 +70,7 @@ def printed(words: Sequence[str]) -> str:
 
 
 class _Read(HTMLParser):
-    """A page as a browser reads it: without blanks between elements, numbers to a tenth."""
+    """A page as a browser reads it: without blanks, numbers to a tenth."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -85,7 +85,7 @@ class _Read(HTMLParser):
         self.read.append(f"</{tag}>")
 
     def handle_data(self, data: str) -> None:
-        self.read += filter(None, [" ".join(data.split())])
+        self.read += filter(None, ["".join(data.split())])
 
 
 def _tenth(value: str) -> str:

@@ -19,7 +19,7 @@ from perftui.facts.cpu.machine import MachineFacts, machine_use, ranks_here
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.loader_work import fetch_cpu
 from perftui.facts.fact import Fact, Facts
-from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.gpu.streams import has_gpu
 from perftui.fixes.fix import CallChange, Fix
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.layout import RunLayout

@@ -14,7 +14,10 @@ from perftui.diagnosis.model import Abstention
 from perftui.facts.data_loader.batch_place import WorkerLines, loader_lines
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gaps import gap_lines, place_of
-from perftui.facts.gpu.gpu import (
+from perftui.facts.gpu.host_waits import SyncCalls, syncs
+from perftui.facts.gpu.idle import counts_all, idle_by_cause
+from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.gpu.streams import (
     LaunchDelays,
     Overlap,
     StreamWork,
@@ -24,9 +27,6 @@ from perftui.facts.gpu.gpu import (
     launch_delays,
     stream_work,
 )
-from perftui.facts.gpu.host_waits import SyncCalls, syncs
-from perftui.facts.gpu.idle import counts_all, idle_by_cause
-from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.ranks.collectives import collectives_of_ranks
 from perftui.facts.ranks.slow_rank import SlowRank, slow_rank
 from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks

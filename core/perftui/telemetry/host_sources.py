@@ -1,5 +1,7 @@
-"""Every source of a machine's metrics but those of GPUs, by group: what it may have, and how it is
-made."""
+"""Every source of a machine's metrics, by group: what it may have, and how it is made.
+
+``look_around`` finds those of GPUs too, which are in ``telemetry/gpu``.
+"""
 
 from __future__ import annotations
 

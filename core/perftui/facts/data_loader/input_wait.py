@@ -14,7 +14,7 @@ from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.data_loader.loader_work import loader_work
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
-from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.gpu.streams import has_gpu
 from perftui.facts.step.steps import (
     FEWEST_STEPS,
     TRAIN,

@@ -36,7 +36,7 @@ from perftui.facts.data_loader.loader_work import (
     loader_work,
 )
 from perftui.facts.fact import Facts, fact
-from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.gpu.streams import has_gpu
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
     LinesByTime,

@@ -20,7 +20,6 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.gaps import place_of_rows
-from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.gpu.host_waits import (
     SMALL,
     Copies,
@@ -30,6 +29,7 @@ from perftui.facts.gpu.host_waits import (
     idle_of_host,
 )
 from perftui.facts.gpu.idle import per_step, window_step
+from perftui.facts.gpu.streams import device_steps
 from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import with_line
 from perftui.facts.step.trace_steps import TraceSteps

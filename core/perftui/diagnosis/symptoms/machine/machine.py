@@ -13,7 +13,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.machine import Card, cards, machine_use, ranks_here
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.cards import gpu_processes
-from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.gpu.streams import has_gpu
 from perftui.facts.settings import Settings, settings
 from perftui.facts.source.lines import LinesByTime, lines_by_time, stack_samples
 from perftui.facts.step.judged_step import judged_step

@@ -20,8 +20,8 @@ from perftui.diagnosis.symptoms.operators.work import CpuWork, cpu_work, kernel_
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows, time_in
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.gaps import source_line
-from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.gpu.host_waits import idle_of_host
+from perftui.facts.gpu.streams import device_steps
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_of, part_lines, place_of, with_line

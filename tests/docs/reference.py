@@ -6,7 +6,7 @@ import re
 import typing
 from collections.abc import Iterator
 
-from perftui.diagnosis.rule import Claim, Limits, Rule, Verdict
+from perftui.diagnosis.rule import Claim, Limits, Rule, Rung
 from perftui.diagnosis.rules import BY_NAME
 from perftui.fixes.catalogue import CATALOGUE, FIXES
 from perftui.fixes.fix import CallChange, EnvironmentChange, Fix, LineChange
@@ -68,7 +68,7 @@ def prose(text: str) -> str:
     return "".join((*parts, plain(text[end:])))
 
 
-def _finding(found: Rule | Verdict) -> Iterator[str]:
+def _finding(found: Rule | Rung) -> Iterator[str]:
     yield f"### {code(found.id)}"
     yield f"*{_sentence(prose(found.when))}*\n"
     yield f"{prose(found.explanation)}\n"

@@ -18,7 +18,7 @@ from perftui.diagnosis.model import (
 )
 from perftui.diagnosis.rule import (
     Limits,
-    Verdict,
+    Rung,
     confidence,
     line_figures,
     more_steps,
@@ -163,7 +163,7 @@ def _forward_shares(facts: Facts, judged: JudgedStep) -> dict[LineShare, float]:
     return {line: found.share(line) for line in listed} if found else {}
 
 
-COMPUTE_BOUND = Verdict(
+COMPUTE_BOUND = Rung(
     id=COMPUTE_BOUND_ID,
     when="the GPU, or the operators if there is none, is busy for most of the step",
     explanation=(
@@ -264,7 +264,7 @@ def _finding(judged: JudgedStep) -> Finding:
     )
 
 
-HEALTHY = Verdict(
+HEALTHY = Rung(
     id="healthy",
     when="none of these was found, and the numbers leave no room for one",
     explanation=(
@@ -404,7 +404,7 @@ def _what(part: Part, judged: JudgedStep, of: str) -> str:
     return f"The training spends {of} in {phase_name(part.name)}"
 
 
-LARGEST_PART = Verdict(
+LARGEST_PART = Rung(
     id="largest-part",
     when="the largest part of the step that computes nothing, if no rule knows the cause",
     explanation=(
@@ -417,5 +417,5 @@ LARGEST_PART = Verdict(
     limits=LIMITS,
 )
 
-LADDER: tuple[Verdict, ...] = (LARGEST_PART, HEALTHY, COMPUTE_BOUND)
+LADDER: tuple[Rung, ...] = (LARGEST_PART, HEALTHY, COMPUTE_BOUND)
 """In the order they are asked, each with what those before it found."""

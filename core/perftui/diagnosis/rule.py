@@ -129,7 +129,7 @@ class Lost:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Rung:
     """One rung of the ladder below the rules: the finding where no rule knows the cause."""
 
     id: str

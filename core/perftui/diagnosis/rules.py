@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui.diagnosis.ladder import LADDER
-from perftui.diagnosis.rule import Rule, Verdict
+from perftui.diagnosis.rule import Rule, Rung
 from perftui.diagnosis.symptoms.data_loader import input_wait, padding, workers
 from perftui.diagnosis.symptoms.gpu_idle import allocator, copies, host_bound
 from perftui.diagnosis.symptoms.machine import cores, machine, memory
@@ -134,7 +134,7 @@ of one symptom, of trainings on a GPU and on the CPU: people read the words of t
 
 BY_ID = {rule.id: rule for rule in RULES}
 
-BY_NAME: dict[str, Rule | Verdict] = {
+BY_NAME: dict[str, Rule | Rung] = {
     # Of two forms of one symptom the first.
     **{rule.id: rule for rule in (*RULES, *reversed(RULES))},
     **{rung.id: rung for rung in LADDER},

@@ -57,7 +57,7 @@ _NORMAL = 1.4826
 """Standard deviation of normal noise over its median absolute deviation."""
 
 
-class Place(str, enum.Enum):
+class Standing(str, enum.Enum):
     """Where a run lies among those before it."""
 
     UNKNOWN = "unknown"
@@ -71,7 +71,7 @@ class Place(str, enum.Enum):
 class Level:
     """One run beside those before it."""
 
-    place: Place
+    place: Standing
     usual_ns: float | None = None
     """Median step of the usual runs before it; None where they are too few."""
     noise: float | None = None
@@ -94,21 +94,21 @@ def levels(steps: Sequence[int], floors: Sequence[float]) -> list[Level]:
     for number, (step, floor) in enumerate(zip(map(math.log, steps), floors, strict=True)):
         if len(usual) < FEWEST_RUNS:
             usual.append(step)
-            found.append(Level(Place.UNKNOWN))
+            found.append(Level(Standing.UNKNOWN))
             continue
         middle = median(usual)
         spread = median(abs(one - middle) for one in usual)
         noise = max(math.log1p(floor), DEVIATIONS * _NORMAL * spread)
         longer = step - middle
         if longer > (noise if slow_since is None else noise / 2):
-            place = Place.SLOWER
+            place = Standing.SLOWER
             slow_since = number if slow_since is None else slow_since
         else:
-            place = Place.FASTER if longer < -noise else Place.USUAL
+            place = Standing.FASTER if longer < -noise else Standing.USUAL
             slow_since = None
         # So many faster runs in turn are what is usual from then on.
-        fast = [*fast, step] if place is Place.FASTER else []
-        if place is Place.USUAL:
+        fast = [*fast, step] if place is Standing.FASTER else []
+        if place is Standing.USUAL:
             usual.append(step)
         if len(fast) == FEWEST_RUNS:
             usual, fast = fast, []
@@ -298,7 +298,7 @@ class Listed:
     def slower(self) -> float | None:
         """By which share its step is longer than before; None where it is not, or not certainly."""
         level, step = self.level, self.run.usual_ns
-        if level is None or level.place is not Place.SLOWER or not level.usual_ns or not step:
+        if level is None or level.place is not Standing.SLOWER or not level.usual_ns or not step:
             return None
         return step / level.usual_ns - 1
 

@@ -14,7 +14,7 @@ from statistics import median
 from perftui import format as fmt
 from perftui.experiments.restore import restore
 from perftui.experiments.verdict import FEWEST_STEPS, LossCheck, TrialVerdict, check_losses, judge
-from perftui.facts.cpu.machine import Card, busy_host, cards
+from perftui.facts.cpu.machine import GpuCard, busy_host, cards
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.memory import PeakMemory, peak_memory
 from perftui.facts.journal_rows import notes_of
@@ -221,7 +221,7 @@ def disturbance_notes(runs: Sequence[TrialRun]) -> tuple[str, ...]:
     return (*found, *_clocks(runs))
 
 
-def _of_card(card: Card) -> str:
+def _of_card(card: GpuCard) -> str:
     if card.thermal is not None and card.thermal >= HOT:
         return f"heat throttled the clocks of {card.name}"
     if card.memory_others is not None and card.memory_others >= OTHERS:

@@ -133,7 +133,7 @@ _AROUND = ("plain.py", "call")
 
 
 @dataclass(frozen=True)
-class Place:
+class StackPlace:
     """Where an interval was: the innermost line of the user's own code, and the innermost frame."""
 
     file: str
@@ -165,7 +165,7 @@ _ACTIVITIES = tuple(
 )
 """By file and function of a frame anywhere on the stack, what counts first."""
 
-Locate: TypeAlias = Callable[[Sequence[Frame]], Place]
+Locate: TypeAlias = Callable[[Sequence[Frame]], StackPlace]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Stay:
 
     start: int
     end: int
-    place: Place
+    place: StackPlace
     samples: int = 1
 
     def row(self, every: int) -> list[Any]:
@@ -199,12 +199,12 @@ def stays(intervals: Iterable[StackInterval], locate: Locate) -> list[Stay]:
     return found
 
 
-def main_place(stack: Sequence[Frame]) -> Place:
+def main_place(stack: Sequence[Frame]) -> StackPlace:
     """Where the thread that trains is; ``stack`` is its frames, the outermost first, 1 at least."""
     return replace(_place(stack), stage=_stage(stack) or _activity(stack))
 
 
-def worker_place(stack: Sequence[Frame]) -> Place:
+def worker_place(stack: Sequence[Frame]) -> StackPlace:
     """Where a worker is. Outside its loop, when it starts or ends, it has no line of its own."""
     loop = _last(stack, _WORKER)
     within = stack[loop + 1 :] if loop is not None else ()
@@ -212,7 +212,7 @@ def worker_place(stack: Sequence[Frame]) -> Place:
     if stage:
         fetch = _last(within, _FETCH)
         return replace(_place(within[fetch or 0 :]), stage=stage)
-    place = Place("", -1, "", _place(stack).inner)
+    place = StackPlace("", -1, "", _place(stack).inner)
     return place if loop is None else replace(place, stage=WAIT)
 
 
@@ -254,17 +254,17 @@ def _last(stack: Sequence[Frame], file: str) -> int | None:
     return next(found, None)
 
 
-def _place(stack: Sequence[Frame]) -> Place:
+def _place(stack: Sequence[Frame]) -> StackPlace:
     theirs = [frame for frame in reversed(stack) if not frame.file.startswith(OURS)]
     at = next((at for at, frame in enumerate(theirs) if is_own(frame.file)), None)
     inner = theirs[0] if theirs else stack[-1]
     text = f"{_short(inner.file)}:{inner.line} {inner.function}"[:LONGEST_TEXT]
     if at is None:
-        return Place("", -1, "", text)
+        return StackPlace("", -1, "", text)
     own = theirs[at]
     called = theirs[at - 1] if at else None
     via = f"{_short(called.file)} {called.function}"[:LONGEST_TEXT] if called else ""
-    return Place(own.file[:LONGEST_TEXT], own.line, own.function[:LONGEST_TEXT], text, via=via)
+    return StackPlace(own.file[:LONGEST_TEXT], own.line, own.function[:LONGEST_TEXT], text, via=via)
 
 
 def is_own(file: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
-from perftui.diagnosis.rule import Rule, Verdict
+from perftui.diagnosis.rule import Rule, Rung
 from perftui.diagnosis.rules import BY_NAME, RULES
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.output_text import SCHEMA, Schema, encode_object, wrapped
@@ -92,7 +92,7 @@ def as_object(*chosen: str) -> ExplainOutput:
     return {
         "schema": SCHEMA,
         "rules": [_rule(one) for one in found if isinstance(one, Rule)],
-        "verdicts": [_rule(one) for one in found if isinstance(one, Verdict)],
+        "verdicts": [_rule(one) for one in found if isinstance(one, Rung)],
         "fixes": [
             {
                 "fix": fix.id,
@@ -106,7 +106,7 @@ def as_object(*chosen: str) -> ExplainOutput:
     }
 
 
-def _rule(found: Rule | Verdict) -> RuleOutput:
+def _rule(found: Rule | Rung) -> RuleOutput:
     limits = found.limits
     return {
         "rule": found.id,
@@ -126,7 +126,7 @@ def answers_of(fix: str) -> list[str]:
     return list(dict.fromkeys(rule.id for rule in RULES if fix in rule.fixes))
 
 
-def _described(found: Rule | Verdict) -> Iterator[str]:
+def _described(found: Rule | Rung) -> Iterator[str]:
     limits = found.limits
     yield found.id
     yield from wrapped(f"{found.when}.")

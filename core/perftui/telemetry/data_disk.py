@@ -71,7 +71,7 @@ DIRECTORY = "its working directory"
 
 
 @dataclass(frozen=True)
-class Place:
+class DataMount:
     """The file system that holds the data, and how that is known."""
 
     mount: Mount
@@ -92,17 +92,17 @@ class DataPlace:
         self._proc = proc
         self._pace = Pace(EVERY_SECONDS, MOST_SHARE)
         self._seen: Counter[Mount] = Counter()
-        self.found: Place | None = None
+        self.found: DataMount | None = None
         """As of the last search."""
 
-    def search(self, now: float) -> Place | None:
+    def search(self, now: float) -> DataMount | None:
         """Where it lies, looked for anew where that is due."""
         if self._pace.is_due(now):
             with self._pace.reading(now):
                 self.found = self._search() or self.found
         return self.found
 
-    def _search(self) -> Place | None:
+    def _search(self) -> DataMount | None:
         mounts = mounts_in(read_or_empty(f"{self._proc}/{self._pid}/mountinfo"))
         roles = self._roles()
         for pid in roles.ranks | roles.workers or {self._pid}:
@@ -111,10 +111,10 @@ class DataPlace:
                 if mount is not None:
                     self._seen[mount] += 1
         if self._seen:
-            return Place(self._seen.most_common(1)[0][0], OPEN_FILES)
+            return DataMount(self._seen.most_common(1)[0][0], OPEN_FILES)
         directory = link(f"{self._proc}/{self._pid}/cwd")
         mount = mount_holding(directory, mounts) if directory else None
-        return None if mount is None else Place(mount, DIRECTORY)
+        return None if mount is None else DataMount(mount, DIRECTORY)
 
 
 def counted_disk(mount: Mount, counted: Container[str], sys: str = SYS) -> str | None:
@@ -186,7 +186,7 @@ class DataDiskSource:
         self._place = place
         self._proc = proc
         self._sys = sys
-        self._known: Place | None = None
+        self._known: DataMount | None = None
         self._before: DiskCounters | None = None
         self._at = float("inf")
         self._disk = ""
@@ -208,7 +208,7 @@ class DataDiskSource:
             return [None] * len(self.columns)
         return [done.read, done.write, done.utilization, done.wait, done.queue]
 
-    def _follow(self, place: Place | None, disks: dict[str, DiskCounters]) -> None:
+    def _follow(self, place: DataMount | None, disks: dict[str, DiskCounters]) -> None:
         if place is None or place == self._known:
             return
         self._known = place

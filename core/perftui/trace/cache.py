@@ -248,7 +248,7 @@ _PIECE = 256 * 1024
 """Bytes that are read at once: what fits a core's cache is summed twice as fast."""
 
 
-class Place(msgspec.Struct, array_like=True, frozen=True):
+class ArrayPlace(msgspec.Struct, array_like=True, frozen=True):
     """Where an array lies, counted from the first multiple of 64 bytes behind the header."""
 
     dtype: str
@@ -260,7 +260,7 @@ class Header(msgspec.Struct, frozen=True):
     """All that is not an array."""
 
     document: msgspec.Raw
-    places: tuple[Place, ...]
+    places: tuple[ArrayPlace, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,10 +343,10 @@ def size_of(record: Record) -> int:
     return len(bytes(record.document)) + sum(column.nbytes for column in record.columns)
 
 
-def _places(arrays: Sequence[Array]) -> Iterator[Place]:
+def _places(arrays: Sequence[Array]) -> Iterator[ArrayPlace]:
     offset = 0
     for array in arrays:
-        yield Place(array.dtype.str, offset, len(array))
+        yield ArrayPlace(array.dtype.str, offset, len(array))
         offset = _aligned(offset + array.nbytes)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.experiments.history import FEWEST_RUNS, Level, Place, levels
+from perftui.experiments.history import FEWEST_RUNS, Level, Standing, levels
 from perftui.experiments.verdict import NOISE_MANY
 from tests.core.diagnosis.runs import MS
 
@@ -18,7 +18,7 @@ def of(*ms: float, noise: float = NOISE_MANY) -> list[Level]:
     return levels([round(one * MS) for one in ms], [noise] * len(ms))
 
 
-def places(*ms: float) -> list[Place]:
+def places(*ms: float) -> list[Standing]:
     return [one.place for one in of(*ms)]
 
 
@@ -26,15 +26,20 @@ FIVE = (40, 41, 39, 40, 40)
 
 
 def test_nothing_is_said_before_there_are_runs_enough() -> None:
-    assert places(*FIVE) == [Place.UNKNOWN] * FEWEST_RUNS
-    assert places(*FIVE, 80)[-1] is Place.SLOWER
+    assert places(*FIVE) == [Standing.UNKNOWN] * FEWEST_RUNS
+    assert places(*FIVE, 80)[-1] is Standing.SLOWER
 
 
 @pytest.mark.parametrize(
     ("ms", "place"),
-    [(42.3, Place.USUAL), (42.5, Place.SLOWER), (37.8, Place.USUAL), (37.6, Place.FASTER)],
+    [
+        (42.3, Standing.USUAL),
+        (42.5, Standing.SLOWER),
+        (37.8, Standing.USUAL),
+        (37.6, Standing.FASTER),
+    ],
 )
-def test_a_run_has_to_be_beyond_what_equal_runs_differ_by(ms: float, place: Place) -> None:
+def test_a_run_has_to_be_beyond_what_equal_runs_differ_by(ms: float, place: Standing) -> None:
     found = of(*FIVE, ms)[-1]
     assert found.place is place
     assert found.usual_ns == pytest.approx(40 * MS)
@@ -43,7 +48,7 @@ def test_a_run_has_to_be_beyond_what_equal_runs_differ_by(ms: float, place: Plac
 
 def test_runs_that_differ_much_widen_the_noise() -> None:
     found = of(40, 44, 36, 42, 38, 49)[-1]
-    assert found.place is Place.USUAL
+    assert found.place is Standing.USUAL
     assert found.noise == pytest.approx(0.24, abs=0.02)
 
 
@@ -55,13 +60,13 @@ def test_the_oldest_of_the_newest_interval_is_named() -> None:
 
 def test_a_slow_first_run_is_not_what_is_usual() -> None:
     found = of(90, *FIVE, 47)[-1]
-    assert (found.place, found.since) == (Place.SLOWER, 6)
+    assert (found.place, found.since) == (Standing.SLOWER, 6)
 
 
 def test_a_faster_level_that_lasts_is_what_is_usual() -> None:
     faster = [30] * FEWEST_RUNS
-    assert places(*FIVE, *faster[1:], 40)[-1] is Place.USUAL
-    assert places(*FIVE, *faster, 34)[-1] is Place.SLOWER
+    assert places(*FIVE, *faster[1:], 40)[-1] is Standing.USUAL
+    assert places(*FIVE, *faster, 34)[-1] is Standing.SLOWER
 
 
 @given(st.lists(st.integers(MS, 1000 * MS), max_size=14), st.integers(2, 50))
@@ -98,5 +103,5 @@ def test_noise_is_no_alarm_and_slower_runs_are_found(slower, last, least, most) 
         runs = FEWEST_RUNS + 1 + trial % 10 + last
         steps = series(source, runs, slower, last)
         newest = levels(steps, [NOISE_MANY] * runs)[-last:]
-        found += any(one.place is Place.SLOWER for one in newest)
+        found += any(one.place is Standing.SLOWER for one in newest)
     assert least <= found / trials <= most

@@ -24,7 +24,7 @@ from perftui.experiments.trial_runs import (
     disturbance_notes,
     run_seconds,
 )
-from perftui.facts.cpu.machine import Card, busy_host, cards
+from perftui.facts.cpu.machine import GpuCard, busy_host, cards
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.memory import PeakMemory
 from perftui.fixes.workers import with_workers
@@ -197,7 +197,7 @@ def test_a_range_of_times_has_its_unit_once(fewest: float, most: float, words: s
 GIB = 1 << 30
 
 
-def sampled_facts(*sampled: Card, busy: str = "") -> Facts:
+def sampled_facts(*sampled: GpuCard, busy: str = "") -> Facts:
     return facts_with(Facts(None), {busy_host: busy, cards: sampled})
 
 
@@ -210,17 +210,17 @@ def disturbed(*made: tuple[Arm, str, float | None]) -> list[TrialRun]:
     [
         ((), "", ""),
         ((), "other programs used 1.0 of 2 cores", "the host was busy: other programs used 1.0"),
-        ((Card("gpu1", thermal=0.3),), "", "heat throttled the clocks of GPU 1"),
-        ((Card("gpu0", thermal=0.01, memory_others=GIB // 2),), "", ""),
+        ((GpuCard("gpu1", thermal=0.3),), "", "heat throttled the clocks of GPU 1"),
+        ((GpuCard("gpu0", thermal=0.01, memory_others=GIB // 2),), "", ""),
         (
-            (Card("gpu0"), Card("gpu2", memory_others=3.0 * GIB)),
+            (GpuCard("gpu0"), GpuCard("gpu2", memory_others=3.0 * GIB)),
             "",
             "other processes hold 3.0 GiB of GPU 2",
         ),
     ],
 )
 def test_a_run_is_disturbed_by_others_and_by_heat(
-    sampled: tuple[Card, ...], busy: str, said: str
+    sampled: tuple[GpuCard, ...], busy: str, said: str
 ) -> None:
     found = disturbance(sampled_facts(*sampled, busy=busy))
     assert found.startswith(said)
@@ -229,9 +229,12 @@ def test_a_run_is_disturbed_by_others_and_by_heat(
 
 def test_the_clock_is_that_of_the_slowest_card() -> None:
     assert (
-        clock(sampled_facts(Card("gpu0", clock=0.9), Card("gpu1", clock=0.7), Card("gpu2"))) == 0.7
+        clock(
+            sampled_facts(GpuCard("gpu0", clock=0.9), GpuCard("gpu1", clock=0.7), GpuCard("gpu2"))
+        )
+        == 0.7
     )
-    assert clock(sampled_facts(Card("gpu0"))) is None
+    assert clock(sampled_facts(GpuCard("gpu0"))) is None
 
 
 def test_it_is_reported_for_how_many_runs() -> None:

@@ -15,10 +15,10 @@ from perftui.telemetry.data_disk import (
     OPEN_FILES,
     DataDisk,
     DataDiskSource,
+    DataMount,
     DataPlace,
     NfsCounters,
     NfsSource,
-    Place,
     counted_disk,
     described,
     files_read,
@@ -248,9 +248,9 @@ class Found(DataPlace):
     """Data at a place that is known."""
 
     def __init__(self, kind: str, place: str) -> None:
-        self.found = Place(Mount(place, kind, "0:44", "server:/export"), OPEN_FILES)
+        self.found = DataMount(Mount(place, kind, "0:44", "server:/export"), OPEN_FILES)
 
-    def search(self, now: float) -> Place | None:  # noqa: ARG002 - it is known at all times
+    def search(self, now: float) -> DataMount | None:  # noqa: ARG002 - it is known at all times
         return self.found
 
 

@@ -13,7 +13,7 @@ from perftui.trace.model import TraceError
 from perftui_tui.look.rows import plain
 from perftui_tui.screens.timeline.detail_pane import (
     Line,
-    Place,
+    Target,
     in_two,
     laid_out,
     plain_text,
@@ -79,7 +79,7 @@ def test_the_detail_of_an_operator(state):
 def test_a_launch_leads_to_its_other_end(state):
     state.select_row(6)
     launch = event_lines(state.trace, state.selected, state.launches)[2]
-    assert launch.place == Place(31 * MS, 32 * MS, 3)
+    assert launch.place == Target(31 * MS, 32 * MS, 3)
 
 
 def test_a_kernel_that_begins_before_its_call_is_said_to(make_trace):
@@ -223,7 +223,7 @@ def test_the_longest_of_a_name_is_one_click_away(make_trace):
     state.select_row(0)
     lines = further_lines(trace, state.selected)
     assert "2 longer" in lines[1].text
-    assert lines[2].place == Place(10, 40, 1)
+    assert lines[2].place == Target(10, 40, 1)
 
 
 def test_arguments_that_cannot_be_read_are_said(state):
@@ -274,14 +274,14 @@ def test_a_summary_leads_to_what_stands_out(state):
     lines = summary_lines(replace(state.analysis, steps=(*steps, slow)))
     found = {line.text.strip(): line.place for line in lines}
     assert "4 steps, median 20.0 ms, 1 slow  ) next, } next slow" in found
-    assert found["30.0 ms  step 3, 50.0 % above the median"] == Place(60 * MS, 90 * MS, 2)
+    assert found["30.0 ms  step 3, 50.0 % above the median"] == Target(60 * MS, 90 * MS, 2)
     gap = next(text for text in found if text.startswith("30.0 ms") and "at 20.0 ms" in text)
-    assert found[gap] == Place(20 * MS, 50 * MS)
+    assert found[gap] == Target(20 * MS, 50 * MS)
     cause = next(text for text in found if text.endswith("gap  max 30.0 ms"))
     assert cause.startswith("19.9 ms  queue wait")
-    assert found[cause] == Place(20 * MS, 50 * MS)
-    assert found["60.0 ms  aten::item  1 call"] == Place(30 * MS, 90 * MS, 2)
-    assert found["15.0 ms  gemm  1 call"] == Place(5 * MS, 20 * MS, 5)
+    assert found[cause] == Target(20 * MS, 50 * MS)
+    assert found["60.0 ms  aten::item  1 call"] == Target(30 * MS, 90 * MS, 2)
+    assert found["15.0 ms  gemm  1 call"] == Target(5 * MS, 20 * MS, 5)
 
 
 def test_the_summary_of_a_trace_that_is_still_read_promises_no_figures(trace):
@@ -295,11 +295,11 @@ def test_lines_fit_and_figures_stay_whole(width):
         Line("name " * 30, "bold"),
         Line("start 1 ms  duration 24.2 ms  gap before 3.00 µs", facts=True),
         Line("row of a table " * 9, one_row=True),
-        Line("leads somewhere " * 9, place=Place(1, 2)),
+        Line("leads somewhere " * 9, place=Target(1, 2)),
     ]
     rows = [plain(row) for row, _ in laid_out(lines, width)]
     assert all(len(row) <= width for row in rows)
-    assert [place for _, place in laid_out(lines, width)].count(Place(1, 2)) == 1
+    assert [place for _, place in laid_out(lines, width)].count(Target(1, 2)) == 1
     if width >= 30:
         assert "start 1 ms  duration 24.2 ms" in "\n".join(rows)
     assert laid_out(lines, 1) == []

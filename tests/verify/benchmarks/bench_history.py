@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from perftui.experiments.history import FEWEST_RUNS, Place, levels
+from perftui.experiments.history import FEWEST_RUNS, Standing, levels
 from perftui.experiments.verdict import NOISE_MANY
 
 SPREADS = (0.03, 0.06, 0.09)
@@ -53,7 +53,7 @@ def share(kind: str, spread: float, earlier: int, change: float, slow: int, coun
         steps[earlier:] += np.log1p(change)
         times = np.rint(1e8 * np.exp(steps)).astype(int).tolist()
         newest = levels(times, [NOISE_MANY] * len(times))[earlier:]
-        found += any(one.place is Place.SLOWER for one in newest)
+        found += any(one.place is Standing.SLOWER for one in newest)
     return found / count
 
 

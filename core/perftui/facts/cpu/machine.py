@@ -394,7 +394,7 @@ _POWER = bits_of(POWER)
 
 
 @dataclass(frozen=True)
-class Card:
+class GpuCard:
     """One card; shares are 0 to 1, None stands for what was not sampled."""
 
     prefix: str
@@ -425,7 +425,7 @@ class Card:
 
 
 @fact
-def cards(facts: Facts) -> tuple[Card, ...]:
+def cards(facts: Facts) -> tuple[GpuCard, ...]:
     """Cards of the rank's host; empty if none was sampled, or it is not known which it uses."""
     table, during = samples(facts) if facts.rank else Table(), steady_span(facts)
     if during is not None and "time" in table:
@@ -435,7 +435,7 @@ def cards(facts: Facts) -> tuple[Card, ...]:
     return tuple(_card(table, memory.prefix) for memory in machine_use(facts).memory)
 
 
-def _card(table: Table, prefix: str) -> Card:
+def _card(table: Table, prefix: str) -> GpuCard:
     def known(name: str) -> npt.NDArray[np.float64]:
         column = f"{prefix}.{name}"
         if column not in table:
@@ -452,7 +452,7 @@ def _card(table: Table, prefix: str) -> Card:
     used, mine = known("memory_used"), known("process_memory")
     busy = one("utilization", "mean")
     both = len(used) == len(mine) > 0
-    return Card(
+    return GpuCard(
         prefix,
         thermal=float(np.mean(reasons & _THERMAL != 0)) if len(reasons) else None,
         power=float(np.mean(reasons & _POWER != 0)) if len(reasons) else None,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from perftui.experiments.conditions import Difference
-from perftui.experiments.history import History, LeftOut, PastRun, Place
+from perftui.experiments.history import History, LeftOut, PastRun, Standing
 from perftui.report.check.model import Gate, Repository, State, Verdict
 from perftui.report.findings import SeverityName, name_of
 from perftui.report.output_text import InForce, Ratio, Schema, Share
@@ -48,7 +48,7 @@ class HistoryOutput(TypedDict):
     """All earlier runs of the command that the run was held against."""
 
     place: Annotated[
-        Place | None, Meta(description="Of the run among them; null if its steps say nothing.")
+        Standing | None, Meta(description="Of the run among them; null if its steps say nothing.")
     ]
     usual_ns: Annotated[
         float | None, Meta(description="Median step of the usual runs; null with too few of them.")

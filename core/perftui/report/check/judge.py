@@ -11,7 +11,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.diagnosis.rules import answer_to
 from perftui.experiments.comparison import Comparison, Verdict, compare
-from perftui.experiments.history import FEWEST_RUNS, History, Place, earlier_runs_of
+from perftui.experiments.history import FEWEST_RUNS, History, Standing, earlier_runs_of
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import MANY_STEPS
 from perftui.report.check.model import STEP_TIME, Check, Gate, Limits, State
@@ -39,7 +39,7 @@ def step_time_check(history: History, limits: Limits) -> Check:
     by = f"{fmt.several(usual, 'earlier run')}, which differ by up to {fmt.percent(level.noise)}"
     if change <= limits.max_regression:
         return check(value, State.OK, f"{_said(change)} than {by}")
-    if level.place is not Place.SLOWER:
+    if level.place is not Standing.SLOWER:
         return check(value, State.NOT_CERTAIN, f"{_said(change)} than {by}")
     since = f"slower since {history.first_slow.run_id}" if history.first_slow else "slower"
     return check(value, State.FAILED, f"{_said(change)} than {by}; {since}")

@@ -21,7 +21,7 @@ HEAD = "bold"
 
 
 @dataclass(frozen=True)
-class Place:
+class Target:
     """Where a line leads to when it is clicked: ns since the trace's origin, and a row."""
 
     start: int
@@ -40,13 +40,13 @@ class Line:
     """Two blanks part facts, none of which is broken over two rows."""
     one_row: bool = False
     """Whether the line is cut, not wrapped: rows of a table, and all that lead somewhere."""
-    place: Place | None = None
+    place: Target | None = None
 
 
-def place_of_event(trace: Trace, row: int) -> Place:
+def place_of_event(trace: Trace, row: int) -> Target:
     """The place of the event in a row of ``trace``."""
     start = int(trace.start[row])
-    return Place(start, start + int(trace.duration[row]), row)
+    return Target(start, start + int(trace.duration[row]), row)
 
 
 def cut(text: str, length: int) -> str:
@@ -54,7 +54,7 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def laid_out(lines: Sequence[Line], width: int) -> list[tuple[Row, Place | None]]:
+def laid_out(lines: Sequence[Line], width: int) -> list[tuple[Row, Target | None]]:
     """Rows of at most ``width`` cells with where each leads to; a figure keeps its columns."""
     if width < 2:
         return []
@@ -65,7 +65,7 @@ def laid_out(lines: Sequence[Line], width: int) -> list[tuple[Row, Place | None]
     ]
 
 
-Laid = list[tuple[Row, Place | None]]
+Laid = list[tuple[Row, Target | None]]
 """Rows, each with where it leads to."""
 
 
@@ -129,11 +129,11 @@ class DetailPane(RowView):
     class Chosen(Message):
         """A line was clicked that leads to a place in the trace."""
 
-        place: Place
+        place: Target
 
     _lines: tuple[Line, ...] = ()
-    _places: tuple[Place | None, ...] = ()
-    _beside: tuple[Place | None, ...] = ()
+    _places: tuple[Target | None, ...] = ()
+    _beside: tuple[Target | None, ...] = ()
     """Of what stands at the right, where there are two columns."""
     _right = 0
     """The cell at which that begins."""

@@ -18,7 +18,7 @@ from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.format import counted, format_count, format_ns, format_percent
-from perftui_tui.screens.timeline.detail_pane import Line, Place, cut, place_of_event
+from perftui_tui.screens.timeline.detail_pane import Line, Target, cut, place_of_event
 from perftui_tui.screens.timeline.track_cells import phase_label
 
 HINT = (
@@ -67,7 +67,7 @@ def _steps(analysis: TraceAnalysis) -> Iterator[Line]:
     for step in slow[:MOST]:
         over = format_percent(step.duration / median - 1)
         text = f"{format_ns(step.duration):>10}  step {step.index}, {over} above the median"
-        yield Line(text, place=Place(step.start, step.end, step.row))
+        yield Line(text, place=Target(step.start, step.end, step.row))
 
 
 def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
@@ -86,7 +86,7 @@ def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
             counted(len(steps), "step"),
             f"{format_count(slow)} slow" if slow else "none 10 % slower",
         ]
-        yield Line("  ".join(facts), place=Place(longest.start, longest.end, longest.row))
+        yield Line("  ".join(facts), place=Target(longest.start, longest.end, longest.row))
     left = len(slowest) - MOST
     if left > 0:
         yield Line(f"{'':>10}  and {counted(left, 'faster rank')}", "dim")
@@ -106,7 +106,7 @@ def _idle(analysis: TraceAnalysis, run: RunSnapshot | None) -> Iterator[Line]:
         facts.append(several(one.count, "gap") if one.count else "within other gaps")
         facts += [f"max {format_ns(gap.duration)}"] if gap else []
         facts += [one.line.short] if one.line else []
-        place = Place(gap.start, gap.end) if gap else None
+        place = Target(gap.start, gap.end) if gap else None
         yield Line("  ".join(facts), one_row=True, place=place)
 
 
@@ -122,7 +122,7 @@ def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:
         facts += [phase_label(printable(gap.phase))] if gap.phase else []
         if gap.operator_row != NONE:
             facts.append(cut(printable(analysis.trace.name_of(gap.operator_row)), _LONGEST_NAME))
-        yield Line("  ".join(facts), place=Place(gap.start, gap.end))
+        yield Line("  ".join(facts), place=Target(gap.start, gap.end))
 
 
 def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:

@@ -35,7 +35,7 @@ from perftui_tui.screens.timeline.counters import (
     counter_tracks,
     counters_at,
 )
-from perftui_tui.screens.timeline.detail_pane import DetailPane, Line, Place
+from perftui_tui.screens.timeline.detail_pane import DetailPane, Line, Target
 from perftui_tui.screens.timeline.event_detail import event_lines, further_lines, measure_lines
 from perftui_tui.screens.timeline.gaps import gap_lines
 from perftui_tui.screens.timeline.navigation import Matches, Selection, find_matches
@@ -139,7 +139,7 @@ class TimelineView(Vertical):
     _analysis: TraceAnalysis | None = None
     _is_read = False
     """Whether the trace has been read: what there is to show is known."""
-    _pending: Place | None = None
+    _pending: Target | None = None
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -197,13 +197,13 @@ class TimelineView(Vertical):
         # The place is one of the trace that was handed over: not of all ranks together, nor of the
         # steps that are shown while there is none.
         if self._given is None:
-            self._pending = Place(start, end, row)
+            self._pending = Target(start, end, row)
             return
         if self._analysis is not self._given:
             self._show_alone()
         state = self.state if self.is_mounted else None
         if state is None or state.analysis is not self._analysis:
-            self._pending = Place(start, end, row)
+            self._pending = Target(start, end, row)
         else:
             self._go(start, end, row)
 

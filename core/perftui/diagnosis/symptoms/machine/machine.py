@@ -10,7 +10,7 @@ from perftui import format as fmt
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.cpu.machine import Card, cards, machine_use, ranks_here
+from perftui.facts.cpu.machine import GpuCard, cards, machine_use, ranks_here
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.cards import gpu_processes
 from perftui.facts.gpu.streams import has_gpu
@@ -259,7 +259,7 @@ DRIVER = 1 << 30
 """Bytes that the driver itself may hold of a card."""
 
 
-def _cards(facts: Facts) -> tuple[Card, ...]:
+def _cards(facts: Facts) -> tuple[GpuCard, ...]:
     return cards(facts) if has_gpu(facts) else ()
 
 

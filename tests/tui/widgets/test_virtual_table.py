@@ -1,4 +1,4 @@
-""""""
+"""The table that draws only the rows in sight."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (829, 116_559), "tests": (790, 103_550)}
+MOST = {"core and tui": (509, 107_906), "tests": (584, 99_362)}
 """Files and lines."""
 
 ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}
 
-MOST_IN_A_FOLDER = 41
+MOST_IN_A_FOLDER = 25
 """Files of core or tui."""
 
 

@@ -28,7 +28,7 @@ from tests.docs.alike import masked
 from tests.docs.documents import ROOT
 from tests.tui.recorded import ENDED, START, write_run
 
-pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner")]
+pytestmark = pytest.mark.subprocess
 
 LOADING = """
 import time
@@ -78,6 +78,7 @@ def tried(root: Path, directory: Path, cancelled: threading.Event) -> list[Progr
     return list(trial(RunReader(root).poll(), option, directory, STEPS, cancelled, 1))
 
 
+@pytest.mark.usefixtures("start_sooner")
 @pytest.mark.slow
 def test_a_trial_that_is_cancelled_stops_its_training(recorded: Path, tmp_path: Path) -> None:
     cancelled, trials = threading.Event(), tmp_path / "trials"
@@ -88,6 +89,7 @@ def test_a_trial_that_is_cancelled_stops_its_training(recorded: Path, tmp_path: 
     assert stopped.manifest.status.is_over
 
 
+@pytest.mark.usefixtures("start_sooner")
 @pytest.mark.slow
 def test_a_run_that_fails_ends_the_trial(recorded: Path, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("raise SystemExit(3)\n")
@@ -162,6 +164,7 @@ def recorded_switch(at: Path) -> RunSnapshot:
     return RunReader(root).poll()
 
 
+@pytest.mark.usefixtures("start_sooner")
 def test_two_runs_that_flip_tell_what_a_switch_gains(tmp_path: Path) -> None:
     run, trials = recorded_switch(tmp_path), tmp_path / "trials"
     plan = BlockPlan(pairs=3, steps=9, settling=4)

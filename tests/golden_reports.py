@@ -23,9 +23,10 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
-from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
+
+from tests.core.report.html.pages import Node, read
 
 NOT_TRACES = {".md", ".csv", ".txt", ".py", ""}
 SHOWN_LINES = 30
@@ -69,23 +70,16 @@ def printed(words: Sequence[str]) -> str:
     return f"exit {code}\n{err.getvalue()}{out.getvalue()}{page}"
 
 
-class _Read(HTMLParser):
-    """A page as a browser reads it: without blanks, numbers to a tenth."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.read: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        known = sorted((name, value or "") for name, value in attrs)
-        shown = (f"{name}={_tenth(value)}" for name, value in known)
-        self.read.append(f"<{tag} {' '.join(shown)}>")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.read.append(f"</{tag}>")
-
-    def handle_data(self, data: str) -> None:
-        self.read += filter(None, ["".join(data.split())])
+def _elements(node: Node) -> Iterator[str]:
+    """Elements and texts as a browser reads them: without blanks, numbers to a tenth."""
+    for child in node.children:
+        if isinstance(child, str):
+            yield from filter(None, ["".join(child.split())])
+            continue
+        attributes = sorted(child.attributes.items())
+        yield f"<{child.tag} {' '.join(f'{name}={_tenth(one)}' for name, one in attributes)}>"
+        yield from _elements(child)
+        yield f"</{child.tag}>"
 
 
 def _tenth(value: str) -> str:
@@ -95,10 +89,8 @@ def _tenth(value: str) -> str:
 def lines_of(form: str) -> list[str]:
     """The lines of a form; of a page its elements and texts."""
     told, start, page = form.partition("<!DOCTYPE html>")
-    reader = _Read()
-    reader.feed(page)
     without_size = re.sub(r"(?<=html written), .*", "", told) if start else told
-    return [*without_size.splitlines(), *reader.read]
+    return [*without_size.splitlines(), *_elements(read(start + page))]
 
 
 def forms_of(paths: tuple[str, ...]) -> dict[str, str]:

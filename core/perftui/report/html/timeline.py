@@ -192,28 +192,22 @@ def _threads(trace: Trace, window: Intervals) -> Iterator[Events]:
         for number, track in enumerate(trace.tracks)
         if not track.is_device
     }
-    covered = {
-        track_number: int((end - start).sum()) for track_number, (_, start, end) in found.items()
-    }
-    chosen = [track_number for track_number in found if covered[track_number] > least]
-    chosen.sort(
-        key=lambda track_number: (track_number != main, -covered[track_number], track_number)
-    )
-    for track_number in chosen[:MOST_THREADS]:
-        yield _named(
-            trace, track_label(trace, track_number), *found[track_number], "operators and calls", {}
-        )
+    covered = {number: int((end - start).sum()) for number, (_, start, end) in found.items()}
+    chosen = [number for number in found if covered[number] > least]
+    chosen.sort(key=lambda number: (number != main, -covered[number], number))
+    for number in chosen[:MOST_THREADS]:
+        yield _named(trace, track_label(trace, number), *found[number], "operators and calls", {})
 
 
 def _streams(analysis: TraceAnalysis, window: Intervals) -> Iterator[Events]:
     trace = analysis.trace
     works = kinds.device_activity(trace)
     masks = {COMMUNICATION: kinds.communication(trace), COPIES: trace.in_category(MEMCPY)}
-    numbers = [track_number for track_number, track in enumerate(trace.tracks) if track.is_device]
+    numbers = [number for number, track in enumerate(trace.tracks) if track.is_device]
     numbers.sort(key=lambda one: (trace.tracks[one].device, trace.tracks[one].stream, one))
-    for track_number in numbers:
-        found = _inside(trace, track_number, works, window, outermost=False)
-        label = track_label(trace, track_number)
+    for number in numbers:
+        found = _inside(trace, number, works, window, outermost=False)
+        label = track_label(trace, number)
         yield _named(trace, label, *found, KERNELS, masks)
 
 

@@ -14,7 +14,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (509, 107_906), "tests": (584, 99_366)}
+MOST = {"core and tui": (509, 107_888), "tests": (584, 99_361)}
 """Files and lines."""
 
 ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from perftui import __version__
 from perftui import format as fmt
@@ -47,26 +46,22 @@ def render(report: Report) -> str:
     """The whole file."""
     run, most, facts = report.subject.run, report.top or MOST_ROWS, report.facts
     steps = trace_steps.or_none(facts)
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            report=report,
-            title=run.manifest.script if run else report.subject.path.name,
-            about=_about(report),
-            step_times=step_times(facts),
-            timeline=timeline(steps) if steps else None,
-            ranks=table_of_ranks(facts),
-            syncs=syncs(facts),
-            has_gpu=bool(facts.analysis and facts.analysis.has_gpu),
-            operators=report.ops[:most] if "operators" in report.totals else (),
-            kernels=report.kernels[:most] if "kernels" in report.totals else (),
-            modules=listed_modules(report.modules, most) if "modules" in report.totals else (),
-            gpu_tables=_gpu_tables(report),
-            recording=[line.strip() for line in recording_lines(report.recording, facts)]
-            if report.recording
-            else (),
-        )
+    recorded = recording_lines(report.recording, facts) if report.recording else ()
+    template = environment().get_template("page.html")
+    return template.render(
+        report=report,
+        title=run.manifest.script if run else report.subject.path.name,
+        about=_about(report),
+        step_times=step_times(facts),
+        timeline=timeline(steps) if steps else None,
+        ranks=table_of_ranks(facts),
+        syncs=syncs(facts),
+        has_gpu=bool(facts.analysis and facts.analysis.has_gpu),
+        operators=report.ops[:most] if "operators" in report.totals else (),
+        kernels=report.kernels[:most] if "kernels" in report.totals else (),
+        modules=listed_modules(report.modules, most) if "modules" in report.totals else (),
+        gpu_tables=_gpu_tables(report),
+        recording=map(str.strip, recorded),
     )
 
 
@@ -76,18 +71,10 @@ def cleaned(text: str) -> str:
     return "\t".join(map(printable, text.split("\t")))
 
 
-def style_sheet() -> str:
-    """The sheet of a page, which names no file."""
-    return _environment().get_template("style.css").render()
-
-
-def parts() -> Any:
-    """The macros that pages are made of."""
-    return _environment().get_template("parts.html").module
-
-
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """What reads the templates: each expression is escaped, without control codes, and redacted
+    where the report is."""
     made = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -114,6 +101,7 @@ def _environment() -> Environment:
         "proof": wording.proof_of_fix,
         "rank_parts": _rank_parts,
         "rate": rate,
+        "sentence": lambda note: f"{note[0].upper()}{note[1:]}.",
         "several": fmt.several,
         "short_names": lambda rows: short_names(row.name for row in rows),
         "short_names_of": short_names,
@@ -133,7 +121,7 @@ def _environment() -> Environment:
 
 def _shown(value: Any) -> Any:
     # What is markup already was cleaned before it was escaped.
-    return cleaned(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return cleaned(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _side(line: str) -> str:

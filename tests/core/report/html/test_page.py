@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.model import GapCause
-from perftui.report.html.page import POLICY, cleaned, parts, render, style_sheet
+from perftui.report.html.page import POLICY, cleaned, environment, render
 from perftui.report.html.step_chart import number
 from perftui.report.html.style import hue
 from perftui.report.report import make_report
@@ -20,6 +20,9 @@ from perftui.run.columns import PHASES
 from tests.core.diagnosis.runs import run_with, stack_table
 from tests.core.report.html.pages import NASTY, cells, gpu_trace, of, read, run_with_fix, section
 from tests.tui.test_ranks_screen import write_ranks
+
+SHEET = environment().get_template("style.css").render()
+PARTS = environment().get_template("parts.html").module
 
 
 @pytest.fixture
@@ -189,7 +192,7 @@ TEXTS = st.one_of(
 
 @given(TEXTS, TEXTS)
 def test_a_page_gives_back_text_and_attribute(text: str, attribute: str) -> None:
-    page = read(parts().name(text, attribute))
+    page = read(PARTS.name(text, attribute))
     code = page.only("code")
     assert code.text == cleaned(text)
     assert code.attributes == ({"title": cleaned(attribute)} if text != attribute else {})
@@ -198,7 +201,7 @@ def test_a_page_gives_back_text_and_attribute(text: str, attribute: str) -> None
 
 @given(TEXTS)
 def test_no_control_code_is_left_but_tabs(text: str) -> None:
-    page = str(parts().name(text, f"{text}."))
+    page = str(PARTS.name(text, f"{text}."))
     page.encode()
     left = {char for char in page if not char.isprintable()} - {"\t", " "}
     assert not any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in left)
@@ -234,7 +237,7 @@ def contrast(first: str, second: str) -> float:
 
 
 def variables(dark: bool) -> dict[str, str]:
-    light_block, dark_block = re.findall(r":root\{([^}]*)\}", style_sheet())
+    light_block, dark_block = re.findall(r":root\{([^}]*)\}", SHEET)
     return dict(re.findall(r"--([a-z]+):(#[0-9a-f]+);", dark_block if dark else light_block))
 
 
@@ -246,7 +249,7 @@ def test_text_is_legible_on_every_colour(dark: bool) -> None:
         assert contrast(known[name], known["card"]) >= LEGIBLE, name
     for name in ("added", "removed"):
         assert contrast(known["ink"], known[name]) >= LEGIBLE, name
-    hues = set(re.findall(r"\.c-([a-z]+)\{", style_sheet()))
+    hues = set(re.findall(r"\.c-([a-z]+)\{", SHEET))
     assert len(hues) > 8
     for name in (*hues, "bad", "warn", "good", "note"):
         assert contrast(known["on"], known[name]) >= LEGIBLE, name
@@ -259,5 +262,5 @@ def test_each_part_of_a_step_has_a_colour_of_its_own() -> None:
 
 
 def test_the_sheet_names_no_file() -> None:
-    assert "url(" not in style_sheet()
-    assert "@import" not in style_sheet()
+    assert "url(" not in SHEET
+    assert "@import" not in SHEET

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report.html.page import parts
+from perftui.report.html.page import environment
 from perftui.report.html.step_chart import HEIGHT, MOST_DOTS, MOST_SLOW, StepTimes
 from tests.core.report.html.pages import Node, read
 
@@ -21,7 +21,7 @@ def times(*milliseconds: float, aside: int = 0) -> StepTimes:
 
 
 def chart(found: StepTimes) -> Node:
-    return read(parts().step_chart(found))
+    return read(environment().get_template("parts.html").module.step_chart(found))
 
 
 def test_a_first_step_of_a_hundred_times_the_usual_flattens_nothing() -> None:

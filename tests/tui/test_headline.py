@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.claims import place_of
+from perftui.diagnosis.diagnose import place_of
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
 from perftui.experiments.journal import Proof, ProvenPair
 from perftui.experiments.verdict import Outcome
-from perftui.facts.place import Place
+from perftui.facts.fact import Place
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override, Status, StopReason
 from perftui_tui.look.rows import plain

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
 from perftui.experiments.journal import Proof
 from perftui.experiments.verdict import Outcome
-from perftui.facts.place import Place
+from perftui.facts.fact import Place
 from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.help import HelpDialog

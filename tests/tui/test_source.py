@@ -15,11 +15,9 @@ import pytest
 from textual.message import Message
 
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
-from perftui.facts.cpu.machine import MachineFacts, machine_use, ranks_here
-from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.data_loader.loader_work import fetch_cpu
+from perftui.facts.cpu.machine import MachineFacts, has_gpu, machine_use, ranks_here
+from perftui.facts.data_loader.loader import LoaderFacts, fetch_cpu, training_loader
 from perftui.facts.fact import Fact, Facts
-from perftui.facts.gpu.streams import has_gpu
 from perftui.fixes.fix import CallChange, Fix
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.layout import RunLayout

@@ -28,9 +28,8 @@ from perftui.experiments.rerun import missed
 from perftui.experiments.verdict import FEWEST_STEPS, Estimate, Outcome, Ratios, noise_of
 from perftui.facts.counters import memory_over_time
 from perftui.facts.cpu.machine import busy_host, machine_use
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Facts, finite, samples
 from perftui.facts.gpu.memory import gpu_memory
-from perftui.facts.journal_rows import finite, samples
 from perftui.facts.rounding import whole_quotients
 from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_tables
 from perftui.facts.step.steps import StepBreakdown, batches_ready, step_breakdown, wait_p95

@@ -13,8 +13,7 @@ import numpy as np
 
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.fact import Facts, NotApplicableError, fact
-from perftui.facts.journal_rows import finite, samples
+from perftui.facts.fact import Facts, NotApplicableError, fact, finite, samples
 from perftui.facts.settings import Settings, settings
 from perftui.facts.step.steps import micro_batches, whole_training
 from perftui.run.manifest import Manifest

@@ -22,8 +22,7 @@ from perftui.experiments.trial_runs import (
     steps_of_each,
 )
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.fact import Facts
-from perftui.facts.journal_rows import notes_of
+from perftui.facts.fact import Facts, notes_of
 from perftui.facts.step.steps import micro_batches
 from perftui.fixes.workers import with_workers
 from perftui.recorder.launch import Launch

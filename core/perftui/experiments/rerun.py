@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.fact import Facts, fact
-from perftui.facts.journal_rows import notes_of
+from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.settings import Settings, fields_of, settings
 from perftui.fixes.apply import check_unchanged, patch_store
 from perftui.fixes.model import FixOption

@@ -49,8 +49,7 @@ from perftui.experiments.verdict import (
 )
 from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.data_loader.loader import measured_workers, training_loader
-from perftui.facts.fact import Facts, fact
-from perftui.facts.journal_rows import notes_of
+from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.step.steps import TRAIN, whole_training
 from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.switches import TARGET

@@ -13,10 +13,9 @@ from perftui.analysis.memory import MemoryOverTime, memory_of_trace
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.timeline.track import Counter, Float64, intervals, usual_interval
 from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
+from perftui.facts.fact import Facts, UnknownError, fact, finite, samples, trace_fact
 from perftui.facts.gpu.cards import own_gpus
 from perftui.facts.gpu.gaps import recorded
-from perftui.facts.journal_rows import finite, samples
 from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 from perftui.trace.model import NONE, Int64, MemoryEvents
 

@@ -1,13 +1,17 @@
-"""Facts: figures of a run or a trace that are worked out when first asked for, once for each."""
+"""Facts: figures of a run or a trace, worked out when first asked for, and what they rest on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from perftui.facts.place import Place, SourceLine
+import numpy as np
+import numpy.typing as npt
+
+from perftui import format as fmt
 from perftui.run.aggregates import NO_AGGREGATES
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import Table
@@ -15,6 +19,44 @@ from perftui.run.table import Table
 if TYPE_CHECKING:
     # Of a run that is not judged yet nothing is analysed.
     from perftui.analysis.model import TraceAnalysis
+
+
+class SourceLine(Protocol):
+    """A line of source code, such as ``LineShare``; None where it is unknown."""
+
+    @property
+    def file(self) -> str | None:
+        """Path of the file."""
+
+    @property
+    def line(self) -> int | None:
+        """Number of the line, from 1."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a number came from, so that a screen can jump there; what is unknown is None."""
+
+    rank: int | None = None
+    step: int | None = None
+    start: int | None = None
+    """Nanoseconds since the trace's start 0."""
+    end: int | None = None
+    trace_row: int | None = None
+    operator: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    @property
+    def source(self) -> str | None:
+        """``file:line`` where known."""
+        return fmt.source(self.file, self.line)
+
+    @property
+    def short(self) -> str:
+        """File name and line, without directories; empty where unknown."""
+        return (self.source or "").rpartition("/")[2]
+
 
 T = TypeVar("T")
 
@@ -144,3 +186,42 @@ def fact(compute: Callable[[Facts], T]) -> Fact[T]:
 def trace_fact(compute: Callable[[TraceAnalysis], T]) -> TraceFact[T]:
     """Make a fact of a trace alone."""
     return TraceFact(compute)
+
+
+def host_of(facts: Facts) -> str:
+    """The host of the rank, by default the one on which the run was started; empty for a trace."""
+    if facts.run is None:
+        return ""
+    return (facts.rank.host if facts.rank else "") or facts.run.manifest.host
+
+
+def samples(facts: Facts) -> Table:
+    """Telemetry of the rank's host, without columns where none was recorded."""
+    return facts.run.telemetry.get(host_of(facts), Table()) if facts.run else Table()
+
+
+def finite(table: Table, column: str) -> npt.NDArray[np.float64]:
+    """Values of ``column`` that were sampled; none where there is no such column."""
+    if column not in table:
+        return np.zeros(0)
+    values = np.asarray(table[column], dtype=np.float64)
+    return values[np.isfinite(values)]
+
+
+def noted_of_host(facts: Facts, name: str) -> object:
+    """What the run noted of the rank's host as ``name``, one of ``BY_HOST``; None where nothing."""
+    noted = facts.manifest.profile.get(name) if facts.manifest else None
+    return noted.get(host_of(facts)) if isinstance(noted, dict) else None
+
+
+def events_of(events: Table, kind: str) -> Table:
+    """The rows of that kind; empty where nothing was noted."""
+    if "kind" not in events or not len(events):
+        return Table()
+    return events.where(events["kind"] == kind)
+
+
+def notes_of(events: Table, kind: str) -> list[dict[str, Any]]:
+    """The data of all ``events`` of that kind."""
+    found = events_of(events, kind)
+    return [data for data in found["data"] if isinstance(data, dict)] if len(found) else []

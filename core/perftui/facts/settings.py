@@ -10,9 +10,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from perftui.facts.fact import Facts, fact
-from perftui.facts.journal_rows import notes_of
-from perftui.facts.place import Place
+from perftui.facts.fact import Facts, Place, fact, notes_of
 
 
 class Threads(msgspec.Struct, frozen=True):

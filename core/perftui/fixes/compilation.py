@@ -6,8 +6,8 @@ import ast
 from collections.abc import Sequence
 from functools import partial
 
+from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.streams import has_gpu
 from perftui.fixes.fix import Fix, LineChange, has_finding, line_fix, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, call_at, each_changed

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perftui import format as fmt
+from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.data_loader.input_wait import wait_pattern
-from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.data_loader.loader_work import loader_work, worker_use
+from perftui.facts.data_loader.loader import LoaderFacts, loader_work, training_loader, worker_use
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.streams import has_gpu
 from perftui.facts.source.source_calls import own_files
 from perftui.fixes.fix import CallChange, Fix, LineChange, has_finding
 from perftui.fixes.model import Risk

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.facts.fact import Facts
-from perftui.facts.place import Place
+from perftui.facts.fact import Facts, Place
 from perftui.facts.source.source_calls import own_files
 from perftui.fixes.apply import applied_to, patch_store
 from perftui.fixes.model import WRITTEN, FixOption, Patch, Risk

@@ -8,8 +8,15 @@ from dataclasses import dataclass, replace
 from perftui import format as fmt
 from perftui.facts.cpu.machine import busy_host, machine_use, ranks_here
 from perftui.facts.data_loader.input_wait import step_without_workers
-from perftui.facts.data_loader.loader import LoaderFacts, measured_workers, training_loader
-from perftui.facts.data_loader.loader_work import fetch_cpu, fetch_demand, loader_work, worker_use
+from perftui.facts.data_loader.loader import (
+    LoaderFacts,
+    fetch_cpu,
+    fetch_demand,
+    loader_work,
+    measured_workers,
+    training_loader,
+    worker_use,
+)
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import micro_batches, steady_step, step_breakdown
 from perftui.fixes.data_loader import WITHOUT_WORKERS, lacks_workers, loader_change

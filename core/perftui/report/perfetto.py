@@ -18,7 +18,7 @@ from perftui.analysis import kinds
 from perftui.analysis.model import StepParts, TraceAnalysis
 from perftui.analysis.steps import OPERATORS, find_phases
 from perftui.analysis.timeline.tracks import device_label, track_label
-from perftui.diagnosis.claims import place_of
+from perftui.diagnosis.diagnose import place_of
 from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.gpu.gaps import recorded

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Severity
-from perftui.facts.cpu.machine import machine_use
+from perftui.facts.cpu.machine import has_gpu, machine_use
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.streams import has_gpu
 from perftui.facts.notes import notes
 from perftui.facts.step.steps import step_count, step_kind
 from perftui.run.columns import PHASES

@@ -14,8 +14,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.diagnosis.symptoms.script.output import FIRST_BYTES
 from perftui.facts.data_loader.batch_place import loader_lines
-from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.data_loader.loader_work import work_of
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader, work_of
 from perftui.facts.fact import Facts
 from perftui.facts.source.lines import FEWEST_SAMPLES
 from perftui.facts.step.steps import steady_span

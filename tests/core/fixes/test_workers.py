@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.cpu.machine import MachineFacts, machine_use, ranks_here
-from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.data_loader.loader_work import loader_work
+from perftui.facts.data_loader.loader import loader_work, training_loader
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown
 from perftui.fixes.data_loader import WITHOUT_WORKERS

@@ -13,8 +13,7 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import latest, table_of
 
 if TYPE_CHECKING:
-    from perftui.facts.data_loader.loader import LoaderFacts
-    from perftui.facts.data_loader.loader_work import LoaderWork
+    from perftui.facts.data_loader.loader import LoaderFacts, LoaderWork
     from perftui.run.table import Table
 
 RECENT_VALUES = 4000
@@ -67,7 +66,7 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
     # The first frame has no numbers to reckon with, and importing numpy takes longer than drawing.
     import numpy as np
 
-    from perftui.facts.data_loader.loader_work import work_of
+    from perftui.facts.data_loader.loader import work_of
 
     workers = workers.where(np.arange(len(workers)) >= len(workers) - RECENT_ROWS)
     newest = workers.where(np.isin(workers["loader"], facts.numbers))["time"][-1:]

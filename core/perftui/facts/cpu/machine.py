@@ -9,10 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.fact import (
+    Facts,
+    NotApplicableError,
+    UnknownError,
+    fact,
+    finite,
+    host_of,
+    samples,
+)
 from perftui.facts.gpu.cards import own_gpus
 from perftui.facts.gpu.memory import peak_reserved
-from perftui.facts.journal_rows import finite, host_of, samples
 from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import steady_span
@@ -204,6 +211,18 @@ def _within(whole: _Samples, during: tuple[int, int] | None) -> _Samples:
         return _Samples(table, whole.rows, gone)
     inside = (table["time"] >= during[0]) & (table["time"] <= during[1])
     return _Samples(table, inside if inside.any() else whole.rows, gone)
+
+
+@fact
+def has_gpu(facts: Facts) -> bool | None:
+    """Whether the training has a GPU; None where that is not known."""
+    if computes_on_gpu(facts) or machine_use(facts).holds_memory:
+        return True
+    if facts.run is None:
+        return None
+    # A card in the machine proves nothing: many a training there computes on the processor.
+    steps_tell = "reserved" in facts.steps and len(facts.steps)
+    return False if steps_tell or not facts.run.manifest.gpus else None
 
 
 def computes_on_gpu(facts: Facts) -> bool:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui import format as fmt
-from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.data_loader.loader_work import worker_rows, worker_use
-from perftui.facts.fact import Facts, fact
-from perftui.facts.place import Place
+from perftui.facts.data_loader.loader import training_loader, worker_rows, worker_use
+from perftui.facts.fact import Facts, Place, fact
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
     FEWEST_TO_NAME,

@@ -10,11 +10,9 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.facts.cpu.machine import busy_host
-from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.data_loader.loader_work import loader_work
+from perftui.facts.cpu.machine import busy_host, has_gpu
+from perftui.facts.data_loader.loader import loader_work, training_loader
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
-from perftui.facts.gpu.streams import has_gpu
 from perftui.facts.step.steps import (
     FEWEST_STEPS,
     TRAIN,

@@ -15,8 +15,7 @@ import msgspec
 
 from perftui.analysis.kernels.limits import Card, card_of
 from perftui.analysis.model import TraceAnalysis
-from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
-from perftui.facts.journal_rows import noted_of_host
+from perftui.facts.fact import Facts, UnknownError, fact, noted_of_host, trace_fact
 from perftui.facts.settings import Devices, Settings, settings
 from perftui.format import middle
 from perftui.probe.ceilings import Ceiling, Ceilings, ceilings, ceilings_of

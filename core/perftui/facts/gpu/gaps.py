@@ -13,8 +13,7 @@ from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.analysis.ops import call_groups
-from perftui.facts.fact import Facts, fact, trace_fact
-from perftui.facts.place import Place
+from perftui.facts.fact import Facts, Place, fact, trace_fact
 from perftui.facts.source.lines import LinesByTime, LineShare, lines_by_time, stack_samples
 from perftui.facts.step.steps import steady_rows
 from perftui.facts.step.trace_steps import TraceSteps

@@ -1,4 +1,4 @@
-"""Idle time of the GPU: by cause, where in the user's code, and as it counts in the judged step."""
+"""Idle time of the GPU: the steps that show it, by cause, at which line, and in the judged step."""
 
 from __future__ import annotations
 
@@ -7,14 +7,37 @@ from dataclasses import dataclass, replace
 
 from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.model import Gap, GapCause
-from perftui.facts.fact import Facts, fact
+from perftui.facts.cpu.machine import has_gpu
+from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, fact
 from perftui.facts.gpu.gaps import gap_lines, place_of
-from perftui.facts.place import Place
 from perftui.facts.source.lines import LineShare, main_thread
 from perftui.facts.source.operator_lines import part_lines
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import StepBreakdown
-from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.facts.step.trace_steps import TraceSteps, complete, no_kernels, trace_steps
+
+
+@fact
+def device_steps(facts: Facts) -> TraceSteps:
+    """Steps of a trace that shows what the GPU did. Not applicable if the training has no GPU.
+    Unknown if no trace shows it."""
+    trace = trace_steps.or_none(facts)
+    if trace and trace.has_gpu:
+        return trace
+    if has_gpu(facts) is False:
+        raise NotApplicableError
+    if trace is None:
+        raise UnknownError("no window has been profiled")
+    raise UnknownError(no_kernels(trace.analysis))
+
+
+@fact
+def idle_steps(facts: Facts) -> TraceSteps:
+    """``device_steps`` of a trace whose idle time is to be believed. Not applicable if the training
+    has no GPU. Unknown if no trace shows it, or too little of it."""
+    found = device_steps(facts)
+    complete(found.analysis)
+    return found
 
 
 @dataclass(frozen=True)

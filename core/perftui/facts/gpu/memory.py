@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.journal_rows import finite, samples
+from perftui.facts.fact import Facts, UnknownError, fact, finite, samples
 from perftui.run.table import Table
 
 if TYPE_CHECKING:

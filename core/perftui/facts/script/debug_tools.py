@@ -10,8 +10,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
-from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
-from perftui.facts.journal_rows import notes_of
+from perftui.facts.fact import Facts, UnknownError, fact, notes_of, trace_fact
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
     LinesByTime,

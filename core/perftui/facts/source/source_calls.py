@@ -15,8 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from perftui.facts.fact import Facts, fact
-from perftui.facts.journal_rows import notes_of
+from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.source.lines import LineShare, main_thread, stack_samples
 from perftui.run.files import read_regular
 from perftui.script.program import Function, tree_of

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from perftui.facts.journal_rows import notes_of
+from perftui.facts.fact import notes_of
 from perftui.report.output_text import map_texts
 from perftui.report.redaction.redactor import Known, Redaction, Redactor, shown_program
 from perftui.report.report import Report

@@ -9,7 +9,7 @@ from textual.geometry import Region
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from perftui.diagnosis.claims import place_of
+from perftui.diagnosis.diagnose import place_of
 from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.actions.clipboard import copy_text

@@ -11,7 +11,7 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, step_figures
-from perftui.facts.cpu.machine import busy_host, machine_use
+from perftui.facts.cpu.machine import busy_host, has_gpu, machine_use
 from perftui.facts.data_loader.batch_place import (
     asking_place,
     asks_loader,
@@ -28,15 +28,15 @@ from perftui.facts.data_loader.input_wait import (
     input_wait,
     wait_pattern,
 )
-from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.data_loader.loader_work import (
+from perftui.facts.data_loader.loader import (
+    LoaderFacts,
     fetch_cpu,
     fetch_demand,
     loader_starts,
     loader_work,
+    training_loader,
 )
 from perftui.facts.fact import Facts, fact
-from perftui.facts.gpu.streams import has_gpu
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
     LinesByTime,

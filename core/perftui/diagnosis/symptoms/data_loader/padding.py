@@ -10,8 +10,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.batch_place import batch_place
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
-from perftui.facts.journal_rows import notes_of
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, notes_of, trace_fact
 from perftui.facts.source.operator_lines import place_of
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.step.judged_step import judged_step

@@ -25,7 +25,7 @@ from perftui.facts.data_loader.batch_place import (
     reading,
 )
 from perftui.facts.data_loader.input_wait import InputWait, better_without_workers, wait_pattern
-from perftui.facts.data_loader.loader_work import WorkerUse, unevenness, wait_cpu, worker_use
+from perftui.facts.data_loader.loader import WorkerUse, unevenness, wait_cpu, worker_use
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import judged_step

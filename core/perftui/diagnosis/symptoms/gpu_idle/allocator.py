@@ -13,13 +13,11 @@ from perftui.analysis.intervals import union
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
+from perftui.facts.fact import Facts, Place, UnknownError, fact, trace_fact
 from perftui.facts.gpu.gaps import place_of_rows
 from perftui.facts.gpu.host_waits import distinct, gaps_of, host_waits
-from perftui.facts.gpu.idle import window_step
+from perftui.facts.gpu.idle import device_steps, window_step
 from perftui.facts.gpu.memory import gpu_memory
-from perftui.facts.gpu.streams import device_steps
-from perftui.facts.place import Place
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
     LinesByTime,

@@ -10,13 +10,11 @@ from perftui import format as fmt
 from perftui.analysis.model import Gap, GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Facts, Place
 from perftui.facts.gpu.gaps import most_common, place_of, place_of_rows
 from perftui.facts.gpu.host_waits import HostWaits, SyncCalls, WaitKind, host_waits, syncs
-from perftui.facts.gpu.idle import idle_place, per_step, window_step
+from perftui.facts.gpu.idle import idle_place, idle_steps, per_step, window_step
 from perftui.facts.gpu.kernels import Launches, launches
-from perftui.facts.gpu.streams import idle_steps
-from perftui.facts.place import Place
 from perftui.facts.script.debug_tools import anomaly_checks
 from perftui.facts.source.lines import main_thread
 from perftui.facts.source.operator_lines import forward_lines, with_line

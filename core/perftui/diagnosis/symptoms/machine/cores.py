@@ -25,9 +25,15 @@ from perftui.facts.cpu.machine import (
     wait_for_own_processes,
 )
 from perftui.facts.cpu.operators import operators
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
-from perftui.facts.journal_rows import noted_of_host
-from perftui.facts.place import Place
+from perftui.facts.fact import (
+    Facts,
+    NotApplicableError,
+    Place,
+    UnknownError,
+    fact,
+    noted_of_host,
+    trace_fact,
+)
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_with, place_of
 from perftui.facts.source.source_calls import matching_line

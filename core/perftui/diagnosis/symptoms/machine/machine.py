@@ -10,10 +10,9 @@ from perftui import format as fmt
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.cpu.machine import GpuCard, cards, machine_use, ranks_here
+from perftui.facts.cpu.machine import GpuCard, cards, has_gpu, machine_use, ranks_here
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.cards import gpu_processes
-from perftui.facts.gpu.streams import has_gpu
 from perftui.facts.settings import Settings, settings
 from perftui.facts.source.lines import LinesByTime, lines_by_time, stack_samples
 from perftui.facts.step.judged_step import judged_step

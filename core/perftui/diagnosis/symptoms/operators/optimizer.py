@@ -14,11 +14,10 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.cpu.operator_loops import is_of_torch, optimizer_calls, single_tensor_optimizer
-from perftui.facts.fact import Facts, UnknownError, trace_fact
+from perftui.facts.fact import Facts, Place, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
-from perftui.facts.gpu.streams import has_gpu
-from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import line_of, optimizer_lines, place_of, with_line
 from perftui.facts.source.source_calls import call_of

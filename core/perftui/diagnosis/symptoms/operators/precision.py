@@ -13,11 +13,11 @@ from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import cpu_work, kernel_work
+from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.cpu.operators import of_phases
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.cards import TraceCard, trace_card
 from perftui.facts.gpu.kernels import StepKernels
-from perftui.facts.gpu.streams import has_gpu
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import (
     at,

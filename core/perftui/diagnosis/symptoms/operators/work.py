@@ -11,8 +11,8 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost
 from perftui.facts.cpu.operators import Operators, StepTime, Work, cpu_operators, in_step
 from perftui.facts.fact import Fact, Facts
+from perftui.facts.gpu.idle import device_steps
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
-from perftui.facts.gpu.streams import device_steps
 from perftui.facts.source.lines import LinesByTime, LineShare
 from perftui.facts.source.operator_lines import at, operator_lines, place_of, with_line
 from perftui.facts.step.judged_step import JudgedStep, judged_step

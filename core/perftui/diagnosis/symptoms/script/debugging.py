@@ -12,13 +12,12 @@ from perftui.analysis.ops.calls import launch_of
 from perftui.analysis.steps import OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.fact import Facts, trace_fact
+from perftui.facts.cpu.machine import has_gpu
+from perftui.facts.fact import Facts, Place, trace_fact
 from perftui.facts.gpu.gaps import place_of_rows
 from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.gpu.idle import per_step
 from perftui.facts.gpu.kernels import kernels
-from perftui.facts.gpu.streams import has_gpu
-from perftui.facts.place import Place
 from perftui.facts.script.debug_tools import (
     anomaly_checks,
     profiler_lines,

@@ -13,11 +13,10 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, EXPOSED_COPIES, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.cpu.machine import without_core_wait
+from perftui.facts.cpu.machine import has_gpu, without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.cpu.operators import PHASES, Operators, cpu_operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
-from perftui.facts.gpu.streams import has_gpu
 from perftui.facts.script.pauses import gc_pauses, python_lock
 from perftui.facts.source.lines import LOOP, VAGUE, LinesByTime, LineShare
 from perftui.facts.source.operator_lines import at, line_of, place_of

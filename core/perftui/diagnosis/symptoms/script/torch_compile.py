@@ -14,8 +14,7 @@ from perftui.analysis.intervals import union
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
-from perftui.facts.journal_rows import events_of, notes_of
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, events_of, fact, notes_of
 from perftui.facts.script.pauses import Compilations, compilations
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, moments

@@ -10,8 +10,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, fact
-from perftui.facts.journal_rows import samples
+from perftui.facts.fact import Facts, NotApplicableError, fact, samples
 from perftui.facts.source.lines import LineShare, lines_by_time, stack_samples
 from perftui.facts.step.steps import MANY_STEPS, median, run_is_over
 from perftui.run.table import Table

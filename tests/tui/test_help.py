@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import perftui_tui
-from perftui.diagnosis.symptoms.data_loader.input_wait import BOUND
+from perftui.diagnosis.symptoms.data_loader.workers import BOUND
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.help import metric_rows

@@ -37,7 +37,7 @@ RULES: tuple[Rule, ...] = (
     workers.BURSTY,
     workers.COMPUTING_WORKERS,
     workers.DISK,
-    input_wait.BOUND,
+    workers.BOUND,
     input_wait.LOADER_START,
     output.WORKERS_DIED,
     optimizer.SINGLE_TENSOR,

@@ -25,7 +25,7 @@ from perftui.doctor.row import (
     warn,
 )
 from perftui.recorder.nsys import NsysError, find_nsys
-from perftui.telemetry.gpu.nvml import NoGpuError, answer, driver_version, open_nvml
+from perftui.telemetry.gpu.nvml_library import NoGpuError, answer, driver_version, open_nvml
 
 NVIDIA = "0x10de"
 """Vendor on the PCI bus."""

@@ -19,7 +19,7 @@ import psutil
 from perftui.probe import torch_work
 from perftui.probe.ceilings import Ceiling, Ceilings, NotMeasured, Rate, rate_of
 from perftui.probe.disk import disk_read
-from perftui.telemetry.gpu.nvml import NoGpuError, answer, open_nvml
+from perftui.telemetry.gpu.nvml_library import NoGpuError, answer, open_nvml
 
 POLL_SECONDS = 0.1
 """How often it is asked whether anybody still waits."""

@@ -40,7 +40,7 @@ from perftui.run.manifest import (
 )
 from perftui.run.origin import sign_run
 from perftui.telemetry.cpu import cpu_governor, cpu_name
-from perftui.telemetry.gpu.nvml import driver_version
+from perftui.telemetry.gpu.nvml_library import driver_version
 from perftui.telemetry.limits import usable_cores, usable_memory
 from perftui.wire.spool import AgentOptions
 

@@ -19,7 +19,7 @@ from perftui.run.control import BEAT_SECONDS, Beat, read_beat, write_beat
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import DATA_DISK, GPU_DEVICES, GPU_PROCESSES, NOT_SAMPLED, OTHER_PROGRAMS
 from perftui.telemetry.data_disk import DataDisk
-from perftui.telemetry.gpu.nvml import OtherProcesses
+from perftui.telemetry.gpu.nvml_library import OtherProcesses
 from perftui.telemetry.host_sources import Machine, look_around
 from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import Pace, Sampler

@@ -19,8 +19,7 @@ from typing import Any
 import psutil
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.sink import DownsamplingSink, stack_journal
-from perftui.recorder.stacks import (
+from perftui.recorder.pyspy_stacks import (
     StackError,
     StackInterval,
     main_place,
@@ -28,6 +27,7 @@ from perftui.recorder.stacks import (
     stays,
     worker_place,
 )
+from perftui.recorder.sink import DownsamplingSink, stack_journal
 from perftui.run.columns import LOCK_COLUMNS, STACK_COLUMNS, WORKER_STACK_COLUMNS
 from perftui.run.journal import Column
 from perftui.run.layout import RankLayout

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from perftui.recorder.pyspy_stacks import Frame, StackInterval, main_place, stays
 from perftui.recorder.spool import Note
-from perftui.recorder.stacks import Frame, StackInterval, main_place, stays
 from perftui.run.columns import MEMORY_SNAPSHOT
 from perftui.run.files import DAMAGE
 from perftui.run.layout import PRIVATE_MODE, RankLayout

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from perftui.agent.startup.process import PR_SET_PTRACER, declare
 from perftui.recorder import pyspy
-from perftui.recorder.stacks import (
+from perftui.recorder.pyspy_stacks import (
     LONGEST_TEXT,
     OURS,
     Frame,
@@ -207,8 +207,8 @@ sys.path.insert(0, sys.argv[1])
 if sys.argv[2] == "plain":
     sys.modules["perftui.agent.native._compiled"] = None
 from perftui.agent.hooks.around import put_around
-from perftui.recorder.stacks import Frame
-from perftui.recorder.stacks import main_place
+from perftui.recorder.pyspy_stacks import Frame
+from perftui.recorder.pyspy_stacks import main_place
 
 def here():
     frame, stack = sys._getframe(1), []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perftui.telemetry import source
-from perftui.telemetry.gpu import fields
+from perftui.telemetry.gpu import nvml_metrics
 from tests.core.telemetry import fake_nvml
 from tests.core.telemetry.fake_nvml import Driver
 
@@ -34,5 +34,5 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counters that are renewed each millisecond, and answers that are waited for as long as it
     takes a machine that does something else."""
     monkeypatch.setattr(fake_nvml, "GPM_SECONDS", 0.001)
-    monkeypatch.setattr(fields, "SHORTEST_SECONDS", 0.0011)
+    monkeypatch.setattr(nvml_metrics, "SHORTEST_SECONDS", 0.0011)
     monkeypatch.setattr(source, "PATIENCE_SECONDS", 20.0)

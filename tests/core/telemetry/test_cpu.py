@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from perftui.telemetry import cpu, limits
 from perftui.telemetry.cpu import CpuSource, FrequencySource, QuotaSource, cpu_governor, cpu_name
-from perftui.telemetry.gpu.nvml import driver_version
+from perftui.telemetry.gpu.nvml_library import driver_version
 from perftui.telemetry.processes import Roles
 from tests.telemetry_given import ASLEEP, names_of, running, sampled, write
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from perftui.run.journal import Column
-from perftui.telemetry.gpu import fields, find
-from perftui.telemetry.gpu.fields import FIELDS, MEMBERS, TRAFFIC
+from perftui.telemetry.gpu import find, nvml_metrics
 from perftui.telemetry.gpu.find import IN_MIG_MODE, Gpus, find_gpus, gpu_columns
 from perftui.telemetry.gpu.names import METRICS, Gpu
+from perftui.telemetry.gpu.nvml_metrics import FIELDS, MEMBERS, TRAFFIC
 from perftui.telemetry.host_sources import look_around
 from perftui.telemetry.source import Sampler
 from tests.core.telemetry import fake_nvml
@@ -381,11 +381,11 @@ def test_counters_are_asked_no_more_often_than_they_are_renewed(
 ) -> None:
     card = Card()
     gpus = watch(driver_of(card))
-    monkeypatch.setattr(fields, "SHORTEST_SECONDS", 1e9)
+    monkeypatch.setattr(nvml_metrics, "SHORTEST_SECONDS", 1e9)
     monkeypatch.setattr(fake_nvml, "GPM_SECONDS", 1e9)
     card.gpm[2] = 1.0
     assert gpus.sample()["gpu0.sm_activity"] == 64.25
-    assert fields.SHORTEST_SECONDS > 0.1
+    assert nvml_metrics.SHORTEST_SECONDS > 0.1
 
 
 def test_counters_that_fail_once_are_unknown_until_two_samples_are_there(

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from perftui.telemetry.gpu.find import Gpus, find_gpus
-from perftui.telemetry.gpu.nvml import CHECKED_SECONDS, OtherProcess, OtherProcesses
+from perftui.telemetry.gpu.nvml_library import CHECKED_SECONDS, OtherProcess, OtherProcesses
 from tests.core.telemetry.conftest import DriverOf
 from tests.core.telemetry.fake_nvml import Card, nvml_of
 from tests.core.telemetry.test_gpu import MINE, Watch

@@ -14,7 +14,20 @@ from typing import Any, TypeVar
 
 from perftui.run.journal import Column
 from perftui.telemetry.files import names_in, read_or_empty
-from perftui.telemetry.gpu.fields import (
+from perftui.telemetry.gpu.names import METRICS, Gpu
+from perftui.telemetry.gpu.nvml_library import (
+    Device,
+    LostGpuError,
+    NoGpuError,
+    ProcessSource,
+    RefusedError,
+    card,
+    open_nvml,
+    or_none,
+    process_columns,
+    refusal,
+)
+from perftui.telemetry.gpu.nvml_metrics import (
     FIELD_VALUES,
     FIELDS,
     GPM_METRICS,
@@ -28,19 +41,6 @@ from perftui.telemetry.gpu.fields import (
     FieldValueSource,
     GpmMetric,
     GpmSource,
-)
-from perftui.telemetry.gpu.names import METRICS, Gpu
-from perftui.telemetry.gpu.nvml import (
-    Device,
-    LostGpuError,
-    NoGpuError,
-    ProcessSource,
-    RefusedError,
-    card,
-    open_nvml,
-    or_none,
-    process_columns,
-    refusal,
 )
 from perftui.telemetry.source import BackgroundSource, Source, Together, side_by_side
 

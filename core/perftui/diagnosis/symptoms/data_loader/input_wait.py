@@ -1,4 +1,4 @@
-"""Waits for data: fetched by the training itself, by slow workers, by loaders that start anew."""
+"""Waits for data of a training that makes its batches itself, or starts its loader anew."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Figure, Severity
+from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, step_figures
-from perftui.facts.cpu.machine import busy_host, has_gpu, machine_use
+from perftui.facts.cpu.machine import has_gpu, machine_use
 from perftui.facts.data_loader.batch_place import (
     asking_place,
     asks_loader,
     batch_lines,
     batch_place,
-    is_first_reading,
     loader_lines,
     loader_place,
 )
@@ -26,7 +25,6 @@ from perftui.facts.data_loader.input_wait import (
     better_without_workers,
     fetches_in_main_thread,
     input_wait,
-    wait_pattern,
 )
 from perftui.facts.data_loader.loader import (
     LoaderFacts,
@@ -51,9 +49,6 @@ WAIT_LIMITS = Limits("TraceML warns at 10 %, xprof at 5 %; both call 20 % input-
 
 MOST_LINES = 3
 """Lines that a finding lists; all are below it."""
-
-LEAST_NAMED = 0.25
-"""Share of making batches that a line must have to be named in the sentence of a finding."""
 
 
 def wait_figures(found: InputWait, facts: Facts, limits: Limits) -> list[Figure]:
@@ -138,16 +133,6 @@ WAIT = Claim(idle=GapCause.INPUT_WAIT, phase="input_wait")
 wait_rule = partial(Rule, limits=WAIT_LIMITS, claims=WAIT)
 """A rule about the wait for data."""
 
-FIRST_READING = "files were read for the first time: the latest third of the steps hardly waits"
-"""Why a wait is no fault of the training's."""
-
-WORKERS_IDLE = 0.5
-"""Share of their time below which workers are idle enough for more of them to be of no use.
-Measured: 0.78 with workers that held up the training, 0.44 with workers that kept up."""
-
-AT_EPOCHS = 0.5
-"""Share of all waiting from which on it is the beginning of epochs that waits."""
-
 
 def waits_for_workers(facts: Facts) -> InputWait | None:
     """The wait of a run, where it is worth a warning and a loader with workers causes it."""
@@ -205,10 +190,6 @@ def data_fixes(wait: InputWait, facts: Facts) -> tuple[str, ...]:
     return ("loader-workers", "loader-pin") if pins else ("loader-workers",)
 
 
-RARE = 0.5
-"""Where 95 % of the waits are below this part of the mean, few steps hold most of the wait. Workers
-that are too slow make most steps wait: then the two are alike."""
-
 MOSTLY_WAITS = 0.5
 """CPU use while fetching below which a training thread waits for a disk or a network instead."""
 
@@ -237,85 +218,6 @@ def _in_main_thread(facts: Facts) -> Lost | None:
     )
 
 
-def _bound(facts: Facts) -> Lost | None:
-    wait = input_wait(facts)
-    if wait.wait < WAIT_LIMITS.warning * wait.of.mean:
-        return None
-    is_rare, fixes = _is_rare(facts, wait), data_fixes(wait, facts)
-    none_better = "" if is_rare else better_without_workers(facts)
-    if is_rare:
-        fixes = ()
-    elif none_better:
-        fixes = ("loader-no-workers",)
-    elif wait.of.of_run and _are_idle(facts):
-        fixes = tuple(fix for fix in fixes if fix != "loader-workers")
-    return Lost(
-        wait.wait,
-        wait.of,
-        f"{wait.sentence}{_because(facts, wait)}{none_better}.",
-        (*wait_figures(wait, facts, WAIT_LIMITS), *loader_of_workers(facts)),
-        place=loader_place(facts) if none_better else batch_place(facts),
-        fixes=fixes,
-        worst=Severity.INFO if _are_idle(facts) and busy_host(facts) else Severity.CRITICAL,
-        doubt=FIRST_READING if is_first_reading(facts) else "",
-        unproven=unproven(wait),
-    )
-
-
-def _is_rare(facts: Facts, wait: InputWait) -> bool:
-    """Whether a few steps do nearly all of the waiting: more workers would not shorten it."""
-    p95 = wait_p95(facts)
-    return wait.of.of_run and p95 is not None and p95 < RARE * wait.wait
-
-
-def _are_idle(facts: Facts) -> bool:
-    """Whether the workers do nothing for most of the time: more of them would do nothing either."""
-    share = busy(facts)
-    return share is not None and share < WORKERS_IDLE
-
-
-def _because(facts: Facts, wait: InputWait) -> str:
-    """The part of the cause that is certain: how many workers could not keep up."""
-    feeds, count = training_loader(facts), workers(facts)
-    if count and _is_rare(facts, wait):
-        return f", nearly all of it in fewer than one step in twenty{_when(facts)}"
-    if feeds is None or feeds.num_workers is None:
-        return ""
-    if not count:
-        return ": the loader runs in the main thread (num_workers=0)"
-    return _how_busy(facts, count)
-
-
-def _when(facts: Facts) -> str:
-    """Which steps wait, to end a sentence; empty if unknown."""
-    feeds, pattern = training_loader(facts), wait_pattern(facts)
-    if feeds is not None and feeds.persistent_workers is False:
-        return (
-            ": workers restart with each epoch and its first step waits for them, unless "
-            "persistent_workers=True keeps them"
-        )
-    at_epochs = pattern is not None and pattern.at_epochs >= AT_EPOCHS
-    return ": those that begin an epoch, when the queue is empty" if at_epochs else ""
-
-
-def _how_busy(facts: Facts, count: int) -> str:
-    made, several = loader_work(facts), fmt.several(count, "worker")
-    is_one = count == 1
-    if made is not None and made.busy is not None and _are_idle(facts):
-        verb, host = "makes" if is_one else "make", busy_host(facts)
-        elsewhere = f", and {host}" if host else ""
-        share = fmt.percent(made.busy)
-        return f", though {several} {verb} batches in only {share} of the time{elsewhere}"
-    slow = f": {several} {'does' if is_one else 'do'} not keep up"
-    if made is None or made.busy is None:
-        return slow
-    lines = loader_lines(facts)
-    line, named = lines.making.standing_out(LEAST_NAMED) if lines else None, ""
-    if lines and line:
-        named = f" ({fmt.percent(lines.making.share(line))} of it at {line.short})"
-    return f"{slow}, mostly {made.mostly}{named}"
-
-
 MAIN_THREAD = Rule(
     id="input-in-main-thread",
     when="the training thread makes each batch itself, between steps",
@@ -334,19 +236,6 @@ MAIN_THREAD = Rule(
     fixes=("loader-workers", "loader-pin"),
     answer="make batches in worker processes (num_workers)",
 )
-
-BOUND = wait_rule(
-    id="input-bound",
-    when="the training waits for data, whatever the cause",
-    explanation=(
-        "The next batch is not ready when the step needs it. Check how busy the workers are, the "
-        "lines where they spend their time, and the disk."
-    ),
-    lost=_bound,
-    fixes=("loader-workers", "loader-pin", "loader-no-workers"),
-    answer="more workers, pinned memory, cheaper transforms",
-)
-
 
 _ENDING = "__del__"
 """Method of an iterator that goes: it waits for its workers to end."""

@@ -1,18 +1,20 @@
-"""Workers of the data loader: too slow by what they do, or by how their batches come."""
+"""Workers of the data loader that do not keep up: by what they do, or by how batches come."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from perftui import format as fmt
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Lost
 from perftui.diagnosis.symptoms.data_loader.input_wait import (
-    AT_EPOCHS,
-    FIRST_READING,
-    WORKERS_IDLE,
+    WAIT_LIMITS,
     busy,
+    data_fixes,
+    loader_of_workers,
     lost_to_workers,
+    unproven,
+    wait_figures,
     wait_rule,
     waits_for_workers,
     workers,
@@ -20,15 +22,40 @@ from perftui.diagnosis.symptoms.data_loader.input_wait import (
 from perftui.facts.cpu.machine import busy_host, machine_use, ranks_here
 from perftui.facts.data_loader.batch_place import (
     batch_lines,
+    batch_place,
     is_first_reading,
+    loader_lines,
     loader_place,
     reading,
 )
-from perftui.facts.data_loader.input_wait import InputWait, better_without_workers, wait_pattern
-from perftui.facts.data_loader.loader import WorkerUse, unevenness, wait_cpu, worker_use
+from perftui.facts.data_loader.input_wait import (
+    InputWait,
+    better_without_workers,
+    input_wait,
+    wait_pattern,
+)
+from perftui.facts.data_loader.loader import (
+    WorkerUse,
+    loader_work,
+    training_loader,
+    unevenness,
+    wait_cpu,
+    worker_use,
+)
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import judged_step
+from perftui.facts.step.steps import wait_p95
+
+WORKERS_IDLE = 0.5
+"""Share of their time below which workers are idle enough for more of them to be of no use.
+Measured: 0.78 with workers that held up the training, 0.44 with workers that kept up."""
+
+AT_EPOCHS = 0.5
+"""Share of all waiting from which on it is the beginning of epochs that waits."""
+
+FIRST_READING = "files were read for the first time: the latest third of the steps hardly waits"
+"""Why a wait is no fault of the training's."""
 
 SATURATED = 0.8
 """Share of their time from which on workers make all the batches they can."""
@@ -337,4 +364,103 @@ DISK = wait_rule(
     lost=_disk,
     fixes=("loader-workers", "loader-pin"),
     answer="a local copy, larger files, more workers waiting in parallel",
+)
+
+RARE = 0.5
+"""Where 95 % of the waits are below this part of the mean, few steps hold most of the wait. Workers
+that are too slow make most steps wait: then the two are alike."""
+
+LEAST_NAMED = 0.25
+"""Share of making batches that a line must have to be named in the sentence of a finding."""
+
+
+def _bound(facts: Facts) -> Lost | None:
+    wait = input_wait(facts)
+    if wait.wait < WAIT_LIMITS.warning * wait.of.mean:
+        return None
+    is_rare, fixes = _is_rare(facts, wait), data_fixes(wait, facts)
+    none_better = "" if is_rare else better_without_workers(facts)
+    if is_rare:
+        fixes = ()
+    elif none_better:
+        fixes = ("loader-no-workers",)
+    elif wait.of.of_run and _are_idle(facts):
+        fixes = tuple(fix for fix in fixes if fix != "loader-workers")
+    return Lost(
+        wait.wait,
+        wait.of,
+        f"{wait.sentence}{_because(facts, wait)}{none_better}.",
+        (*wait_figures(wait, facts, WAIT_LIMITS), *loader_of_workers(facts)),
+        place=loader_place(facts) if none_better else batch_place(facts),
+        fixes=fixes,
+        worst=Severity.INFO if _are_idle(facts) and busy_host(facts) else Severity.CRITICAL,
+        doubt=FIRST_READING if is_first_reading(facts) else "",
+        unproven=unproven(wait),
+    )
+
+
+def _is_rare(facts: Facts, wait: InputWait) -> bool:
+    """Whether a few steps do nearly all of the waiting: more workers would not shorten it."""
+    p95 = wait_p95(facts)
+    return wait.of.of_run and p95 is not None and p95 < RARE * wait.wait
+
+
+def _are_idle(facts: Facts) -> bool:
+    """Whether the workers do nothing for most of the time: more of them would do nothing either."""
+    share = busy(facts)
+    return share is not None and share < WORKERS_IDLE
+
+
+def _because(facts: Facts, wait: InputWait) -> str:
+    """The part of the cause that is certain: how many workers could not keep up."""
+    feeds, count = training_loader(facts), workers(facts)
+    if count and _is_rare(facts, wait):
+        return f", nearly all of it in fewer than one step in twenty{_when(facts)}"
+    if feeds is None or feeds.num_workers is None:
+        return ""
+    if not count:
+        return ": the loader runs in the main thread (num_workers=0)"
+    return _how_busy(facts, count)
+
+
+def _when(facts: Facts) -> str:
+    """Which steps wait, to end a sentence; empty if unknown."""
+    feeds, pattern = training_loader(facts), wait_pattern(facts)
+    if feeds is not None and feeds.persistent_workers is False:
+        return (
+            ": workers restart with each epoch and its first step waits for them, unless "
+            "persistent_workers=True keeps them"
+        )
+    at_epochs = pattern is not None and pattern.at_epochs >= AT_EPOCHS
+    return ": those that begin an epoch, when the queue is empty" if at_epochs else ""
+
+
+def _how_busy(facts: Facts, count: int) -> str:
+    made, several = loader_work(facts), fmt.several(count, "worker")
+    is_one = count == 1
+    if made is not None and made.busy is not None and _are_idle(facts):
+        verb, host = "makes" if is_one else "make", busy_host(facts)
+        elsewhere = f", and {host}" if host else ""
+        share = fmt.percent(made.busy)
+        return f", though {several} {verb} batches in only {share} of the time{elsewhere}"
+    slow = f": {several} {'does' if is_one else 'do'} not keep up"
+    if made is None or made.busy is None:
+        return slow
+    lines = loader_lines(facts)
+    line, named = lines.making.standing_out(LEAST_NAMED) if lines else None, ""
+    if lines and line:
+        named = f" ({fmt.percent(lines.making.share(line))} of it at {line.short})"
+    return f"{slow}, mostly {made.mostly}{named}"
+
+
+BOUND = wait_rule(
+    id="input-bound",
+    when="the training waits for data, whatever the cause",
+    explanation=(
+        "The next batch is not ready when the step needs it. Check how busy the workers are, the "
+        "lines where they spend their time, and the disk."
+    ),
+    lost=_bound,
+    fixes=("loader-workers", "loader-pin", "loader-no-workers"),
+    answer="more workers, pinned memory, cheaper transforms",
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from perftui.run.journal import Column
 from perftui.telemetry.gpu.names import METRICS
-from perftui.telemetry.gpu.nvml import (
+from perftui.telemetry.gpu.nvml_library import (
     Device,
     LostGpuError,
     RefusedError,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.diagnose import place_of
+from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
 from perftui.experiments.journal import Proof, ProvenPair
 from perftui.experiments.verdict import Outcome
@@ -298,7 +298,7 @@ def test_evidence_is_where_a_fact_says_else_at_the_longest_gap_of_its_kind(tmp_p
     analysis = view_trace(path, 0, lambda _: None, lambda: False).analysis
     assert analysis is not None
     placed = Figure("mean idle", 3, place=Place(start=5, end=9, trace_row=2))
-    assert place_of(finding("sync-bound", placed), analysis) == (5, 9, 2)
+    assert timeline_place(finding("sync-bound", placed), analysis) == (5, 9, 2)
     longest = {gap.cause: (gap.start, gap.end, None) for gap in reversed(analysis.gaps)}
     rules = {
         GapCause.INPUT_WAIT: "input-bound",
@@ -306,10 +306,10 @@ def test_evidence_is_where_a_fact_says_else_at_the_longest_gap_of_its_kind(tmp_p
         GapCause.LAUNCH: "launch-bound",
     }
     for cause, rule in rules.items():
-        place = place_of(finding(rule), analysis)
+        place = timeline_place(finding(rule), analysis)
         assert place == longest.get(cause)
-    assert place_of(finding("memory-pressure"), analysis) is None
-    assert place_of(finding("input-bound"), None) is None
+    assert timeline_place(finding("memory-pressure"), analysis) is None
+    assert timeline_place(finding("input-bound"), None) is None
 
 
 async def test_the_breakdown_is_of_the_steps_that_findings_speak_of(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def rows_of(claim: Claim, analysis: TraceAnalysis) -> np.ndarray[tuple[int], np.
     return np.flatnonzero(chosen).astype(np.int64)
 
 
-def place_of(finding: Finding, analysis: TraceAnalysis | None) -> TimelinePlace | None:
+def timeline_place(finding: Finding, analysis: TraceAnalysis | None) -> TimelinePlace | None:
     """The place that a figure of ``finding`` names, else the longest interval that its rule claims,
     or None. Of idle time only the listed gaps are looked at, the longest ones."""
     for figure in finding.facts:

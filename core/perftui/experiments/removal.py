@@ -128,7 +128,7 @@ def _why_alive(layout: RunLayout) -> str:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RemovalLimits:
     """What a run has to exceed to go: all of those that are given."""
 
     older_than_s: float | None = None
@@ -171,7 +171,7 @@ class Pruning:
         return sum(one.bytes for one in self.going)
 
 
-def plan(runs: Path, limits: Limits, now_ns: int) -> Pruning:
+def plan(runs: Path, limits: RemovalLimits, now_ns: int) -> Pruning:
     """What ``limits`` remove of the directory ``runs``; nothing is changed.
 
     A run that lives or cannot be read stays, and so does the one that a run which the limits keep
@@ -229,7 +229,7 @@ def _statuses(directory: Path) -> Iterator[os.stat_result]:
             continue
 
 
-def _beyond(stored: Sequence[Stored], limits: Limits, now_ns: int) -> list[Stored]:
+def _beyond(stored: Sequence[Stored], limits: RemovalLimits, now_ns: int) -> list[Stored]:
     """Those that exceed age and number, oldest first. ``stored`` has the newest first."""
     old = list(stored[limits.keep or 0 :])
     if limits.older_than_s is not None:

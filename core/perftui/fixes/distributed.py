@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from perftui.diagnosis.symptoms.ranks.collectives import BUCKET
-from perftui.fixes.fix import line_fix, place_or_script, script_with_finding
+from perftui.fixes.fix import finding_line_or_script, line_fix, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
 from perftui.fixes.source.edits import Edit, ReplaceExpression, insert_before
@@ -157,7 +157,7 @@ NO_SYNC = line_fix(
         "no_sync(). The sum is the same; its last digits differ. Buffers, such as those of batch "
         "norm, are also sent to the other ranks only once per step."
     ),
-    at=place_or_script,
+    at=finding_line_or_script,
     rules=("reduce-each-micro-batch",),
     title="gradients reduced once a step",
     plan=reduced_once,

@@ -291,16 +291,16 @@ def named_line(place: Place | None) -> NamedLine | None:
     return NamedLine(place.file, place.line, place.short)
 
 
-def place_of(facts: Facts, *rules: str) -> NamedLine | None:
+def finding_line(facts: Facts, *rules: str) -> NamedLine | None:
     """The line that the first finding of ``rules`` names; None where none does."""
     told = (finding for finding in diagnosis(facts).findings if finding.rule in rules)
     return next((line for finding in told if (line := named_line(finding.place))), None)
 
 
-def place_or_script(facts: Facts, *rules: str) -> NamedLine | None:
+def finding_line_or_script(facts: Facts, *rules: str) -> NamedLine | None:
     """The line that the first finding of ``rules`` names, else the start of the script; None where
     there is no such finding."""
-    place = place_of(facts, *rules)
+    place = finding_line(facts, *rules)
     return NamedLine(place.file, place.line) if place else script_with_finding(facts, *rules)
 
 
@@ -398,7 +398,7 @@ def line_fix(
     id: str,  # noqa: A002 - as the field is called
     what: str,
     explanation: str,
-    at: Callable[..., NamedLine | None] = place_of,
+    at: Callable[..., NamedLine | None] = finding_line,
     rules: tuple[str, ...],
     title: str,
     plan: Plan,
@@ -408,8 +408,9 @@ def line_fix(
 ) -> Fix:
     """A fix that is the same change wherever one of ``rules`` has a finding.
 
-    ``at`` says where ``plan`` begins: ``place_of``, ``script_with_finding``, ``place_or_script``.
-    One of several that answer the same findings is offered only where the file has its subject.
+    ``at`` says where ``plan`` begins: ``finding_line``, ``script_with_finding``,
+    ``finding_line_or_script``. One of several that answer the same findings is offered only where
+    the file has its subject.
     """
 
     def change(facts: Facts) -> LineChange | None:

@@ -12,11 +12,11 @@ from perftui.fixes.fix import (
     Fix,
     LineChange,
     NamedLine,
+    finding_line,
+    finding_line_or_script,
     has_finding,
     line_fix,
-    place_of,
     place_of_loop,
-    place_or_script,
 )
 from perftui.fixes.model import Risk
 from perftui.fixes.optimizer import is_sparse
@@ -68,7 +68,7 @@ CLIP = line_fix(
         "on lists. The formula is the same; results may differ in the last digits. If the norm is "
         "NaN, all gradients become NaN."
     ),
-    at=place_or_script,
+    at=finding_line_or_script,
     rules=("per-parameter-loop",),
     title="gradients clipped in one call",
     plan=clipped_at_once,
@@ -234,7 +234,7 @@ def evaluated_without(program: Program, line: int) -> Sequence[Edit]:
 
 def _lacking_no_grad(facts: Facts, *rules: str) -> NamedLine | None:
     found = evaluation(facts)
-    return place_of(facts, *rules) if found is not None and found.lacks_no_grad else None
+    return finding_line(facts, *rules) if found is not None and found.lacks_no_grad else None
 
 
 NO_GRAD = line_fix(

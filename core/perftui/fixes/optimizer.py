@@ -9,7 +9,7 @@ from dataclasses import replace
 from perftui.facts.cpu.operator_loops import is_of_torch, single_tensor_optimizer
 from perftui.facts.fact import Facts
 from perftui.facts.settings import OptimizerSettings
-from perftui.fixes.fix import CallChange, Fix, line_fix, place_or_script
+from perftui.fixes.fix import CallChange, Fix, finding_line_or_script, line_fix
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, each_changed
 from perftui.fixes.source.edits import Edit, ReplaceStatement, edits_at, replace_statement
@@ -241,7 +241,7 @@ FOREACH_AVERAGE = line_fix(
         "digits. The lists live until the next update: if it creates new tensors, the old ones "
         "take memory until then."
     ),
-    at=place_or_script,
+    at=finding_line_or_script,
     rules=("per-parameter-loop",),
     title="weight averaging with lists",
     plan=averaged_at_once,

@@ -17,11 +17,11 @@ from perftui.fixes.fix import (
     LineChange,
     NamedLine,
     Plan,
+    finding_line,
     has_finding,
     is_certain,
     line_fix,
     named_line,
-    place_of,
     place_of_loop,
 )
 from perftui.fixes.model import Risk
@@ -79,13 +79,13 @@ def no_sleep(program: Program, line: int) -> Sequence[Edit]:
 
 def _says(word: str, facts: Facts, rule: str) -> NamedLine | None:
     """The line that ``rule`` names, where it says ``word``."""
-    place = place_of(facts, rule)
+    place = finding_line(facts, rule)
     return _by_at(place) if place and word in text_of(place.file, place.line) else None
 
 
 def _called(name: str, facts: Facts, rule: str) -> NamedLine | None:
     """Where the run saw ``name`` called, where ``rule`` has a finding with a line."""
-    known, found = settings(facts), place_of(facts, rule)
+    known, found = settings(facts), finding_line(facts, rule)
     return _by_at(named_line(known.place(name))) if known and found else None
 
 
@@ -231,8 +231,8 @@ def evaluated_seldom(program: Program, line: int) -> Sequence[Edit]:
 
 
 def _observe(facts: Facts) -> LineChange | None:
-    saved = place_of(facts, "checkpoint", "slow-steps")
-    place = saved or place_of(facts, "python-bound")
+    saved = finding_line(facts, "checkpoint", "slow-steps")
+    place = saved or finding_line(facts, "python-bound")
     if place is None:
         return None
     change = LineChange(
@@ -384,7 +384,7 @@ def _name(program: Program, call: ast.Call) -> str | None:
 
 
 def _own_profiler(facts: Facts, rule: str) -> NamedLine | None:
-    place = place_of(facts, rule)
+    place = finding_line(facts, rule)
     return place if place is not None and runs_own_profiler(facts) else None
 
 

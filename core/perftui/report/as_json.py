@@ -13,7 +13,7 @@ from perftui.analysis.steps import step_source
 from perftui.diagnosis.model import Abstention
 from perftui.facts.data_loader.batch_place import WorkerLines, loader_lines
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gaps import gap_lines, place_of
+from perftui.facts.gpu.gaps import gap_lines, gap_place
 from perftui.facts.gpu.host_waits import SyncCalls, syncs
 from perftui.facts.gpu.idle import counts_all, idle_by_cause
 from perftui.facts.gpu.memory import gpu_memory
@@ -365,7 +365,7 @@ def trace_object(report: Report) -> TraceOutput | None:
 
 def _gap(gap: Gap, facts: Facts) -> GapOutput:
     steps = trace_steps.or_none(facts)
-    place = place_of(gap, steps) if steps else None
+    place = gap_place(gap, steps) if steps else None
     return {
         "device": gap.device,
         "start": gap.start,

@@ -15,7 +15,7 @@ from perftui import format as fmt
 from perftui.analysis.model import Gap, StepParts, TraceAnalysis
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gaps import line_of_gap, place_of, recorded
+from perftui.facts.gpu.gaps import gap_place, line_of_gap, recorded
 from perftui.facts.gpu.idle import counts_all
 from perftui.facts.source.lines import stack_samples
 from perftui.facts.step.trace_steps import trace_steps
@@ -51,7 +51,7 @@ class GapSources:
         steps, analysis = trace_steps.or_none(self.facts), self.facts.analysis
         if steps is None or analysis is None:
             return GapSource()
-        place = place_of(gap, steps)
+        place = gap_place(gap, steps)
         line = place.source
         if line is None and self._samples:
             seen = line_of_gap(self._samples, analysis, gap)

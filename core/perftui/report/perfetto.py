@@ -18,7 +18,7 @@ from perftui.analysis import kinds
 from perftui.analysis.model import StepParts, TraceAnalysis
 from perftui.analysis.steps import OPERATORS, find_phases
 from perftui.analysis.timeline.tracks import device_label, track_label
-from perftui.diagnosis.diagnose import place_of
+from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.gpu.gaps import recorded
@@ -171,7 +171,7 @@ def _findings(report: Report, analysis: TraceAnalysis) -> Iterator[Span]:
     if steps is not None and steps.steps:
         whole = steps.each[0].step.start, steps.each[-1].step.end
     for finding in report.diagnosis.findings:
-        place = place_of(finding, analysis)
+        place = timeline_place(finding, analysis)
         start, end = place[:2] if place else whole
         yield Span(finding.rule, start, end, _about(finding))
 

@@ -57,7 +57,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordedRun:
     """What was recorded of one rank of a run, and how."""
 
     options: tuple[str, ...]
@@ -67,10 +67,10 @@ class Recording:
     nsys: tuple[Path, ...]
 
 
-def recording_of(run: RunSnapshot, number: int = 0) -> Recording:
+def recording_of(run: RunSnapshot, number: int = 0) -> RecordedRun:
     """What is known of how ``run`` was recorded, and of what was of rank ``number``."""
     rank = run.rank(number)
-    return Recording(
+    return RecordedRun(
         options=tuple(_options(run.manifest.profile)),
         windows=tuple(_windows(run, rank)) if rank else (),
         snapshots=tuple(_snapshots(run, rank)) if rank else (),
@@ -155,14 +155,14 @@ MOST_WINDOWS = 5
 """Windows that are listed: the first, and the newest."""
 
 
-def recorded(recording: Recording | None, facts: Facts) -> Iterator[str]:
+def recorded(recording: RecordedRun | None, facts: Facts) -> Iterator[str]:
     """How the run was recorded; nothing for a trace alone."""
     if recording is not None:
         yield "Recording"
         yield from (f"  {line}" for line in recording_lines(recording, facts))
 
 
-def recording_lines(recording: Recording, facts: Facts) -> Iterator[str]:
+def recording_lines(recording: RecordedRun, facts: Facts) -> Iterator[str]:
     """The options in force, the cost, each window with why it was opened, files to open."""
     if recording.options:
         yield f"options: {' '.join(recording.options)}"

@@ -16,7 +16,7 @@ from perftui.facts.step.trace_steps import trace_steps
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption
 from perftui.report.kernel_metrics import TraceMetrics, join_metrics
-from perftui.report.recorded import Recording, recording_of
+from perftui.report.recorded import RecordedRun, recording_of
 from perftui.report.redaction.redactor import Redaction
 from perftui.report.subject import Subject
 from perftui.trace.ncu import KernelMetrics
@@ -66,7 +66,7 @@ class Report:
     kernels: tuple[OpRow, ...]
     modules: tuple[OpRow, ...] = ()
     """Modules by the time of each itself, as ``ops``; the last is for what ran in none."""
-    recording: Recording | None = None
+    recording: RecordedRun | None = None
     """How a run was recorded."""
     metrics: TraceMetrics | None = None
     """What ncu measured of the kernels, where that was given too."""

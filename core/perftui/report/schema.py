@@ -16,7 +16,7 @@ from perftui.report.explain import ExplainOutput
 from perftui.report.findings import ApplyOutput, UndoOutput
 from perftui.report.machine import DoctorOutput, ProbeOutput
 from perftui.report.runs import RunsOutput
-from perftui.report.special import MemoryOutput, MetricsOutput
+from perftui.report.snapshots_and_ncu import MemoryOutput, MetricsOutput
 from perftui.report.trial import BriefTrial, IsolationOutput, TrialOutput, TuningOutput
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

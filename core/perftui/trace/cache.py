@@ -401,7 +401,7 @@ class Store:
         return False
 
     def _place(self, source: Path) -> Path:
-        return self.directory / (place_of(source) + COLUMNS)
+        return self.directory / (cache_name(source) + COLUMNS)
 
     def _write(self, place: Path, key: bytes, record: Record, stopped: Callable[[], bool]) -> None:
         handle, temporary = tempfile.mkstemp(dir=self.directory, suffix=PARTIAL)
@@ -415,7 +415,7 @@ class Store:
             raise
 
 
-def place_of(source: Path) -> str:
+def cache_name(source: Path) -> str:
     """What the names of all that is kept of a file begin with: the same for all its links."""
     name = os.fsencode(os.path.realpath(source))
     return hashlib.blake2b(name, digest_size=16).hexdigest()
@@ -467,7 +467,7 @@ class Exports:
         except OSError:
             return None
         with suppress(OSError):
-            for path in self.directory.glob(f"{place_of(report)}-*{EXPORT}"):
+            for path in self.directory.glob(f"{cache_name(report)}-*{EXPORT}"):
                 if path.name != name:
                     path.unlink(missing_ok=True)
             make_room(self.directory, self.most_bytes)
@@ -486,7 +486,7 @@ def touch(export: Path) -> None:
 
 
 def _export(report: Path, identity: bytes) -> str:
-    return f"{place_of(report)}-{identity.hex()[:32]}"
+    return f"{cache_name(report)}-{identity.hex()[:32]}"
 
 
 def _checksum(path: Path) -> int:

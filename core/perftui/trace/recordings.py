@@ -17,7 +17,7 @@ again has first to import torch and to warm up. Chosen; not measured."""
 
 
 @dataclass(frozen=True)
-class Recording:
+class TraceFiles:
     """Files of one directory that belong together, by rank and then path.
 
     A trace of no rank and with no time in its name is a recording of its own.
@@ -64,7 +64,7 @@ class Recording:
         return tuple(sorted(own, key=lambda file: (file.time_ns, file.changed_ns), reverse=True))
 
 
-def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
+def find_recordings(files: Iterable[RankFile]) -> tuple[TraceFiles, ...]:
     """Group ``files``; newest first.
 
     Files with a time in their names are one recording up to where a worker or its rank comes again,
@@ -95,7 +95,7 @@ def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
         apart = all(1 < len(group) == len({file.rank for file in group}) for group in alone)
         groups += alone if apart else [found]
     made = [
-        Recording(tuple(sorted(group, key=lambda f: (f.rank is None, f.rank or 0, str(f.path)))))
+        TraceFiles(tuple(sorted(group, key=lambda f: (f.rank is None, f.rank or 0, str(f.path)))))
         for group in (*groups, *others)
     ]
     # Times of change are when files were copied: they are compared only with one another.
@@ -103,7 +103,7 @@ def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
     return tuple(sorted(made, key=lambda each: _newest(each, by_name), reverse=True))
 
 
-def _newest(recording: Recording, by_name: bool) -> tuple[int, int, str]:
+def _newest(recording: TraceFiles, by_name: bool) -> tuple[int, int, str]:
     named = max(file.time_ns for file in recording.files)
     changed = max(file.changed_ns for file in recording.files)
     return (named if by_name else changed), named, str(recording.files[0].path)
@@ -167,7 +167,7 @@ def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
     )
 
 
-def _newest_complete(recordings: Sequence[Recording]) -> Recording:
+def _newest_complete(recordings: Sequence[TraceFiles]) -> TraceFiles:
     """``recordings`` are newest first; completeness is a matter of one directory."""
     beside = [each for each in recordings if each.directory == recordings[0].directory]
     whole = {rank for each in beside for rank in each.ranks}
@@ -180,7 +180,7 @@ def _newest_complete(recordings: Sequence[Recording]) -> Recording:
 
 
 def _notes(
-    directory: Path, recordings: Sequence[Recording], chosen: Recording, opened: RankFile
+    directory: Path, recordings: Sequence[TraceFiles], chosen: TraceFiles, opened: RankFile
 ) -> Iterator[str]:
     if opened.rank is not None:
         if len(chosen.files) > 1 or chosen.missing:
@@ -200,7 +200,7 @@ def _notes(
     yield f"the {which} of {len(recordings)} recordings in {directory}; others begin with {named}"
 
 
-def _heading(chosen: Recording, opened: RankFile) -> str:
+def _heading(chosen: TraceFiles, opened: RankFile) -> str:
     count = len(chosen.ranks)
     text = f"{count} rank" if count == 1 else f"{count} ranks"
     if chosen.missing:
@@ -213,7 +213,7 @@ def _heading(chosen: Recording, opened: RankFile) -> str:
     return f"{text}, --rank N opens another" if count > 1 else text
 
 
-def _doubts(chosen: Recording) -> Iterator[str]:
+def _doubts(chosen: TraceFiles) -> Iterator[str]:
     for files in chosen.duplicates[:_NAMED]:
         named = _names(file.path.name for file in files)
         yield f"{len(files)} files claim rank {files[0].rank}, the first is opened: {named}"

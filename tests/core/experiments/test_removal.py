@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from perftui.experiments import removal
 from perftui.experiments.removal import (
     GOING,
-    Limits,
     NotRemovableError,
     Pruning,
+    RemovalLimits,
     Stored,
     delete_run,
     disk_bytes,
@@ -205,7 +205,7 @@ def names(found: Pruning) -> list[str]:
 def test_older_ones_go_and_the_oldest_first(tmp_path: Path) -> None:
     for name, days in (("c", 3), ("a", 40), ("b", 31)):
         run(tmp_path, name, days)
-    found = plan(tmp_path, Limits(older_than_s=30 * DAY), NOW)
+    found = plan(tmp_path, RemovalLimits(older_than_s=30 * DAY), NOW)
     assert names(found) == ["a", "b"]
     assert found.left == 1
     assert found.left_bytes == disk_bytes(tmp_path / "c")
@@ -215,27 +215,30 @@ def test_older_ones_go_and_the_oldest_first(tmp_path: Path) -> None:
 def test_the_newest_stay(tmp_path: Path) -> None:
     for name, days in (("a", 40), ("b", 31), ("c", 3)):
         run(tmp_path, name, days)
-    assert names(plan(tmp_path, Limits(keep=1), NOW)) == ["a", "b"]
-    assert names(plan(tmp_path, Limits(keep=3), NOW)) == []
-    assert names(plan(tmp_path, Limits(keep=1, older_than_s=35 * DAY), NOW)) == ["a"]
+    assert names(plan(tmp_path, RemovalLimits(keep=1), NOW)) == ["a", "b"]
+    assert names(plan(tmp_path, RemovalLimits(keep=3), NOW)) == []
+    assert names(plan(tmp_path, RemovalLimits(keep=1, older_than_s=35 * DAY), NOW)) == ["a"]
 
 
 def test_the_oldest_go_until_the_rest_is_small_enough(tmp_path: Path) -> None:
     for name, days in (("a", 40), ("b", 31), ("c", 3)):
         run(tmp_path, name, days, kilobytes=100)
     each = disk_bytes(tmp_path / "a")
-    assert names(plan(tmp_path, Limits(max_bytes=3 * each), NOW)) == []
-    assert names(plan(tmp_path, Limits(max_bytes=3 * each - 1), NOW)) == ["a"]
-    assert names(plan(tmp_path, Limits(max_bytes=each), NOW)) == ["a", "b"]
-    assert names(plan(tmp_path, Limits(max_bytes=0, keep=2), NOW)) == ["a"]
-    assert names(plan(tmp_path, Limits(max_bytes=0, older_than_s=30 * DAY), NOW)) == ["a", "b"]
+    assert names(plan(tmp_path, RemovalLimits(max_bytes=3 * each), NOW)) == []
+    assert names(plan(tmp_path, RemovalLimits(max_bytes=3 * each - 1), NOW)) == ["a"]
+    assert names(plan(tmp_path, RemovalLimits(max_bytes=each), NOW)) == ["a", "b"]
+    assert names(plan(tmp_path, RemovalLimits(max_bytes=0, keep=2), NOW)) == ["a"]
+    assert names(plan(tmp_path, RemovalLimits(max_bytes=0, older_than_s=30 * DAY), NOW)) == [
+        "a",
+        "b",
+    ]
 
 
 def test_trials_count_to_the_size_of_their_run(tmp_path: Path) -> None:
     root = run(tmp_path / RUNS_DIRECTORY, "a", 40)
-    alone = plan(root.parent, Limits(keep=1), NOW).left_bytes
+    alone = plan(root.parent, RemovalLimits(keep=1), NOW).left_bytes
     run(trials_of(root), "tried", 40, kilobytes=500)
-    assert plan(root.parent, Limits(keep=1), NOW).left_bytes >= alone + 500 * 1024
+    assert plan(root.parent, RemovalLimits(keep=1), NOW).left_bytes >= alone + 500 * 1024
 
 
 def test_what_lives_or_cannot_be_read_stays_with_the_reason(tmp_path: Path) -> None:
@@ -244,7 +247,7 @@ def test_what_lives_or_cannot_be_read_stays_with_the_reason(tmp_path: Path) -> N
     (tmp_path / "my-notes").mkdir()
     (tmp_path / "link").symlink_to(run(tmp_path.with_name("elsewhere"), "c", 90))
     run(tmp_path, "d", 30)
-    found = plan(tmp_path, Limits(max_bytes=0), NOW)
+    found = plan(tmp_path, RemovalLimits(max_bytes=0), NOW)
     assert names(found) == ["d"]
     reasons = {one.entry.run_id: why for one, why in found.staying}
     assert set(reasons) == {"a", "20200101-000000-b"}
@@ -256,7 +259,7 @@ def test_what_lives_or_cannot_be_read_stays_with_the_reason(tmp_path: Path) -> N
 def test_a_run_without_an_end_is_as_old_as_what_it_wrote_last(tmp_path: Path) -> None:
     root = run(tmp_path, "a", 900, ended_ns=None, status=Status.LOST)
     written = max(path.stat().st_mtime_ns for path in (root, *root.iterdir()))
-    limits = Limits(older_than_s=DAY)
+    limits = RemovalLimits(older_than_s=DAY)
     assert names(plan(tmp_path, limits, written + DAY * 10**9)) == []
     assert names(plan(tmp_path, limits, written + DAY * 10**9 + 10**9)) == ["a"]
 
@@ -265,17 +268,17 @@ def test_what_a_kept_run_repeats_stays(tmp_path: Path) -> None:
     run(tmp_path, "a", 40)
     run(tmp_path, "b", 35, parent="a")
     run(tmp_path, "c", 1, parent="b")
-    found = plan(tmp_path, Limits(older_than_s=30 * DAY), NOW)
+    found = plan(tmp_path, RemovalLimits(older_than_s=30 * DAY), NOW)
     assert names(found) == ["a"]
     [(kept, why)] = found.staying
     assert (kept.entry.run_id, why) == ("b", "c repeats it and is compared with it")
 
 
 def test_a_directory_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert plan(tmp_path / "none", Limits(keep=1), NOW) == Pruning((), (), 0, 0)
+    assert plan(tmp_path / "none", RemovalLimits(keep=1), NOW) == Pruning((), (), 0, 0)
 
 
-def slow_plan(stored: list[Stored], limits: Limits, blocked: Mapping[str, str]) -> set[str]:
+def slow_plan(stored: list[Stored], limits: RemovalLimits, blocked: Mapping[str, str]) -> set[str]:
     """Grow the oldest that may go by one until all limits are met."""
     beyond = [
         one
@@ -297,7 +300,7 @@ def slow_plan(stored: list[Stored], limits: Limits, blocked: Mapping[str, str]) 
 MAYBE_PARENT = st.none() | st.integers(0, 9).map(str)
 RUNS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9), MAYBE_PARENT, st.booleans()))
 LIMITS = st.builds(
-    Limits,
+    RemovalLimits,
     st.none() | st.integers(0, 50).map(lambda days: days * DAY),
     st.none() | st.integers(1, 9),
     st.none() | st.integers(0, 60),

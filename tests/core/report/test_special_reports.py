@@ -18,7 +18,7 @@ from perftui.report.html.page import render as html
 from perftui.report.kernel_metrics import MOST_KERNELS
 from perftui.report.kind import Kind, kind_of
 from perftui.report.report import Report, make_report
-from perftui.report.special import (
+from perftui.report.snapshots_and_ncu import (
     MOST_SITES,
     NO_STACK,
     render_memory,

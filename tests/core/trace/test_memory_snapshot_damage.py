@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from perftui.analysis.memory_snapshot import time_line
 from perftui.report.kind import Kind
-from perftui.report.special import special_report
+from perftui.report.snapshots_and_ncu import special_report
 from perftui.trace.memory_pickle import is_memory_snapshot, load_memory_snapshot
 from perftui.trace.memory_snapshot import MemorySnapshot
 from perftui.trace.model import LoadCancelled, TraceError

@@ -23,7 +23,7 @@ from perftui.trace.rank_files import (
     is_rank_directory,
     parse_name,
 )
-from perftui.trace.recordings import RankChoice, Recording, choose_rank, find_recordings
+from perftui.trace.recordings import RankChoice, TraceFiles, choose_rank, find_recordings
 from tests.traces.events import cpu
 
 EVENT = cpu("aten::mm", 5, 2)
@@ -348,7 +348,7 @@ def rank_file(rank: int | None, world: int | None) -> RankFile:
 
 @given(st.sets(st.integers(0, 40), min_size=1), st.integers(1, 30))
 def test_missing_ranks_are_those_of_the_world_that_no_file_has(there: set[int], size: int) -> None:
-    recording = Recording(tuple(rank_file(rank, size) for rank in there))
+    recording = TraceFiles(tuple(rank_file(rank, size) for rank in there))
     missing = [rank for gap in recording.missing for rank in gap]
     assert missing == [rank for rank in range(size) if rank not in there]
 

@@ -23,7 +23,7 @@ from perftui.analysis.memory_snapshot import (
     trace_balance,
 )
 from perftui.report.kind import Kind, kind_of
-from perftui.report.special import special_report
+from perftui.report.snapshots_and_ncu import special_report
 from perftui.trace.formats import load_trace
 from perftui.trace.memory_pickle import is_memory_snapshot, load_memory_snapshot
 from perftui.trace.memory_snapshot import Action, BlockState, MemorySnapshot

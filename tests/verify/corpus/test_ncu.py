@@ -11,7 +11,7 @@ import pytest
 
 from perftui.analysis.kernels.metrics import Limit, limit_of
 from perftui.report.kind import Kind, kind_of
-from perftui.report.special import special_report
+from perftui.report.snapshots_and_ncu import special_report
 from perftui.trace.ncu import KernelMetrics, Launch, is_ncu, load_ncu, number, unit_of
 from tests.described import described
 from tests.verify.corpus.collection import ROOT, expected

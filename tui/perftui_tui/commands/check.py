@@ -15,7 +15,7 @@ from perftui_tui.commands.target import Target, find_target, subject_of
 if TYPE_CHECKING:
     from perftui.experiments.history import History
     from perftui.facts.fact import Facts
-    from perftui.report.check.model import Gate, Limits, Repository
+    from perftui.report.check.model import CheckLimits, Gate, Repository
 
 
 def check(line: CommandLine) -> int:
@@ -43,9 +43,9 @@ def check(line: CommandLine) -> int:
     return {Verdict.PASSED: DONE, Verdict.FAILED: ERROR, Verdict.NOT_JUDGED: USAGE}[gate.verdict]
 
 
-def _limits(line: CommandLine) -> Limits:
+def _limits(line: CommandLine) -> CheckLimits:
     from perftui.diagnosis.model import Severity
-    from perftui.report.check.model import Limits
+    from perftui.report.check.model import CheckLimits
 
     if "against" not in line.values:
         if "max-regression" in line.values:
@@ -55,9 +55,9 @@ def _limits(line: CommandLine) -> Limits:
     if {"json", "github"} <= line.flags:
         raise UsageError("--json and --github both print on stdout: drop one of them")
     word = line.values.get("fail-on", "critical")
-    return Limits(
+    return CheckLimits(
         None if word == "none" else Severity[word.upper()],
-        line.values.get("max-regression", Limits().max_regression),
+        line.values.get("max-regression", CheckLimits().max_regression),
         line.values.get("inconclusive") == "fail",
     )
 

@@ -74,7 +74,7 @@ def kind(target: Target) -> Kind | None:
 
 def _print_special(target: Target, special: Kind, line: CommandLine) -> None:
     from perftui.report.redaction.redactor import RedactionError
-    from perftui.report.special import special_report
+    from perftui.report.snapshots_and_ncu import special_report
     from perftui.trace.model import TraceError
 
     for option in ("brief", *FORMS):

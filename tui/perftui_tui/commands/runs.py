@@ -84,12 +84,12 @@ LIMITS = ("older-than", "keep", "max-size")
 def prune(runs: Path, line: CommandLine) -> int:
     """Print the runs of ``runs`` that go and delete them, or with ``--dry-run`` only print them; 1
     where one could not be deleted."""
-    from perftui.experiments.removal import Limits, plan, remove_leftovers
+    from perftui.experiments.removal import RemovalLimits, plan, remove_leftovers
     from perftui.format import several, size
 
     if not any(name in line.values for name in LIMITS):
         raise UsageError("--prune needs a limit: --older-than 30d, --keep N or --max-size 5G")
-    limits = Limits(*map(line.values.get, LIMITS))
+    limits = RemovalLimits(*map(line.values.get, LIMITS))
     dry, failed = "dry-run" in line.flags, False
     if not dry:
         try:

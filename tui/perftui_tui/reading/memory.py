@@ -12,7 +12,7 @@ from perftui.trace.model import NONE
 
 if TYPE_CHECKING:
     from perftui.analysis.memory import MemoryOverTime
-    from perftui.report.special import MemoryReport
+    from perftui.report.snapshots_and_ncu import MemoryReport
     from perftui.run.reader import RankSnapshot
     from perftui_tui.reading.snapshot import Snapshot
 
@@ -77,7 +77,7 @@ def read_memory(
         LoadCancelled: ``cancelled`` returned True.
     """
     from perftui.analysis.memory import memory_of_snapshot
-    from perftui.report.special import report_memory
+    from perftui.report.snapshots_and_ncu import report_memory
     from perftui.trace.memory_pickle import load_memory_snapshot
     from perftui.trace.model import TraceError
 

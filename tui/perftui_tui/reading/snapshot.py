@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.experiments.journal import Proof
     from perftui.facts.fact import Fact, Facts
-    from perftui.report.special import MemoryReport
+    from perftui.report.snapshots_and_ncu import MemoryReport
     from perftui.run.manifest import Manifest
     from perftui.run.reader import RankSnapshot, RunSnapshot
     from perftui.run.table import Table

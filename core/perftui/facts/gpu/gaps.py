@@ -58,7 +58,7 @@ def recorded(analysis: TraceAnalysis) -> tuple[int, int]:
     return first, int(trace.ends_of(slice(None)).max(initial=first))
 
 
-def place_of(gap: Gap, steps: TraceSteps) -> Place:
+def gap_place(gap: Gap, steps: TraceSteps) -> Place:
     """Where a gap is: its times, what caused it (the wait that came before, else what ran on the
     launching thread) and the line of user code."""
     trace, within = steps.analysis.trace, steps.step_at(gap.start)
@@ -186,7 +186,7 @@ FEWEST_FOLDED = 3
 """Samples of other steps that fall where the intervals are in theirs; fewer name no line."""
 
 
-def place_of_rows(
+def rows_place(
     facts: Facts,
     rows: Int64,
     operator: str | None = None,

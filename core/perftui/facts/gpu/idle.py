@@ -9,7 +9,7 @@ from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.model import Gap, GapCause
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, fact
-from perftui.facts.gpu.gaps import gap_lines, place_of
+from perftui.facts.gpu.gaps import gap_lines, gap_place
 from perftui.facts.source.lines import LineShare, main_thread
 from perftui.facts.source.operator_lines import part_lines
 from perftui.facts.step.judged_step import judged_step
@@ -106,7 +106,7 @@ def idle_place(facts: Facts, cause: GapCause, steps: TraceSteps) -> Place | None
         if line is not None:
             return facts.at(line)
     gaps = steps.gaps(cause)[:LOOKED_AT]
-    places = [place_of(gap, steps) for gap in gaps]
+    places = [gap_place(gap, steps) for gap in gaps]
     least = LEAST_NAMED * sum(gap.duration for gap in gaps)
     for names in ([place.source for place in places], [place.operator for place in places]):
         times: Counter[str | None] = Counter()

@@ -26,13 +26,7 @@ from perftui.analysis.steps import BACKWARD, EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts, Place, fact, trace_fact
 from perftui.facts.gpu.gaps import gap_lines
 from perftui.facts.gpu.host_waits import gaps_of
-from perftui.facts.source.lines import (
-    MOST_LINES,
-    LinesByTime,
-    LineShare,
-    lines_by_time,
-    sampled,
-)
+from perftui.facts.source.lines import MOST_LINES, LinesByTime, LineShare, lines_by_time, sampled
 from perftui.facts.source.source_calls import call_of, in_own_files, own_files
 from perftui.facts.source.stack_profile import is_of_collectives
 from perftui.facts.step.judged_step import PYTHON_IN, STAGES, judged_step
@@ -197,7 +191,7 @@ def text_of(line: LineShare) -> str:
     return linecache.getline(line.file, line.line)
 
 
-def place_of(facts: Facts, line: LineShare | None, operator: str | None = None) -> Place | None:
+def line_place(facts: Facts, line: LineShare | None, operator: str | None = None) -> Place | None:
     """The place of a finding about ``operator``: its line where that is known."""
     if line is None:
         return Place(rank=facts.rank_number, operator=operator) if operator else None

@@ -14,12 +14,12 @@ from perftui.experiments.comparison import Comparison, Verdict, compare
 from perftui.experiments.history import FEWEST_RUNS, History, Standing, earlier_runs_of
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import MANY_STEPS
-from perftui.report.check.model import STEP_TIME, Check, Gate, Limits, State
+from perftui.report.check.model import STEP_TIME, Check, CheckLimits, Gate, State
 from perftui.report.findings import finding_key, severity_name
 from perftui.run.manifest import Manifest
 
 
-def step_time_check(history: History, limits: Limits) -> Check:
+def step_time_check(history: History, limits: CheckLimits) -> Check:
     """Failed where the step is longer than is allowed, and longer than usual beyond noise."""
     limit = f"at most {fmt.percent(limits.max_regression)} slower"
 
@@ -77,7 +77,7 @@ NO_BASELINE = "no earlier run of this command"
 def judge(
     path: Path,
     facts: Facts,
-    limits: Limits,
+    limits: CheckLimits,
     *,
     against: Path | None = None,
     before: Facts | None = None,
@@ -117,7 +117,7 @@ def judge(
 
 
 def _findings(
-    facts: Facts, before: Facts | None, limits: Limits, *, needs_baseline: bool
+    facts: Facts, before: Facts | None, limits: CheckLimits, *, needs_baseline: bool
 ) -> Iterator[Check]:
     least = limits.fail_on
     if least is None:
@@ -190,7 +190,7 @@ def _of_finding(finding: Finding, limit: str, state: State, more: str) -> Check:
     )
 
 
-def _step_time(found: Comparison | None, limits: Limits) -> Check:
+def _step_time(found: Comparison | None, limits: CheckLimits) -> Check:
     allowed = limits.max_regression
     limit = f"at most {fmt.percent(allowed)} slower"
 

@@ -34,7 +34,7 @@ class Verdict(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Limits:
+class CheckLimits:
     """What is allowed."""
 
     fail_on: Severity | None = Severity.CRITICAL
@@ -74,7 +74,7 @@ class Gate:
     cwd: str | None
     """The directory that the training ran in; None where that is unknown."""
     checks: tuple[Check, ...]
-    limits: Limits
+    limits: CheckLimits
     differences: tuple[Difference, ...] = ()
     """What has changed since the baseline."""
     in_force: tuple[str, ...] = ()

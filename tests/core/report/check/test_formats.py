@@ -15,8 +15,8 @@ from perftui.report.check import forms
 from perftui.report.check.as_json import as_object
 from perftui.report.check.model import (
     Check,
+    CheckLimits,
     Gate,
-    Limits,
     Repository,
     State,
     Verdict,
@@ -47,7 +47,7 @@ GATES = st.builds(
     st.none() | ANY.map(Path),
     st.none() | st.just("/elsewhere"),
     st.lists(CHECKS, max_size=5).map(tuple),
-    st.builds(Limits, SEVERITIES, st.just(0.05), st.booleans()),
+    st.builds(CheckLimits, SEVERITIES, st.just(0.05), st.booleans()),
 )
 
 
@@ -142,7 +142,7 @@ def test_text_and_json_hold_every_check(gate) -> None:
 def test_what_fails_counts_for_more_than_what_is_not_judged() -> None:
     def gate(*states: State, strict: bool = False) -> Verdict:
         checks = tuple(Check(state.value, "", "", state, "", "") for state in states)
-        limits = Limits(inconclusive_fails=strict)
+        limits = CheckLimits(inconclusive_fails=strict)
         return Gate(Path("run"), None, None, checks, limits).verdict
 
     assert gate(State.FAILED, State.NOT_JUDGED) is Verdict.FAILED

@@ -9,7 +9,7 @@ from textual.geometry import Region
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from perftui.diagnosis.diagnose import place_of
+from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.actions.clipboard import copy_text
@@ -198,7 +198,7 @@ class DiagnosisScreen(RunScreen):
     def action_show_evidence(self) -> None:
         """Go to where the evidence is to be seen in the trace."""
         finding, snapshot = self.finding, self.snapshot
-        place = place_of(finding, snapshot.analysis) if finding and snapshot else None
+        place = timeline_place(finding, snapshot.analysis) if finding and snapshot else None
         if place is None:
             self.notify("this evidence is not in a profiled window", severity="warning")
         else:

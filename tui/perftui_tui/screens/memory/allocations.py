@@ -17,7 +17,7 @@ from perftui_tui.reading.memory import MemoryCurve, memory_curves
 
 if TYPE_CHECKING:
     from perftui.analysis.memory import MemoryOverTime
-    from perftui.report.special import AllocationSite, DeviceMemory, Peak
+    from perftui.report.snapshots_and_ncu import AllocationSite, DeviceMemory, Peak
     from perftui_tui.reading.snapshot import Snapshot
 
 HOW = (

@@ -26,7 +26,7 @@ from perftui_tui.reading.telemetry import RESIDENT, gpus, last_known, latest, ta
 
 if TYPE_CHECKING:
     from perftui.facts.gpu.memory import MemoryUse
-    from perftui.report.special import MemoryReport
+    from perftui.report.snapshots_and_ncu import MemoryReport
     from perftui.run.table import Table
 
 

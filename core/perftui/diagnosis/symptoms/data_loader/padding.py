@@ -11,7 +11,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.batch_place import batch_place
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, notes_of, trace_fact
-from perftui.facts.source.operator_lines import place_of
+from perftui.facts.source.operator_lines import line_place
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.step.judged_step import judged_step
 
@@ -100,7 +100,7 @@ def _padded(facts: Facts) -> Lost | None:
             Figure("batches checked", found.batches, "count"),
             Figure("computing", judged.computing, "ns"),
         ),
-        place=batch_place(facts) or place_of(facts, matching_line(facts, _PADS, only=True)),
+        place=batch_place(facts) or line_place(facts, matching_line(facts, _PADS, only=True)),
         parts=judged.names(computes=True),
         unproven="whether the model computes padding",
     )

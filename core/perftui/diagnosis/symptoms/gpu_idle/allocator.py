@@ -14,7 +14,7 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, Place, UnknownError, fact, trace_fact
-from perftui.facts.gpu.gaps import place_of_rows
+from perftui.facts.gpu.gaps import rows_place
 from perftui.facts.gpu.host_waits import distinct, gaps_of, host_waits
 from perftui.facts.gpu.idle import device_steps, window_step
 from perftui.facts.gpu.memory import gpu_memory
@@ -110,7 +110,7 @@ def _churning(facts: Facts) -> Lost | None:
         line = emptied.lines[0]
         place = Place(facts.rank_number, operator="empty_cache", file=line.file, line=line.line)
     else:
-        place = place_of_rows(facts, found.rows)
+        place = rows_place(facts, found.rows)
     at = f" at {place.short}" if place.source else ""
     why = f"torch.cuda.empty_cache(){at}" if emptied is not None else ""
     how = f"{fmt.several(found.gets, 'call')} to allocate, {found.frees} to free"

@@ -19,7 +19,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, Place, trace_fact
-from perftui.facts.gpu.gaps import place_of_rows
+from perftui.facts.gpu.gaps import rows_place
 from perftui.facts.gpu.host_waits import (
     SMALL,
     Copies,
@@ -297,7 +297,7 @@ def _pageable(facts: Facts) -> Lost | None:
     found = copy_costs(facts).get(CopyKind.PAGEABLE)
     if found is None:
         return None
-    waits, place = host_waits(facts), place_of_rows(facts, found.outer)
+    waits, place = host_waits(facts), rows_place(facts, found.outer)
     loader = training_loader(facts)
     # Batches of a loader that pins are freed elsewhere.
     free = 0 if loader and loader.pin_memory else freeing(facts)
@@ -335,7 +335,7 @@ def _exposed(facts: Facts) -> Lost | None:
     if not found or not total:
         return None
     most = max(found, key=lambda each: each.exposed)
-    place = place_of_rows(facts, most.outer)
+    place = rows_place(facts, most.outer)
     share = total / step.mean if step.mean else 0.0
     way = "to the host" if most.kind is CopyKind.TO_HOST else "to the GPU"
     return Lost(
@@ -367,7 +367,7 @@ def _made(facts: Facts) -> Lost | None:
     cost = min(per_step(facts, lost), step.mean)
     longest = made.maker[trace.duration[made.maker].argmax()]
     chains = union(trace.start[made.first], trace.ends_of(made.copies))
-    place = place_of_rows(facts, made.maker, trace.name_of(int(longest)), chains)
+    place = rows_place(facts, made.maker, trace.name_of(int(longest)), chains)
     place = with_line(facts, place, None) or place
     each = len(made.copies) // count
     return Lost(
@@ -398,7 +398,7 @@ def _many(facts: Facts) -> Lost | None:
     each = little // count
     lost = sum(one.exposed + one.caused for one in found if one.little > len(one.rows) // 2)
     cost = min(per_step(facts, lost), step.mean)
-    place = place_of_rows(facts, most.outer)
+    place = rows_place(facts, most.outer)
     return Lost(
         cost,
         step,

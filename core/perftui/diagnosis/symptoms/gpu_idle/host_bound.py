@@ -11,7 +11,7 @@ from perftui.analysis.model import Gap, GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, Place
-from perftui.facts.gpu.gaps import most_common, place_of, place_of_rows
+from perftui.facts.gpu.gaps import gap_place, most_common, rows_place
 from perftui.facts.gpu.host_waits import HostWaits, SyncCalls, WaitKind, host_waits, syncs
 from perftui.facts.gpu.idle import idle_place, idle_steps, per_step, window_step
 from perftui.facts.gpu.kernels import Launches, launches
@@ -204,15 +204,15 @@ def _waiting_place(
         call = counted.calls[0]
         place = Place(facts.rank_number, operator=call.call, file=call.file, line=call.line)
         return place, call.short
-    operator = most_common(place_of(gap, trace).operator for gap in gaps[:_NAMED_GAPS])
-    place = place_of_rows(facts, rows, operator)
+    operator = most_common(gap_place(gap, trace).operator for gap in gaps[:_NAMED_GAPS])
+    place = rows_place(facts, rows, operator)
     at = f" at {place.short}" if place.source else ""
     return place, f"{place.operator}{at}" if place.operator else ""
 
 
 def _longest(gaps: list[Gap], trace: TraceSteps) -> Iterator[Figure]:
     for gap in gaps[:_SHOWN_GAPS]:
-        place = place_of(gap, trace)
+        place = gap_place(gap, trace)
         yield Figure(place.source or place.operator or "gap", gap.duration, "ns", place=place)
 
 

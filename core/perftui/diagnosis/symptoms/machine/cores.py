@@ -35,7 +35,7 @@ from perftui.facts.fact import (
     trace_fact,
 )
 from perftui.facts.settings import settings
-from perftui.facts.source.operator_lines import at, line_with, place_of
+from perftui.facts.source.operator_lines import at, line_place, line_with
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.facts.step.trace_steps import trace_steps
@@ -151,7 +151,7 @@ def _place(facts: Facts, *names: str) -> Place | None:
     place = known.place(*names) if known else None
     if place is not None:
         return replace(place, rank=facts.rank_number)
-    return place_of(facts, matching_line(facts, "|".join(map(re.escape, names))))
+    return line_place(facts, matching_line(facts, "|".join(map(re.escape, names))))
 
 
 def _threads(facts: Facts) -> Lost | None:
@@ -420,7 +420,7 @@ def _own_process(facts: Facts) -> Lost | None:
         f"{fmt.several(use.cores, 'core')}",
         Figure("those processes, cores", round(rest, 1), threshold=limit),
     )
-    return replace(lost, place=place_of(facts, line))
+    return replace(lost, place=line_place(facts, line))
 
 
 OWN_PROCESS = Rule(

@@ -26,7 +26,7 @@ from perftui.facts.cpu.operators import (
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels
 from perftui.facts.settings import Parameters, settings
-from perftui.facts.source.operator_lines import at, line_of, line_with, place_of
+from perftui.facts.source.operator_lines import at, line_of, line_place, line_with
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int64, Mask, TraceError
 
@@ -192,7 +192,7 @@ def _unused(facts: Facts) -> Lost | None:
         f"Gradients of {tensors} of {with_gradient} parameters are computed but never used, "
         f"because no optimizer holds them: at least {cpu.of.part_of(cost)}{at(line)}.",
         (Figure("parameters in no optimizer", tensors, "count"), Figure("backward", back.ns, "ns")),
-        place=place_of(facts, line),
+        place=line_place(facts, line),
         parts=back.parts,
     )
 
@@ -239,7 +239,7 @@ def _dense(facts: Facts) -> Lost | None:
             Figure("optimizer", update.ns, "ns"),
             Figure.share("of all elements in one tensor", share, LARGE_TABLE),
         ),
-        place=place_of(facts, line, "aten::embedding_dense_backward"),
+        place=line_place(facts, line, "aten::embedding_dense_backward"),
         parts=(*gradient.parts, *update.parts),
     )
 

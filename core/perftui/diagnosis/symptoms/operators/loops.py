@@ -23,7 +23,7 @@ from perftui.facts.gpu.gaps import source_line
 from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.gpu.idle import device_steps
 from perftui.facts.settings import settings
-from perftui.facts.source.operator_lines import at, line_of, part_lines, place_of, with_line
+from perftui.facts.source.operator_lines import at, line_of, line_place, part_lines, with_line
 from perftui.facts.source.source_calls import loop_of
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import trace_steps
@@ -209,7 +209,7 @@ def _lost(cpu: CpuWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
             Figure("operators of a step", len(found.rows) // found.steps.steps, "count"),
         ),
         label="in the loop",
-        place=place_of(facts, line, longest.names[0]),
+        place=line_place(facts, line, longest.names[0]),
         parts=time.parts,
     )
 

@@ -19,7 +19,7 @@ from perftui.facts.cpu.operator_loops import is_of_torch, optimizer_calls, singl
 from perftui.facts.fact import Facts, Place, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.facts.settings import settings
-from perftui.facts.source.operator_lines import line_of, optimizer_lines, place_of, with_line
+from perftui.facts.source.operator_lines import line_of, line_place, optimizer_lines, with_line
 from perftui.facts.source.source_calls import call_of
 from perftui.facts.step.judged_step import PYTHON_IN, judged_step
 from perftui.facts.step.steps import steady_step
@@ -107,7 +107,7 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
     if made is not None:
         place: Place | None = facts.at(made)
     elif line is not None:
-        place = place_of(facts, line)
+        place = line_place(facts, line)
     else:
         place = with_line(facts, loop.kernels.place, optimizer_lines.or_none(facts))
     return Lost(
@@ -143,7 +143,7 @@ def _on_cpu(facts: Facts) -> Lost | None:
     place = facts.at(made)
     of_torch = is_of_torch(made)
     if not of_torch:
-        place = place_of(facts, line_of(facts, "optimizer")) or place
+        place = line_place(facts, line_of(facts, "optimizer")) or place
     return Lost(
         # Fused kernels take a half to a fifth of the time.
         max(part // 2, min(optimizer_calls(facts), part)),

@@ -36,8 +36,8 @@ from perftui.facts.source.operator_lines import (
     at,
     forward_lines,
     line_of,
+    line_place,
     lines_of,
-    place_of,
     second_call,
 )
 from perftui.facts.source.source_calls import call_repeated, matching_line, same_call
@@ -195,7 +195,7 @@ def _many(facts: Facts) -> Lost | None:
             Figure("Python in forward and backward", python, "ns"),
         ),
         label="lost to their number",
-        place=place_of(facts, line),
+        place=line_place(facts, line),
         parts=tuple(
             part.name
             for part in judged.parts

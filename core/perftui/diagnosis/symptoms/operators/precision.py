@@ -23,9 +23,9 @@ from perftui.facts.source.operator_lines import (
     at,
     forward_lines,
     line_of,
+    line_place,
     line_with,
     made_where,
-    place_of,
 )
 from perftui.facts.source.source_calls import matching_line
 from perftui.trace.model import Mask
@@ -209,7 +209,7 @@ def float64_on_cpu(facts: Facts) -> Lost | None:
         f"Operators compute in float64 for {cpu.of.part_of(taken)}{at(line)}: "
         "float32 takes half of that or less.",
         (Figure.share("of the parameters' elements in float64", share),),
-        place=place_of(facts, line),
+        place=line_place(facts, line),
         parts=time.parts,
     )
 

@@ -14,7 +14,7 @@ from perftui.facts.fact import Fact, Facts
 from perftui.facts.gpu.idle import device_steps
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.facts.source.lines import LinesByTime, LineShare
-from perftui.facts.source.operator_lines import at, operator_lines, place_of, with_line
+from perftui.facts.source.operator_lines import at, line_place, operator_lines, with_line
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.facts.step.steps import StepBreakdown
 from perftui.facts.step.trace_steps import INCOMPLETE, TraceSteps, missing
@@ -125,7 +125,7 @@ class CpuWork:
             self.of,
             sentence,
             figures,
-            place=place_of(self.facts, line, operator),
+            place=line_place(self.facts, line, operator),
             parts=time.parts,
             share=time.ns / self.of.mean,
             unproven=unproven,

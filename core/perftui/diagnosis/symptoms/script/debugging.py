@@ -14,7 +14,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.fact import Facts, Place, trace_fact
-from perftui.facts.gpu.gaps import place_of_rows
+from perftui.facts.gpu.gaps import rows_place
 from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.gpu.idle import per_step
 from perftui.facts.gpu.kernels import kernels
@@ -25,7 +25,7 @@ from perftui.facts.script.debug_tools import (
     stack_notes,
 )
 from perftui.facts.settings import Settings, settings
-from perftui.facts.source.operator_lines import place_of
+from perftui.facts.source.operator_lines import line_place
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.step.steps import steady_step
@@ -165,7 +165,7 @@ def _set_at(facts: Facts, known: Settings | None, flag: _Flag) -> Place | None:
     noted = known.place(*flag.set_by) if known else None
     if noted is not None:
         return replace(noted, rank=facts.rank_number)
-    return place_of(facts, matching_line(facts, flag.pattern)) if flag.pattern else None
+    return line_place(facts, matching_line(facts, flag.pattern)) if flag.pattern else None
 
 
 def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
@@ -180,7 +180,7 @@ def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
     judged, place, checking = judged_step.or_none(facts), None, ""
     cost = round(noted * judged.of.mean) if judged else 0
     if checks is not None:
-        place = place_of_rows(facts, checks.rows)
+        place = rows_place(facts, checks.rows)
         checking = f": it checks {checks.checks // checks.count} gradients in each step"
         if judged is not None:
             # What writing down stacks takes at least, as few samples may miss it; then the checks.

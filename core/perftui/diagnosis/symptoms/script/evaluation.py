@@ -15,7 +15,7 @@ from perftui.facts.cpu.operators import PHASES, WEIGHTED, WEIGHTED_NODE, in_step
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.script.evaluation import Evaluation, evaluation
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.operator_lines import at, place_of
+from perftui.facts.source.operator_lines import at, line_place
 from perftui.facts.source.source_calls import line_without_gradients, matching_line
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import StepBreakdown, steady_step
@@ -104,7 +104,7 @@ def _in_each_step(facts: Facts) -> Lost | None:
             Figure("mean training step", judged.of.mean, "ns"),
         ),
         label="evaluation",
-        place=place_of(facts, line),
+        place=line_place(facts, line),
         parts=time.parts,
     )
 

@@ -19,7 +19,7 @@ from perftui.facts.cpu.operators import PHASES, Operators, cpu_operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.script.pauses import gc_pauses, python_lock
 from perftui.facts.source.lines import LOOP, VAGUE, LinesByTime, LineShare
-from perftui.facts.source.operator_lines import at, line_of, place_of
+from perftui.facts.source.operator_lines import at, line_of, line_place
 from perftui.facts.source.stack_profile import (
     FEWEST_MOMENTS,
     INSIDE,
@@ -373,7 +373,7 @@ def python_in_model(facts: Facts) -> Lost | None:
             *(Figure(f"{PYTHON_IN}{name}", ns, "ns") for name, ns in python.items()),
             Figure("operators of a step", calls, "count"),
         ),
-        place=place_of(facts, line),
+        place=line_place(facts, line),
         parts=tuple(f"{PYTHON_IN}{name}" for name in python),
         share=without_core_wait(facts, cost, mean),
         doubt=_held_up(found.steps.step_ns, mean, calls) if judged.of.of_run else "",

@@ -16,7 +16,7 @@ from perftui.analysis.steps import step_source
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, trace_fact
-from perftui.facts.gpu.gaps import place_of
+from perftui.facts.gpu.gaps import gap_place
 from perftui.facts.gpu.idle import idle_place, idle_steps
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import StepBreakdown
@@ -176,7 +176,7 @@ def _seen(facts: Facts) -> Lost | None:
     idle, step = judged.part(GapCause.INITIALISATION.value), judged.of
     if idle < INITIALISATION.limits.warning * step.mean:
         return None
-    longest = [place_of(gap, trace) for gap in trace.gaps(GapCause.INITIALISATION)[:_SHOWN]]
+    longest = [gap_place(gap, trace) for gap in trace.gaps(GapCause.INITIALISATION)[:_SHOWN]]
     gaps = (
         Figure(place.operator or "gap", place.end - place.start, "ns", place=place)
         for place in longest

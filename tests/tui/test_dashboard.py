@@ -25,8 +25,7 @@ from perftui_tui.reading.view import RunView
 from tests.tui.driving import opened, press, text_of, until_shown
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
-from tests.tui.recorded import NOW, SECOND, START, manifest, write_run
-from tests.tui.test_memory_screen import OVER
+from tests.tui.recorded import ENDED, NOW, SECOND, START, manifest, write_run
 
 Samples = list[float | None]
 
@@ -44,18 +43,18 @@ def sampled(tmp_path: Path, over: Mapping[str, Any] | None = None, **metrics: Sa
     return RunView(root, lambda: NOW, lambda: False).read()
 
 
-def test_an_idle_disk_does_not_fill_its_chart(tmp_path: Path) -> None:
-    meter = disk(sampled(tmp_path, disk__read=[3000.0, 2000.0], disk__write=[0.0, 0.0]))
-    assert meter.high == 1e6
-    assert meter.limit == "1.0M"
+@pytest.mark.parametrize(
+    ("read", "written", "high", "limit"),
+    [([3000.0, 2000.0], [0.0, 0.0], 1e6, "1.0M"), ([3e8, 2e8], [1e8, 0.0], 5e8, "500M")],
+)
+def test_a_busy_disk_sets_the_scale_and_an_idle_one_does_not_fill_its_chart(
+    tmp_path: Path, read: Samples, written: Samples, high: float, limit: str
+) -> None:
+    meter = disk(sampled(tmp_path, disk__read=read, disk__write=written))
+    assert (meter.high, meter.limit) == (high, limit)
 
 
-def test_a_busy_disk_sets_the_scale(tmp_path: Path) -> None:
-    meter = disk(sampled(tmp_path, disk__read=[3e8, 2e8], disk__write=[1e8, 0.0]))
-    assert (meter.high, meter.limit) == (5e8, "500M")
-
-
-@pytest.mark.parametrize(("over", "reading"), [(OVER, "busy 97 %"), ({}, "busy 0 %")])
+@pytest.mark.parametrize(("over", "reading"), [(ENDED, "busy 97 %"), ({}, "busy 0 %")])
 def test_the_idle_end_of_a_training_that_is_over_is_not_what_it_did(
     tmp_path: Path, over: Mapping[str, Any], reading: str
 ) -> None:
@@ -126,7 +125,7 @@ def test_what_was_sampled_behind_the_end_is_not_the_present(tmp_path: Path) -> N
         "processes__rss": [None, 2.0**30, 0.0, 0.0],
         "gpu0__utilization": [70.0, 75.0, 0.0, 0.0],
     }
-    ended = sampled(tmp_path / "ended", OVER, **metrics)
+    ended = sampled(tmp_path / "ended", ENDED, **metrics)
     assert cpu(ended).reading == "90 %"
     assert cpu(ended).notes == ("training 4.1 of 16 cores", "mem 1.00 GiB")
     assert gpu(ended).reading == "busy 75 %"
@@ -138,7 +137,7 @@ def test_what_was_sampled_behind_the_end_is_not_the_present(tmp_path: Path) -> N
 def test_a_run_that_was_never_seen_to_live_keeps_its_samples(tmp_path: Path) -> None:
     for rss in ([0.0, 0.0], [None, None]):
         metrics: dict[str, Samples] = {"cpu__utilization": [7.0, 8.0], "processes__rss": rss}
-        assert cpu(sampled(tmp_path / str(rss), OVER, **metrics)).reading == "8 %"
+        assert cpu(sampled(tmp_path / str(rss), ENDED, **metrics)).reading == "8 %"
 
 
 def test_the_card_shown_stays_while_others_are_about_as_busy(tmp_path: Path) -> None:
@@ -182,12 +181,21 @@ def test_the_card_that_the_training_names_is_shown_before_all_others(tmp_path: P
     assert (gpu(snapshot).name, gpu(snapshot).reading) == ("GPU 1", "busy 30 %")
 
 
-def test_what_holds_the_clocks_down_is_told(tmp_path: Path) -> None:
+def test_what_holds_the_clocks_down_is_told_by_the_meter_and_in_the_row(tmp_path: Path) -> None:
     usual = {"gpu0__utilization": [99.0]}
     for reasons, note in ((0x24, "clocks limited by power cap and thermal limit"), (0x1, "")):
         metrics = {**usual, "gpu0__throttle_reasons": [float(reasons)]}
         notes = gpu(sampled(tmp_path / f"{reasons}", **metrics)).notes
         assert [one for one in notes if "clocks" in one] == ([note] if note else [])
+    snapshot = sampled(
+        tmp_path,
+        gpu0__utilization=[90.0],
+        gpu0__clock_sm=[1410.0],
+        gpu0__throttle_reasons=[float(0x20 | 0x4 | 0x1)],
+    )
+    (line,) = gpu_cards(snapshot, 100, 1)
+    assert "1410 MHz power cap thermal limit" in plain(line)
+    assert "warn" in {style for text, style in line if "MHz" in text}
 
 
 PARTS = [{"prefix": f"gpu0.mig{n}", "name": "", "uuid": f"MIG-{n}"} for n in "01"]
@@ -240,24 +248,14 @@ def test_a_card_is_told_in_one_row(tmp_path: Path) -> None:
         gpu0__temperature=[58.0] * 2,
         gpu0__clock_sm=[1755.0] * 2,
         gpu0__tensor_activity=[32.0] * 2,
+        gpu0__ecc_uncorrected=[0.0] * 2,
     )
     (line,) = text(gpu_cards(snapshot, 120, 1))
     assert line.startswith("GPU 0      93 % OK ")
     assert "61.0/80 GiB" in line
     assert "626/700 W" in line
     assert "58 °C  1755 MHz  tensor 32 %" in line
-
-
-def test_what_holds_the_clocks_down_is_said_in_words(tmp_path: Path) -> None:
-    snapshot = sampled(
-        tmp_path,
-        gpu0__utilization=[90.0],
-        gpu0__clock_sm=[1410.0],
-        gpu0__throttle_reasons=[float(0x20 | 0x4 | 0x1)],
-    )
-    (line,) = gpu_cards(snapshot, 100, 1)
-    assert "1410 MHz power cap thermal limit" in plain(line)
-    assert "warn" in {style for text, style in line if "MHz" in text}
+    assert "ECC" not in text(gpu_cards(snapshot, 200, 1))[0]
 
 
 def test_a_wide_row_has_the_links_the_holders_and_memory_errors(tmp_path: Path) -> None:
@@ -290,11 +288,6 @@ def test_who_else_holds_memory_of_a_card_is_named(tmp_path: Path) -> None:
         "pid 4123 python serve.py (ada) 12.0 GiB and 1 more"
         in (text(gpu_cards(snapshot, 120, 1))[0])
     )
-
-
-def test_a_card_without_memory_errors_has_no_column_for_them(tmp_path: Path) -> None:
-    snapshot = sampled(tmp_path, gpu0__utilization=[93.0], gpu0__ecc_uncorrected=[0.0])
-    assert "ECC" not in text(gpu_cards(snapshot, 200, 1))[0]
 
 
 def test_a_part_of_a_card_is_called_by_its_name(tmp_path: Path) -> None:
@@ -338,24 +331,28 @@ def test_a_card_that_is_lost_is_not_shown_as_idle(tmp_path: Path) -> None:
     assert "no longer sampled" in line
 
 
-def test_each_core_is_a_block(tmp_path: Path) -> None:
-    busy = {f"cpu__core{number}": [value] for number, value in enumerate((0.0, 50.0, 100.0))}
-    (line,) = text(cores(sampled(tmp_path, **busy), 80, 1))
-    assert line == "Cores     ▁▄█  3 cores, 1 full"
+MANY_CORES = {**dict.fromkeys(range(100), 10.0), 57: 100.0}
 
 
-def test_more_cores_than_cells_share_a_block_of_the_busiest(tmp_path: Path) -> None:
-    busy: dict[str, list[float | None]] = {f"cpu__core{number}": [10.0] for number in range(100)}
-    busy["cpu__core57"] = [100.0]
-    (line,) = text(cores(sampled(tmp_path, **busy), 80, 1))
-    assert line.split()[1] == "▁" * 11 + "█" + "▁" * 8
-    assert line.endswith("100 cores, 1 full, the busiest of 5 in each")
-
-
-def test_cores_that_are_switched_off_leave_a_gap_in_the_numbers(tmp_path: Path) -> None:
-    snapshot = sampled(tmp_path, cpu__core0=[10.0], cpu__core2=[20.0], cpu__core7=[100.0])
-    (line,) = text(cores(snapshot, 80, 1))
-    assert line.endswith("3 cores, 1 full")
+@pytest.mark.parametrize(
+    ("busy", "lines"),
+    [
+        ({0: 0.0, 1: 50.0, 2: 100.0}, ["Cores     ▁▄█  3 cores, 1 full"]),
+        (
+            MANY_CORES,
+            [f"Cores     {'▁' * 11}█{'▁' * 8}  100 cores, 1 full, the busiest of 5 in each"],
+        ),
+        # Two are switched off.
+        ({0: 10.0, 2: 20.0, 7: 100.0}, ["Cores     ▁▂█  3 cores, 1 full"]),
+        # Older runs have no single cores.
+        ({}, []),
+    ],
+)
+def test_each_core_is_a_block_while_there_is_room(
+    tmp_path: Path, busy: dict[int, float], lines: list[str]
+) -> None:
+    samples: dict[str, Samples] = {f"cpu__core{number}": [value] for number, value in busy.items()}
+    assert text(cores(sampled(tmp_path, cpu__utilization=[50.0], **samples), 80, 1)) == lines
 
 
 def test_memory_that_is_read_seldom_is_told_in_between(tmp_path: Path) -> None:
@@ -368,10 +365,6 @@ def test_memory_that_is_read_seldom_is_told_in_between(tmp_path: Path) -> None:
         processes__pss=[1.0 * size, *[None] * 40],
     )
     assert memory(snapshot).notes == ("training 4.00 GiB",)
-
-
-def test_older_runs_have_no_single_cores(tmp_path: Path) -> None:
-    assert cores(sampled(tmp_path, cpu__utilization=[50.0]), 80, 1) == []
 
 
 def test_memory_is_told_with_what_can_run_out(tmp_path: Path) -> None:
@@ -447,10 +440,7 @@ def test_rows_fit_at_every_size(tmp_path: Path, name: str) -> None:
 async def test_disks_and_networks_are_shown_where_they_move(tmp_path: Path) -> None:
     still = sampled(tmp_path, disk__read=[10.0] * 5, disk__write=[0.0] * 5)
     moving = tmp_path / "moving"
-    for root, is_shown in (
-        (still.source, False),
-        (write_full_machine(moving, cards=0), True),
-    ):
+    for root, is_shown in ((still.source, False), (write_full_machine(moving, cards=0), True)):
         async with opened(root) as (app, _):
             assert ("Disk  " in text_of(app)) is is_shown
             assert "Network" not in text_of(app)
@@ -494,11 +484,8 @@ async def test_a_strip_of_a_terminal_shows_the_verdict_a_step_and_three_meters(
 async def test_a_strip_without_a_gpu_shows_the_cpu(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (40, 8)) as (app, pilot):
         await until_shown(pilot, "BOTTLENECK")
-        assert [line.split()[0] for line in text_of(app).splitlines()[4:7]] == [
-            "Step",
-            "Loader",
-            "CPU",
-        ]
+        lines = text_of(app).splitlines()
+        assert [line.split()[0] for line in lines[4:7]] == ["Step", "Loader", "CPU"]
 
 
 async def test_other_screens_lead_back_to_the_overview_which_fits(tmp_path: Path) -> None:
@@ -511,8 +498,3 @@ async def test_other_screens_lead_back_to_the_overview_which_fits(tmp_path: Path
         await pilot.resize_terminal(80, 24)
         await until_shown(pilot, "no window profiled yet")
         assert app.current_mode == "ops"
-
-
-async def test_less_than_a_strip_says_what_is_needed(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path), (30, 7)) as (_, pilot):
-        await until_shown(pilot, "needed  40 x 8")

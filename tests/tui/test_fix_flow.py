@@ -20,7 +20,7 @@ from perftui_tui.dialogs.experiment import NOT_MEASURED
 from perftui_tui.look.rows import CONTINUED, plain, width
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, press, text_of, until, until_shown
+from tests.tui.driving import opened, press, settled, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run
 from tests.tui.traces import write_trace
 
@@ -59,7 +59,11 @@ async def test_writing_shows_the_diff_and_undo_restores_every_byte(
     async with diagnosed(ended, (120, 60)) as (app, pilot):
         await press(pilot, "w", until="Write the fix?")
         assert "-    return DataLoader(pictures, batch_size=128, shuffle=True)" in text_of(app)
+        assert NOT_MEASURED in text_of(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
         assert script.read_text() == SCRIPT
+        await press(pilot, "w", until="Write the fix?")
         await press(pilot, "enter", until="train.py written")
         assert "num_workers=" in script.read_text()
         await press(pilot, "u", until="restored byte for byte")
@@ -67,34 +71,15 @@ async def test_writing_shows_the_diff_and_undo_restores_every_byte(
 
 
 @pytest.mark.slow
-async def test_a_fix_is_not_offered_a_second_time(ended: Path, script: Path) -> None:
+async def test_a_written_fix_is_said_first_and_not_offered_again(ended: Path, script: Path) -> None:
     """A run that is over is not read again, so its options are those of the source before."""
     async with diagnosed(ended, (120, 60)) as (app, pilot):
         await press(pilot, "w", "w", until="Write the fix?")
-        await press(pilot, "enter", until="train.py written")
+        await press(pilot, "enter", until="written to the source: u undoes it, r runs it")
         fixed = script.read_bytes()
         await press(pilot, "w", until="written already: u undoes it")
         assert "Write the fix?" not in text_of(app)
         assert script.read_bytes() == fixed
-
-
-@pytest.mark.slow
-async def test_a_source_that_was_changed_meanwhile_is_not_written(
-    ended: Path, script: Path
-) -> None:
-    async with diagnosed(ended, (120, 60)) as (app, pilot):
-        script.write_bytes(script.read_bytes() + b"# mine\n")
-        await press(pilot, "w", until="has changed since")
-        assert "Write the fix?" not in text_of(app)
-
-
-@pytest.mark.slow
-async def test_a_written_fix_is_the_first_thing_said_until_it_is_undone(
-    ended: Path, script: Path
-) -> None:
-    async with diagnosed(ended, (120, 60)) as (app, pilot):
-        await press(pilot, "w", until="Write the fix?")
-        await press(pilot, "enter", until="written to the source: u undoes it, r runs it")
         await pilot.press("1")
         keys = "enter then r runs it, u undoes it"
         await until_shown(pilot, f"WRITTEN     num_workers 0 -> 4   up to 1.66x faster  {keys}")
@@ -134,20 +119,6 @@ async def test_words_in_dialogs_are_broken_once(ended: Path, columns: int) -> No
             await pilot.press("escape")
 
 
-async def test_findings_leave_the_room_they_do_not_need_to_the_details(ended: Path) -> None:
-    async with diagnosed(ended, (80, 24)) as (app, pilot):
-        listed, detailed = (
-            app.screen.query_one(name, RowView) for name in ("#finding-list", DETAILS)
-        )
-        needed = len(listed.rows)
-        assert 0 < needed < 6
-        assert listed.content_size.height == needed
-        assert listed.outer_size.height + detailed.outer_size.height == 24 - 3
-        await pilot.resize_terminal(200, 50)
-        await until(pilot, lambda: listed.region.right <= detailed.region.x, "side by side")
-        assert listed.region.y == detailed.region.y
-
-
 def ranked(snapshot: Snapshot, *rules: str) -> Snapshot:
     """``snapshot`` with findings of ``rules`` in that order, each with two fixes of its own."""
     found = tuple(Finding(rule, Severity.WARNING, f"{rule} is slow", steps=50) for rule in rules)
@@ -179,6 +150,7 @@ async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
 
 
 @pytest.mark.slow
+@pytest.mark.keys("diagnosis.select(1)", "diagnosis.select(-1)")
 async def test_the_list_follows_the_selected_finding(ended: Path) -> None:
     async with diagnosed(ended, (80, 24)) as (app, pilot):
         assert app.snapshot is not None
@@ -193,12 +165,6 @@ async def test_the_list_follows_the_selected_finding(ended: Path) -> None:
         assert "rule-11 is slow" in marked[0]
         await pilot.press(*["up"] * 11)
         await until(pilot, lambda: listed.scroll_offset.y == 0, "the list at its top")
-
-
-async def test_what_is_to_be_written_tells_that_its_gain_is_not_measured(ended: Path) -> None:
-    async with diagnosed(ended, (120, 60)) as (app, pilot):
-        await press(pilot, "w", until="Write the fix?")
-        assert NOT_MEASURED in text_of(app)
 
 
 LONG_SCRIPT = """\
@@ -225,21 +191,15 @@ async def test_all_that_is_to_be_written_can_be_read(
         assert all(width(line) <= body.scrollable_content_region.width for line in body.rows)
 
 
-@pytest.mark.slow
-async def test_escape_leaves_the_source_as_it_is(ended: Path, script: Path) -> None:
-    async with diagnosed(ended, (120, 60)) as (app, pilot):
-        await press(pilot, "w", until="Write the fix?")
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
-        assert script.read_text() == SCRIPT
-
-
 async def test_an_edit_made_meanwhile_is_never_lost(ended: Path, script: Path) -> None:
-    async with diagnosed(ended, (120, 60)) as (_, pilot):
+    async with diagnosed(ended, (120, 60)) as (app, pilot):
         await press(pilot, "w", until="Write the fix?")
         script.write_text(SCRIPT + "# mine\n")
         await press(pilot, "enter", until="has changed since")
         assert script.read_text() == SCRIPT + "# mine\n"
+        await pilot.press("w")
+        await settled(pilot)
+        assert "Write the fix?" not in text_of(app)
 
 
 @pytest.mark.slow
@@ -338,11 +298,13 @@ async def test_a_trace_is_not_offered_a_fix_to_compare_with(tmp_path: Path) -> N
 @pytest.mark.keys("compare.baseline")
 async def test_a_baseline_can_be_chosen(ended: Path) -> None:
     write_run(ended.parent, run_id="20231114-201320-train", wait_ms=300, **ENDED)
-    async with opened(ended) as (app, pilot):
+    async with opened(ended, (200, 50)) as (app, pilot):
         await press(pilot, "5", until="Nothing to compare with yet")
         await press(pilot, "b", until="20231114-201320-train")
         await press(pilot, "1", until="FASTER")
         assert app.current_mode == "compare"
+        figures = app.screen.query_one("#figures", RowView)
+        assert all(width(line) <= figures.content_size.width for line in figures.rows)
 
 
 def footer(app: PerftuiApp) -> str:
@@ -386,20 +348,19 @@ async def test_a_baseline_that_is_gone_is_said_once(ended: Path) -> None:
         assert len(app._notifications) == 1
 
 
-@pytest.mark.slow
-async def test_figures_are_drawn_for_the_width_they_have(ended: Path) -> None:
-    write_run(ended.parent, run_id="20231114-201320-train", wait_ms=300, **ENDED)
-    async with opened(ended, (200, 50)) as (_, pilot):
-        await press(pilot, "5", until="Nothing to compare with yet")
-        await press(pilot, "b", until="20231114-201320-train")
-        await press(pilot, "1", until="FASTER")
-        figures = pilot.app.screen.query_one("#figures", RowView)
-        assert all(width(line) <= figures.content_size.width for line in figures.rows)
-
-
-async def test_the_fix_stands_before_the_evidence_on_a_small_screen(ended: Path) -> None:
-    async with diagnosed(ended, (80, 24)) as (app, _):
+async def test_on_a_small_screen_the_fix_comes_first_and_details_have_the_room(ended: Path) -> None:
+    async with diagnosed(ended, (80, 24)) as (app, pilot):
         assert "> num_workers 0 -> 4   up to 1.66x faster" in text_of(app)
         rows = [plain(line) for line in app.screen.query_one(DETAILS, RowView).rows]
         fix = next(at for at, line in enumerate(rows) if line.startswith("Fix"))
         assert fix < rows.index("Evidence")
+        listed, detailed = (
+            app.screen.query_one(name, RowView) for name in ("#finding-list", DETAILS)
+        )
+        needed = len(listed.rows)
+        assert 0 < needed < 6
+        assert listed.content_size.height == needed
+        assert listed.outer_size.height + detailed.outer_size.height == 24 - 3
+        await pilot.resize_terminal(200, 50)
+        await until(pilot, lambda: listed.region.right <= detailed.region.x, "side by side")
+        assert listed.region.y == detailed.region.y

@@ -38,28 +38,30 @@ def words(snapshot: Snapshot, cells: int = 120) -> str:
     return "\n".join(plain(line).rstrip() for line in headline(snapshot, cells, 2))
 
 
-def test_before_torch_is_imported(tmp_path: Path) -> None:
-    snapshot = snapshot_of(tmp_path, steps=0, torch_version=None)
-    assert "torch is not loaded yet (7:12)" in words(snapshot)
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        ({"steps": 0, "torch_version": None}, "torch is not loaded yet (7:12)"),
+        ({"steps": 0}, "torch is loaded, no training step yet (7:12)"),
+        ({"steps": 1}, "COLLECTING"),
+    ],
+)
+def test_how_far_a_training_has_come_is_said_before_anything_is_judged(
+    tmp_path: Path, contents: dict[str, Any], expected: str
+) -> None:
+    assert expected in words(snapshot_of(tmp_path, **contents))
 
 
-def test_before_the_first_step(tmp_path: Path) -> None:
-    snapshot = snapshot_of(tmp_path, steps=0)
-    assert "torch is loaded, no training step yet (7:12)" in words(snapshot)
-
-
-def test_the_first_step_is_said_to_be_collected(tmp_path: Path) -> None:
-    assert "COLLECTING" in words(snapshot_of(tmp_path, steps=1))
-
-
-def test_a_slow_loader_is_the_bottleneck(tmp_path: Path) -> None:
-    text = words(snapshot_of(tmp_path))
+def test_a_slow_loader_is_the_bottleneck_also_while_a_window_is_being_read(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path)
+    text = words(snapshot)
     assert text.startswith(" BOTTLENECK")
     assert "loader runs in the main thread" in text
     assert "up to 1.66x faster" in text
+    assert words(replace(snapshot, is_reading=True)).startswith(" BOTTLENECK")
 
 
-def test_what_cannot_be_done_is_not_advised(tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_not_advised_but_the_first_that_can(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path, cpu_count=1)
     text = words(snapshot, 80)
     assert "NO FIX      more than 0 workers is not possible here  enter why" in text
@@ -67,10 +69,6 @@ def test_what_cannot_be_done_is_not_advised(tmp_path: Path) -> None:
     assert "faster" not in text
     listed = "\n".join(plain(line) for line in findings(snapshot, 80, 0))
     assert "fix: more than 0 workers is not possible here" in listed
-
-
-def test_the_first_fix_that_can_be_done_is_advised(tmp_path: Path) -> None:
-    snapshot = snapshot_of(tmp_path, cpu_count=1)
     (rule,) = snapshot.options
     by_hand = FixOption("other", "write a cache", "", advice="cache(it)")
     snapshot = replace(snapshot, options={rule: (*snapshot.options[rule], by_hand)})
@@ -147,19 +145,14 @@ def test_without_evidence_of_what_computes_nothing_is_called_healthy(tmp_path: P
     assert "could not judge, 4 shows why" in text
 
 
-def test_a_training_that_computes_all_the_time_is_neither_praised_nor_accused(
-    tmp_path: Path,
-) -> None:
+def test_a_training_that_computes_all_the_time_is_not_accused(tmp_path: Path) -> None:
     found = Finding("compute-bound", Severity.INFO, "Operators take all of it.", steps=199)
     snapshot = snapshot_of(tmp_path, wait_ms=0, workers=2)
     text = words(replace(snapshot, diagnosis=Diagnosis((found,), steady_steps=199)))
     assert text.startswith(" COMPUTING   Operators take all of it.")
     assert "NEXT        nothing stands out; 3 shows the ops" in text
-
-
-def test_a_training_that_computes_is_healthy(tmp_path: Path) -> None:
+    # Of one whose work is all judged it is said to be healthy.
     healthy = Finding("healthy", Severity.HEALTHY, "No bottleneck found: all computes.", steps=199)
-    snapshot = snapshot_of(tmp_path, wait_ms=0, workers=2)
     text = words(replace(snapshot, diagnosis=Diagnosis((healthy,), steady_steps=199)))
     assert text.startswith(" HEALTHY     No bottleneck found")
 
@@ -207,10 +200,6 @@ def test_a_window_that_is_being_read_may_yet_say_more(
     assert words(reading).startswith(f" READING     {sentence}")
     assert plain(verdict_line(reading, 120, 1)[0]).startswith(f" READING     {sentence}")
     assert "READING" not in words(judged)
-
-
-def test_a_bottleneck_is_named_while_a_window_is_being_read(tmp_path: Path) -> None:
-    assert words(replace(snapshot_of(tmp_path), is_reading=True)).startswith(" BOTTLENECK")
 
 
 def test_nothing_found_is_not_called_starting(tmp_path: Path) -> None:

@@ -37,10 +37,8 @@ from perftui_tui.widgets.header_line import tabs
 from tests.ran import ran
 from tests.tui.driving import opened, press, text_of, until, until_on, until_shown
 from tests.tui.proof import proven
-from tests.tui.recorded import NOW, START, write_run
+from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import write_trace
-
-ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
 
 
 @pytest.fixture
@@ -64,40 +62,30 @@ def test_no_screen_binds_a_key_twice() -> None:
             assert len(keys) == len(set(keys)), part
 
 
-def test_every_key_has_words_for_footer_and_help() -> None:
+def test_every_key_has_words_and_every_action_a_name_of_its_own() -> None:
     assert all(key.label and key.help for key in KEYS)
     assert len(bindings("app")) == len(keys_of("app"))
+    assert len({key.name for key in KEYS}) == len(KEYS)
+    assert {key.scope.partition(".")[0] for key in KEYS} == {"app", *SCREENS}
 
 
 @pytest.mark.slow
 @pytest.mark.keys(
-    "app.show('overview')",
-    "app.show('timeline')",
-    "app.show('ops')",
-    "app.show('diagnosis')",
-    "app.show('compare')",
-    "app.show('log')",
-    "app.show('memory')",
-    "app.show('ranks')",
-    "app.show('runs')",
-)
-async def test_digits_choose_the_screen(live: Path) -> None:
-    async with opened(live) as (_, pilot):
-        for digit, (name, title) in enumerate(zip(SCREENS, LONG_NAMES, strict=True), 1):
-            await pilot.press(str(digit))
-            await until_on(pilot, name)
-            await until_shown(pilot, f" {digit} {title} ")
-
-
-@pytest.mark.slow
-@pytest.mark.keys("app.next_screen(1)", "app.next_screen(-1)")
-async def test_tab_goes_round_the_screens(live: Path) -> None:
+    "app.next_screen(1)", "app.next_screen(-1)", "app.show('overview')",
+    "app.show('timeline')", "app.show('ops')", "app.show('diagnosis')", "app.show('compare')",
+    "app.show('log')", "app.show('memory')", "app.show('ranks')", "app.show('runs')",
+)  # fmt: skip
+async def test_tab_goes_round_the_screens_and_digits_choose_one(live: Path) -> None:
     async with opened(live) as (app, pilot):
         for name in (*SCREENS[1:], SCREENS[0]):
             await pilot.press("tab")
             await until_on(pilot, name)
         await pilot.press("shift+tab")
         await until(pilot, lambda: app.current_mode == SCREENS[-1], SCREENS[-1])
+        for digit, (name, title) in enumerate(zip(SCREENS, LONG_NAMES, strict=True), 1):
+            await pilot.press(str(digit))
+            await until_on(pilot, name)
+            await until_shown(pilot, f" {digit} {title} ")
 
 
 def header_of(app: PerftuiApp) -> str:
@@ -169,10 +157,6 @@ async def test_a_click_on_a_name_goes_there(live: Path) -> None:
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
 
 
-def test_every_scope_is_a_screen_or_a_part_of_one() -> None:
-    assert {key.scope.partition(".")[0] for key in KEYS} == {"app", *SCREENS}
-
-
 def bound_by_us(app: PerftuiApp) -> list[Binding]:
     """Every binding that a class of ours declares and that works on the screen now."""
     nodes = {active.node for active in app.screen.active_bindings.values()}
@@ -190,7 +174,7 @@ def keys_now(app: PerftuiApp, screen: str) -> list[Key]:
 
 
 @pytest.mark.slow
-async def test_every_binding_comes_from_the_table(trace: Path) -> None:
+async def test_every_binding_comes_from_the_table_and_is_in_help_and_palette(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         for name in SCREENS:
             app.action_show(name)
@@ -204,20 +188,11 @@ async def test_every_binding_comes_from_the_table(trace: Path) -> None:
                 place = (binding.key, binding.action)
                 assert place in known, f"{binding.key} ({binding.action}) is not in the table"
                 assert binding.tooltip == known[place].help
-
-
-@pytest.mark.slow
-async def test_help_and_palette_have_every_key_of_the_screen(trace: Path) -> None:
-    async with opened(trace, replay=True) as (app, pilot):
-        for name in SCREENS:
-            app.action_show(name)
-            await until_on(pilot, name)
-            await pilot.pause(0.2)
             in_help = "\n".join(plain(line) for line in help_rows(name))
             in_palette = {command.help for command in app.get_system_commands(app.screen)}
             for key in (*keys_on(name), *keys_of("app")):
                 assert key.help in in_help
-                if key in keys_now(app, name) and not key.action.startswith("show("):
+                if key in table and not key.action.startswith("show("):
                     assert key.help in in_palette, f"{key.help} is missing from the palette"
 
 
@@ -281,12 +256,18 @@ async def test_themes_change(live: Path) -> None:
 
 
 @pytest.mark.keys("app.quit")
-async def test_quit_asks_while_the_training_runs(live: Path) -> None:
+async def test_quit_asks_and_leaving_asks_nothing_of_the_training(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await press(pilot, "q", until="The training is still running")
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
         assert app.is_running
+        await press(pilot, "q", until="leave it running")
+        await pilot.press("l")
+        await pilot.pause()
+        assert not app.is_stopping
+        kinds = {request.kind for request in take_requests(RunLayout(live))}
+        assert not kinds & {"stop", "capture"}
 
 
 async def test_quit_asks_before_the_first_picture_too(live: Path) -> None:
@@ -294,16 +275,6 @@ async def test_quit_asks_before_the_first_picture_too(live: Path) -> None:
     app.open = lambda _: None  # type: ignore[method-assign]
     async with app.run_test() as pilot:
         await press(pilot, "q", until="The training is still running")
-
-
-async def test_leaving_asks_nothing_of_the_training(live: Path) -> None:
-    async with opened(live) as (app, pilot):
-        await press(pilot, "q", until="leave it running")
-        await pilot.press("l")
-        await pilot.pause()
-        assert not app.is_stopping
-        kinds = {request.kind for request in take_requests(RunLayout(live))}
-        assert not kinds & {"stop", "capture"}
 
 
 @pytest.mark.keys("app.app.quit")
@@ -332,20 +303,17 @@ async def test_an_interrupt_asks_as_q_does(live: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_an_interrupt_quits_when_it_is_over_also_while_typing(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path / "runs", **ENDED)) as (app, pilot):
-        await pilot.press("6", "slash", *"loss", "ctrl+c")
-        await until(pilot, lambda: app._exit, "the app's end")
-
-
-@pytest.mark.slow
-async def test_an_interrupt_copies_selected_text_and_stays(tmp_path: Path) -> None:
+async def test_an_interrupt_copies_selected_text_and_else_quits_when_it_is_over(
+    tmp_path: Path,
+) -> None:
     async with opened(write_run(tmp_path / "runs", **ENDED)) as (app, pilot):
         await pilot.press("6", "slash", *"loss", "shift+home", "ctrl+c")
         await pilot.pause()
         assert app.clipboard == "loss"
         assert app.is_running
         assert not app._exit
+        await pilot.press("end", "ctrl+c")
+        await until(pilot, lambda: app._exit, "the app's end")
 
 
 async def test_quit_does_not_ask_when_it_is_over(tmp_path: Path) -> None:
@@ -361,20 +329,14 @@ async def test_enter_on_the_overview_explains(live: Path) -> None:
         await press(pilot, "enter", screen="diagnosis", until="confidence")
 
 
-async def test_too_small_a_terminal_says_what_it_needs(live: Path) -> None:
+async def test_too_small_a_terminal_says_what_it_needs_and_quits(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await pilot.resize_terminal(30, 7)
         await until_shown(pilot, "needed  40 x 8")
         assert "now     30 x 7" in text_of(app)
         await pilot.resize_terminal(80, 24)
         await until_shown(pilot, "BOTTLENECK")
-
-
-@pytest.mark.slow
-async def test_quitting_works_where_the_terminal_is_too_small(live: Path) -> None:
-    async with opened(live) as (_, pilot):
         await pilot.resize_terminal(30, 7)
-        await until_shown(pilot, "q quits")
         await press(pilot, "q", until="The training is still")
         await pilot.resize_terminal(80, 24)
         await press(pilot, "escape", until="BOTTLENECK")
@@ -397,21 +359,14 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_every_action_has_a_name_of_its_own() -> None:
-    assert len({key.name for key in KEYS}) == len(KEYS)
-
-
 def test_the_file_is_where_xdg_says(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert key_file() == own
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative/is/ignored")
     assert key_file() == Path.home() / ".config/perftui/keys.toml"
 
 
-def test_no_file_changes_nothing(own: Path) -> None:
+def test_without_a_file_or_with_the_one_printed_nothing_changes(own: Path) -> None:
     assert read_overrides(own) == NO_OVERRIDES
-
-
-def test_what_is_printed_can_be_read_again_and_changes_nothing(own: Path) -> None:
     own.write_text(file_text(NO_OVERRIDES, own))
     read = read_overrides(own)
     assert read.complaints == ()
@@ -447,21 +402,18 @@ def test_what_is_wrong_is_said_and_changes_nothing(own: Path, content: str, word
     assert words in " ".join(read.complaints)
 
 
-def test_one_wrong_line_does_not_spoil_the_others(own: Path) -> None:
+def test_one_wrong_line_spoils_no_other_and_an_unreadable_file_is_said(own: Path) -> None:
     own.write_text("[ops]\nfliter = 'x'\nkernels = 'K'\n")
     read = read_overrides(own)
     assert dict(read.keys) == {"ops.kernels": ("K",)}
     assert len(read.complaints) == 1
+    own.write_bytes(b"\xff\xfe")
+    assert "cannot be read" in read_overrides(own).complaints[0]
 
 
 def test_two_actions_can_change_their_keys() -> None:
     wanted = {"diagnosis.try_fix": ("w",), "diagnosis.write_fix": ("a",)}
     assert check(wanted) == Overrides(wanted)
-
-
-def test_an_unreadable_file_is_said(own: Path) -> None:
-    own.write_bytes(b"\xff\xfe")
-    assert "cannot be read" in read_overrides(own).complaints[0]
 
 
 @given(st.characters(min_codepoint=33, max_codepoint=126))
@@ -522,15 +474,14 @@ async def test_what_is_wrong_is_said_at_the_start(tmp_path: Path) -> None:
         await until_shown(pilot, "there is no action app.puase")
 
 
-def test_the_command_prints_the_table(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_table_or_what_is_wrong(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     own.write_text('[app]\npause = "Z"\n')
     out, err = ran(capsys, "keys")
     assert '"pause" = ["Z"]' in out
     assert str(own) in out
     assert err == ""
-
-
-def test_the_command_says_what_is_wrong(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own.write_text('[app]\npause = "q"\n')
     assert "q would be both app.quit and app.pause" in ran(capsys, "keys", code=1).err
     assert main(["keys", "more"]) == 2

@@ -14,7 +14,6 @@ from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
 from perftui.experiments.journal import Proof
 from perftui.experiments.verdict import Outcome
 from perftui.facts.fact import Place
-from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.help import HelpDialog
 from perftui_tui.screens.compare.screen import CompareScreen
@@ -25,12 +24,12 @@ from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.log_view import LogView
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, press, text_of, until, until_shown
-from tests.tui.recorded import START, write_run
+from tests.tui.recorded import ENDED, START, write_run
 from tests.tui.test_fix_flow import ranked
 from tests.tui.test_ranks_screen import write_ranks
 from tests.tui.traces import write_trace
 
-ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.keys("overview.select_gap(1)", "overview.select_gap(-1)")
@@ -45,37 +44,6 @@ async def test_gaps_are_selected_one_after_the_other(tmp_path: Path) -> None:
         assert second != first
         await pilot.press("up")
         assert gaps.gap == first
-
-
-@pytest.mark.slow
-@pytest.mark.keys("diagnosis.select(1)", "diagnosis.select(-1)")
-async def test_findings_are_selected_one_after_the_other(ended: Path) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await press(pilot, "4", until="confidence")
-        assert app.snapshot is not None
-        finding = app.snapshot.diagnosis.findings[0]
-        two = (finding, replace(finding, rule="another"))
-        diagnosis = replace(app.snapshot.diagnosis, findings=two)
-        app.snapshot = replace(app.snapshot, diagnosis=diagnosis)
-        await until_shown(pilot, f"1/2  {finding.rule}")
-        await press(pilot, "down", until="2/2  another")
-        await press(pilot, "up", until=f"1/2  {finding.rule}")
-
-
-@pytest.mark.keys("diagnosis.choose_fix(1)", "diagnosis.choose_fix(-1)")
-async def test_fixes_are_chosen_one_after_the_other(ended: Path) -> None:
-    async with opened(ended, (120, 60)) as (app, pilot):
-        await press(pilot, "4", until="confidence")
-        assert app.snapshot is not None
-        app.snapshot = ranked(app.snapshot, "one")
-        screen = app.screen
-        assert isinstance(screen, DiagnosisScreen)
-        await pilot.press("right")
-        assert screen.option is not None
-        assert screen.option.fix == "one-2"
-        await pilot.press("left")
-        assert screen.option is not None
-        assert screen.option.fix == "one-1"
 
 
 @pytest.mark.keys("diagnosis.scroll_details(1)", "diagnosis.scroll_details(-1)")
@@ -101,21 +69,29 @@ async def test_evidence_is_shown_on_the_timeline(tmp_path: Path) -> None:
         await press(pilot, "t", screen="timeline")
 
 
-@pytest.mark.keys("diagnosis.copy_fix")
-async def test_a_fix_is_copied_as_a_patch(ended: Path) -> None:
+@pytest.mark.keys("diagnosis.copy_fix", "diagnosis.choose_fix(1)", "diagnosis.choose_fix(-1)")
+async def test_fixes_are_copied_as_a_patch_and_chosen_one_after_the_other(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await press(pilot, "4", until="confidence")
         await press(pilot, "y", until="to the clipboard")
         assert "--- " in app.clipboard
         assert "+    return DataLoader(" in app.clipboard
+        assert app.snapshot is not None
+        app.snapshot = ranked(app.snapshot, "one")
+        screen = app.screen
+        assert isinstance(screen, DiagnosisScreen)
+        await pilot.press("right")
+        assert screen.option is not None
+        assert screen.option.fix == "one-2"
+        await pilot.press("left")
+        assert screen.option is not None
+        assert screen.option.fix == "one-1"
 
 
 @pytest.mark.keys(
-    "compare.scroll_figures(1)",
-    "compare.scroll_figures(-1)",
-    "compare.scroll_figures(8)",
-    "compare.scroll_figures(-8)",
-)
+    "compare.scroll_figures(1)", "compare.scroll_figures(-1)",
+    "compare.scroll_figures(8)", "compare.scroll_figures(-8)",
+)  # fmt: skip
 async def test_figures_scroll_by_rows_and_pages(ended: Path) -> None:
     child = write_run(ended.parent, run_id="20231114-231320-train", parent=ended.name, **ENDED)
     async with opened(child, (60, 18)) as (app, pilot):
@@ -135,7 +111,6 @@ async def test_figures_scroll_by_rows_and_pages(ended: Path) -> None:
         await until(pilot, lambda: figures.scroll_y == max(0, lowest - 8), "a page up")
 
 
-@pytest.mark.slow
 @pytest.mark.keys("compare.write_fix")
 async def test_the_fix_that_was_tried_is_written(
     ended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,7 +144,6 @@ async def test_the_fix_that_was_tried_is_written(
     assert "num_workers=" in (tmp_path / "train.py").read_text()
 
 
-@pytest.mark.slow
 @pytest.mark.keys("log.scroll_lines(1)", "log.scroll_lines(-1)", "log.scroll_pages(1)")
 async def test_the_log_scrolls_by_lines_and_pages(tmp_path: Path) -> None:
     lines = b"".join(b"line %d\r\n" % number for number in range(300))
@@ -185,9 +159,6 @@ async def test_the_log_scrolls_by_lines_and_pages(tmp_path: Path) -> None:
         await pilot.press("pagedown")
         await until(pilot, lambda: view.scroll_y == view.size.height, "a page down")
         assert f"line {view.size.height}" in text_of(app)
-
-
-pytestmark = pytest.mark.slow
 
 
 async def table_on(app: PerftuiApp, pilot: Pilot[None], digit: str, rows: int) -> VirtualTable:
@@ -216,19 +187,11 @@ def many_runs(folder: Path) -> tuple[Path, str]:
 
 
 @pytest.mark.keys(
-    "ranks.table.move(1)",
-    "ranks.table.move(-1)",
-    "ranks.table.page(1)",
-    "ranks.table.page(-1)",
-    "ranks.table.edge(1)",
-    "ranks.table.edge(-1)",
-    "runs.table.move(1)",
-    "runs.table.move(-1)",
-    "runs.table.page(1)",
-    "runs.table.page(-1)",
-    "runs.table.edge(1)",
-    "runs.table.edge(-1)",
-)
+    "ranks.table.move(1)", "ranks.table.page(1)", "ranks.table.edge(1)",
+    "ranks.table.move(-1)", "ranks.table.page(-1)", "ranks.table.edge(-1)",
+    "runs.table.move(1)", "runs.table.page(1)", "runs.table.edge(1)",
+    "runs.table.move(-1)", "runs.table.page(-1)", "runs.table.edge(-1)",
+)  # fmt: skip
 @pytest.mark.parametrize("make", [many_ranks, many_runs])
 async def test_the_selection_moves_by_rows_pages_and_to_the_ends(
     tmp_path: Path, make: Callable[[Path], tuple[Path, str]]
@@ -286,22 +249,7 @@ async def point(pilot: Pilot[None], words: str, *, click: bool = False) -> None:
     await (pilot.click(footer, offset=at) if click else pilot.hover(footer, offset=at))
 
 
-async def test_a_click_presses_the_key(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path)) as (app, pilot):
-        await until(pilot, lambda: "? Help" in last_row(app), "the keys")
-        await point(pilot, "? Help", click=True)
-        await until(pilot, lambda: isinstance(app.screen, HelpDialog), "the help")
-
-
-@pytest.mark.slow
-async def test_the_key_at_the_right_edge_is_that_of_the_palette(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path)) as (app, pilot):
-        await until(pilot, lambda: last_row(app).endswith("▏^p palette "), "the palette's key")
-        await point(pilot, "palette", click=True)
-        await until(pilot, lambda: app.screen.id == "--command-palette", "the palette")
-
-
-async def test_the_mouse_over_a_key_tells_what_it_does(tmp_path: Path) -> None:
+async def test_the_mouse_tells_what_a_key_does_and_presses_it(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         await until(pilot, lambda: "q Quit" in last_row(app), "the keys")
         footer = app.screen.query_one(KeysFooter)
@@ -311,9 +259,15 @@ async def test_the_mouse_over_a_key_tells_what_it_does(tmp_path: Path) -> None:
         assert footer.tooltip == "Open the command palette"
         await pilot.hover("#header")
         assert footer.tooltip is None
+        await point(pilot, "? Help", click=True)
+        await until(pilot, lambda: isinstance(app.screen, HelpDialog), "the help")
+        await pilot.press("escape")
+        await until(pilot, lambda: last_row(app).endswith("▏^p palette "), "the palette's key")
+        await point(pilot, "palette", click=True)
+        await until(pilot, lambda: app.screen.id == "--command-palette", "the palette")
 
 
-async def test_on_a_narrow_screen_help_keeps_its_place(tmp_path: Path) -> None:
+async def test_help_keeps_its_place_and_wide_screens_have_the_palette(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), size=(70, 24)) as (app, pilot):
         await until(pilot, lambda: last_row(app).endswith("▏ ? Help "), "the key of help")
         row = last_row(app)
@@ -321,6 +275,11 @@ async def test_on_a_narrow_screen_help_keeps_its_place(tmp_path: Path) -> None:
         assert row.count("?") == 1
         await point(pilot, "? Help", click=True)
         await until(pilot, lambda: isinstance(app.screen, HelpDialog), "the help")
+        await pilot.press("escape")
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: last_row(app).rstrip().endswith("palette"), "the palette there")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: last_row(app).rstrip().endswith("? Help"), "help again")
 
 
 @pytest.mark.parametrize("size", [(70, 24), (104, 40)])
@@ -342,7 +301,6 @@ async def test_the_wheel_brings_in_what_does_not_fit(tmp_path: Path, size: tuple
         assert last_row(app) == first
 
 
-@pytest.mark.slow
 async def test_no_key_is_shown_without_its_word(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), size=(80, 24)) as (app, pilot):
         await press(pilot, "2", screen="timeline")
@@ -353,15 +311,6 @@ async def test_no_key_is_shown_without_its_word(tmp_path: Path) -> None:
             shown, _, help_key = last_row(app).partition("▏")
             assert help_key == " ? Help "
             assert f"{keys}  c Capture ".startswith(f"{shown.strip()} ")
-
-
-async def test_it_changes_with_the_width_of_the_terminal(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path), size=(80, 24)) as (app, pilot):
-        await until(pilot, lambda: last_row(app).rstrip().endswith("? Help"), "help at the edge")
-        await pilot.resize_terminal(120, 40)
-        await until(pilot, lambda: last_row(app).rstrip().endswith("palette"), "the palette there")
-        await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: last_row(app).rstrip().endswith("? Help"), "help again")
 
 
 def _wheel(

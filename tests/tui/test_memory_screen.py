@@ -18,8 +18,7 @@ from perftui.analysis.memory import Category, MemoryOverTime
 from perftui.facts.gpu.memory import MemoryUse, gpu_memory
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalWriter
-from perftui.run.layout import RunLayout
-from perftui.run.manifest import Status
+from perftui.run.layout import RankLayout, RunLayout
 from perftui_tui.charts.stacked import BLANK, highest_of_bins, row_of, stacked
 from perftui_tui.look.rows import plain, width
 from perftui_tui.reading.snapshot import Phase, Snapshot
@@ -37,9 +36,8 @@ from tests.facts_given import knowing
 from tests.traces.events import cpu, mark, memory, write
 from tests.tui.driving import in_ascii, opened, press, text_of, until, until_shown
 from tests.tui.full_machine import write_full_machine
-from tests.tui.recorded import NOW, START, write_run
+from tests.tui.recorded import ENDED, NOW, START, write_run
 
-OVER = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
 GIB = 1 << 30
 
 
@@ -101,6 +99,7 @@ async def test_without_a_gpu_it_is_the_processes(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (_, pilot):
         await press(pilot, "7", until="No GPU memory was recorded")
         await until_shown(pilot, "8.48 GiB")
+        await until_shown(pilot, "shared pages count once per process")
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])
@@ -119,11 +118,17 @@ async def test_before_the_first_step(tmp_path: Path) -> None:
         await press(pilot, "7", until="No step yet")
 
 
-async def test_a_snapshot_in_the_run_is_shown(tmp_path: Path) -> None:
-    root = write_run(tmp_path, gpu=True, **OVER)
+def keep_peak(root: Path) -> RankLayout:
+    """Keep a snapshot of that name in a run."""
     rank = RunLayout(root).rank(0)
     rank.memory.mkdir()
     (rank.memory / "peak.pickle").write_bytes(three_lines())
+    return rank
+
+
+async def test_a_snapshot_in_the_run_is_shown(tmp_path: Path) -> None:
+    root = write_run(tmp_path, gpu=True, **ENDED)
+    keep_peak(root)
     async with opened(root) as (_, pilot):
         await press(pilot, "7", until="Allocations by call site (peak.pickle)")
         await until_shown(pilot, "model.py:12")
@@ -134,9 +139,7 @@ async def test_one_that_is_taken_while_it_runs_is_shown_too(tmp_path: Path) -> N
     root = write_run(tmp_path, gpu=True)
     async with opened(root) as (_, pilot):
         await press(pilot, "7", until="allocations by call site are unknown")
-        rank = RunLayout(root).rank(0)
-        rank.memory.mkdir()
-        (rank.memory / "peak.pickle").write_bytes(three_lines())
+        rank = keep_peak(root)
         await until_shown(pilot, "model.py:12")
         (rank.memory / "out-of-memory.pickle").write_bytes(b"\x80\x04]")
         await until_shown(pilot, "the memory snapshot out-of-memory.pickle cannot be read")
@@ -145,10 +148,8 @@ async def test_one_that_is_taken_while_it_runs_is_shown_too(tmp_path: Path) -> N
 
 @pytest.mark.slow
 async def test_a_played_run_has_no_snapshot_before_it_was_taken(tmp_path: Path) -> None:
-    root = write_run(tmp_path, gpu=True, **OVER)
-    rank = RunLayout(root).rank(0)
-    rank.memory.mkdir()
-    (rank.memory / "peak.pickle").write_bytes(three_lines())
+    root = write_run(tmp_path, gpu=True, **ENDED)
+    rank = keep_peak(root)
     when = START + 30 * 10**9
     events = JournalWriter(rank.events, EVENT_COLUMNS)
     data = {"file": "memory/peak.pickle", "reason": "peak"}
@@ -164,11 +165,9 @@ async def test_a_played_run_has_no_snapshot_before_it_was_taken(tmp_path: Path) 
 
 
 @pytest.mark.keys(
-    "memory.scroll_sites(1)",
-    "memory.scroll_sites(-1)",
-    "memory.scroll_sites(8)",
-    "memory.scroll_sites(-8)",
-)
+    "memory.scroll_sites(1)", "memory.scroll_sites(-1)",
+    "memory.scroll_sites(8)", "memory.scroll_sites(-8)",
+)  # fmt: skip
 async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(three_lines())
@@ -416,17 +415,16 @@ async def test_the_screen_is_filled_at_each_size(
         assert pane.region.bottom < size[1]
 
 
-async def test_a_gpu_run_keeps_its_steps_beside_the_categories(tmp_path: Path) -> None:
+async def test_a_gpu_run_keeps_its_steps_and_a_short_screen_has_the_host_in_one_row(
+    tmp_path: Path,
+) -> None:
     async with opened(gpu_run(tmp_path), replay=True) as (_, pilot):
         await press(pilot, "7", until="GPU memory by step")
         await until_shown(pilot, "peak 31.0 GiB")
         await until_shown(pilot, "over the last profiled window")
         await until_shown(pilot, "page cache")
-
-
-async def test_a_short_screen_has_the_host_in_one_row(tmp_path: Path) -> None:
-    async with opened(gpu_run(tmp_path), (80, 24), replay=True) as (_, pilot):
-        await press(pilot, "7", until="By step ▅▅▅")
+        await pilot.resize_terminal(80, 24)
+        await until_shown(pilot, "By step ▅▅▅")
         await until_shown(pilot, " 0 to 31.0 GiB")
         await until_shown(pilot, "Host    all (RSS) 61.0 GiB   shared once (PSS) 44.0 GiB")
 
@@ -439,11 +437,6 @@ async def test_the_chart_opens_by_category_too(tmp_path: Path) -> None:
         await pilot.click("#memory-categories")
         await until_shown(pilot, "GPU 0 memory by category over the trace")
         assert app.screen.query("#chart-plot")
-
-
-async def test_a_live_run_without_roles_shows_all_processes(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path, started_ns=START)) as (_, pilot):
-        await press(pilot, "7", until="shared pages count once per process")
 
 
 def test_the_size_of_what_can_run_out_stands_under_capacity(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ from tests.tui.fake_trial import UNCLEAR, progress_of
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
 from tests.tui.op_traces import write_op_trace
-from tests.tui.recorded import NOW, START, write_run
+from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.test_experiment_rows import TRYING, TUNED
-from tests.tui.test_memory_screen import OVER, three_lines
+from tests.tui.test_memory_screen import three_lines
 from tests.tui.test_ranks_screen import write_ranks
 from tests.tui.test_timeline_ranks import write_rank
 from tests.tui.traces import write_trace
@@ -131,7 +131,7 @@ def test_a_trace(
 
 @pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_memory(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
-    root = write_run(tmp_path, gpu=True, workers=2, **OVER)
+    root = write_run(tmp_path, gpu=True, workers=2, **ENDED)
     rank = RunLayout(root).rank(0)
     rank.memory.mkdir()
     (rank.memory / "peak.pickle").write_bytes(three_lines())
@@ -178,7 +178,7 @@ def test_runs(
     runs = Path("runs").absolute()
     root = write_run(runs)
     before = {"started_ns": START - 10**12, "wait_ms": 2, "workers": 4}
-    write_run(runs, run_id="20231113-101010-other", name="num_workers 0 -> 4", **before, **OVER)
+    write_run(runs, run_id="20231113-101010-other", name="num_workers 0 -> 4", **before, **ENDED)
     (runs / "20231112-000000-bad").mkdir()
     (runs / "20231112-000000-bad" / "run.json").write_text("{")
     assert picture(snap_compare, root, "runs", size)
@@ -186,7 +186,7 @@ def test_runs(
 
 @pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_a_played_run(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
-    root = write_run(tmp_path, gpu=True, workers=2, **OVER)
+    root = write_run(tmp_path, gpu=True, workers=2, **ENDED)
     keys = ("P", "left", "shift+left", "shift+left")
     assert picture(snap_compare, root, "overview", size, *keys)
 

@@ -14,8 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from perftui_tui.app import PerftuiApp
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import text_of, until
-from tests.tui.recorded import NOW, write_run
-from tests.tui.test_memory_screen import OVER
+from tests.tui.recorded import ENDED, NOW, write_run
 from tests.tui.test_pictures import SIZES, settled
 from tests.tui.traces import write_trace
 
@@ -31,9 +30,9 @@ def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("perftui_tui.screens.runs.short_path", lambda path: path.name)
     runs = Path("runs").absolute()
-    before = write_run(runs, wait_ms=200, workers=2, **OVER)
+    before = write_run(runs, wait_ms=200, workers=2, **ENDED)
     run_id = "20231114-231320-train"
-    run = write_run(runs, gpu=True, workers=2, run_id=run_id, parent=before.name, **OVER)
+    run = write_run(runs, gpu=True, workers=2, run_id=run_id, parent=before.name, **ENDED)
     return {"run": run, "trace": write_trace(tmp_path, steps=24)}
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from perftui.facts.ranks.rank_table import rank_table
 from perftui.run.as_of import as_of, stops_of
-from perftui.run.manifest import Status
 from perftui.run.reader import RunReader
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.meters import METERS, draw_meter
@@ -23,14 +22,12 @@ from perftui_tui.screens.ranks import rank_headline
 from perftui_tui.widgets.header_line import header
 from tests.core.run.test_as_of import earlier
 from tests.tui.driving import opened, press, text_of, until, until_shown
-from tests.tui.recorded import START, write_run
-
-OVER = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 100 * 10**9}
+from tests.tui.recorded import ENDED, write_run
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "runs", steps=120, gpu=True, workers=2, **OVER)
+    return write_run(tmp_path / "runs", steps=120, gpu=True, workers=2, **ENDED)
 
 
 def panes(snapshot: Snapshot) -> list[str]:

@@ -24,7 +24,6 @@ from perftui.facts.ranks.rank_table import (
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Status
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from perftui.trace.rank_files import find_ranks
@@ -41,7 +40,7 @@ from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.ranks import write_ranks as write_rank_traces
 from tests.tui.driving import opened, press, text_of, until, until_shown
-from tests.tui.recorded import NOW, START, write_run
+from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import even_steps
 
 
@@ -64,11 +63,21 @@ def write_traces(folder: Path, *compute_us: int) -> Path:
     return write_rank_traces(folder, [even_steps(6, compute=us(each)) for each in compute_us])
 
 
-async def test_the_rank_that_the_others_wait_for_is_named(tmp_path: Path) -> None:
-    async with opened(write_ranks(tmp_path, 5, 5, 65, 5), (160, 40)) as (_, pilot):
+async def test_the_rank_that_the_others_wait_for_is_named_and_stands_beside_them(
+    tmp_path: Path,
+) -> None:
+    async with opened(write_ranks(tmp_path, 5, 5, 65, 5), (200, 50)) as (app, pilot):
         await press(pilot, "8", until="Rank 2 is 60.0 ms a step behind the others")
         await until_shown(pilot, "60.0 ms of it in data loader wait; the others wait for it")
         await until_shown(pilot, "SLOWEST")
+        await until_shown(pilot, "Steps of each rank")
+        await until_shown(pilot, "a column is a step, 0 to 59")
+        await press(pilot, "down", "down", until="Rank 2 beside the others")
+        lines = [" ".join(line.strip("│ ").split()) for line in text_of(app).splitlines()]
+        assert "data loader wait 65.0 ms 5.00 ms +60.0 ms +34 %" in lines
+        assert "backward 60.0 ms 120 ms -60.0 ms -34 %" in lines
+        assert "step 175 ms 175 ms 0 ns 0 %" in lines
+        await press(pilot, "up", until="Rank 1 beside the others")
 
 
 async def test_even_ranks_are_said_to_be_even(tmp_path: Path) -> None:
@@ -217,8 +226,7 @@ def communicating(compute_us: int) -> TraceBuilder:
 
 
 async def test_windows_tell_the_communication_that_nothing_hides(tmp_path: Path) -> None:
-    over = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
-    root = write_ranks(tmp_path, 5, 65, **over)
+    root = write_ranks(tmp_path, 5, 65, **ENDED)
     for rank, compute in enumerate((2000, 5000)):
         window = RunLayout(root).rank(rank).window(30)
         window.parent.mkdir()
@@ -250,17 +258,6 @@ async def test_a_trace_is_judged_again_once_those_of_the_others_are_read(tmp_pat
         await until(pilot, lambda: "makes rank 0 wait 3.0 ms" in said(), "the straggler")
         await pilot.press("end", "enter")
         await until(pilot, lambda: "makes each of the others wait" in said(), "that of rank 1")
-
-
-@pytest.mark.slow
-async def test_the_selected_rank_stands_beside_the_others(tmp_path: Path) -> None:
-    async with opened(write_ranks(tmp_path, 5, 5, 65, 5), (200, 50)) as (app, pilot):
-        await press(pilot, "8", "down", "down", until="Rank 2 beside the others")
-        lines = [" ".join(line.strip("│ ").split()) for line in text_of(app).splitlines()]
-        assert "data loader wait 65.0 ms 5.00 ms +60.0 ms +34 %" in lines
-        assert "backward 60.0 ms 120 ms -60.0 ms -34 %" in lines
-        assert "step 175 ms 175 ms 0 ns 0 %" in lines
-        await press(pilot, "up", until="Rank 1 beside the others")
 
 
 PARTS = st.lists(st.integers(0, 10**9), min_size=3, max_size=3)
@@ -311,20 +308,13 @@ def test_a_step_counts_without_the_wait_for_others() -> None:
     assert grid is not None
     assert (grid.ranks, grid.first, grid.usual) == ((0, 1), 0, 40 * MS)
     assert grid.ratios.tolist() == [[1.0] * 6, [1.0, 1.0, 1.0, 2.0, 1.0, 1.0]]
-
-
-def test_a_rank_that_is_behind_has_no_newest_steps_yet() -> None:
+    # A rank that is behind has no newest steps yet.
     grid = step_grid(Facts(of_ranks(usual(4), usual(6))))
     assert grid is not None
     assert np.isnan(grid.ratios[0]).tolist() == [False] * 4 + [True] * 2
-
-
-def test_one_rank_has_nothing_to_be_held_against() -> None:
     assert step_grid(Facts(of_ranks(usual(6)))) is None
     assert step_grid(Facts(of_ranks(usual(6), Table()))) is None
-
-
-def test_a_long_run_is_shown_by_its_newest_steps() -> None:
+    # A long run is shown by its newest steps.
     many = usual(NEWEST + 100)
     grid = step_grid(Facts(of_ranks(many, many)))
     assert grid is not None
@@ -402,9 +392,3 @@ def test_ranks_without_room_are_counted() -> None:
     assert "and 6 more ranks" in plain(rows[-1])
     assert all(width(line) <= 140 for line in rows)
     assert step_heat(None, 80, 5) == step_heat(grid, 5, 5) == step_heat(grid, 80, 1) == []
-
-
-async def test_the_ranks_screen_shows_it_below_the_bars(tmp_path: Path) -> None:
-    async with opened(write_ranks(tmp_path, 5, 7, 65, 4), (120, 40)) as (_, pilot):
-        await press(pilot, "8", until="Steps of each rank")
-        await until_shown(pilot, "a column is a step, 0 to 59")

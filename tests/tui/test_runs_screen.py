@@ -10,7 +10,6 @@ import pytest
 from perftui.analysis.analyse import without_tables
 from perftui.run.history import RunEntry, list_runs
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Status
 from perftui.trace.formats import load_trace
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading import view as trace_view
@@ -22,7 +21,6 @@ from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import write_trace
 
-OVER = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
 OTHER, LIVE = "20231113-101010-other", "20231112-101010-live"
 NAME = "num_workers 0 -> 4"
 
@@ -36,9 +34,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def runs(tmp_path: Path) -> Path:
     """Three runs: the one that is opened, another that is over, and one that lives."""
     runs = tmp_path / "runs"
-    write_run(runs, **OVER)
+    write_run(runs, **ENDED)
     before = {"started_ns": START - 10**12, "wait_ms": 2, "workers": 4}
-    write_run(runs, run_id=OTHER, name=NAME, **before, **OVER)
+    write_run(runs, run_id=OTHER, name=NAME, **before, **ENDED)
     write_run(runs, run_id=LIVE, started_ns=START - 2 * 10**12)
     return runs
 

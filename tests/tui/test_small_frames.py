@@ -17,8 +17,8 @@ from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, settled, text_of, until
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
-from tests.tui.recorded import NOW, write_run
-from tests.tui.test_memory_screen import OVER, three_lines
+from tests.tui.recorded import ENDED, NOW, write_run
+from tests.tui.test_memory_screen import three_lines
 from tests.tui.test_ranks_screen import write_ranks
 
 
@@ -135,7 +135,7 @@ def test_the_largest_rectangle_is_that_of_a_search_of_all(rows: list[str]) -> No
 
 
 def slow_loader(runs: Path) -> Path:
-    return write_run(runs, **OVER)
+    return write_run(runs, **ENDED)
 
 
 def before_and_after(runs: Path) -> Path:
@@ -145,7 +145,7 @@ def before_and_after(runs: Path) -> Path:
 
 
 def with_a_snapshot(runs: Path) -> Path:
-    root = write_run(runs, gpu=True, workers=2, **OVER)
+    root = write_run(runs, gpu=True, workers=2, **ENDED)
     memory = RunLayout(root).rank(0).memory
     memory.mkdir()
     (memory / "peak.pickle").write_bytes(three_lines())

@@ -12,8 +12,7 @@ from perftui.run.reader import RunReader
 from perftui_tui.screens.timeline.other_traces import LEAST_REST, Pace
 from perftui_tui.screens.timeline.view import TimelineView
 from tests.tui.driving import opened, press, text_of, until, until_shown
-from tests.tui.recorded import step_rows, write_run
-from tests.tui.test_memory_screen import OVER
+from tests.tui.recorded import ENDED, step_rows, write_run
 from tests.tui.test_ranks_screen import write_ranks
 
 
@@ -59,7 +58,7 @@ async def test_before_the_first_step_it_says_what_to_press(tmp_path: Path) -> No
 @pytest.mark.slow
 async def test_of_a_run_that_is_over_no_window_can_be_recorded(tmp_path: Path) -> None:
     for steps in (0, 30):
-        root = write_run(tmp_path / str(steps), steps=steps, **OVER)
+        root = write_run(tmp_path / str(steps), steps=steps, **ENDED)
         async with opened(root, replay=True) as (app, pilot):
             app.action_show("timeline")
             await until_shown(pilot, "no window was profiled in this run")

@@ -114,28 +114,15 @@ async def host(analysis):
 # The table
 
 
-async def test_gpu_time_first_where_there_is_a_gpu(host):
+async def test_operators_by_gpu_time_with_bars_sums_and_the_window(host):
     assert "own GPU ▼" in host.lines()[0]
     assert words(host.lines()[1]).startswith(
         "aten::addmm 2 800 µs 800 µs 1.44 ms 1.44 ms 0 % 96.6 %"
     )
-
-
-async def test_the_mark_of_the_order_is_beside_every_title(host):
-    for _ in range(7):
-        header = host.lines()[0]
-        assert header.count("▼") + header.count("▲") == 1
-        assert "…" not in header
-        await host.pilot.press("greater_than_sign")
-
-
-async def test_sums_agree_with_the_whole(host):
+    assert "window at step 40" in host.said("#ops-title")
     assert words(host.lines()[-1]) == "4 ops 6 1.31 ms 1.49 ms 0 % 100 %"
     rest = host.said("#ops-rest")
     assert rest.startswith("+ 10.0 µs of GPU time not launched by these   tensor: ")
-
-
-async def test_the_bar_stands_beside_its_figure_in_every_row(host):
     first, second = host.lines()[1:3]
     end = first.rindex("%") + 1
     assert second.rindex("%") + 1 == end == host.lines()[-1].rindex("%") + 1
@@ -148,6 +135,14 @@ async def test_the_bar_stands_beside_its_figure_in_every_row(host):
         if set(segment.text.strip()) & set("█▏▎▍▌▋▊▉")
     }
     assert len(colours) == 1
+    await host.reach(lambda: "tensor" in host.lines()[0])
+    shares = host.figures("tensor")
+    # A product on the ordinary units, work that is none, and what launched nothing.
+    assert shares == {"aten::addmm": "0 %", "aten::add": "–", "aten::linear": "–", HOSTILE: "–"}
+    assert "tensor: inferred from kernel names" in host.said("#ops-rest")
+    await host.pilot.press("end")
+    assert host.said("#ops-detail") == "evil\\x1b[31m[bold]op"
+    assert all("\x1b" not in line for line in host.lines())
 
 
 async def test_cpu_time_first_where_there_is_none(tmp_path):
@@ -161,20 +156,26 @@ async def test_cpu_time_first_where_there_is_none(tmp_path):
         assert "no GPU activity" in app.lines()[1]
 
 
-async def test_it_says_which_window_it_shows(host):
-    assert "window at step 40" in host.said("#ops-title")
-
-
-async def test_a_click_on_a_title_sorts(host):
+async def test_a_click_on_a_title_sorts_and_the_mark_is_beside_every_title(host):
     x = host.lines()[0].index("calls")
     await host.pilot.click(VirtualTable, offset=(x, 0))
     assert "calls ▼" in host.lines()[0]
     await host.pilot.click(VirtualTable, offset=(host.lines()[0].index("share") + 15, 0))
     assert "share ▼" in host.lines()[0]
+    for _ in range(7):
+        header = host.lines()[0]
+        assert header.count("▼") + header.count("▲") == 1
+        assert "…" not in header
+        await host.pilot.press("greater_than_sign")
 
 
 @pytest.mark.keys("ops.filter", "ops.back")
 async def test_the_filter_works_as_you_type_and_counts(host):
+    assert "aten::addmm" in host.said("#ops-detail")
+    await host.pilot.press("slash", *"nothing")
+    await host.pilot.pause()
+    assert host.said("#ops-detail") == ""
+    await host.pilot.press("escape")
     await host.pilot.press("slash", *"add")
     assert host.names() == ["aten::addmm", "aten::add"]
     assert "2 of 4 match" in host.said("#ops-title")
@@ -185,13 +186,6 @@ async def test_the_filter_works_as_you_type_and_counts(host):
     assert not host.query_one(Input).display
 
 
-async def test_a_filter_without_hits_names_no_row(host):
-    assert "aten::addmm" in host.said("#ops-detail")
-    await host.pilot.press("slash", *"nothing")
-    await host.pilot.pause()
-    assert host.said("#ops-detail") == ""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("needle", ["elementwise add", "native::vectorized"])
 async def test_kernels_read_short_and_are_found_by_both_names(host, needle):
@@ -200,20 +194,6 @@ async def test_kernels_read_short_and_are_found_by_both_names(host, needle):
     assert host.names() == [ADD]
     assert host.lines()[1].startswith("elementwise add<float> ")
     assert host.said("#ops-detail") == ADD
-
-
-async def test_the_share_on_tensor_cores_is_told_by_names(host):
-    await host.reach(lambda: "tensor" in host.lines()[0])
-    shares = host.figures("tensor")
-    # A product on the ordinary units, work that is none, and what launched nothing.
-    assert shares == {"aten::addmm": "0 %", "aten::add": "–", "aten::linear": "–", HOSTILE: "–"}
-    assert "tensor: inferred from kernel names" in host.said("#ops-rest")
-
-
-async def test_names_are_shown_whole_and_harmless(host):
-    await host.pilot.press("end")
-    assert host.said("#ops-detail") == "evil\\x1b[31m[bold]op"
-    assert all("\x1b" not in line for line in host.lines())
 
 
 @pytest.mark.slow
@@ -274,15 +254,6 @@ async def test_g_tells_operators_apart_by_shapes_module_and_line(host):
     assert host.view.by is By.NAME
 
 
-async def test_what_was_not_recorded_names_the_option():
-    async with showing(op_analysis(details=False)) as app:
-        for option in ("--shapes", "--modules", "--stacks"):
-            await app.pilot.press("g")
-            await app.reach(lambda option=option: option in app.lines()[1])
-        await app.pilot.press("v")
-        await app.reach(lambda: "--stacks" in app.lines()[1])
-
-
 async def test_a_trace_that_is_gone_is_said(analysis):
     Path(analysis.trace.path).unlink()
     async with showing(analysis, notifications=True) as app:
@@ -316,7 +287,7 @@ async def in_tree(host):
 
 
 @pytest.mark.keys("ops.table.branch(1)", "ops.table.branch(-1)", "ops.tree")
-async def test_the_tree_unfolds_and_folds(host):
+async def test_the_tree_unfolds_adds_up_and_is_saved_and_sorted(host):
     await in_tree(host)
     assert set(host.names()) == {"aten::linear", "aten::add", HOSTILE}
     assert host.lines()[1].startswith("▸ aten::linear")
@@ -333,19 +304,17 @@ async def test_the_tree_unfolds_and_folds(host):
     assert "aten::addmm" in host.names()
     await host.pilot.press("enter")
     assert "aten::addmm" not in host.names()
-
-
-async def test_only_the_top_of_the_tree_adds_up(host):
-    await in_tree(host)
     before = words(host.lines()[-1])
     await host.pilot.press("right")
     assert words(host.lines()[-1]) == before.replace("3 paths", "4 paths")
     assert before == "3 paths shown 1.31 ms 1.49 ms 100 %"
-
-
-async def test_the_tree_sorts_what_is_below_one_caller(host):
-    await in_tree(host)
-    await host.pilot.press("right", "home", "R")
+    await host.pilot.press("s")
+    assert [line.split(",")[0] for line in host.saved[0].text.splitlines()[:3]] == [
+        "call",
+        "aten::linear",
+        " aten::addmm",
+    ]
+    await host.pilot.press("home", "R")
     assert host.names()[-2:] == ["aten::linear", "aten::addmm"]
 
 
@@ -409,8 +378,11 @@ async def test_what_ncu_measured_joins_the_kernels(analysis, tmp_path):
 # A row opened
 
 
-@pytest.mark.keys("ops.table.open")
-async def test_an_operator_opens_to_its_kernels_callers_shapes_and_places(host):
+@pytest.mark.keys(
+    "ops.table.open", "ops.detail.move(1)", "ops.detail.move(-1)", "ops.detail.edge(1)",
+    "ops.detail.edge(-1)", "ops.detail.page(1)", "ops.detail.page(-1)",
+)  # fmt: skip
+async def test_an_operator_opens_to_lines_that_lead_somewhere(host, analysis):
     await host.pilot.press("enter")
     await host.reach_page("input shapes  ")
     page = host.page()
@@ -423,6 +395,25 @@ async def test_an_operator_opens_to_its_kernels_callers_shapes_and_places(host):
     assert words(place).startswith("train.py:12 step 2 800 µs 100 %")
     assert "[32] [64,128] [128,32]" in page
     assert "longest call" in page
+    lines = host.query_one(OpsDetail).lines
+
+    async def reached(*keys):
+        await host.pilot.press(*keys)
+        return lines.text.splitlines()[lines.at].split()[0]
+
+    assert await reached("home") == GEMM
+    assert await reached("down") == "aten::linear"
+    assert await reached("up") == GEMM
+    assert await reached("end") == "last"
+    assert await reached("pageup") == GEMM
+    assert await reached("pagedown") == "last"
+    await host.pilot.press("enter")
+    row = host.opened[0]
+    assert analysis.trace.name_of(row) == "aten::addmm"
+    assert int(analysis.trace.start[row]) == 1_100_000
+    y = next(y for y, line in enumerate(host.page().splitlines()) if GEMM in line)
+    await host.pilot.click("#ops-lines", offset=(5, y))
+    await host.reach_page("launched by")
 
 
 async def test_an_opened_kernel_says_how_it_was_launched(host):
@@ -452,44 +443,6 @@ async def test_the_way_through_pages_and_back(host):
     assert host.focused is host.table
 
 
-async def test_places_lead_to_the_timeline(host, analysis):
-    await host.pilot.press("enter")
-    await host.reach_page("on the timeline")
-    await host.pilot.press("end", "enter")
-    row = host.opened[0]
-    assert analysis.trace.name_of(row) == "aten::addmm"
-    assert int(analysis.trace.start[row]) == 1_100_000
-
-
-@pytest.mark.keys(
-    "ops.detail.move(1)", "ops.detail.move(-1)", "ops.detail.edge(1)", "ops.detail.edge(-1)",
-    "ops.detail.page(1)", "ops.detail.page(-1)",
-)  # fmt: skip
-async def test_keys_move_between_lines_that_lead_somewhere(host):
-    await host.pilot.press("enter")
-    await host.reach_page("input shapes  ")
-    lines = host.query_one(OpsDetail).lines
-
-    async def reached(*keys):
-        await host.pilot.press(*keys)
-        return lines.text.splitlines()[lines.at].split()[0]
-
-    assert await reached("home") == GEMM
-    assert await reached("down") == "aten::linear"
-    assert await reached("up") == GEMM
-    assert await reached("end") == "last"
-    assert await reached("pageup") == GEMM
-    assert await reached("pagedown") == "last"
-
-
-async def test_a_click_on_a_line_goes_where_it_leads(host):
-    await host.pilot.press("enter")
-    await host.reach_page("input shapes  ")
-    y = next(y for y, line in enumerate(host.page().splitlines()) if GEMM in line)
-    await host.pilot.click("#ops-lines", offset=(5, y))
-    await host.reach_page("launched by")
-
-
 @pytest.mark.keys("ops.timeline")
 async def test_t_shows_the_longest_call_at_once(host, analysis):
     await host.pilot.press("t")
@@ -511,14 +464,19 @@ async def test_o_opens_a_node_of_the_tree(host):
     assert "aten::addmm" not in host.page().split("launched")[0]
 
 
-@pytest.mark.slow
-async def test_a_page_without_shapes_and_lines_says_so():
-    async with showing(op_analysis(details=False), (80, 24)) as app:
+async def test_what_was_not_recorded_names_the_option():
+    async with showing(op_analysis(details=False)) as app:
         await app.pilot.press("enter")
         await app.reach_page("--shapes records them")
         assert "--stacks records them" in app.page()
         await app.pilot.press("k", "enter")
         await app.reach_page("how it was launched was not recorded")
+        await app.pilot.press("backspace", "k")
+        for option in ("--shapes", "--modules", "--stacks"):
+            await app.pilot.press("g")
+            await app.reach(lambda option=option: option in app.lines()[1])
+        await app.pilot.press("v")
+        await app.reach(lambda: "--stacks" in app.lines()[1])
 
 
 # What leaves it
@@ -540,16 +498,6 @@ async def test_the_table_as_csv_is_exact_and_whole(host):
     ]
 
 
-async def test_the_tree_as_csv_keeps_its_depth(host):
-    await in_tree(host)
-    await host.pilot.press("right", "s")
-    assert [line.split(",")[0] for line in host.saved[0].text.splitlines()[:3]] == [
-        "call",
-        "aten::linear",
-        " aten::addmm",
-    ]
-
-
 def test_nothing_is_overwritten(tmp_path):
     first = save_new("a", tmp_path, "ops")
     second = save_new("b", tmp_path, "ops")
@@ -557,21 +505,16 @@ def test_nothing_is_overwritten(tmp_path):
     assert (first.read_text(), second.read_text()) == ("a", "b")
 
 
-async def test_saving_says_where(tmp_path, monkeypatch):
+@pytest.mark.keys("ops.copy('name')", "ops.copy('table')", "app.return")
+async def test_rows_are_saved_and_copied_and_the_timeline_leads_back(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TMUX", raising=False)
     async with opened(write_op_trace(tmp_path)) as (app, pilot):
         await press(pilot, "3", until="aten::addmm")
         await pilot.press("s")
         await until(pilot, lambda: list(tmp_path.glob("layer-ops-by-name.csv")), "the file")
         await until(pilot, lambda: any("saved" in n.message for n in app._notifications))
-
-
-@pytest.mark.keys("ops.copy('name')", "ops.copy('table')")
-async def test_copying_reaches_the_clipboard_and_a_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("TMUX", raising=False)
-    async with opened(write_op_trace(tmp_path)) as (app, pilot):
-        await press(pilot, "3", until="aten::addmm")
         await pilot.press("y")
         kept = tmp_path / "cache" / "copied.txt"
         await until(pilot, lambda: kept.exists() and kept.read_text() == "aten::addmm")
@@ -582,6 +525,11 @@ async def test_copying_reaches_the_clipboard_and_a_file(tmp_path, monkeypatch):
         await press(pilot, "enter", until="on the timeline")
         await pilot.press("y")
         await until(pilot, lambda: "on the timeline" in kept.read_text())
+        await press(pilot, "end", "enter", screen="timeline", until="aten::addmm")
+        await press(pilot, "backspace", screen="ops")
+        assert "on the timeline" in text_of(app)
+        await pilot.press("backspace")
+        await until(pilot, lambda: app.screen.query_one(VirtualTable).display)
 
 
 def test_tmux_is_handed_the_text(tmp_path, monkeypatch):
@@ -595,19 +543,6 @@ def test_tmux_is_handed_the_text(tmp_path, monkeypatch):
     assert (tmp_path / "given").read_text() == "aten::mm"
     monkeypatch.delenv("TMUX")
     assert not copying.hand_to_tmux("aten::mm")
-
-
-@pytest.mark.slow
-@pytest.mark.keys("app.return")
-async def test_the_timeline_leads_back_to_the_page(tmp_path):
-    async with opened(write_op_trace(tmp_path)) as (app, pilot):
-        await press(pilot, "3", until="aten::addmm")
-        await press(pilot, "enter", until="on the timeline")
-        await press(pilot, "end", "enter", screen="timeline", until="aten::addmm")
-        await press(pilot, "backspace", screen="ops")
-        assert "on the timeline" in text_of(app)
-        await pilot.press("backspace")
-        await until(pilot, lambda: app.screen.query_one(VirtualTable).display)
 
 
 def story():
@@ -652,18 +587,13 @@ async def test_from_them_k_leads_to_kernels_and_g_to_operators(sums_host):
     await sums_host.reach(lambda: "[tree]" in sums_host.said("#ops-title"))
 
 
-async def test_a_row_leads_to_the_longest_on_the_timeline(sums_host):
+async def test_a_row_leads_to_the_longest_and_all_are_saved(sums_host):
     await sums_host.pilot.press("n")
     await sums_host.reach(lambda: sums_host.lines()[0].startswith("range"))
     await sums_host.pilot.press("enter", "down", "t")
     trace = sums_host.given[0].trace
     assert [trace.name_of(row) for row in sums_host.opened] == ["block", "load"]
     assert trace.duration[sums_host.opened[0]] == us(100)
-
-
-async def test_they_are_filtered_and_saved_like_any_table(sums_host):
-    await sums_host.pilot.press("n")
-    await sums_host.reach(lambda: sums_host.lines()[0].startswith("range"))
     await sums_host.pilot.press("slash", *"lo", "enter", "s")
     assert sums_host.names() == ["block", "load"]
     await sums_host.pilot.press("n")

@@ -99,23 +99,22 @@ async def host():
         yield app
 
 
-async def test_tracks_ruler_and_gaps(host):
+async def test_tracks_ruler_gaps_and_a_legend_of_the_colours(host):
     text = host.text()
     assert "GPU 0 stream 7" in text
     assert "main" in text
     assert "╷40 ms" in text
     assert "idle 30.0 ms" in text
     assert "\x1b" not in text
-
-
-async def test_a_legend_says_what_colours_mean(host):
     legend = str(host.query_one("#timeline-legend", Static).render())
     assert " ".join(legend.split()) == "█ gemm/conv █ other kernel █ operator █ runtime call"
 
 
-@pytest.mark.slow
-@pytest.mark.keys("timeline.zoom(1)", "timeline.zoom(-1)", "timeline.pan(-1)", "timeline.pan(1)")
-async def test_zoom_and_pan(host):
+@pytest.mark.keys(
+    "timeline.zoom(1)", "timeline.zoom(-1)", "timeline.pan(-1)", "timeline.pan(1)",
+    "timeline.edge(1)", "timeline.edge(-1)", "timeline.whole",
+)  # fmt: skip
+async def test_zoom_pan_and_both_ends(host):
     await host.press("w", "w")
     assert host.state.view.span == 25 * MS
     start = host.state.view.start
@@ -127,10 +126,6 @@ async def test_zoom_and_pan(host):
     assert host.state.view.start == start
     await host.press("s", "s", "s")
     assert is_whole(host.state.view)
-
-
-@pytest.mark.keys("timeline.edge(1)", "timeline.edge(-1)", "timeline.whole")
-async def test_whole_beginning_and_end(host):
     await host.press("w", "end")
     assert host.state.view.end == 100 * MS
     await host.press("home")
@@ -139,8 +134,11 @@ async def test_whole_beginning_and_end(host):
     assert is_whole(host.state.view)
 
 
-@pytest.mark.keys("timeline.event(1)", "timeline.event(-1)")
-async def test_events_and_their_detail(host):
+@pytest.mark.keys(
+    "timeline.event(1)", "timeline.event(-1)", "timeline.follow(1)", "timeline.follow(-1)",
+    "timeline.same_name(1)", "timeline.same_name(-1)",
+)  # fmt: skip
+async def test_events_their_detail_and_what_belongs_to_them(host):
     await host.press("full_stop")
     assert host.selected() == 4
     assert "gemm" in host.detail()
@@ -151,11 +149,26 @@ async def test_events_and_their_detail(host):
     assert "relu\\x1b[2J[red]" in host.detail()
     await host.press("comma")
     assert host.selected() == 4
+    await host.press("left_square_bracket")
+    assert host.selected() == 1
+    await host.press("right_square_bracket")
+    assert host.selected() == 4
+    await host.press("left_square_bracket", "greater_than_sign")
+    assert host.selected() == 3
+    await host.press("less_than_sign")
+    assert host.selected() == 1
+    await host.press("less_than_sign")
+    assert "no more events with this name" in said(host)
+    await host.press("escape")
+    assert host.selected() is None
+    assert hint(HINT) in host.detail()
 
 
-@pytest.mark.slow
-@pytest.mark.keys("timeline.gap(1)", "timeline.gap(-1)", "timeline.largest_gap", "timeline.fit")
-async def test_gaps(host):
+@pytest.mark.keys(
+    "timeline.gap(1)", "timeline.gap(-1)", "timeline.largest_gap", "timeline.fit",
+    "timeline.threshold(1)", "timeline.threshold(-1)",
+)  # fmt: skip
+async def test_gaps_and_the_threshold(host):
     await host.press("n")
     assert host.state.selected.is_gap
     assert "GPU 0 idle 30.0 ms" in host.detail()
@@ -168,10 +181,6 @@ async def test_gaps(host):
     assert is_whole(host.state.view)
     await host.press("N")
     assert host.state.selected.is_gap
-
-
-@pytest.mark.keys("timeline.threshold(1)", "timeline.threshold(-1)")
-async def test_threshold(host):
     await host.press("plus", "plus", "plus", "plus")
     assert "gaps>100 ms" in host.text()
     assert "idle 30.0 ms" not in host.text()
@@ -181,51 +190,43 @@ async def test_threshold(host):
 
 
 @pytest.mark.keys(
-    "timeline.track(1)", "timeline.track(-1)", "timeline.page(1)", "timeline.page(-1)"
-)
-async def test_tracks_by_arrow_and_page(host):
+    "timeline.track(1)", "timeline.track(-1)", "timeline.page(1)", "timeline.page(-1)",
+    "timeline.fold",
+)  # fmt: skip
+async def test_tracks_by_arrow_and_page_and_folded(host):
     await host.press("down")
     assert host.state.track.depth == 0
     await host.press("pagedown")
     assert host.state.track.depth == 1
     await host.press("pageup", "up")
     assert host.state.trace.tracks[host.state.track.track].is_device
-
-
-@pytest.mark.parametrize("key", ["e", "enter"])
-@pytest.mark.keys("timeline.fold")
-async def test_fold(host, key):
-    await host.press("down", key, key)
+    await host.press("down", "e", "e")
     assert tracks(host)[-1] == "▶main +1"
-    await host.press(key)
+    await host.press("enter")
     assert tracks(host)[-2:] == ["▶main", "└"]
 
 
-@pytest.mark.keys("timeline.follow(1)", "timeline.follow(-1)")
-async def test_launch_and_kernel(host):
-    await host.press("full_stop", "left_square_bracket")
-    assert host.selected() == 1
-    await host.press("right_square_bracket")
-    assert host.selected() == 4
-
-
-@pytest.mark.slow
 @pytest.mark.keys(
-    "timeline.search.search",
-    "timeline.search.close_search",
-    "timeline.match(1)",
-    "timeline.match(-1)",
-)
+    "timeline.search.search", "timeline.search.close_search",
+    "timeline.match(1)", "timeline.match(-1)",
+)  # fmt: skip
 async def test_search(host):
-    await host.press("slash", "L", "a", "u", "n", "c", "h", "enter")
+    await host.press("slash", *"Launch", "enter")
     assert host.selected() == 1
     assert not host.query_one(Input).display
+    assert "2 events match 'Launch'" in said(host)
+    assert "found 1/2" in host.text()
     await host.press("semicolon")
     assert host.selected() == 3
+    assert "found 2/2" in host.text()
     await host.press("colon")
     assert host.selected() == 1
     await host.press("slash", "escape", "full_stop")
     assert host.selected() == 3
+    await host.press("slash", *"none", "enter")
+    assert "0 events match 'none'" in said(host)
+    await host.press("slash", "enter")
+    assert "found" not in host.text()
 
 
 async def test_what_is_not_there_is_said(host):
@@ -241,17 +242,7 @@ def cell(host, time_ms, track):
     return x, len(host.timeline.rows) - len(host.state.on_screen()) + track
 
 
-async def test_a_click_selects_an_event_or_a_gap(host):
-    await host.pilot.click(Timeline, offset=cell(host, 40, 1))
-    await host.settle()
-    assert host.selected() == 2
-    assert host.state.track.depth == 0
-    await host.pilot.click(Timeline, offset=cell(host, 40, 0))
-    await host.settle()
-    assert host.state.selected.is_gap
-
-
-async def test_the_wheel_zooms_at_the_pointer(host):
+async def test_the_wheel_zooms_at_the_pointer_and_a_drag_pans(host):
     x, y = cell(host, 40, 0)
     columns = host.timeline.size.width - label_width(120)
     await host.pilot._post_mouse_events([MouseScrollUp], Timeline, offset=(x, y))
@@ -262,10 +253,6 @@ async def test_the_wheel_zooms_at_the_pointer(host):
     await host.pilot._post_mouse_events([MouseScrollDown], Timeline, offset=(x, y), shift=True)
     await host.settle()
     assert is_whole(host.state.view)
-
-
-@pytest.mark.slow
-async def test_a_drag_pans_and_selects_nothing(host):
     await host.press("w")
     start = host.state.view.start
     x, y = cell(host, 50, 0)
@@ -290,16 +277,12 @@ async def test_a_jump_waits_for_the_trace():
         assert app.state.selected.is_gap
 
 
-async def test_the_same_trace_again_moves_nothing(host):
+async def test_the_same_trace_again_moves_nothing_and_a_new_one_begins_anew(host):
     await host.press("w", "full_stop")
     view, row = host.state.view, host.selected()
     host.view.show(host.analysis)
     await host.settle()
     assert (host.state.view, host.selected()) == (view, row)
-
-
-async def test_a_new_trace_begins_anew(host):
-    await host.press("w", "full_stop")
     host.view.show(analyse(trace_with()))
     await host.settle()
     assert host.state.view == Viewport.whole(0, 100 * MS)
@@ -352,8 +335,12 @@ async def test_a_burst_of_keys_draws_few_frames(host, monkeypatch):
     assert 1 <= len(drawn) <= 10
 
 
-@pytest.mark.keys("timeline.mark")
-async def test_marks_are_measured(host):
+@pytest.mark.keys("timeline.measure", "timeline.mark")
+async def test_what_is_in_view_or_between_marks_is_measured(host):
+    await host.press("M")
+    assert host.detail().startswith("measured 100 ms")
+    assert "GPU 0  busy 65.0 ms (65.0 %)  idle 35.0 ms (35.0 %)  2 activities" in host.detail()
+    await host.press("escape")
     await host.press("full_stop", "m")
     assert "marks" in host.text()
     await host.press("m")
@@ -362,24 +349,6 @@ async def test_marks_are_measured(host):
     await host.press("escape")
     assert host.state.marks.range is None
     assert host.detail().startswith("gemm")
-
-
-@pytest.mark.keys("timeline.measure")
-async def test_what_is_in_view_is_measured_where_nothing_is_selected(host):
-    await host.press("M")
-    assert host.detail().startswith("measured 100 ms")
-    assert "GPU 0  busy 65.0 ms (65.0 %)  idle 35.0 ms (35.0 %)  2 activities" in host.detail()
-
-
-@pytest.mark.slow
-@pytest.mark.keys("timeline.same_name(1)", "timeline.same_name(-1)")
-async def test_by_name_from_event_to_event(host):
-    await host.press("full_stop", "left_square_bracket", "greater_than_sign")
-    assert host.selected() == 3
-    await host.press("less_than_sign")
-    assert host.selected() == 1
-    await host.press("less_than_sign")
-    assert "no more events with this name" in said(host)
 
 
 def said(host):
@@ -392,36 +361,13 @@ def with_steps(*spans):
     return replace(analysis, steps=tuple(steps))
 
 
-@pytest.mark.slow
-@pytest.mark.keys(
-    "timeline.step(1)", "timeline.step(-1)", "timeline.slow_step(1)", "timeline.slow_step(-1)"
-)
-async def test_steps_and_slow_steps():
-    async with showing(with_steps((0, 30), (30, 95))) as app:
-        assert "│step 1 65.0 ms" in app.text()
-        await app.press("right_parenthesis")
-        assert app.selected() == 0
-        await app.press("right_parenthesis")
-        assert app.selected() == 2
-        assert app.state.view.start < 30 * MS < 95 * MS < app.state.view.end
-        await app.press("left_parenthesis")
-        assert app.selected() == 0
-        await app.press("right_curly_bracket")
-        assert app.selected() == 2
-        await app.press("right_curly_bracket")
-        assert "no more steps took 33.0 ms or more (10 % above the median)" in said(app)
-        await app.press("left_curly_bracket")
-        assert app.selected() == 2
-
-
 async def test_without_steps_it_says_so(host):
     await host.press("right_parenthesis", "right_curly_bracket")
     assert said(host) == {"no steps are marked in this trace"}
 
 
-@pytest.mark.slow
 @pytest.mark.keys("timeline.hide", "timeline.show_hidden")
-async def test_hide_and_show(host):
+async def test_hide_and_show_also_in_the_next_window(host):
     await host.press("H")
     assert "GPU 0 stream 7" not in host.text()
     assert "1 hidden: U shows them" in str(host.query_one("#timeline-legend", Static).render())
@@ -432,10 +378,8 @@ async def test_hide_and_show(host):
     assert "hidden" not in str(host.query_one("#timeline-legend", Static).render())
     await host.press("U")
     assert "nothing is hidden" in said(host)
-
-
-async def test_what_is_hidden_stays_so_in_the_next_window(host):
-    await host.press("H")
+    # Also in the next window.
+    await host.press("up", "H")
     host.view.show(analyse(trace_with()))
     await host.settle()
     assert "GPU 0 stream 7" not in host.text()
@@ -445,7 +389,6 @@ def tracks(host):
     return [text_of(row)[:8].strip() for row in host.timeline.rows[-3:]]
 
 
-@pytest.mark.slow
 @pytest.mark.keys("timeline.reorder(1)", "timeline.reorder(-1)", "timeline.pin")
 async def test_move_and_pin(host):
     assert tracks(host) == ["▶GPU 0 s", "main", "└"]
@@ -459,26 +402,6 @@ async def test_move_and_pin(host):
     assert tracks(host) == ["^GPU 0 s", "▶main", "└"]
     await host.press("up", "p", "K")
     assert tracks(host) == ["▶GPU 0 s", "main", "└"]
-
-
-@pytest.mark.slow
-async def test_escape_takes_away_the_selection_last(host):
-    await host.press("full_stop", "escape")
-    assert host.selected() is None
-    assert hint(HINT) in host.detail()
-
-
-@pytest.mark.slow
-async def test_matches_are_counted_and_marked(host):
-    await host.press("slash", "L", "a", "u", "n", "c", "h", "enter")
-    assert "2 events match 'Launch'" in said(host)
-    assert "found 1/2" in host.text()
-    await host.press("semicolon")
-    assert "found 2/2" in host.text()
-    await host.press("slash", "n", "o", "n", "e", "enter")
-    assert "0 events match 'none'" in said(host)
-    await host.press("slash", "enter")
-    assert "found" not in host.text()
 
 
 @pytest.mark.keys(
@@ -545,15 +468,19 @@ async def test_a_wide_detail_has_two_columns_and_each_leads_somewhere():
         assert app.state.trace.name_of(app.state.selected.row) == "aten::item"
 
 
-async def test_a_click_on_a_name_selects_the_track(host):
+async def test_a_click_selects_a_track_an_event_or_a_gap_and_two_fit(host):
     _, y = cell(host, 0, 2)
     await host.pilot.click(Timeline, offset=(2, y))
     await host.settle()
     assert host.state.track.depth == 1
     assert host.selected() is None
-
-
-async def test_a_double_click_fits(host):
+    await host.pilot.click(Timeline, offset=cell(host, 40, 1))
+    await host.settle()
+    assert host.selected() == 2
+    assert host.state.track.depth == 0
+    await host.pilot.click(Timeline, offset=cell(host, 40, 0))
+    await host.settle()
+    assert host.state.selected.is_gap
     await host.pilot.click(Timeline, offset=cell(host, 60, 0), times=2)
     await host.settle()
     assert host.selected() == 5
@@ -592,7 +519,11 @@ async def test_the_minimap_moves_the_view(host):
     assert host.state.view.start == 0
 
 
-async def test_a_click_on_a_step_or_a_phase_measures_it():
+@pytest.mark.keys(
+    "timeline.step(1)", "timeline.step(-1)", "timeline.slow_step(1)",
+    "timeline.slow_step(-1)",
+)  # fmt: skip
+async def test_steps_and_slow_steps():
     async with showing(with_steps((0, 30), (30, 95))) as app:
         x, _ = cell(app, 50, 0)
         await app.pilot.click(Timeline, offset=(x, 2))
@@ -602,10 +533,21 @@ async def test_a_click_on_a_step_or_a_phase_measures_it():
         await app.pilot.click(Timeline, offset=(x, 3))
         await app.settle()
         assert app.state.marks.range == (30 * MS, 90 * MS)
-
-
-async def test_no_colours_and_sixteen_show_the_same_words():
-    async with showing(with_steps((0, 30), (30, 95))) as app:
+        await app.press("escape")
+        assert "│step 1 65.0 ms" in app.text()
+        await app.press("right_parenthesis")
+        assert app.selected() == 0
+        await app.press("right_parenthesis")
+        assert app.selected() == 2
+        assert app.state.view.start < 30 * MS < 95 * MS < app.state.view.end
+        await app.press("left_parenthesis")
+        assert app.selected() == 0
+        await app.press("right_curly_bracket")
+        assert app.selected() == 2
+        await app.press("right_curly_bracket")
+        assert "no more steps took 33.0 ms or more (10 % above the median)" in said(app)
+        await app.press("left_curly_bracket")
+        assert app.selected() == 2
         await app.press("full_stop")
         before = app.text()
         app.theme = "perftui-ansi"

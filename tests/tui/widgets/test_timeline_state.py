@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.model import Step
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.navigation import (
@@ -33,21 +30,6 @@ def selected_name(state):
     return state.trace.name_of(state.selected.row)
 
 
-def test_the_first_track_is_the_device(state):
-    assert state.trace.tracks[state.track.track].is_device
-    assert is_whole(state.view)
-
-
-def test_events_of_a_track_one_after_another(state):
-    names = []
-    while state.next_event(1):
-        names.append(selected_name(state))
-    assert names == ["gemm", "Memcpy DtoH", "relu"]
-    assert not state.next_event(1)
-    assert state.next_event(-1)
-    assert selected_name(state) == "Memcpy DtoH"
-
-
 def test_gaps_of_a_track_from_the_threshold_on(state):
     assert state.next_gap(1)
     assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
@@ -60,26 +42,12 @@ def test_gaps_of_a_track_from_the_threshold_on(state):
     assert not state.next_gap(-1)
 
 
-def test_the_largest_gap_comes_into_sight(state):
-    assert state.largest_gap()
-    assert state.selected.is_gap
-    assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
-
-
 def test_a_gap_too_short_to_see_is_closed_in_on(make_trace):
     trace = make_trace(("a", 1, 0, 5_000 * MS), ("b", 1, 5_000 * MS + 60_000, 5_000 * MS))
     state = TimelineState(analyse(trace), timeline_tracks(trace))
     assert state.next_gap(1)
     assert state.view.span < 100 * 60_000
     assert state.view.start < 5_000 * MS < state.view.end
-
-
-def test_fit_the_selection_and_then_everything(state):
-    state.next_event(1)
-    state.fit()
-    assert (state.view.start, state.view.end) == (int(3.5 * MS), int(21.5 * MS))
-    state.fit()
-    assert is_whole(state.view)
 
 
 def test_zoom_keeps_the_selection_in_view(state):
@@ -90,27 +58,6 @@ def test_zoom_keeps_the_selection_in_view(state):
     for _ in range(30):
         state.zoom(2)
     assert is_whole(state.view)
-
-
-def test_pan_and_edges(state):
-    state.zoom(0.1)
-    start = state.view.start
-    state.pan(1)
-    assert state.view.start > start
-    state.to_edge(-1)
-    assert state.view.start == state.view.first
-    state.to_edge(1)
-    assert state.view.end == state.view.last
-
-
-def test_from_a_kernel_to_its_launch_and_back(state):
-    state.next_event(1)
-    assert state.follow_launch(-1)
-    assert selected_name(state) == "cudaLaunchKernel"
-    assert state.follow_launch(1)
-    assert selected_name(state) == "gemm"
-    state.select_row(7)
-    assert not state.follow_launch(-1)
 
 
 def test_a_search_begins_at_the_longest(state):
@@ -146,18 +93,6 @@ def test_search_goes_round(state):
     assert not state.next_match(1)
 
 
-def test_from_an_event_to_the_next_of_its_name(state):
-    state.select_row(1)
-    assert state.same_name(1)
-    assert state.selected.row == 3
-    assert not state.same_name(1)
-    assert state.same_name(-1)
-    assert state.selected.row == 1
-    assert not state.same_name(-1)
-    state.largest_gap()
-    assert not state.same_name(1)
-
-
 @pytest.mark.parametrize("step", [1, -1])
 def test_the_next_of_a_name_among_very_many(make_trace, step, monkeypatch):
     monkeypatch.setattr("perftui_tui.screens.timeline.navigation._AT_ONCE", 3)
@@ -167,25 +102,6 @@ def test_the_next_of_a_name_among_very_many(make_trace, step, monkeypatch):
         further = [at for at in wanted if (at - row) * step > 0]
         expected = (min if step > 0 else max)(further, default=NONE)
         assert same_name(trace, row, step) == expected
-
-
-def with_steps(state, *spans):
-    steps = tuple(Step(at, start * MS, end * MS, 0) for at, (start, end) in enumerate(spans))
-    return TimelineState(replace(state.analysis, steps=steps), state.tracks)
-
-
-def test_from_step_to_step_and_to_the_slow_ones(state):
-    state = with_steps(state, (0, 20), (20, 40), (40, 70), (70, 89))
-    shown = []
-    while state.next_step(1):
-        shown.append((state.view.start // MS, -(-state.view.end // MS)))
-        state.selected = None
-    assert shown == [(0, 24), (18, 42), (37, 73), (67, 90)]
-    state.whole()
-    assert state.next_slow_step(1)
-    assert (state.view.start, state.view.end) == (37 * MS, 73 * MS)
-    assert not state.next_slow_step(1)
-    assert not with_steps(state).next_step(1)
 
 
 def test_marks_around_a_selection(state):
@@ -229,30 +145,10 @@ def labels(state):
     return [shown.track.label for shown in state.on_screen() if shown.leads]
 
 
-def test_hiding_and_showing_again(state):
-    assert labels(state) == ["GPU 0 stream 7", "main"]
-    assert state.hide_track()
-    assert labels(state) == ["main"]
-    assert state.track.label == "main"
-    assert state.hidden_count == 1
-    assert not state.hide_track()
-    assert state.show_hidden()
-    assert labels(state) == ["GPU 0 stream 7", "main"]
-    assert not state.show_hidden()
-
-
 def test_what_is_selected_comes_back_from_hiding(state):
     state.hide_track()
     assert state.select_row(5)
     assert labels(state) == ["GPU 0 stream 7", "main"]
-
-
-def test_moving_tracks(state):
-    assert not state.reorder(-1)
-    assert state.reorder(1)
-    assert labels(state) == ["main", "GPU 0 stream 7"]
-    assert state.track.label == "GPU 0 stream 7"
-    assert not state.reorder(1)
 
 
 def test_pinned_tracks_stay_while_others_scroll(state):
@@ -268,23 +164,6 @@ def test_pinned_tracks_stay_while_others_scroll(state):
     state.scroll(5)
     assert labels(state)[0] == "main"
     assert not state.reorder(1)
-
-
-def test_the_order_of_tracks_outlives_a_trace(state):
-    state.hide_track()
-    again = TimelineState(state.analysis, state.tracks, state.order)
-    assert labels(again) == ["main"]
-
-
-def test_folding_hides_deeper_tracks_and_keeps_a_track_selected(state):
-    state.move_track(2)
-    assert state.track.depth == 1
-    state.fold()
-    state.fold()
-    assert state.track.depth == 0
-    assert len(state.shown()) == 2
-    state.fold()
-    assert len(state.shown()) == 3
 
 
 def test_a_selection_in_a_folded_thread_unfolds_it(state):
@@ -304,24 +183,6 @@ def test_tracks_scroll_with_the_selected_one(state):
     assert state.top == 0
     state.scroll(99)
     assert state.top == len(state.shown()) - 1
-
-
-def test_jump_to_an_event_or_to_idle_time(state):
-    state.jump(31 * MS, 32 * MS, 3)
-    assert selected_name(state) == "cudaLaunchKernel"
-    state.jump(20 * MS, 50 * MS, None)
-    assert state.selected.is_gap
-    assert state.trace.tracks[state.selected.track.track].is_device
-    assert state.view.start < 20 * MS < 50 * MS < state.view.end
-
-
-def test_a_click_selects_an_event_or_the_gap(state):
-    state.select_at(state.track, 6 * MS, 7 * MS)
-    assert selected_name(state) == "gemm"
-    state.select_at(state.track, 30 * MS, 31 * MS)
-    assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
-    state.select_at(state.track, 0, MS)
-    assert (state.selected.start, state.selected.end) == (0, 5 * MS)
 
 
 TIMES = st.integers(0, 10**12)

@@ -95,9 +95,7 @@ class OnFastPath:
     """Has its steps end as the session does, and every event go by the fast path if it can."""
 
     def __init__(
-        self,
-        keeps: Callable[[BaseException], bool] = no_error,
-        options: AgentOptions = DEFAULTS,
+        self, keeps: Callable[[BaseException], bool] = no_error, options: AgentOptions = DEFAULTS
     ) -> None:
         self.torch = Torch()
         self.meter = Meter()

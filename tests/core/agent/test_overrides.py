@@ -442,12 +442,7 @@ def test_a_variable_that_arrived_is_told_and_one_that_did_not_is_kept_secret(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("TOKEN", "secret")
     asked = {"OMP_NUM_THREADS": 1, "TOKEN": "other"}
-    note = told(
-        train(
-            training(SGD),
-            overrides=[{"target": "environment", "arguments": asked}],
-        )
-    )
+    note = told(train(training(SGD), overrides=[{"target": "environment", "arguments": asked}]))
     assert note["outcome"] == "partly"
     assert note["values"] == {"OMP_NUM_THREADS": 1, "TOKEN": None}
     assert "secret" not in str(note)
@@ -455,10 +450,7 @@ def test_a_variable_that_arrived_is_told_and_one_that_did_not_is_kept_secret(
 
 def test_an_override_of_a_loader_tells_what_is_in_force(train: Train) -> None:
     asked = {"num_workers": 1, "persistent_workers": True, "pin_memory": True}
-    run = train(
-        training(SGD),
-        overrides=[{"target": "DataLoader", "arguments": asked}],
-    )
+    run = train(training(SGD), overrides=[{"target": "DataLoader", "arguments": asked}])
     note = told(run)
     assert (note["outcome"], note["why"]) == ("partly", "pin_memory: there is no GPU to copy to")
     assert note["values"] == {**asked, "pin_memory": False}

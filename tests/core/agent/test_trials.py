@@ -59,9 +59,7 @@ REFUSED = [
         "every parameter with a gradient is in an optimizer",
     ),
     (
-        partly_trained(
-            after="[one.data.sub_(0.1 * one.grad) for one in backbone.parameters()]",
-        ),
+        partly_trained(after="[one.data.sub_(0.1 * one.grad) for one in backbone.parameters()]"),
         "the script changes these parameters itself",
     ),
     (

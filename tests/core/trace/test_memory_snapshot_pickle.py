@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copyreg
 import pickle
 import pickletools
 import struct
@@ -63,11 +62,6 @@ class WithArguments:
 
 class Text(str):
     __slots__ = ()
-
-
-class Persistent(pickle.Pickler):
-    def persistent_id(self, obj: object) -> str | None:
-        return "persistent" if isinstance(obj, Reduced) else None
 
 
 @contextmanager
@@ -209,29 +203,6 @@ def test_what_was_to_be_imported_is_said_in_safe_text(tmp_path: Path) -> None:
         assert "os.sys\\x1btem" in str(error.value)
         assert "nothing was run" in str(error.value)
         assert "hostile.pickle" in str(error.value)
-
-
-def test_a_code_of_the_extension_registry_finds_nothing_though_it_is_cached() -> None:
-    """Python's own unpickler takes it from the cache without asking ``find_class``."""
-    copyreg.add_extension(__name__, "Reduced", 0xF0)
-    cache: dict[int, object] = copyreg._extension_cache  # type: ignore[attr-defined]
-    cache[0xF0] = Reduced
-    try:
-        for data in (b"\x80\x02\x82\xf0.", b"\x80\x02\x83\xf0\x00.", b"\x80\x02\x84\xf0\0\0\0."):
-            with pytest.raises(TraceError, match="EXT"):
-                read(data)
-    finally:
-        copyreg.remove_extension(__name__, "Reduced", 0xF0)
-        copyreg.clear_extension_cache()  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_persistent_id_is_refused(tmp_path: Path, protocol: int) -> None:
-    path = tmp_path / "persistent.pickle"
-    with path.open("wb") as file:
-        Persistent(file, protocol).dump([Reduced()])
-    with pytest.raises(TraceError, match="PERSID"):
-        read(path.read_bytes())
 
 
 @pytest.mark.parametrize(

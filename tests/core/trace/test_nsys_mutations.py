@@ -119,27 +119,6 @@ def test_an_export_that_is_cut_off_anywhere(tmp_path: Path, whole: bytes, versio
             assert told or len(trace) == len(intact)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("version", GENERATIONS)
-def test_bytes_that_are_wrong(tmp_path: Path, whole: bytes, version: str) -> None:
-    path = tmp_path / "a.sqlite"
-    raw = nsys.write(path, GENERATIONS[version](), STRINGS).read_bytes()
-    raw = whole if version == "2024.5" else raw
-    seen = set()
-    for seed in range(80):
-        chance = random.Random(seed)  # noqa: S311 - damages
-        damaged = bytearray(raw)
-        for _ in range(chance.choice([1, 5, 40])):
-            place = chance.randrange(16, chance.choice([100, 2000, len(raw)]))
-            damaged[place] = chance.randrange(256)
-        if chance.random() < 0.2:
-            one, other = (chance.randrange(len(raw) // PAGE) * PAGE for _ in range(2))
-            damaged[one : one + PAGE] = raw[other : other + PAGE]
-        trace = opened(path, bytes(damaged))
-        seen.add("refused" if trace is None else "warned" if len(trace.warnings) > 1 else "opened")
-    assert len(seen) > 1
-
-
 ODD = (None, "abc", b"\x00\xff", "", 2**63 - 1, -(2**63), -1, 0, 1e300, float("inf"), 2**32, "12")
 
 

@@ -61,12 +61,25 @@ def exporting(prepared: Path, called: Path) -> str:
     )
 
 
-def test_a_report_is_exported_and_loaded(
-    tmp_path: Path, report: Path, temporary: Path, install: Install
-) -> None:
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where exports are kept."""
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "traces"
+
+
+@pytest.fixture
+def called(tmp_path: Path, install: Install) -> Path:
+    """Exists once ``nsys`` was called."""
     prepared = nsys.write(tmp_path / "prepared.sqlite", nsys.small())
     called = tmp_path / "called"
     install(exporting(prepared, called))
+    return called
+
+
+def test_a_report_is_exported_and_loaded(
+    tmp_path: Path, report: Path, temporary: Path, called: Path
+) -> None:
     before = report.read_bytes()
     trace = load_trace(report)
     assert trace.path == report
@@ -130,30 +143,26 @@ def test_without_nsys_the_command_to_run_elsewhere_is_reported(
     ]
 
 
-def test_a_failed_export_is_reported_with_its_last_words(
-    report: Path, temporary: Path, install: Install
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo first; echo 'from a newer version' >&2; exit 3", r"exit code 3.*newer version"),
+        ("exit 0", "no output"),
+        (None, r"my report\.nsys-rep holds no kernel"),
+    ],
+    ids=["fails", "writes nothing", "holds no event"],
+)
+def test_an_export_that_fails_or_holds_nothing_is_reported(
+    tmp_path: Path,
+    report: Path,
+    temporary: Path,
+    install: Install,
+    script: str | None,
+    message: str,
 ) -> None:
-    install("echo first; echo 'the report is from a newer version' >&2; exit 3")
-    with pytest.raises(TraceError, match=r"exit code 3.*newer version"):
-        load_trace(report)
-    assert not list(temporary.iterdir())
-
-
-def test_an_export_that_never_came_is_reported(
-    report: Path, temporary: Path, install: Install
-) -> None:
-    install("exit 0")
-    with pytest.raises(TraceError, match="no output"):
-        load_trace(report)
-    assert not list(temporary.iterdir())
-
-
-def test_an_export_without_events_is_told_by_the_name_of_the_report(
-    tmp_path: Path, report: Path, temporary: Path, install: Install
-) -> None:
-    prepared = nsys.write(tmp_path / "prepared.sqlite", {"OSRT_API": ("start, end", [])})
-    install(exporting(prepared, tmp_path / "called"))
-    with pytest.raises(TraceError, match=r"my report\.nsys-rep holds no kernel"):
+    empty = nsys.write(tmp_path / "prepared.sqlite", {"OSRT_API": ("start, end", [])})
+    install(script or exporting(empty, tmp_path / "called"))
+    with pytest.raises(TraceError, match=message):
         load_trace(report)
     assert not list(temporary.iterdir())
 
@@ -204,22 +213,6 @@ def ended(pid: int) -> bool:
             return True
         time.sleep(0.02)
     return False
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where exports are kept."""
-    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "traces"
-
-
-@pytest.fixture
-def called(tmp_path: Path, install: Install) -> Path:
-    """Exists once ``nsys`` was called."""
-    prepared = nsys.write(tmp_path / "prepared.sqlite", nsys.small())
-    called = tmp_path / "called"
-    install(exporting(prepared, called))
-    return called
 
 
 def test_the_second_opening_does_not_export_again(

@@ -1,9 +1,11 @@
-"""What recording has taken of a training, and by how much windows made its steps longer."""
+"""What recording has taken of a training, by how much windows made its steps longer, and what went
+wrong with it."""
 
 from __future__ import annotations
 
 import random
 import statistics
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -11,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.notes import MOST_MESSAGES, problems
 from perftui.facts.step.own_cost import BESIDE, SETTLED, OwnCost, Slowed, recording_cost, slowed
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates, after_disturbance, aggregates_of
-from perftui.run.columns import STEP_COLUMNS
+from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
+from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
-from tests.core.diagnosis.runs import facts_of
+from tests.core.diagnosis.runs import facts_of, make_run
 from tests.step_rows import table_of
 
 MS = 1_000_000
@@ -64,12 +68,8 @@ def test_what_the_scatter_of_steps_hides_is_not_charged_but_told() -> None:
     assert cost.slowed_at_most == cost.at_most == pytest.approx(most, rel=0.01)
 
 
-def test_nothing_is_known_before_the_first_step() -> None:
-    assert own_cost(steps()) is None
-
-
-def test_nothing_is_known_where_an_agent_did_not_count() -> None:
-    assert own_cost(Table()) is None
+def test_nothing_is_known_before_the_first_step_or_where_an_agent_did_not_count() -> None:
+    assert own_cost(steps()) is own_cost(Table()) is None
 
 
 @pytest.mark.parametrize("profiled", [0, 1])
@@ -77,7 +77,7 @@ def test_without_a_step_to_compare_with_nothing_was_slowed(profiled: int) -> Non
     cost = own_cost(steps(row(30 * MS, profiled=profiled)))
 
     assert cost is not None
-    assert cost.total == 0
+    assert (cost.total, cost.at_most) == (0, 0)
 
 
 @pytest.mark.slow
@@ -110,12 +110,9 @@ def test_steps_that_are_no_longer_kept_count_all_the_same(rows: list[list[Any]])
     )
 
 
-def profiled_steps(durations: list[int], profiled: list[bool], kind: str = "train") -> Table:
-    rows = []
-    for duration, is_profiled in zip(durations, profiled, strict=True):
-        given: dict[str, Any] = {"kind": kind, "duration": duration, "profiled": int(is_profiled)}
-        rows.append([given.get(column.name, 0) for column in STEP_COLUMNS])
-    return table_of(STEP_COLUMNS, rows)
+def profiled_steps(durations: list[int], profiled: list[bool]) -> Table:
+    pairs = zip(durations, profiled, strict=True)
+    return steps(*(row(duration, profiled=int(is_profiled)) for duration, is_profiled in pairs))
 
 
 def one_by_one(table: Table) -> tuple[float, float]:
@@ -163,33 +160,49 @@ def test_a_pace_that_changes_is_no_cost_of_windows() -> None:
 def test_a_known_cost_lies_within_what_is_reported() -> None:
     """With errors of the normal distribution it should in 97.5 % of all cases."""
     chance = random.Random(5)  # noqa: S311 - nothing secret
+    profiled = [number % 50 == 25 for number in range(200)]
     within = 0
     for _ in range(200):
-        profiled = [number % 50 == 25 for number in range(200)]
-        durations = [
-            round(chance.gauss(100 * MS, 10 * MS)) + (5 * MS if is_profiled else 0)
-            for is_profiled in profiled
-        ]
-        within += (
-            slowed(profiled_steps(durations, profiled), "train", NO_AGGREGATES).at_most
-            >= 4 * 5 * MS
-        )
+        usual = [chance.gauss(100 * MS, 10 * MS) for _ in profiled]
+        durations = [round(ns) + 5 * MS * extra for ns, extra in zip(usual, profiled, strict=True)]
+        found = slowed(profiled_steps(durations, profiled), "train", NO_AGGREGATES)
+        within += found.at_most >= 4 * 5 * MS
     assert within >= 190
 
 
 def test_steps_that_are_no_longer_kept_count() -> None:
     gone = aggregates_of(profiled_steps([30 * MS] * 99 + [37 * MS], [False] * 99 + [True]))
-    kept = profiled_steps(
-        [30 * MS] * 60 + [32 * MS] + [30 * MS] * 60, [False] * 60 + [True] + [False] * 60
-    )
+    usual, unseen = [30 * MS] * 60, [False] * 60
+    kept = profiled_steps([*usual, 32 * MS, *usual], [*unseen, True, *unseen])
 
     found = slowed(kept, "train", gone)
 
     assert found.certain == found.at_most == 9 * MS
 
 
-def test_nothing_is_reported_without_steps_to_compare_with() -> None:
-    assert slowed(profiled_steps([MS], [True]), "train", NO_AGGREGATES) == Slowed(0.0, 0.0)
-    assert slowed(profiled_steps([MS] * 3, [False] * 3, "eval"), "train", NO_AGGREGATES) == Slowed(
-        0.0, 0.0
-    )
+def run_with(*ranks: list[tuple[str, dict[str, Any]]], **run: Any) -> RunSnapshot:
+    """One whose ranks have these events, by kind."""
+    snapshot = make_run(**run)
+    parts = []
+    for number, events in enumerate(ranks):
+        rows = [[0, kind, 0, 0, data] for kind, data in events]
+        table = table_of(EVENT_COLUMNS, rows)
+        parts.append(replace(snapshot.ranks[0], rank=number, events=table))
+    return replace(snapshot, ranks=tuple(parts) or snapshot.ranks)
+
+
+def test_messages_are_said_once_with_their_rank_where_there_are_several() -> None:
+    full = ("warning", {"message": "the disk is full"})
+    alone = run_with([full, ("gc", {"generation": 2}), full, ("error", {"message": "stopped"})])
+    assert problems(alone) == ("the disk is full", "stopped")
+    two = run_with([("error", {"message": "a"})], [("error", {"message": "b"}), ("error", {})])
+    assert problems(two) == ("rank 0: a", "rank 1: b")
+    assert problems(make_run()) == ()
+
+
+def test_a_flood_is_counted_and_lines_left_out_are_last() -> None:
+    flood = [("warning", {"message": f"fault {n}"}) for n in range(MOST_MESSAGES + 3)]
+    *said, more, lines = problems(run_with(flood, skipped_lines=2))
+    assert len(said) == MOST_MESSAGES
+    assert more == "3 more messages are in events.jsonl"
+    assert lines == "2 damaged journal lines were left out"

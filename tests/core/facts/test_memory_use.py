@@ -19,9 +19,7 @@ from tests.step_rows import step_row, table_of
 
 def steps(rows: list[dict[str, Any]]) -> Table:
     """Rows of 1 ms each, numbered from 0."""
-    phases = [10**6, 0, 0, 0, 0, 0, 0]
-    numbered = enumerate(rows)
-    found = [step_row(at, phases, start=at * 10**6, **row) for at, row in numbered]
+    found = [step_row(at, start=at * 10**6, duration=10**6, **row) for at, row in enumerate(rows)]
     return table_of(STEP_COLUMNS, found)
 
 

@@ -40,17 +40,6 @@ def test_exit_code_output_and_times_are_kept(run_script: Starter) -> None:
     assert run.layout.recorder_log.read_text() == ""
 
 
-def test_a_run_is_named_by_time_and_script_and_for_its_owner_only(run_script: Starter) -> None:
-    run = run_script("print('secret')")
-    run.wait()
-    day, clock, script, token = run.root.name.split("-")
-    assert (len(day), len(clock), script, len(token)) == (8, 6, "train", 4)
-    assert run.manifest.run_id == run.root.name
-    modes = {path.name: path.stat().st_mode & 0o077 for path in (run.root, *run.root.rglob("*"))}
-    assert {"run.json", "output.log", "recorder.log"} < set(modes)
-    assert set(modes.values()) == {0}
-
-
 def test_script_starts_on_a_terminal_with_signals_as_under_a_shell(run_script: Starter) -> None:
     run = run_script(
         "import os, signal, sys\n"
@@ -245,19 +234,6 @@ def test_script_that_ignores_interrupt_and_terminate_is_killed_with_its_children
     assert (manifest.status, manifest.exit_code) == (Status.KILLED, 128 + signal.SIGKILL)
     child = int(run.output.split()[0])
     run_script.wait_for(lambda: not Path(f"/proc/{child}").exists(), "the end of the child")
-
-
-def test_asking_twice_to_stop_goes_on_at_once(run_script: Starter) -> None:
-    run = run_script.sleeping(
-        "import signal, time\n"
-        "signal.signal(signal.SIGINT, lambda *_: print('not yet', flush=True))\n"
-        "print('on', flush=True)\n"
-        "while True: time.sleep(1)\n"
-    )
-    request(run.layout, "stop")
-    run.wait_for_output("not yet")
-    request(run.layout, "stop")
-    assert run.wait().exit_code == 128 + signal.SIGTERM
 
 
 def test_stopped_script_can_be_ended(run_script: Starter) -> None:

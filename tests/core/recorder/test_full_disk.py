@@ -113,36 +113,8 @@ def test_output_that_is_missing_is_marked_where_it_is_missing(
     )
 
 
-def test_disk_that_hangs_never_stops_the_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hung = threading.Event()
-    write = os.write
-
-    def hang(file: int, data: bytes) -> int:
-        hung.wait()
-        return write(file, data)
-
-    faults = FaultLog(tmp_path / "log")
-    log = OutputLog(tmp_path / "output.log", faults, backlog=1000)
-    monkeypatch.setattr(os, "write", hang)
-    for _ in range(100):
-        log.write(b"x" * 100)
-    hung.set()
-    log.flush()
-    log.write(b"end")
-    log.close()
-    content = (tmp_path / "output.log").read_bytes()
-    kept = content.count(b"x")
-    assert 1000 <= kept <= 2000
-    # The writer may begin, and so make room for more, at any time: output is lost once or twice.
-    note = rb"\n\[perftui: (\d+) bytes of output are missing here\]\n"
-    assert sum(int(count) for count in re.findall(note, content)) == 10_000 - kept
-    assert re.sub(note, b"", content) == b"x" * kept + b"end"
-
-
 @pytest.mark.parametrize("failures", range(5))
-def test_missing_bytes_add_up_on_a_disk_that_hangs_and_is_then_full(
+def test_a_disk_that_hangs_and_is_then_full_stops_nothing_and_missing_bytes_add_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
     hung = threading.Event()
@@ -171,7 +143,10 @@ def test_missing_bytes_add_up_on_a_disk_that_hangs_and_is_then_full(
     content = (tmp_path / "output.log").read_bytes()
     missing = re.findall(rb"\n\[perftui: (\d+) bytes of output are missing here\]\n", content)
     assert content.endswith(b"end")
-    assert content.count(b"x") + sum(map(int, missing)) == 10_400
+    kept = content.count(b"x")
+    # While it hangs no more than the backlog is kept, and what the writer has in hand.
+    assert kept <= 2000 + 400
+    assert kept + sum(map(int, missing)) == 10_400
 
 
 def test_how_the_training_ended_needs_no_room(

@@ -45,12 +45,18 @@ from perftui.wire.spool import Spool
 from tests.core.telemetry.fake_nvml import Card, Driver, nvml_of
 
 
-@pytest.fixture
-def sampling(layout: RunLayout, spool: Spool) -> MachineSampling:
-    (spool.root / f"ring-{os.getpid()}").touch()
+def sampling_of(layout: RunLayout, spool: Spool, training: int | None = None) -> MachineSampling:
+    """One for a training, this process unless it is said."""
+    pid = training or os.getpid()
+    (spool.root / f"ring-{pid}").touch()
     faults = FaultLog(layout.recorder_log)
     manifest = LiveManifest(layout.manifest, read_manifest(layout.manifest), faults)
-    return MachineSampling(os.getpid(), spool, layout, manifest, faults)
+    return MachineSampling(pid, spool, layout, manifest, faults)
+
+
+@pytest.fixture
+def sampling(layout: RunLayout, spool: Spool) -> MachineSampling:
+    return sampling_of(layout, spool)
 
 
 def _rows(layout: RunLayout) -> int:
@@ -186,21 +192,16 @@ def test_one_on_each_host_wins_and_stays(run: RunLayout) -> None:
     assert second.is_won()
 
 
-def test_who_began_the_run_is_ahead(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_began_the_run_is_ahead_and_who_waits_asks_now_and_then(
+    run: RunLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [100.0]
     monkeypatch.setattr(election, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    alone, first = candidate(part_of(run, "g-1-a"), "g"), candidate(run)
     joined = candidate(part_of(run, "h-1-a"))
-    assert not joined.is_won()
+    assert (alone.is_won(), joined.is_won()) == (False, False)
     now[0] += election.HEAD_START
-    assert joined.is_won()
-
-
-def test_who_waits_asks_now_and_then(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(election, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    first, joined = candidate(run), candidate(part_of(run, "h-1-a"))
-    now[0] += election.HEAD_START
-    assert (first.is_won(), joined.is_won()) == (True, False)
+    assert (alone.is_won(), first.is_won(), joined.is_won()) == (True, True, False)
     first.close()
     assert not joined.is_won()
     now[0] += election.RETRY_SECONDS
@@ -266,11 +267,8 @@ def test_one_journal_of_the_machine_counts_the_trainings_of_all(
         for number, (layout, training) in enumerate(zip(layouts, trainings, strict=True)):
             spool = Spool(tmp_path / f"spool{number}")
             spool.root.mkdir()
-            (spool.root / f"ring-{training.pid}").touch()
             Heartbeat(layout, "h", training.pid, spool.root).beat()
-            faults = FaultLog(layout.recorder_log)
-            manifest = LiveManifest(layout.manifest, Manifest("r", (), "/w", 5, "h"), faults)
-            samplings.append(MachineSampling(training.pid, spool, layout, manifest, faults))
+            samplings.append(sampling_of(layout, spool, training.pid))
         for _ in range(2):
             for one in samplings:
                 one.sample()
@@ -310,37 +308,32 @@ def test_the_lock_is_not_handed_to_the_training(run: RunLayout) -> None:
 
 
 def test_a_run_that_is_removed_before_the_first_sample_stays_removed(
-    run: RunLayout, spool: Spool, tmp_path: Path
+    sampling: MachineSampling, layout: RunLayout
 ) -> None:
-    faults = FaultLog(tmp_path / "log")
-    manifest = LiveManifest(run.manifest, Manifest("r", (), "/w", 5, "h"), faults)
-    sampling = MachineSampling(os.getpid(), spool, run, manifest, faults)
     sampler, journal = sampling._begin()
-    shutil.rmtree(run.root)
+    shutil.rmtree(layout.root)
     journal.append([sampler.sample()])
 
     assert journal.lost == 1
-    assert not run.root.exists()
+    assert not layout.root.exists()
 
 
 def test_what_is_found_of_the_gpus_is_in_the_manifest(
-    run: RunLayout, spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    layout: RunLayout, spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = Driver(Card(uuid="GPU-1", gpm={}), Card(is_lost=True))
     looks = partial(look_around, nvml=nvml_of(driver))
     monkeypatch.setattr("perftui.recorder.machine_sampling.look_around", looks)
     monkeypatch.setattr("socket.gethostname", lambda: "h")
-    faults = FaultLog(tmp_path / "log")
-    manifest = LiveManifest(run.manifest, Manifest("r", (), "/w", 5, "h"), faults)
-    sampling = MachineSampling(os.getpid(), spool, run, manifest, faults)
+    sampling = sampling_of(layout, spool)
     sampling.sample()
     sampling.finish()
-    written = read_manifest(run.manifest)
+    written = read_manifest(layout.manifest)
     assert written.gpus == ("NVIDIA H100 80GB HBM3",)
     assert written.profile[GPU_DEVICES] == {
         "h": [{"prefix": "gpu0", "name": "NVIDIA H100 80GB HBM3", "uuid": "GPU-1"}]
     }
     assert written.profile[NOT_SAMPLED]["h"]["gpu1"] == "NVML says: GPU is lost"
     assert "no_gpu" not in written.profile
-    (row,) = journal(run.telemetry("h"))
+    (row,) = journal(layout.telemetry("h"))
     assert row["gpu0.power"] == 345.6

@@ -247,19 +247,26 @@ def own_optimizer() -> Models:
     return trained(loader(), model, Own(model.parameters()))
 
 
-def by_hand(batches: Batches | None = None) -> Models:
+def by_hand(batches: Batches | None = None, optimized: bool = False) -> Models:
     model = network()
+    # One that never steps.
+    unused = optimizer_of(model) if optimized else None
     for (x,) in batches or loader():
         loss_of(model, x).backward()
         with torch.no_grad():
             for one in model.parameters():
                 one.add_(one.grad, alpha=-0.05)
                 one.grad = None
+    del unused
     return (model,)
 
 
 def by_hand_without_loader() -> Models:
     return by_hand(made())
+
+
+def by_hand_beside_an_unused_optimizer() -> Models:
+    return by_hand(optimized=True)
 
 
 def in_backward() -> Models:

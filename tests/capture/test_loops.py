@@ -87,6 +87,7 @@ LOOPS = (
     Loop("own_optimizer"),
     Loop("by_hand", phases=LOADED - {"optimizer"}),
     Loop("by_hand_without_loader", phases=MODEL - {"optimizer"}),
+    Loop("by_hand_beside_an_unused_optimizer", phases=LOADED - {"optimizer"}),
     Loop("in_backward"),
     Loop("own_profiler"),
     Loop("own_ranges", ((80, 1),), kinds=((80, "train"),)),

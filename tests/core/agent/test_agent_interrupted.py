@@ -116,6 +116,19 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000)
     assert ["its own profiler" in messages[0], "a window was lost" in messages[1]] == [True] * 2
 
 
+def test_a_profiler_of_the_script_in_the_middle_of_a_window_is_left_whole(train: Any) -> None:
+    source = """
+with torch.autograd.profiler.profile() as profiler:
+    step()
+print([one.count for one in profiler.key_averages() if one.key == "aten::linear"])
+train(60)
+"""
+    run = train(STEPS + UNTIL_A_WINDOW + source)
+
+    assert (run.code, run.out) == (0, "[1]\n")
+    assert len(run.notes("window")) >= 1
+
+
 def test_results_of_a_window_are_never_made_python_objects(train: Any) -> None:
     # torch 2.4 asks for them as soon as the recording ends.
     source = """
@@ -155,10 +168,14 @@ print("not reached")
     assert window["first_step"] >= 100
 
 
-def test_failed_agent_listens_to_nothing(train: Any) -> None:
+def test_a_forked_child_and_a_failed_agent_listen_to_nothing(train: Any) -> None:
     source = """
 train(3)
 listeners = len(gc.callbacks)
+if os.fork() == 0:
+    print("child", len(gc.callbacks), flush=True)
+    os._exit(0)
+os.wait()
 sys.modules["_perftui.agent.recording.steps"].StepMachine.backward = lambda self: 1 / 0
 step()
 print(listeners, len(gc.callbacks))
@@ -166,22 +183,9 @@ step()
 """
     run = train(STEPS + source)
 
-    assert (run.code, run.out) == (0, "1 0\n")
+    assert (run.code, run.out) == (0, "child 0\n1 0\n")
     assert "ZeroDivisionError" in run.notes("error")[0]["message"]
     assert len(run.of_kind("step")) <= 3
-
-
-def test_forked_child_inherits_no_listener(train: Any) -> None:
-    source = """
-train(3)
-if os.fork() == 0:
-    print(len(gc.callbacks), flush=True)
-    os._exit(0)
-os.wait()
-"""
-    run = train(STEPS + source)
-
-    assert (run.code, run.out) == (0, "0\n")
 
 
 def test_torch_that_lacks_a_place_to_listen_at_is_left_alone(train: Any, tmp_path: Path) -> None:

@@ -12,36 +12,6 @@ from tests.core.agent.conftest import STEPS
 pytestmark = pytest.mark.subprocess
 
 
-def test_optimizer_of_the_scripts_own_beside_one_of_torch_that_never_steps(train: Any) -> None:
-    source = """
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-class Plain:
-    def __init__(self, parameters):
-        self.parameters = list(parameters)
-
-    @torch.no_grad()
-    def step(self):
-        for one in self.parameters:
-            one.add_(one.grad, alpha=-0.1)
-            one.grad = None
-
-model = nn.Linear(4, 4)
-unused = torch.optim.SGD(model.parameters(), lr=0.1)
-optimizer = Plain(model.parameters())
-for (x,) in DataLoader(TensorDataset(torch.ones(60, 4)), 4):
-    model(x).sum().backward()
-    optimizer.step()
-"""
-    run = train(source)
-
-    assert (run.code, run.err) == (0, "")
-    assert run.step_kinds == ["train"] * 15
-    assert run.notes("error") == run.notes("warning") == []
-
-
 @pytest.mark.slow
 def test_workers_that_import_an_unguarded_script_are_no_ranks(train: Any) -> None:
     source = """
@@ -153,13 +123,13 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-class CollectiveArguments(TorchFunctionMode):
+class Printing(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         print(function.__name__)
         return function(*args, **(kwargs or {}))
 
 model = nn.Linear(4, 4)
-with CollectiveArguments():
+with Printing():
     for step in range(20):
         model(torch.ones(2, 4)).sum().backward()
         for one in model.parameters():
@@ -235,25 +205,14 @@ train(20)
 
 def test_steps_of_a_second_thread_are_said_to_be_missing(train: Any) -> None:
     source = """
-import threading
-import torch
-from torch import nn
-
-def work():
-    model = nn.Linear(4, 4)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for step in range(20):
-        model(torch.ones(2, 4)).sum().backward()
-        optimizer.step()
-
-work()
+train(20)
 for _ in range(2):
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=train, args=(20,))
     thread.start()
     thread.join()
-work()
+train(20)
 """
-    run = train(source)
+    run = train(STEPS + source)
 
     assert (run.code, run.err) == (0, "")
     assert run.step_kinds == ["train"] * 40

@@ -66,8 +66,10 @@ def test_a_training_comes_out_the_same_and_is_recorded(
     assert watched.notes("error") == []
 
 
-def test_steps_tile_the_time_hold_their_phases_and_tell_the_agents_cost(train: Any) -> None:
-    run = train(PLAIN, "0")
+def test_steps_tile_the_time_and_tell_the_agents_cost_and_the_loader_is_described(
+    train: Any, tmp_path: Path
+) -> None:
+    run = train(PLAIN, "2", "fork")
 
     steps = {step.step: step for step in run.of_kind("step")}
     ordered = [steps[index] for index in sorted(steps)]
@@ -84,13 +86,8 @@ def test_steps_tile_the_time_hold_their_phases_and_tell_the_agents_cost(train: A
     # later are estimated by these: one that is interrupted makes them cost more.
     measured = [(step.extra, step.duration) for step in ordered[1:ALWAYS_UNTIL]]
     assert all(cost < duration for cost, duration in measured), measured
-
-
-def test_the_loader_and_its_call_are_described(train: Any, tmp_path: Path) -> None:
-    facts = train(PLAIN, "2", "fork").loader()
-
-    source = PLAIN.splitlines()
-    first = next(n for n, line in enumerate(source, 1) if "DataLoader(" in line)
+    facts = run.loader()
+    first = next(n for n, line in enumerate(PLAIN.splitlines(), 1) if "DataLoader(" in line)
     assert facts["file"] == str((tmp_path / "train.py").resolve())
     assert (facts["line"], facts["function"]) == (first, "main")
     assert (facts["num_workers"], facts["batch_size"], facts["shuffle"]) == (2, 8, True)
@@ -135,18 +132,14 @@ step()
     assert [window["steps"] for window in run.notes("window")] == [1]
 
 
-def test_a_script_that_ends_before_it_is_warm_has_no_window(train: Any) -> None:
-    run = train(STEPS + "train(5)")
+@pytest.mark.parametrize(("steps", "options"), [(5, None), (40, {"profile": False})])
+def test_before_it_is_warm_or_switched_off_there_is_no_window(
+    train: Any, steps: int, options: dict[str, Any] | None
+) -> None:
+    run = train(STEPS + f"train({steps})", options=options)
 
-    assert run.step_kinds == ["train"] * 5
-    assert run.notes("window") == []
-
-
-def test_windows_can_be_switched_off(train: Any) -> None:
-    run = train(STEPS + "train(40)", options={"profile": False})
-
-    assert run.notes("window") == []
-    assert run.of_kind("profiler") == []
+    assert run.step_kinds == ["train"] * steps
+    assert run.notes("window") == run.of_kind("profiler") == []
 
 
 @pytest.mark.slow
@@ -175,20 +168,6 @@ def test_a_run_of_so_many_steps_ends_by_itself(train: Any) -> None:
     assert (run.code, run.err) == (0, "")
     assert len(run.out.splitlines()) == 7
     assert run.step_kinds == ["train"] * 7
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("ending", "code"),
-    [("sys.exit(3)", 3), ("raise ValueError('no more')", 1), ("os.kill(os.getpid(), 15)", -15)],
-)
-def test_exit_codes_are_the_scripts_own(train: Any, ending: str, code: int) -> None:
-    # How an interpreter ends is what this is about.
-    run = train(f"{STEPS}train(15)\n{ending}", fresh=True)
-
-    assert run.code == code
-    assert len(run.of_kind("step")) == 15
-    assert ("no more" in run.err) == (code == 1)
 
 
 def test_an_exception_inside_a_module_reaches_the_script_and_later_steps_count(train: Any) -> None:
@@ -375,44 +354,6 @@ for way in (step, epoch, made, fetch, profiled):
     watched = train(source)
 
     assert (watched.code, watched.out) == (0, alone.out)
-
-
-@pytest.mark.slow
-def test_a_profiler_of_the_scripts_own_is_left_whole(train: Any) -> None:
-    source = """
-import torch
-from torch import nn
-from torch.profiler import ProfilerActivity, profile, schedule
-model = nn.Linear(8, 8)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-def step():
-    optimizer.zero_grad()
-    model(torch.ones(4, 8)).sum().backward()
-    optimizer.step()
-
-def count(profiler):
-    print([e.count for e in profiler.key_averages() if e.key == "aten::linear"])
-
-plan = schedule(wait=5, warmup=2, active=3, repeat=3)
-with profile(activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=count) as profiler:
-    for _ in range(40):
-        step()
-        profiler.step()
-for _ in range(11):
-    step()
-# In the middle of our window.
-with torch.autograd.profiler.profile() as profiler:
-    step()
-count(profiler)
-for _ in range(30):
-    step()
-"""
-    alone = train(source, agent=False)
-    watched = train(source)
-
-    assert (watched.code, watched.out) == (0, alone.out)
-    assert len(watched.notes("window")) >= 1
 
 
 def test_a_fork_in_the_middle_of_a_window_records_nothing_of_the_child(train: Any) -> None:

@@ -120,11 +120,3 @@ def test_what_only_ours_does_is_where_theirs_begins() -> None:
     places = [(one.filename, one.lineno) for one in traceback.extract_tb(raised.tb)]
     assert places[1] == ("theirs-700.py", 700)
     assert len(places) == 3
-
-
-def test_it_does_what_it_did() -> None:
-    code = with_location_of(ours.__code__, theirs(9).__code__, METHODS)
-
-    assert code.co_code == ours.__code__.co_code
-    assert (code.co_name, code.co_filename) == ("dispatch", "theirs-9.py")
-    assert sum(1 for _ in code.co_lines()) > 1

@@ -109,19 +109,14 @@ def within(window: Window, work: Callable[[], Any]) -> None:
     window.marks.end("forward")
 
 
-def test_every_call_is_named_by_its_place_in_the_model(torch: Any, small: Any) -> None:
+def test_every_call_is_named_by_its_place_and_ranges_lie_one_inside_the_other(
+    torch: Any, small: Any
+) -> None:
     with opened(torch) as window:
         model = small.Model()
         within(window, partial(model, torch.ones(3, 4)))
 
     assert window.counts == times(1, Model=1)
-
-
-def test_ranges_lie_one_inside_the_other(torch: Any, small: Any) -> None:
-    with opened(torch) as window:
-        model = small.Model()
-        within(window, partial(model, torch.ones(3, 4)))
-
     assert window.calls[:6] == [
         (0, "ProfilerStep#7"),
         (1, "perftui::forward"),

@@ -118,10 +118,11 @@ def test_samples_name_the_lines_of_the_window_and_no_thread_lives_outside_it(loo
 
 
 @pytest.mark.slow
-def test_without_being_asked_there_is_no_thread(loop: Looped) -> None:
-    run = loop()
+def test_without_being_asked_there_is_no_thread_and_nothing_is_replaced(loop: Looped) -> None:
+    run = loop('\ndef in_between(step):\n    assert "item" not in vars(torch.Tensor)\n')
+    assert run.code == 0
     assert set(printed(run, "threads")) == {1}
-    assert "stack_samples" not in run.notes("window")[0]
+    assert not {"stack_samples", "syncs"} & set(run.notes("window")[0])
 
 
 def test_a_window_with_python_stacks_needs_no_samples(loop: Looped) -> None:
@@ -131,48 +132,31 @@ def test_a_window_with_python_stacks_needs_no_samples(loop: Looped) -> None:
 
 
 FORK = """
-def in_between(step):
-    if step == 6:
-        child = os.fork()
-        if not child:
-            print("child", len(sys._current_frames()), flush=True)
-            os._exit(7)
-        print("left", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-FORK_IN_THREAD = """
 def fork():
     child = os.fork()
     if not child:
+        print("child", len(sys._current_frames()), flush=True)
         os._exit(7)
     print("left", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def in_between(step):
     if step == 6:
-        thread = threading.Thread(target=fork)
-        thread.start()
-        thread.join()
-        print("after", len(sys._current_frames()))
+        {way}
 """
+FORKED = {
+    "here": "fork()",
+    "in another thread": "thread = threading.Thread(target=fork); thread.start(); thread.join()",
+}
 
 
 @pytest.mark.slow
-def test_a_fork_ends_the_sampling_before_it(loop: Looped) -> None:
-    run = loop(FORK, every=EVERY)
+@pytest.mark.parametrize("way", FORKED)
+def test_a_fork_ends_the_sampling_before_it(loop: Looped, way: str) -> None:
+    run = loop(FORK.format(way=FORKED[way]), every=EVERY, syncs=True)
     assert run.code == 0
     assert run.notes("error") == []
-    assert printed(run, "child") == 1
-    assert printed(run, "left") == 7
+    assert (printed(run, "child"), printed(run, "left")) == (1, 7)
     assert set(printed(run, "threads")[7:]) == {1}
-
-
-@pytest.mark.slow
-def test_a_fork_in_another_thread_ends_them_too(loop: Looped) -> None:
-    run = loop(FORK_IN_THREAD, every=EVERY, syncs=True)
-    assert run.code == 0
-    assert run.notes("error") == []
-    assert printed(run, "left") == 7
-    assert printed(run, "after") == 1
     assert printed(run, "same") is True
 
 
@@ -219,14 +203,6 @@ def test_calls_are_counted_by_line_and_everything_is_put_back(loop: Looped) -> N
     for call in window["syncs"]["calls"]:
         assert call["file"].endswith("train.py")
         assert 0 < call["longest"] <= call["time"]
-
-
-@pytest.mark.slow
-def test_nothing_is_replaced_unless_asked(loop: Looped) -> None:
-    more = '\ndef in_between(step):\n    assert "item" not in vars(torch.Tensor)\n'
-    run = loop(more)
-    assert run.code == 0
-    assert "syncs" not in run.notes("window")[0]
 
 
 @pytest.mark.slow

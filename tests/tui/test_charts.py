@@ -30,19 +30,14 @@ from tests.tui.driving import in_ascii
 VALUES = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=60)
 
 
-def test_rows_go_from_top_to_bottom():
+def test_rows_of_an_area_go_from_top_to_bottom_and_begin_at_the_right():
     assert area([0, 1, 2, 3, 4], width=5, height=2, low=0, high=4) == [
         "   ▄█",
         "▁▄███",
     ]
-
-
-def test_missing_values_are_blank_and_zeros_are_not():
     assert sparkline([0, math.nan, 8], width=3, low=0, high=8) == "▁ █"
-
-
-def test_fewer_values_than_columns_stand_at_the_right():
     assert sparkline([8, 4], width=5, low=0, high=8) == "   █▄"
+    assert resample([1, 9, 1, 1, 2, 1], 3) == [9, 1, 2]
 
 
 @pytest.mark.slow
@@ -53,10 +48,6 @@ def test_what_is_over_fills_all_columns_in_order(values, columns):
     assert max(shown, default=0) == max(values, default=0)
     if 0 < len(values) <= columns:
         assert [shown[-(-at * columns // len(values))] for at in range(len(values))] == values
-
-
-def test_peaks_survive_resampling():
-    assert resample([1, 9, 1, 1, 2, 1], 3) == [9, 1, 2]
 
 
 @given(VALUES, st.integers(1, 40), st.integers(1, 8))
@@ -99,15 +90,9 @@ def heights(rows: list[str]) -> list[int]:
     ]
 
 
-def test_a_cell_holds_two_values() -> None:
+def test_rows_of_braille_hold_two_values_in_a_cell() -> None:
     assert braille_area([1, 2, 3, 4], width=2, height=1, low=0, high=4) == ["⣠⣾"]
-
-
-def test_rows_of_braille_go_from_top_to_bottom() -> None:
     assert braille_area([4, 8], width=1, height=2, low=0, high=8) == ["⢸", "⣿"]
-
-
-def test_fewer_values_of_braille_stand_at_the_right() -> None:
     assert braille_area([8, 4], width=3, height=1, low=0, high=8) == ["  ⣧"]
 
 
@@ -129,19 +114,10 @@ def test_every_column_is_as_high_as_its_value(values: list[float], height: int) 
 PARTS = st.lists(st.integers(0, 10**12), min_size=1, max_size=10)
 
 
-def test_parts_share_the_bar_in_proportion():
+def test_parts_share_the_bar_in_proportion_and_small_ones_keep_a_cell():
     assert apportion([50, 25, 25], 8) == [4, 2, 2]
-
-
-def test_a_small_part_keeps_a_cell():
     assert apportion([99_990, 10], 10) == [9, 1]
-
-
-def test_too_narrow_a_bar_drops_its_smallest_parts():
     assert apportion([5, 1, 9], 2) == [1, 0, 1]
-
-
-def test_nothing_draws_nothing():
     assert apportion([0, 0], 10) == [0, 0]
 
 
@@ -210,9 +186,11 @@ def test_every_row_of_an_interval_is_as_wide_as_asked(ratios: list[float], cells
         assert width(line) == cells
 
 
-def test_ticks_are_round():
+def test_ticks_of_times_and_plots_are_round():
     assert [time for _, time in time_ticks(0, 103, 60)] == [0, 50, 100]
     assert [time for _, time in time_ticks(130, 390, 36)] == [200, 300]
+    assert round_ticks(55.9, 7) == [0, 10, 20, 30, 40, 50]
+    assert round_ticks(60, 6) == [0, 10, 20, 30, 40, 50, 60]
 
 
 def test_exact_times_lose_no_digit():
@@ -222,11 +200,8 @@ def test_exact_times_lose_no_digit():
     assert exact_ns(-20_000) == "-20 µs"
 
 
-def test_ruler_marks_round_times():
+def test_the_ruler_marks_round_times_and_offsets_when_zoomed():
     assert ruler(0, 100_000_000, 40) == "╷0 ns               ╷50 ms              "
-
-
-def test_ruler_says_offsets_when_zoomed():
     assert ruler(71_585_000, 71_586_200, 60) == (
         "╷71.585 ms               ╷+500 ns                 ╷+1 µs    "
     )
@@ -251,11 +226,6 @@ def test_steps_are_one_two_or_five(span, count):
 def test_exact_times_read_back(ns):
     figure, unit = exact_ns(ns).split(" ")
     assert Fraction(figure) * {"s": 10**9, "ms": 10**6, "µs": 10**3, "ns": 1}[unit] == ns
-
-
-def test_ticks_of_a_plot_are_round():
-    assert round_ticks(55.9, 7) == [0, 10, 20, 30, 40, 50]
-    assert round_ticks(60, 6) == [0, 10, 20, 30, 40, 50, 60]
 
 
 @given(st.floats(1e-3, 1e9), st.integers(1, 40))
@@ -307,7 +277,4 @@ def test_missing_values_leave_holes() -> None:
     assert math.isnan(bins[1])
     assert bins[2] == 3.0
     assert math.isnan(bins[3])
-
-
-def test_nothing_is_blank() -> None:
     assert all(math.isnan(one) for one in steady_bins([], 0, 5))

@@ -67,7 +67,9 @@ def rows(printed: str) -> dict[str, tuple[str, str, str]]:
     return {line[0]: (line[1], line[2], line[3]) for line in lines if len(line) == 4}
 
 
-def test_a_critical_finding_fails(place: Path, capsys: Capture) -> None:
+def test_a_critical_finding_fails_in_each_form(
+    place: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = record(place, FIRST)
     code, printed = checked(capsys, run)
     assert code == 1
@@ -75,6 +77,20 @@ def test_a_critical_finding_fails(place: Path, capsys: Capture) -> None:
     assert printed.splitlines()[-1] == "FAILED: 1 of 1 check"
     assert "waiting for data" in printed
     assert checked(capsys) == (1, printed), "the newest run, where none is named"
+    code, _ = checked(capsys, run, "--junit", "results.xml")
+    [suite] = ElementTree.parse("results.xml").getroot()  # noqa: S314 - written just now
+    [case] = suite
+    assert code == 1
+    assert case.attrib == {"classname": "perftui", "name": KEY, "file": "train.py", "line": "4"}
+    assert "waiting for data" in (case[0].text or "")
+    assert (place / "results.xml").stat().st_mode & 0o777 == 0o644
+    (place / "below").mkdir()
+    monkeypatch.chdir(place / "below")
+    _, printed = checked(capsys, run, "--github")
+    last = printed.splitlines()[-1]
+    head = "::error file=train.py,line=4,title=perftui%3A input-in-main-thread (critical)::"
+    assert last.startswith(f"{head}The training spends")
+    assert "(40 %25)" in last
 
 
 def test_a_finding_below_the_level_is_shown_and_passes(place: Path, capsys: Capture) -> None:
@@ -112,6 +128,13 @@ def test_a_slower_step_fails_where_that_is_certain(place: Path, capsys: Capture)
     assert printed.splitlines()[-1] == "FAILED: 1 of 2 checks"
     assert checked(capsys, after, "--against", before, "--max-regression", "14%")[0] == 0
     assert checked(capsys, before, "--against", after)[0] == 0
+    code, printed = checked(capsys, after, "--against", before, "--json")
+    as_json = described("check", printed)
+    assert (code, as_json["verdict"], as_json["against"]) == (1, "failed", str(before))
+    assert [one["state"] for one in as_json["checks"]] == ["ok", "failed"]
+    assert as_json["checks"][0]["file"] == "train.py"
+    assert as_json["ratio"] == pytest.approx(310 / 352, abs=0.01)
+    assert json.loads(printed)["fail_on"] == "critical"
 
 
 def test_a_difference_within_noise_is_not_certain(place: Path, capsys: Capture) -> None:
@@ -206,41 +229,6 @@ def test_traces_are_checked_too(place: Path, capsys: Capture) -> None:
     assert checked(capsys, trace)[0] in (0, 1)
 
 
-def test_findings_are_annotated_in_the_repository(
-    place: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = record(place, FIRST)
-    (place / "below").mkdir()
-    monkeypatch.chdir(place / "below")
-    _, printed = checked(capsys, run, "--github")
-    last = printed.splitlines()[-1]
-    head = "::error file=train.py,line=4,title=perftui%3A input-in-main-thread (critical)::"
-    assert last.startswith(f"{head}The training spends")
-    assert "(40 %25)" in last
-
-
-def test_junit_holds_what_failed(place: Path, capsys: Capture) -> None:
-    run = record(place, FIRST)
-    code, _ = checked(capsys, run, "--junit", "results.xml")
-    [suite] = ElementTree.parse("results.xml").getroot()  # noqa: S314 - written just now
-    [case] = suite
-    assert code == 1
-    assert case.attrib == {"classname": "perftui", "name": KEY, "file": "train.py", "line": "4"}
-    assert "waiting for data" in (case[0].text or "")
-    assert (place / "results.xml").stat().st_mode & 0o777 == 0o644
-
-
-def test_json_is_what_its_schema_says(place: Path, capsys: Capture) -> None:
-    before, after = record(place, FIRST), record(place, NOW, hours=1, wait_ms=160)
-    code, printed = checked(capsys, after, "--against", before, "--json")
-    found = described("check", printed)
-    assert (code, found["verdict"], found["against"]) == (1, "failed", str(before))
-    assert [one["state"] for one in found["checks"]] == ["ok", "failed"]
-    assert found["checks"][0]["file"] == "train.py"
-    assert found["ratio"] == pytest.approx(310 / 352, abs=0.01)
-    assert json.loads(printed)["fail_on"] == "critical"
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -253,6 +241,7 @@ def test_json_is_what_its_schema_says(place: Path, capsys: Capture) -> None:
         (["RUN", "--against", "RUN"], "cannot be checked against itself"),
         (["RUN", "--against", "nothing"], "no such file: nothing"),
         (["rank0.pt.trace.json", "--against", "newest"], "--against newest needs a run"),
+        (["rank0.pt.trace.json", "--against", "history"], "--against history needs a run"),
         (["RUN", "--junit", "no/such/out.xml"], "no/such/out.xml cannot be written"),
         (["snapshot.pickle"], "is a memory snapshot"),
         (["RUN", "RUN"], "check takes one path"),
@@ -291,7 +280,9 @@ def series(place: Path, *waits: int, **newest: object) -> list[Path]:
     ]
 
 
-def test_a_run_that_is_slower_than_all_before_fails(place: Path, capsys: Capture) -> None:
+def test_a_run_that_is_slower_than_all_before_fails_in_each_form(
+    place: Path, capsys: Capture
+) -> None:
     runs = series(place, 118, 120, 117, 119, 118, 118, 165, 160)
     code, printed = checked(capsys, runs[-1], *HISTORY)
     assert code == 1
@@ -308,10 +299,6 @@ def test_a_run_that_is_slower_than_all_before_fails(place: Path, capsys: Capture
         "  source: commit aaaaaaaaaa -> bbbbbbbbbb",
         "FAILED: 1 of 1 check",
     ]
-
-
-def test_the_same_is_in_json_junit_and_annotations(place: Path, capsys: Capture) -> None:
-    runs = series(place, 118, 120, 117, 119, 118, 118, 165, 160)
     _, printed = checked(capsys, runs[-1], *HISTORY, "--json", "--junit", "out.xml")
     found = described("check", printed)
     history = found["history"]
@@ -376,13 +363,6 @@ def test_the_list_of_runs_marks_the_slower_ones(place: Path, capsys: Capture) ->
     assert lines["20231114-090000-train"].split()[-1] == "train.py"
 
 
-def test_a_trace_has_no_history(place: Path, capsys: Capture) -> None:
-    from tests.tui.traces import write_trace
-
-    assert main(["check", str(write_trace(place)), "--against", "history"]) == 2
-    assert "--against history needs a run" in capsys.readouterr().err
-
-
 SLOW = (160, 162, 158, 161, 159, 160)
 FAST = (118, 117, 119, 118, 120, 118)
 
@@ -403,7 +383,9 @@ def compared(capsys: Capture, *words: str | Path) -> tuple[int, str]:
     return code, capsys.readouterr().out
 
 
-def test_six_runs_each_have_the_interval_of_a_trial(place: Path, capsys: Capture) -> None:
+def test_six_runs_each_have_the_interval_of_a_trial_and_are_found(
+    place: Path, capsys: Capture
+) -> None:
     before, after = recorded(place, "a", SLOW), recorded(place, "b", FAST)
     code, printed = compared(capsys, *before, "--", *after, "--json")
     found = described("compare", printed)
@@ -419,10 +401,6 @@ def test_six_runs_each_have_the_interval_of_a_trial(place: Path, capsys: Capture
     assert first.endswith(", by 6 pairs of runs")
     assert "  before: 6 runs, usual step 350 ms to 354 ms" in printed.splitlines()
     assert "no confidence interval" not in printed
-
-
-def test_repeats_are_found_and_can_be_left_out(place: Path, capsys: Capture) -> None:
-    before, after = recorded(place, "a", SLOW), recorded(place, "b", FAST)
     record(place, "20231114-230000-train", hours=23, git_commit="a" * 40, git_dirty=True)
     found = described("compare", compared(capsys, before[2], after[0], "--json")[1])
     assert found["repeats"]["before"] == [run.name for run in before]
@@ -484,14 +462,9 @@ async def test_a_trace_is_compared_with_one_beside_it(tmp_path: Path) -> None:
             *("gemm", "1", "→", "1", "8.00", "ms", "4.00", "ms", "-4.00", "ms", "-50.0", "%")
         ]
         assert "a trace has no telemetry, losses" in " ".join(shown.split())
-
-
-@pytest.mark.slow
-async def test_a_large_screen_shows_what_changed_beside_the_figures(tmp_path: Path) -> None:
-    even_steps(24, compute=ms(8)).write(tmp_path / "slow.pt.trace.json")
-    async with opened(write_trace(tmp_path, 24), (200, 50), replay=True) as (_, pilot):
-        await press(pilot, "5", "b", until="slow.pt.trace.json  trace")
-        await press(pilot, "1", until="What changed most")
+        # A large screen shows what changed beside the figures.
+        await pilot.resize_terminal(200, 50)
+        await until_shown(pilot, "What changed most")
         shown = await settled(pilot)
         kernels = next(line for line in shown.splitlines() if "kernels of a step" in line)
         operators = next(line for line in shown.splitlines() if "operators of a step" in line)
@@ -536,5 +509,7 @@ async def test_a_run_is_compared_with_a_trace(
 
 async def test_nothing_beside_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    async with opened(write_trace(tmp_path), replay=True) as (_, pilot):
-        await press(pilot, "5", "b", until="no other run or trace")
+    async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
+        await press(pilot, "5", until="to choose another trace, or a recorded run, as the baseline")
+        assert "Try a fix" not in text_of(app)
+        await press(pilot, "b", until="no other run or trace")

@@ -27,10 +27,11 @@ from perftui_tui.commands.target import Target
 from tests.core.report.test_special_reports import three_lines, write_metrics, write_snapshot
 from tests.described import described
 from tests.ran import ran
+from tests.tui.recorded import write_run
 from tests.tui.traces import write_trace
 
 
-def test_everything_after_the_script_is_its_own() -> None:
+def test_everything_after_the_script_the_module_or_the_command_is_its_own() -> None:
     line = parse(["--window", "3", "--stacks", "train.py", "--window", "9", "-m", "--help"])
     assert line == CommandLine(
         "script",
@@ -38,15 +39,9 @@ def test_everything_after_the_script_is_its_own() -> None:
         frozenset({"stacks"}),
         {"window": 3},
     )
-
-
-def test_everything_after_the_module_is_its_own() -> None:
     line = parse(["--python=/usr/bin/python3", "-m", "pkg.train", "--headless"])
     assert (line.action, line.words) == ("module", ("pkg.train", "--headless"))
     assert line.values == {"python": "/usr/bin/python3"}
-
-
-def test_a_command_follows_two_dashes() -> None:
     line = parse(["--", "torchrun", "--nproc", "2", "train.py"])
     assert (line.action, line.words) == ("command", ("torchrun", "--nproc", "2", "train.py"))
 
@@ -54,11 +49,8 @@ def test_a_command_follows_two_dashes() -> None:
 @pytest.mark.parametrize(
     "name", ["a.json", "b.pt.trace.json.gz", "C.JSON", "d.sqlite", "e.nsys-rep", "f.trace", "g.db"]
 )
-def test_a_trace_is_replayed(name: str) -> None:
+def test_a_trace_or_a_directory_is_replayed(name: str, tmp_path: Path) -> None:
     assert parse([name]).action == "replay"
-
-
-def test_a_directory_is_replayed(tmp_path: Path) -> None:
     assert parse([str(tmp_path)]).action == "replay"
 
 
@@ -138,6 +130,7 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
         (["report", "--csv", "kernels", "--ncu", "k.csv"], "makes no use of --ncu: drop it"),
         (["compare", "A", "B", "--csv", "steps"], "--csv belongs to report and diagnose"),
         (["--folded", "x.py"], "--folded belongs to report and diagnose"),
+        (["compare", "A", "B", "--redact"], "--redact belongs to report and diagnose"),
         (
             ["schema", "report", "--nvtx", "--window", "5"],
             "--nvtx belongs to perftui SCRIPT, diagnose and demo, not to schema",
@@ -197,8 +190,6 @@ def test_our_errors_are_one_line_and_code_2(
 def test_runs_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.tui.recorded import write_run
-
     write_run(tmp_path, status="exited", exit_code=3)
     (tmp_path / "broken").mkdir()
     output = ran(capsys, "runs", "--runs", str(tmp_path)).out
@@ -214,8 +205,6 @@ def test_runs_of_another_directory_are_listed(
     capsys: pytest.CaptureFixture[str],
     named: str,
 ) -> None:
-    from tests.tui.recorded import write_run
-
     write_run(tmp_path / "here" / ".perftui" / "runs", run_id="20231114-000000-here")
     write_run(tmp_path / "there" / ".perftui" / "runs", run_id="20231114-000000-there")
     monkeypatch.chdir(tmp_path / "here")
@@ -233,8 +222,6 @@ def test_what_ends_the_app_before_it_begins_leaves_the_terminal_and_says_what_go
     capsys: pytest.CaptureFixture[str],
     error: BaseException,
 ) -> None:
-    from tests.tui.recorded import write_run
-
     def broken(*_: object, **__: object) -> None:
         raise error
 
@@ -251,8 +238,6 @@ def test_what_ends_the_app_before_it_begins_leaves_the_terminal_and_says_what_go
 def test_a_run_that_has_vanished_is_code_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.tui.recorded import write_run
-
     run = write_run(tmp_path / "runs")
     monkeypatch.setattr("perftui_tui.app.PerftuiApp.run", lambda _: shutil.rmtree(run))
     assert show(run, CommandLine("replay"), is_replay=False) == 2
@@ -262,8 +247,6 @@ def test_a_run_that_has_vanished_is_code_2(
 def test_the_newest_run_of_a_project_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.tui.recorded import write_run
-
     run = write_run(tmp_path / ".perftui" / "runs", status="exited", exit_code=0)
     (run.parent / "20991231-235959-train-ffff").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -381,8 +364,6 @@ def test_a_script_stays_a_script_whatever_it_holds(tmp_path: Path) -> None:
 def test_no_control_character_of_a_run_reaches_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.tui.recorded import write_run
-
     layout = RunLayout(write_run(tmp_path, status="exited", exit_code=3))
     evil = "train\x1b]0;owned\x07.py"
     manifest = replace(read_manifest(layout.manifest), command=("python", evil), message=evil)
@@ -484,12 +465,7 @@ def test_the_shell_completes_what_was_begun(
     monkeypatch.setenv("_PERFTUI_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
-    found = [
-        line.partition(",")[2]
-        for line in ran(
-            capsys,
-        ).out.splitlines()
-    ]
+    found = [line.partition(",")[2] for line in ran(capsys).out.splitlines()]
     assert " ".join(found) == expected
 
 

@@ -37,25 +37,21 @@ def run(tmp_path: Path, script: Path) -> Path:
 def test_a_fix_is_written_and_taken_back_byte_for_byte(
     run: Path, script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # A dry run shows the change and writes nothing.
+    assert "num_workers=" in ran(capsys, "apply", "--dry-run", str(run)).out
+    assert script.read_text() == SCRIPT
     assert main(["apply", "loader-workers", str(run)]) == 0
-    assert "num_workers=" in script.read_text()
+    fixed = script.read_text()
+    assert "num_workers=" in fixed
     told = capsys.readouterr()
     assert "+    return DataLoader(" in told.out
     assert f"perftui undo {run}" in told.err
+    assert main(["undo", "--dry-run", str(run)]) == 0
+    assert script.read_text() == fixed
     assert main(["undo", str(run)]) == 0
     assert script.read_text() == SCRIPT
     assert "restored to what it was before" in capsys.readouterr().err
     assert main(["undo", str(run)]) == 2
-
-
-def test_a_dry_run_shows_the_change_and_writes_nothing(
-    run: Path, script: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "num_workers=" in ran(capsys, "apply", "--dry-run", str(run)).out
-    assert script.read_text() == SCRIPT
-    main(["apply", str(run)])
-    assert main(["undo", "--dry-run", str(run)]) == 0
-    assert script.read_text() != SCRIPT
 
 
 def test_a_source_that_was_edited_since_is_left_alone(
@@ -95,7 +91,7 @@ def test_a_trace_has_nothing_to_change(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_two_runs_are_compared(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    faster = write_run(run.parent, run_id=OTHER, wait_ms=2, workers=4, **ENDED)
+    faster = write_run(run.parent, run_id=OTHER, wait_ms=2, workers=4, parent=run.name, **ENDED)
     told = ran(capsys, "compare", str(run), str(faster)).out
     assert told.startswith("faster 1.6")
     assert "num_workers 0 -> 4" in told
@@ -103,6 +99,13 @@ def test_two_runs_are_compared(run: Path, capsys: pytest.CaptureFixture[str]) ->
     found = described("compare", capsys.readouterr().out)
     assert (found["schema"], found["outcome"]) == (1, "slower")
     assert found["parts_ns"]["input_wait"][0] < found["parts_ns"]["input_wait"][1]
+    found = described("compare", printed(capsys, "compare", "--json", run, faster))
+    assert found["next"] == ["perftui", "report", str(faster)]
+    brief = described("brief", printed(capsys, "compare", "--json", "--brief", run, faster))
+    assert brief["largest_change"] == "input_wait"
+    assert len(printed(capsys, "compare", "--brief", run, faster).splitlines()) >= 3
+    repeated = described("report", printed(capsys, "report", "--json", faster))
+    assert repeated["compare"] == ["perftui", "compare", str(run), str(faster)]
 
 
 @pytest.mark.parametrize("words", [(), ("one",)])
@@ -224,17 +227,6 @@ def test_a_fix_that_stands_in_the_source_is_said_to(run: Path, capsys: Capture) 
     assert "loader-workers is already written" in capsys.readouterr().err
     said = ran(capsys, "try", "loader-workers", str(run), code=2).err
     assert "loader-workers cannot be tried: written already, so run it again" in said
-
-
-def test_two_runs_are_compared_as_json(run: Path, capsys: Capture) -> None:
-    faster = write_run(run.parent, run_id=OTHER, wait_ms=2, workers=4, parent=run.name, **ENDED)
-    found = described("compare", printed(capsys, "compare", "--json", run, faster))
-    assert found["next"] == ["perftui", "report", str(faster)]
-    brief = described("brief", printed(capsys, "compare", "--json", "--brief", run, faster))
-    assert brief["largest_change"] == "input_wait"
-    assert len(printed(capsys, "compare", "--brief", run, faster).splitlines()) >= 3
-    repeated = described("report", printed(capsys, "report", "--json", faster))
-    assert repeated["compare"] == ["perftui", "compare", str(run), str(faster)]
 
 
 def test_a_recorded_run_is_repeated_with_the_options_that_are_given(run: Path) -> None:

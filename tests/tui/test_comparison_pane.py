@@ -45,32 +45,23 @@ def drawn(line: Line) -> str:
     return plain(_line(line, 100, judges=True))
 
 
-def test_a_part_too_small_to_matter_shows_its_change_and_no_bar() -> None:
+def test_a_change_is_judged_as_far_as_it_matters() -> None:
     text = drawn(Line("loader start", 30_000, 700_000, format_ns, matters=False))
     assert text.split() == ["loader", "start", "30.0", "µs", "700", "µs", "+670", "µs"]
-
-
-def test_a_part_that_matters_is_judged_with_a_bar() -> None:
     text = drawn(Line("data loader wait", 100 * MS, 50 * MS, format_ns))
     assert "-50 %" in text
     assert "better" in text
     assert "█" in text
-
-
-def test_many_times_more_is_said_in_its_own_unit() -> None:
+    # Many times more is said in its own unit.
     text = drawn(Line("loader start", MS, 24 * MS, format_ns))
     assert "%" not in text
     assert "+23.0 ms" in text
     assert "worse" in text
-
-
-def test_no_change_at_all_is_left_blank() -> None:
     assert drawn(Line("other", MS, MS, format_ns, matters=False)).endswith("1.00 ms         ")
-
-
-def test_quick_steps_have_no_exponent() -> None:
     text = drawn(Line("steps/s", 999.4, 1234.0, per_second, lower_is_better=False))
     assert text.split()[1:3] == ["999", "1,234"]
+    text = plain(_line(Line("data loader wait", 100 * MS, 2 * MS, format_ns), 100, judges=False))
+    assert text.endswith("-98 %")
 
 
 def test_a_short_part_is_not_said_to_take_no_time() -> None:
@@ -80,11 +71,6 @@ def test_a_short_part_is_not_said_to_take_no_time() -> None:
         "0.01",
         "0.03",
     ]
-
-
-def test_what_cannot_be_concluded_is_not_called_better() -> None:
-    text = plain(_line(Line("data loader wait", 100 * MS, 2 * MS, format_ns), 100, judges=False))
-    assert text.endswith("-98 %")
 
 
 def test_earlier_trials_are_a_row_each_below_the_newest() -> None:
@@ -170,13 +156,10 @@ async def plotted(before, after):
 QUICK, SLOW = [20.0 + at % 5 for at in range(100)], [50.0 + at % 5 for at in range(100)]
 
 
-async def test_runs_are_told_apart_without_colour():
+async def test_runs_are_told_apart_without_colour_and_ticks_are_round():
     text = await plotted(SLOW, QUICK)
     assert "•• before" in text
     assert "•• after" not in text
-
-
-async def test_ticks_are_round():
     axis = (await plotted(SLOW, QUICK)).splitlines()[-2]
     assert axis.split() == ["0", "10", "20", "30", "40", "50"]
 

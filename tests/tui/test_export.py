@@ -31,19 +31,16 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.keys("overview.copy", "memory.copy", "log.copy", "compare.copy")
-@pytest.mark.parametrize(
-    ("digit", "words"),
-    [("1", "num_workers"), ("5", "Nothing to compare"), ("6", "loss 2.41"), ("7", "GPU memory")],
-)
-async def test_the_text_of_a_screen_is_copied(tmp_path: Path, digit: str, words: str) -> None:
+async def test_the_text_of_a_screen_is_copied(tmp_path: Path) -> None:
     root = write_run(tmp_path, output=b"epoch 1 loss 2.41\r\n")
+    screens = {"1": "num_workers", "5": "Nothing to compare", "6": "loss 2.41", "7": "GPU memory"}
     async with opened(root) as (app, pilot):
         await until(pilot, lambda: app.output.lines, "the output")
-        await press(pilot, digit, until=f" {digit} ")
-        await until_shown(pilot, words)
-        await press(pilot, "y", until="to the clipboard")
-        assert words in app.clipboard
-        assert "perftui  1 Overview" not in app.clipboard
+        for digit, words in screens.items():
+            await press(pilot, digit, until=words)
+            await pilot.press("y")
+            await until(pilot, lambda words=words: words in app.clipboard, "the copy")
+            assert "perftui  1 Overview" not in app.clipboard
 
 
 @pytest.mark.keys("ranks.table.screen.copy", "ranks.table.screen.save_table")
@@ -94,26 +91,22 @@ async def test_a_run_is_copied_and_the_table_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.keys("app.picture")
-async def test_a_picture_is_saved_and_its_place_said(tmp_path: Path, elsewhere: Path) -> None:
+async def test_a_picture_is_saved_and_its_place_or_why_not_is_said(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> Path:
+        raise OSError(28, "No space left on device")
+
     async with opened(write_run(tmp_path / "runs"), (200, 50)) as (app, pilot):
         await press(pilot, "S", until="perftui-overview.svg")
         await press(pilot, "S", until="perftui-overview-2.svg")
         titles = [command.title for command in app.get_system_commands(app.screen)]
         assert "Screenshot" not in titles
+        monkeypatch.setattr("perftui_tui.tables.rows.save_new", full)
+        await press(pilot, "S", until="the screenshot cannot be saved")
     picture = (elsewhere / "perftui-overview.svg").read_text()
     assert picture.startswith("<svg")
     assert "Overview" in picture
-
-
-async def test_a_picture_that_cannot_be_saved_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> Path:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("perftui_tui.tables.rows.save_new", full)
-    async with opened(write_run(tmp_path / "runs")) as (_, pilot):
-        await press(pilot, "S", until="the screenshot cannot be saved")
 
 
 @pytest.mark.keys("app.return")
@@ -127,18 +120,13 @@ async def test_backspace_leads_back_the_way_that_was_taken(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-async def test_the_way_has_more_than_one_stage(tmp_path: Path) -> None:
+async def test_the_way_has_more_than_one_stage_and_may_begin_anew(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (160, 40)) as (app, pilot):
         await press(pilot, "enter", screen="diagnosis", until="backspace Back")
         app.go_to_place(0, 10)
         await until_shown(pilot, "Overview > Diagnosis > Timeline")
         await press(pilot, "backspace", screen="diagnosis", until="Overview > Diagnosis")
         await press(pilot, "backspace", screen="overview")
-
-
-@pytest.mark.slow
-async def test_a_screen_that_was_chosen_begins_a_new_way(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path), (160, 40)) as (app, pilot):
         await pilot.press("enter")
         await until(pilot, lambda: app.trail == ("overview",), "the way")
         await press(pilot, "6", screen="log")

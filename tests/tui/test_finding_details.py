@@ -35,7 +35,7 @@ def said(finding: Finding) -> str:
     return "\n".join(plain(line) for line in details(snapshot, finding, (), 0, 80))
 
 
-def test_confidence_is_said_to_rest_on_the_steps_it_rests_on() -> None:
+def test_a_cost_is_said_to_rest_on_the_steps_it_rests_on() -> None:
     text = said(
         Finding(
             "sync-bound",
@@ -49,6 +49,14 @@ def test_confidence_is_said_to_rest_on_the_steps_it_rests_on() -> None:
     )
     assert "12.0 ms of each 120 ms step (10 %)" in text
     assert "confidence low  (from 2 steady steps)" in text
+    text = said(
+        Finding("sync-bound", Severity.WARNING, "It idles.", cost_ns=350 * MS, step_ns=3500 * MS)
+    )
+    assert "350 ms of the recorded 3.50 s (10 %)" in text
+    assert "(from the whole trace)" in text
+    assert "each" not in text.partition("What to do")[0]
+    text = said(Finding("memory-pressure", Severity.WARNING, "It is nearly full."))
+    assert "(from" not in text
 
 
 def test_the_values_of_facts_stand_in_one_column() -> None:
@@ -72,25 +80,11 @@ def test_figures_of_one_name_have_it_once() -> None:
     assert lines[at + 1].index("20 %") == lines[at].index("70 %")
 
 
-def test_a_trace_without_steps_has_no_step_to_be_a_part_of() -> None:
-    text = said(
-        Finding("sync-bound", Severity.WARNING, "It idles.", cost_ns=350 * MS, step_ns=3500 * MS)
-    )
-    assert "350 ms of the recorded 3.50 s (10 %)" in text
-    assert "(from the whole trace)" in text
-    assert "each" not in text.partition("What to do")[0]
-
-
 def test_a_diff_shows_tabs_as_the_columns_they_reach() -> None:
     patch = Patch(Path("train.py"), b"if x:\n\ty = 1\t# a\n", b"if x:\n\ty = 2\t# a\n")
     lines = [plain(safe(line)) for line in diff_rows(patch)]
     assert "-        y = 1   # a" in lines
     assert "+        y = 2   # a" in lines
-
-
-def test_what_no_step_was_timed_for_names_none() -> None:
-    text = said(Finding("memory-pressure", Severity.WARNING, "It is nearly full."))
-    assert "(from" not in text
 
 
 def test_a_fix_that_is_refused_is_not_said_to_have_no_risk(tmp_path: Path) -> None:
@@ -159,6 +153,7 @@ def test_lines_are_listed_with_their_share_and_the_samples_behind_it() -> None:
         "    75 %  /home/a/train.py:8  slow_metric",
         "    25 %  no line of yours (torch/nn/a.py:3 forward)",
     ]
+    assert shown(snapshot_with(None)) == []
 
 
 def test_gaps_are_told_by_cause() -> None:
@@ -191,7 +186,3 @@ def test_calls_that_wait_are_listed_by_line() -> None:
         "  this training used no GPU, so nothing waited",
         "  none",
     ]
-
-
-def test_a_training_that_nobody_looked_at_shows_nothing() -> None:
-    assert shown(snapshot_with(None)) == []

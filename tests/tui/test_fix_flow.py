@@ -22,7 +22,6 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, press, settled, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run
-from tests.tui.traces import write_trace
 
 DETAILS = "#finding-details"
 
@@ -287,12 +286,6 @@ async def test_a_running_training_is_stopped_before_it_is_started_again(
         await press(pilot, "a", until="is stopped first")
         await press(pilot, "enter", until="did not stop")
     assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
-
-
-async def test_a_trace_is_not_offered_a_fix_to_compare_with(tmp_path: Path) -> None:
-    async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
-        await press(pilot, "5", until="to choose another trace, or a recorded run, as the baseline")
-        assert "Try a fix" not in text_of(app)
 
 
 @pytest.mark.keys("compare.baseline")

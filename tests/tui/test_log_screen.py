@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from perftui_tui.keys.keymap import keys_of
 from perftui_tui.widgets.log_view import LogView, highlighted
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, write_run
@@ -102,21 +101,14 @@ async def test_a_search_after_scrolling_begins_on_screen(live: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_letters_typed_into_the_search_are_no_commands(live: Path) -> None:
+@pytest.mark.keys("log.close_search")
+async def test_letters_of_a_search_are_no_commands_and_escape_closes_it(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await press(pilot, "6", until="following")
         await pilot.press("slash", *"q1cT?")
         assert app.current_mode == "log"
         assert app.is_running
         await press(pilot, "enter", until="no line with")
-
-
-@pytest.mark.slow
-@pytest.mark.keys("log.close_search")
-async def test_escape_closes_the_search_and_is_in_the_table_of_keys(live: Path) -> None:
-    assert "escape" in {key.keys for key in keys_of("log")}
-    async with opened(live) as (app, pilot):
-        await press(pilot, "6", until="following")
         await pilot.press("slash", *"ab")
         assert app.screen.has_class("-searching")
         await press(pilot, "escape", "1", screen="overview")

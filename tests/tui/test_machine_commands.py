@@ -145,7 +145,7 @@ def states(
     return {row.topic: (row.state.value, row.found) for row in found}
 
 
-def test_the_rows_of_a_good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rows_of_good_and_of_poor_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     good = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "SSH_TTY": "/dev/pts/1"}
     assert states(good, monkeypatch) == {
         "terminal": ("ok", "xterm-256color, over SSH"),
@@ -153,9 +153,6 @@ def test_the_rows_of_a_good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         "characters": ("ok", "utf-8"),
         "size": ("ok", "120 x 40"),
     }
-
-
-def test_the_rows_of_poor_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = states({"TERM": "linux"}, monkeypatch)
     assert plain["colours"] == ("warn", "16, according to TERM and COLORTERM")
     assert plain["characters"] == ("warn", "charts are drawn in ASCII (utf-8)")

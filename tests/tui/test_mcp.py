@@ -434,7 +434,7 @@ async def test_where_nobody_waits_it_is_interrupted_and_has_ended(
     assert file.read_text() == "given back"
 
 
-def test_tables_are_cut_wherever_they_are() -> None:
+def test_tables_are_cut_wherever_they_are_and_all_else_stays_whole() -> None:
     rows = [{"parts": [{"at": at} for at in range(3)]} for _ in range(5)]
     found = limited({"a": {"rows": rows}, "path": "x"}, 2)
     assert found == {
@@ -442,17 +442,13 @@ def test_tables_are_cut_wherever_they_are() -> None:
         "path": "x",
         "left_out": {"a.rows": 3, "a.rows[0].parts": 1, "a.rows[1].parts": 1},
     }
-
-
-def test_a_table_by_column_is_cut_as_one() -> None:
+    # A table by column is cut as one.
     found = limited({"rows": {"start": list(range(9)), "kind": ["train"] * 9}}, 4)
     assert found == {
         "rows": {"start": [0, 1, 2, 3], "kind": ["train"] * 4},
         "left_out": {"rows": 5},
     }
-
-
-def test_commands_notes_and_pairs_stay_whole() -> None:
+    # Commands, notes and pairs stay whole.
     whole: dict[str, Any] = {
         "next": ["perftui", "diagnose", "--modules", "--window", "80", "RUN"],
         "parts_ns": {"forward": [3, 4]},

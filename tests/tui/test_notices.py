@@ -110,7 +110,7 @@ async def test_an_error_is_whole_and_stays_until_it_is_closed(tmp_path: Path) ->
         assert app.screen.query_one(KeysFooter).display
 
 
-async def test_a_click_closes_a_message(tmp_path: Path) -> None:
+async def test_a_message_goes_to_other_screens_and_a_click_closes_it(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (80, 24)) as (app, pilot):
         app.notify("said", severity="warning", timeout=30)
         await until_shown(pilot, "! said")
@@ -120,6 +120,19 @@ async def test_a_click_closes_a_message(tmp_path: Path) -> None:
         await until_shown(pilot, "the recorder has ended")
         await pilot.click(NoticeLine)
         await until(pilot, lambda: "the recorder" not in text_of(app), "its end")
+        app.notify("said", timeout=30)
+        await until_shown(pilot, "said")
+        await pilot.press("6")
+        await until(pilot, lambda: rows(app)[-1].startswith(" said "), "it on the other screen")
+        app.clear_notifications()
+        await until(pilot, lambda: "said" not in text_of(app), "its end")
+        await press(pilot, "1", screen="overview")
+        await until(pilot, lambda: "said" not in text_of(app), "no message")
+        assert app.screen.query_one(KeysFooter).display
+        await pilot.press("question_mark")
+        await settled(pilot)
+        app.notify("said", timeout=30)
+        await until(pilot, lambda: rows(app)[-1].strip() == "said", "it below the help")
 
 
 @pytest.mark.slow
@@ -130,27 +143,6 @@ async def test_keys_behind_a_message_are_clicked_where_they_stand(tmp_path: Path
         await until_shown(pilot, "said so")
         await pilot.click(KeysFooter, offset=(rows(app)[-1].index("? Help"), 0))
         await until(pilot, lambda: not isinstance(app.screen, RunScreen), "the help")
-
-
-async def test_a_message_goes_with_the_person_to_another_screen(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path), (80, 24)) as (app, pilot):
-        app.notify("said", timeout=30)
-        await until_shown(pilot, "said")
-        await pilot.press("6")
-        await until(pilot, lambda: rows(app)[-1].startswith(" said "), "it on the other screen")
-        app.clear_notifications()
-        await until(pilot, lambda: "said" not in text_of(app), "its end")
-        await press(pilot, "1", screen="overview")
-        await until(pilot, lambda: "said" not in text_of(app), "no message")
-        assert app.screen.query_one(KeysFooter).display
-
-
-async def test_a_dialog_has_them_at_the_bottom_too(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path), (80, 24)) as (app, pilot):
-        await pilot.press("question_mark")
-        await settled(pilot)
-        app.notify("said", timeout=30)
-        await until(pilot, lambda: rows(app)[-1].strip() == "said", "it below the help")
 
 
 @pytest.mark.slow
@@ -176,10 +168,6 @@ async def test_a_low_screen_without_a_row_of_keys_gives_one_meanwhile(tmp_path: 
         await until(pilot, lambda: rows(app)[-1].strip() == "said", "it")
         app.clear_notifications()
         await until(pilot, lambda: rows(app) == before, "what was there")
-
-
-async def test_one_goes_when_its_time_is_over(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path), (40, 8)) as (app, pilot):
         app.notify("said", timeout=0.2)
         await until(pilot, lambda: not app._notifications, "its end")
         await until(pilot, lambda: "said" not in text_of(app), "its end on the screen")

@@ -1,6 +1,5 @@
 """What the app opens: growing runs, damaged runs, traces, and files that are none."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from perftui.trace.recordings import choose_rank
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.thread import LoadProgressed
 from tests.tui.driving import opened, press, text_of, until, until_shown
-from tests.tui.recorded import NOW, START, manifest, step_rows, write_run
+from tests.tui.recorded import NOW, START, write_run
 from tests.tui.traces import write_trace
 
 
@@ -29,6 +28,8 @@ async def test_a_trace_shows_breakdown_timeline_and_kernels(trace: Path) -> None
         await press(pilot, "3", until="aten::mm")
         await press(pilot, "k", until="gemm")
         await press(pilot, "2", until="stream 7")
+        await press(pilot, "3", "k", until="aten::mm")
+        await press(pilot, "t", screen="timeline", until="aten::mm")
 
 
 async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
@@ -44,19 +45,7 @@ async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
         assert app.crash is None
 
 
-@pytest.mark.slow
-async def test_an_operator_is_shown_on_the_timeline(trace: Path) -> None:
-    async with opened(trace, replay=True) as (_, pilot):
-        await press(pilot, "3", until="aten::mm")
-        await press(pilot, "t", screen="timeline", until="aten::mm")
-
-
-async def test_a_trace_cannot_be_run_again_and_says_so(trace: Path) -> None:
-    async with opened(trace, replay=True) as (_, pilot):
-        await press(pilot, "a", until="a trace cannot be run again")
-
-
-async def test_keys_that_cannot_work_on_a_trace_are_not_offered(trace: Path) -> None:
+async def test_what_cannot_work_on_a_trace_is_not_offered_and_says_so(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         await press(pilot, "4", screen="diagnosis", until="Timeline")
         footer = text_of(app).splitlines()[-1]
@@ -64,6 +53,9 @@ async def test_keys_that_cannot_work_on_a_trace_are_not_offered(trace: Path) -> 
         for label in ("Try", "Write", "Undo", "Run again", "Capture", "Pause"):
             assert label not in footer
         assert "w write" not in text_of(app)
+        await press(pilot, "a", until="a trace cannot be run again")
+        app.post_message(LoadProgressed(trace, 0.42))
+        await until_shown(pilot, "reading rank0.pt.trace.json 42 %")
 
 
 @pytest.mark.parametrize("content", ["", "not json", '{"a": 1}', '{"traceEvents": []}'])
@@ -80,16 +72,6 @@ async def test_what_is_no_trace_ends_the_app_with_words_and_code_2(
     assert "odd.json" in app.failure
 
 
-async def test_a_run_grows_on_screen(tmp_path: Path) -> None:
-    root = write_run(tmp_path / "runs", steps=5)
-    async with opened(root) as (_, pilot):
-        await until_shown(pilot, "step 5 ")
-        rows = step_rows(60, 118, 0, False)[5:]
-        with (root / "rank-0" / "steps.jsonl").open("a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-        await until_shown(pilot, "step 60 ")
-
-
 @pytest.mark.slow
 async def test_a_run_cut_off_at_any_byte_opens(tmp_path: Path) -> None:
     whole = write_run(tmp_path / "whole", steps=30)
@@ -100,14 +82,6 @@ async def test_a_run_cut_off_at_any_byte_opens(tmp_path: Path) -> None:
             journal.write_bytes(journal.read_bytes()[:cut])
         async with opened(root) as (app, _):
             assert text_of(app).splitlines()[1].strip()
-
-
-async def test_a_run_that_vanishes_is_said(tmp_path: Path) -> None:
-    root = write_run(tmp_path / "runs")
-    async with opened(root) as (app, pilot):
-        (root / "run.json").unlink()
-        await until_shown(pilot, "such")  # of "No such file or directory", wrapped anywhere
-        assert app.is_running
 
 
 async def test_a_script_that_failed_at_once_is_not_lost(tmp_path: Path) -> None:
@@ -132,16 +106,6 @@ async def test_every_meaning_has_a_word(tmp_path: Path, theme: str) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         for word in ("BOTTLENECK", "LOW", "HIGH", "OK", "live"):
             await until_shown(pilot, word)
-
-
-def test_the_fixture_is_a_run_as_the_recorder_writes_it() -> None:
-    assert manifest().script == "train.py"
-
-
-async def test_reading_a_long_trace_says_how_far_it_has_come(trace: Path) -> None:
-    async with opened(trace, replay=True) as (app, pilot):
-        app.post_message(LoadProgressed(trace, 0.42))
-        await until_shown(pilot, "reading rank0.pt.trace.json 42 %")
 
 
 async def test_the_palette_opens_the_other_ranks_of_a_directory(tmp_path: Path) -> None:

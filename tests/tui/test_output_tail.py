@@ -112,14 +112,11 @@ def test_cuts_between_chunks_change_nothing(stream: str, cuts: list[int]) -> Non
     assert by_buffer(chunks) == by_buffer([stream])
 
 
-def test_a_progress_bar_is_one_line() -> None:
+def test_progress_bars_move_in_their_lines() -> None:
     buffer = LineBuffer()
     for done in range(101):
         buffer.feed(f"\r{done:3}%|{'█' * (done // 10):<10}| {done}/100")
     assert buffer.lines == ("100%|██████████| 100/100",)
-
-
-def test_nested_bars_move_up_and_down() -> None:
     buffer = LineBuffer()
     buffer.feed("epoch 1\n")
     for done in range(3):
@@ -142,14 +139,11 @@ def test_other_sequences_leave_nothing_behind(evil: str) -> None:
     assert buffer.lines == ("safe text",)
 
 
-def test_output_without_newlines_is_bounded() -> None:
+def test_output_without_newlines_and_endless_sequences_are_bounded() -> None:
     buffer = LineBuffer()
     for _ in range(100):
         buffer.feed("x" * 1000)
     assert len(buffer.lines[0]) == LONGEST_LINE
-
-
-def test_an_endless_sequence_is_let_go() -> None:
     buffer = LineBuffer()
     buffer.feed("\x1b]0;" + "y" * 100_000)
     buffer.feed("\nafter")

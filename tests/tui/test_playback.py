@@ -57,15 +57,9 @@ def test_after_so_many_steps_it_is_what_was_watched_then(
 
 @pytest.mark.slow
 @pytest.mark.keys(
-    "app.playback",
-    "app.bar.step(1)",
-    "app.bar.step(-1)",
-    "app.bar.step(10)",
-    "app.bar.step(-10)",
-    "app.bar.edge(0)",
-    "app.bar.edge(1)",
-    "app.bar.leave",
-)
+    "app.playback", "app.bar.step(1)", "app.bar.step(-1)", "app.bar.step(10)", "app.bar.step(-10)",
+    "app.bar.edge(0)", "app.bar.edge(1)", "app.bar.leave",
+)  # fmt: skip
 async def test_it_steps_through_the_run_and_back_to_its_end(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
         final = app.snapshot
@@ -129,8 +123,14 @@ async def test_the_findings_keep_their_frame_on_the_smallest_screen(saved: Path)
         assert lines[-3].rstrip().endswith("╯")
 
 
-async def test_the_keys_go_with_the_screens_and_back_to_them(saved: Path) -> None:
+async def test_the_keys_go_with_the_screens_and_the_log_says_that_it_is_whole(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
+        await press(pilot, "6", screen="log")
+        await press(pilot, "P", until="the end")
+        assert ALL_OUTPUT not in text_of(app)
+        await press(pilot, "left", until=ALL_OUTPUT)
+        await pilot.press("escape")
+        await until(pilot, lambda: ALL_OUTPUT not in text_of(app), "the line to go")
         await pilot.press("P", "left")
         await press(pilot, "9", screen="runs")
         await until(pilot, lambda: app.screen.focused and app.screen.focused.id == "playback")
@@ -149,16 +149,6 @@ async def test_what_is_played_is_not_taken_for_a_training_that_runs(saved: Path,
             await until_shown(pilot, "only a running training")
         else:
             await until(pilot, lambda: not app.is_running, "the end of the app")
-
-
-async def test_the_log_says_that_it_is_not_of_the_time_that_is_played(saved: Path) -> None:
-    async with opened(saved, replay=True) as (app, pilot):
-        await press(pilot, "6", screen="log")
-        await press(pilot, "P", until="the end")
-        assert ALL_OUTPUT not in text_of(app)
-        await press(pilot, "left", until=ALL_OUTPUT)
-        await pilot.press("escape")
-        await until(pilot, lambda: ALL_OUTPUT not in text_of(app), "the line to go")
 
 
 async def test_a_running_training_is_not_played(tmp_path: Path) -> None:

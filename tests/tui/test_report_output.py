@@ -69,18 +69,13 @@ def test_html_is_one_private_file(trace: Path, capsys: pytest.CaptureFixture[str
     assert [one.name for one in trace.parent.iterdir() if one.name.startswith(".")] == []
 
 
-def test_html_never_takes_the_place_of_a_trace(
+def test_html_never_takes_the_place_of_a_trace_and_says_why_it_cannot_be_written(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = trace.read_bytes()
     assert main(["report", "--html", str(trace)]) == 2
     assert "--html needs a file to write that ends in .html" in capsys.readouterr().err
     assert trace.read_bytes() == before
-
-
-def test_html_that_cannot_be_written_says_why(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     page = trace.with_name("no-such-folder") / "report.html"
     assert main(["report", str(trace), "--html", str(page)]) == 2
     assert f"{page} cannot be written: No such file or directory" in capsys.readouterr().err
@@ -167,11 +162,6 @@ def test_every_form_can_be_redacted(
     assert "10.1.2.3" not in written
     assert "redacted" in written
     assert "host names" in written
-
-
-def test_redact_belongs_to_reports(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "--redact", str(trace), str(trace)]) == 2
-    assert "--redact belongs to report and diagnose" in capsys.readouterr().err
 
 
 def test_reports_of_other_files_are_redacted_too(

@@ -211,25 +211,18 @@ async def test_a_source_that_was_restored_is_not_run_as_written(
     assert recorder.launches[1].name is None
 
 
-async def test_a_new_run_has_a_terminal_of_our_size(ended: Path, recorder: Recorder) -> None:
-    async with opened(ended, (132, 43)) as (_, pilot):
-        await try_fix(pilot)
-        await until(pilot, lambda: recorder.launches)
-    assert (recorder.launches[0].columns, recorder.launches[0].rows) == (132, 43)
-
-
 def resizes(root: Path) -> list[dict[str, int]]:
     return [one.data for one in take_requests(RunLayout(root)) if one.kind == "resize"]
 
 
-@pytest.mark.slow
-async def test_a_run_learns_of_a_size_that_changed_while_it_was_started(
+async def test_a_new_run_has_a_terminal_of_our_size_and_learns_of_changes(
     ended: Path, recorder: Recorder
 ) -> None:
     recorder.may_start.clear()
     async with opened(ended, (120, 40)) as (app, pilot):
         await try_fix(pilot)
         await until(pilot, lambda: recorder.launches)
+        assert (recorder.launches[0].columns, recorder.launches[0].rows) == (120, 40)
         await pilot.resize_terminal(90, 30)
         recorder.may_start.set()
         await settled(pilot, lambda: app.snapshot and app.snapshot.source.name == NEXT)

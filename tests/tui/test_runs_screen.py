@@ -46,7 +46,8 @@ def shown(runs: Path) -> Path:
     return runs / "20231114-221320-train"
 
 
-async def test_the_list_says_how_each_run_went(shown: Path) -> None:
+@pytest.mark.keys("runs.filter")
+async def test_the_list_says_how_each_run_went_and_finds_names(shown: Path) -> None:
     async with opened(shown, (160, 40)) as (app, pilot):
         await press(pilot, "9", until="num_workers 0 -> 4  20231113")
         await until(pilot, lambda: "reading" not in text_of(app), "all summaries")
@@ -56,6 +57,10 @@ async def test_the_list_says_how_each_run_went(shown: Path) -> None:
         assert "310 ms" in lines["▶"]
         assert "● running" in lines[LIVE]
         assert "3 runs" in text_of(app)
+        await pilot.press("slash", *"NUM_")
+        await until(pilot, lambda: LIVE not in text_of(app), "the live run filtered out")
+        assert "1 of 3 runs" in text_of(app)
+        await press(pilot, "escape", until=LIVE)
 
 
 @pytest.mark.keys("runs.table.open")
@@ -105,8 +110,8 @@ async def test_the_list_may_be_due_while_the_app_ends(shown: Path) -> None:
     screen._refresh_list()
 
 
-@pytest.mark.keys("runs.rename", "runs.close_input")
-async def test_a_name_is_typed_and_stays(shown: Path, runs: Path) -> None:
+@pytest.mark.keys("runs.rename", "runs.close_input", "runs.delete")
+async def test_a_name_is_typed_and_stays_and_deleting_asks_first(shown: Path, runs: Path) -> None:
     async with opened(shown) as (app, pilot):
         await press(pilot, "9", until=NAME)
         await press(pilot, "n", *"big batch", "enter", until="▶ big batch  20231114")
@@ -116,12 +121,6 @@ async def test_a_name_is_typed_and_stays(shown: Path, runs: Path) -> None:
         assert list_runs(runs)[0].manifest.name == "big batch"
         assert app.focused is not None
         assert app.focused.id == "runs-table"
-
-
-@pytest.mark.keys("runs.delete")
-async def test_deleting_asks_first(shown: Path, runs: Path) -> None:
-    async with opened(shown) as (app, pilot):
-        await press(pilot, "9", until=NAME)
         await press(pilot, "down", "d", until="Delete this run?")
         await pilot.press("n")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
@@ -139,17 +138,6 @@ async def test_what_is_in_use_is_not_deleted(shown: Path, runs: Path, key: str, 
         await press(pilot, key, "d", until=words)
         assert len(app.screen_stack) == 1
     assert len(list_runs(runs)) == 3
-
-
-@pytest.mark.slow
-@pytest.mark.keys("runs.filter")
-async def test_the_filter_finds_names(shown: Path) -> None:
-    async with opened(shown) as (app, pilot):
-        await press(pilot, "9", until=LIVE)
-        await pilot.press("slash", *"NUM_")
-        await until(pilot, lambda: LIVE not in text_of(app), "the live run filtered out")
-        assert "1 of 3 runs" in text_of(app)
-        await press(pilot, "escape", until=LIVE)
 
 
 async def test_a_damaged_run_is_listed_and_not_opened(shown: Path, runs: Path) -> None:

@@ -14,29 +14,45 @@ DEVICES = {"deviceProperties": [{"id": 0, "name": "H200"}, {"id": 1, "name": "H2
 CALL = us(2)
 
 
-def diagnosed(story: TraceBuilder, run: RunSnapshot | None = None) -> Diagnosis:
-    """What the rules say of a trace, with or without its run."""
-    return diagnosis(Facts(run, story.analysis()))
+Subject = TraceBuilder | RunSnapshot | Facts | Diagnosis
+"""What rules judge, or what they have said of it."""
 
 
-def found(judged: Diagnosis, rule: str) -> Finding | None:
-    return next((finding for finding in judged.findings if finding.rule == rule), None)
+def diagnosed(subject: Subject, run: RunSnapshot | None = None) -> Diagnosis:
+    """What the rules say of a run, or of a trace with or without its run."""
+    if isinstance(subject, Diagnosis):
+        return subject
+    if isinstance(subject, TraceBuilder):
+        subject = Facts(run, subject.analysis())
+    return diagnosis(subject if isinstance(subject, Facts) else Facts(subject))
 
 
-def finding_of(story: TraceBuilder, rule: str, run: RunSnapshot | None = None) -> Finding:
+def found(subject: Subject, rule: str) -> Finding | None:
+    """What that rule says."""
+    return next((one for one in diagnosed(subject).findings if one.rule == rule), None)
+
+
+def finding_of(subject: Subject, rule: str, run: RunSnapshot | None = None) -> Finding:
     """What that rule says, which is to say something."""
-    finding = found(diagnosed(story, run), rule)
-    assert finding is not None
+    judged = diagnosed(subject, run)
+    finding = found(judged, rule)
+    assert finding is not None, judged.abstentions
     return finding
+
+
+def without(story: TraceBuilder, text: str) -> TraceBuilder:
+    """The story but for what has that text in its name."""
+    story.spans = [span for span in story.spans if text not in span.name]
+    return story
 
 
 def severity_of(finding: Finding | None) -> Severity | None:
     return finding.severity if finding else None
 
 
-def reasons(judged: Diagnosis) -> dict[str, str]:
+def reasons(subject: Subject) -> dict[str, str]:
     """Why rules say nothing."""
-    return {each.rule: each.reason for each in judged.abstentions}
+    return {each.rule: each.reason for each in diagnosed(subject).abstentions}
 
 
 def training() -> TraceBuilder:

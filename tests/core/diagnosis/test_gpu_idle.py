@@ -82,25 +82,6 @@ def made(
     return training().repeat(4, step)
 
 
-def test_pageable_batches_are_named_with_the_line() -> None:
-    finding = finding_of(copied("HtoD", 200, 1 << 20), "pageable-copies")
-    assert finding.severity is Severity.WARNING
-    assert finding.sentence == (
-        "Batches are copied to the GPU from pageable memory at train.py:12: 1.0 MiB a step, for "
-        "which the step waits 158 µs of each 1.0 ms step (16 %)."
-    )
-    assert finding.place.source == "train.py:12"
-    # Pinned, the copy itself takes 42 us.
-    assert finding.cost_ns == 200_000 - (1 << 20) // 25
-    assert "exposed copies" in finding.parts
-
-
-def test_a_little_pageable_copy_is_only_mentioned() -> None:
-    finding = finding_of(copied("HtoD", 30, 4096), "pageable-copies")
-    assert finding.severity is Severity.INFO
-    assert found(diagnosed(copied("HtoD", 9, 64)), "pageable-copies") is None
-
-
 @pytest.mark.parametrize(("waiting", "severity"), [(80, Severity.WARNING), (9, None)])
 def test_memory_got_within_the_operator_that_copies_is_no_wait_for_the_copy(
     waiting, severity
@@ -143,22 +124,9 @@ def test_a_cause_that_delays_launches_stands_first_from_a_third_of_launching_on(
 
 
 def test_pinned_batches_that_nothing_hides_are_exposed_copies() -> None:
-    judged = diagnosed(copied("HtoD", 200, 1 << 20, pinned=True))
-    assert found(judged, "pageable-copies") is None
-    finding = found(judged, "copies-exposed")
+    finding = finding_of(copied("HtoD", 200, 1 << 20, pinned=True), "copies-exposed")
     assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, 200_000)
     assert "mostly 1.0 MiB to the GPU" in finding.sentence
-
-
-@pytest.mark.parametrize(("copying", "severity"), [(50, Severity.WARNING), (49, None)])
-def test_outputs_that_go_to_the_host_are_named_with_the_line(copying, severity) -> None:
-    finding = found(diagnosed(copied("DtoH", copying, 1 << 20)), "copies-exposed")
-    assert severity_of(finding) is severity
-    if finding is not None:
-        assert finding.sentence == (
-            "The GPU copies for 50 µs of each 1.0 ms step (5.0 %) without computing, mostly 1.0 "
-            "MiB to the host at train.py:12."
-        )
 
 
 def test_copies_both_ways_at_the_same_time_are_counted_once() -> None:
@@ -174,25 +142,6 @@ def test_copies_both_ways_at_the_same_time_are_counted_once() -> None:
     assert "400 µs of each 1.0 ms step (40 %)" in finding.sentence
 
 
-def test_a_value_that_is_read_is_no_copy_of_data() -> None:
-    assert found(diagnosed(copied("DtoH", 200, 4)), "copies-exposed") is None
-
-
-def test_a_tensor_made_on_the_cpu_is_named_with_its_operator_and_line() -> None:
-    finding = finding_of(made("aten::full", "aten::triu"), "created-on-cpu")
-    assert finding.sentence == (
-        "1 tensor of each step is created on the CPU and then copied to the GPU (aten::full at "
-        "train.py:12): this takes 200 µs of each 1.0 ms step (20 %)."
-    )
-    assert (finding.place.operator, finding.place.source) == ("aten::full", "train.py:12")
-    assert found(diagnosed(made("aten::full", "aten::triu")), "pageable-copies") is None
-
-
-def test_data_that_is_fetched_or_only_sliced_is_not_made() -> None:
-    assert found(diagnosed(made("aten::normal_", fetched=True)), "created-on-cpu") is None
-    assert found(diagnosed(made("aten::slice", "aten::index")), "created-on-cpu") is None
-
-
 def test_what_no_operator_had_the_time_to_write_is_not_made() -> None:
     most = us(100) * FASTEST_WRITE
     assert finding_of(made("aten::zeros", size=most), "created-on-cpu").cost_ns == us(100)
@@ -202,13 +151,6 @@ def test_what_no_operator_had_the_time_to_write_is_not_made() -> None:
     # What is made may be repeated before it is copied.
     repeated = made("aten::arange", "aten::repeat", size=most + 1)
     assert finding_of(repeated, "created-on-cpu").cost_ns == us(200)
-
-
-def test_what_takes_little_to_make_is_only_mentioned() -> None:
-    finding = finding_of(made("aten::arange", lasting=20), "created-on-cpu")
-    assert finding.severity is Severity.INFO
-    assert finding_of(made("aten::arange", lasting=10), "created-on-cpu").cost_ns == us(10)
-    assert found(diagnosed(made("aten::arange", lasting=9)), "created-on-cpu") is None
 
 
 def test_the_time_in_which_tensors_are_made_is_reported_once() -> None:
@@ -225,8 +167,10 @@ def test_the_time_in_which_tensors_are_made_is_reported_once() -> None:
     assert largest.parts == ("cpu operators",)
 
 
-def test_many_small_copies_are_counted() -> None:
-    def step(t: TraceBuilder, copies: int) -> None:
+def small_copies(copies: int) -> TraceBuilder:
+    """Steps of 1 ms with so many copies of 5 us, each waited for."""
+
+    def step(t: TraceBuilder) -> None:
         begin = t.now
         t.step()
         for _ in range(copies):
@@ -234,16 +178,11 @@ def test_many_small_copies_are_counted() -> None:
         t.launch("gemm", us(1000) - (t.now - begin), call=CALL, starts=t.now)
         t.at(begin + us(1000)).end()
 
-    many = finding_of(training().repeat(4, lambda t: step(t, 50)), "many-small-copies")
-    assert many.sentence.startswith("50 copies of less than 64.0 KiB in each step")
-    assert many.severity is Severity.CRITICAL
-    few = diagnosed(training().repeat(4, lambda t: step(t, 49)))
-    assert found(few, "many-small-copies") is None
+    return training().repeat(4, step)
 
 
-def test_a_trace_of_the_cpu_alone_has_no_copies() -> None:
-    judged = diagnosed(training().repeat(4, lambda t: t.step().op("aten::to", us(900)).end()))
-    assert not {"pageable-copies", "copies-exposed"} & {each.rule for each in judged.findings}
+def on_the_cpu_alone() -> TraceBuilder:
+    return training().repeat(4, lambda t: t.step().op("aten::to", us(900)).end())
 
 
 def sync_call(name: str, line: int, count: int, time: int, **more: Any) -> dict[str, Any]:
@@ -405,9 +344,7 @@ def queued(steps: int = 4) -> TraceBuilder:
 
 
 def test_a_wait_costs_what_the_gpu_idles_after_it_and_nothing_while_work_is_queued() -> None:
-    judged = diagnosed(queued())
-    assert found(judged, "sync-bound") is None
-    assert judged.top.parts == ("queue wait",)
+    assert diagnosed(queued()).top.parts == ("queue wait",)
     assert finding_of(synchronising(300), "sync-bound").cost_ns > us(250)
 
 

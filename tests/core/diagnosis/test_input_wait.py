@@ -24,7 +24,7 @@ from tests.core.diagnosis.runs import (
     telemetry_table,
     worker_table,
 )
-from tests.core.diagnosis.stories import diagnosed, found, reasons, severity_of, waiting
+from tests.core.diagnosis.stories import diagnosed, finding_of, reasons, waiting
 from tests.core.diagnosis.test_workers import DATA, main_table, table
 from tests.traces.builder import WORKERS, TraceBuilder, ms
 
@@ -449,19 +449,10 @@ def test_a_trace_alone_tells_no_cause_of_workers() -> None:
     assert [one.rule for one in found.findings] == ["input-bound"]
 
 
-def test_starts_of_the_loader_count_from_a_twentieth_of_the_step_on() -> None:
-    """The first of a hundred could not be saved."""
-
-    def started(each: float) -> list[tuple[str, Severity, int]]:
-        steps = step_table(100, {"loader_start": each, "forward": 100 - each})
-        found = judged(run_of(worker(0, busy=0.3), steps=steps)).findings
-        return [(one.rule, one.severity, one.cost_ns) for one in found]
-
-    ((rule, severity, cost),) = started(5.1)
-    assert (rule, severity) == ("loader-start", Severity.WARNING)
-    assert 5 * MS < cost < 5.1 * MS
-    assert started(20.3)[0][1] is Severity.CRITICAL
-    assert started(5) == []
+def starting(each: float) -> RunSnapshot:
+    """Steps of 100 ms that begin with so many of starting the loader."""
+    steps = step_table(100, {"loader_start": each, "forward": 100 - each})
+    return run_of(worker(0, busy=0.3), steps=steps)
 
 
 SINGLE_LOADER = {"id": 1, "file": "/p/train.py", "line": 7, "role": "train", "num_workers": 0}
@@ -498,18 +489,8 @@ def facts(
     return Facts(replace(run, ranks=(rank,)), story.analysis())
 
 
-def said(facts: Facts) -> Finding | None:
-    return found(diagnosis(facts), "padding-waste")
-
-
-def told(facts: Facts) -> Finding:
-    one = said(facts)
-    assert one is not None
-    return one
-
-
 def test_the_share_of_padding_is_that_of_the_computing() -> None:
-    one = told(facts(look(900, 700), look(1800, 1000, tokens=2000)))
+    one = finding_of(facts(look(900, 700), look(1800, 1000, tokens=2000)), "padding-waste")
     assert one.sentence == (
         "90 % of the tokens in a batch are padding: about 7.2 ms of each 10 ms step is spent on it."
     )
@@ -524,46 +505,6 @@ def test_the_share_of_padding_is_that_of_the_computing() -> None:
     figures = {figure.label: figure.value for figure in one.facts}
     assert figures["beyond the longest row of each batch"] == 56.7
     assert (figures["tokens in a row"], figures["of them not padding"]) == (100, 10)
-
-
-@pytest.mark.parametrize(
-    ("padded", "computing", "severity"),
-    [
-        (249, 8, None),
-        (250, 8, Severity.WARNING),
-        (250, 7, Severity.INFO),
-        (250, 3, None),
-        (640, 8, Severity.CRITICAL),
-    ],
-)
-def test_it_is_told_by_the_share_of_padding_and_of_the_step(
-    padded: int, computing: float, severity: Severity | None
-) -> None:
-    assert severity_of(said(facts(look(padded), look(padded), computing=computing))) is severity
-
-
-def test_without_token_ids_nothing_is_said_and_of_one_batch_it_is_not_judged() -> None:
-    judged = diagnosis(facts())
-    assert found(judged, "padding-waste") is None
-    assert "padding-waste" not in reasons(judged)
-    judged = diagnosis(facts({"rows": "many"}, look(0, tokens=0)))
-    assert "padding-waste" not in reasons(judged)
-    judged = diagnosis(facts(look(900)))
-    assert reasons(judged)["padding-waste"] == "only a single batch was checked for padding"
-
-
-@pytest.mark.parametrize(
-    "operator",
-    [
-        "aten::_pack_padded_sequence",
-        "aten::_nested_tensor_from_tensor_list",
-        "flash_attn::_flash_attn_varlen_forward",
-    ],
-)
-def test_operators_that_skip_padding_make_it_unjudged(operator: str) -> None:
-    judged = diagnosis(facts(look(900), look(900), operator=operator))
-    assert found(judged, "padding-waste") is None
-    assert reasons(judged)["padding-waste"].startswith("packed or nested sequences")
 
 
 def script_of(folder: Path, text: str) -> Path:
@@ -590,5 +531,6 @@ def test_a_script_that_packs_makes_it_unjudged(tmp_path: Path) -> None:
 def test_without_a_loader_the_only_line_that_pads_is_named(
     tmp_path: Path, text: str, line: int | None
 ) -> None:
-    one = told(facts(look(900), look(900), loader=False, script=script_of(tmp_path, text)))
+    padded = facts(look(900), look(900), loader=False, script=script_of(tmp_path, text))
+    one = finding_of(padded, "padding-waste")
     assert (one.place.line if one.place else None) == line

@@ -16,7 +16,7 @@ from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.fixes.fix import option
 from perftui.fixes.model import FixOption
 from perftui.fixes.optimizer import FOREACH, FUSED
-from tests.core.diagnosis.runs import MS, event_table, make_run
+from tests.core.diagnosis.runs import event_table, make_run
 from tests.core.diagnosis.stories import (
     ADD,
     BF16,
@@ -34,6 +34,7 @@ from tests.core.diagnosis.stories import (
 from tests.traces.builder import TraceBuilder, ms, us
 
 V100 = {**H100, "name": "Tesla V100-SXM2-32GB", "computeMajor": 7}
+GEFORCE = {**H100, "name": "NVIDIA GeForce RTX 4090", "computeMajor": 8}
 TF32 = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_warpgroupsize1x1x1"
 ATTENTION = "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>"
 TO_NHWC = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>"
@@ -41,55 +42,16 @@ NORM = "void at::native::batch_norm_collect_statistics_kernel<at::native::Var, c
 MATMUL_NOTE = {"matmul": {"float32_precision": "high", "allow_tf32": True}}
 
 
-def test_float32_products_on_a_card_with_tf32() -> None:
-    story = busy_with(K(SGEMM, 700, ("aten::addmm",)), K(ADD, 290, ("aten::add",)))
-    finding = finding_of(story, "matmul-fp32")
-    assert finding.sentence == (
-        "The GPU multiplies float32 matrices for 700 µs of each 1.0 ms step (70 %) without its "
-        "tensor cores: TF32, 7 times as fast here, is off."
-    )
-    assert finding.severity is Severity.CRITICAL
-    assert finding.cost_ns == pytest.approx(us(700 * (1 - 67 / 494.7)), rel=0.01)
-    assert finding.place.operator == "aten::addmm"
-    assert found(diagnosed(story), "tensor-cores-unused") is None
-
-
 def test_the_place_of_float32_products_is_the_line_that_asks_for_them() -> None:
     places = {"set_float32_matmul_precision": ["/a/train.py", 4]}
     note = {"matmul": {"float32_precision": "highest", "allow_tf32": False}, "places": places}
+    assert finding_of(of_float32(note), "matmul-fp32").place.source == "/a/train.py:4"
+
+
+def of_float32(note: dict[str, Any]) -> Diagnosis:
+    """Of float32 products in a run that notes so about them."""
     run = make_run(40, {"forward": 1}, events=(("settings", note),))
-    finding = finding_of(busy_with(K(SGEMM, 700, ("aten::addmm",))), "matmul-fp32", run)
-    assert finding.place.source == "/a/train.py:4"
-
-
-def test_below_a_tenth_of_the_step_or_without_tf32_they_are_not_named_so() -> None:
-    few = busy_with(K(SGEMM, 99, ("aten::mm",)), K(BF16, 900, ("aten::mm",)))
-    assert found(diagnosed(few), "matmul-fp32") is None
-    assert found(diagnosed(busy_with(K(SGEMM, 900), card=V100)), "matmul-fp32") is None
-    geforce = {**H100, "name": "NVIDIA GeForce RTX 4090", "computeMajor": 8}
-    assert found(diagnosed(busy_with(K(SGEMM, 900), card=geforce)), "matmul-fp32") is None
-
-
-def test_where_tf32_is_allowed_the_rest_is_a_matter_of_autocast() -> None:
-    story = busy_with(K(SGEMM, 900, ("aten::mm",)))
-    run = make_run(40, {"forward": 1}, events=(("settings", MATMUL_NOTE),))
-    judged = diagnosed(story, run)
-    assert found(judged, "matmul-fp32") is None
-    finding = found(judged, "tensor-cores-unused")
-    assert finding.sentence == (
-        "The GPU spends 900 µs of each 1.0 ms step (90 %) on matrix products in float32, where 16 "
-        "bits would do."
-    )
-
-
-def test_tf32_products_and_float32_attention_where_16_bits_would_do() -> None:
-    story = busy_with(K(TF32, 400), K(ATTENTION, 400), K(BF16, 150))
-    finding = finding_of(story, "tensor-cores-unused")
-    assert finding.sentence == (
-        "The GPU spends 800 µs of each 1.0 ms step (80 %) on matrix products and attention in "
-        "float32 and TF32, where 16 bits would do."
-    )
-    assert finding.cost_ns == us(400 * 0.5 + 400 * 0.75)
+    return diagnosed(busy_with(K(SGEMM, 900, ("aten::addmm",))), run)
 
 
 def test_kernels_in_16_bits_or_of_unknown_types_are_not_accused() -> None:
@@ -128,92 +90,9 @@ def test_time_by_kind_of_work_and_by_phase() -> None:
     assert kernels.where(kernels.in_phase("backward")).time == us(400)
 
 
-def test_layout_conversions_cost_themselves_and_half_of_the_normalisation() -> None:
-    conv = ("aten::conv2d", "aten::convolution", "aten::_convolution", "aten::cudnn_convolution")
-    story = busy_with(
-        K(TO_NHWC, 100, conv), K(NORM, 300, ("aten::native_batch_norm",)), K(BF16, 590)
-    )
-    finding = finding_of(story, "layout-conversion")
-    assert finding.sentence == (
-        "The GPU spends 100 µs of each 1.0 ms step (10 %) converting the tensors of convolutions "
-        "from channels first to channels last and back, and 300 µs in normalisation, which is "
-        "slower with channels first."
-    )
-    assert finding.cost_ns == us(250)
-    assert found(diagnosed(busy_with(K(TO_NHWC, 19), K(BF16, 970))), "layout-conversion") is None
-
-
-def test_a_chain_of_elementwise_kernels_could_be_one() -> None:
-    chain = [K(ADD, 50, ("aten::add",)) for _ in range(12)]
-    finding = finding_of(busy_with(*chain, K(BF16, 390)), "memory-bound-elementwise")
-    assert finding.sentence == (
-        "The GPU spends 600 µs of each 1.0 ms step (60 %) in 12 kernels for elementwise work, "
-        "normalisation and reductions, each of which moves whole tensors through memory."
-    )
-    assert finding.cost_ns == us(600 - 3 * 50)
-    assert finding.place.operator == "aten::add"
-
-
 def test_elementwise_kernels_between_products_are_no_chain() -> None:
     alternating = [K(name, 60) for _ in range(8) for name in (BF16, ADD)]
     assert [each.rule for each in diagnosed(busy_with(*alternating)).findings] == ["healthy"]
-
-
-def test_softmax_between_two_batched_products_is_unfused_attention() -> None:
-    bmm = ("aten::matmul", "aten::bmm")
-    story = busy_with(
-        K(BF16, 200, bmm), K(ADD, 100, ("aten::add",)), K(SOFTMAX, 200, ("aten::_softmax",)),
-        K(BF16, 200, bmm), K(BF16, 290, ("aten::mm",)),
-    )  # fmt: skip
-    finding = finding_of(story, "unfused-attention")
-    assert finding.sentence == (
-        "Between the two matrix products of attention the GPU spends 300 µs of each 1.0 ms step "
-        "(30 %) in softmax, masks and scaling, each of which moves the scores of all pairs of "
-        "positions through memory."
-    )
-    assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(300))
-    # The softmax of a loss has no product behind it.
-    loss = busy_with(K(BF16, 400, ("aten::mm",)), K(SOFTMAX, 590, ("aten::_softmax",)))
-    assert found(diagnosed(loss), "unfused-attention") is None
-
-
-def test_the_slow_form_of_scaled_dot_product_attention() -> None:
-    math = "aten::_scaled_dot_product_attention_math"
-    bmm = (math, "aten::matmul", "aten::bmm")
-    story = busy_with(
-        K(BF16, 300, bmm), K(SOFTMAX, 200, (math, "aten::_softmax")), K(BF16, 490, bmm)
-    )
-    finding = finding_of(story, "attention-mask")
-    assert finding.sentence == (
-        "scaled_dot_product_attention falls back to its slow path, with softmax and mask as "
-        "separate kernels: they take 200 µs of each 1.0 ms step (20 %)."
-    )
-    assert found(diagnosed(story), "unfused-attention") is None
-
-
-def test_conversions_of_the_script_are_churn_and_those_of_autocast_are_not() -> None:
-    copy = ("aten::to", "aten::_to_copy", "aten::copy_")
-    story = busy_with(*[K(ADD, 50, copy), K(BF16, 190)] * 4)
-    finding = finding_of(story, "dtype-churn")
-    assert finding.sentence == (
-        "The GPU converts tensors from one data type to another for 200 µs of each 1.0 ms step "
-        "(20 %), 4 times a step."
-    )
-    assert finding.cost_ns == us(100)
-    autocast = busy_with(*[K(ADD, 50, ("aten::linear", *copy)), K(BF16, 190)] * 4)
-    assert found(diagnosed(autocast), "dtype-churn") is None
-
-
-def test_products_of_misaligned_sizes() -> None:
-    name = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x4_nt_align2>"
-    finding = finding_of(busy_with(K(name, 600, ("aten::mm",)), K(BF16, 390)), "misaligned-dims")
-    assert finding.sentence == (
-        "16-bit matrix products take 600 µs of each 1.0 ms step (60 %) in kernels for sizes that "
-        "are not multiples of eight."
-    )
-    assert finding.cost_ns == us(200)
-    of_convolution = busy_with(K(name, 600, ("aten::convolution_backward",)), K(BF16, 390))
-    assert found(diagnosed(of_convolution), "misaligned-dims") is None
 
 
 def searching(kernel: float, call: float, kernels: int = 15, steps: int = 4) -> TraceBuilder:
@@ -243,39 +122,6 @@ def test_cudnn_that_goes_on_trying_out_kernels() -> None:
     assert {COMPUTE, "launch-bound"} <= set(finding.parts)
 
 
-def test_cudnn_that_tries_little_or_knows_its_kernels_is_left_alone() -> None:
-    assert found(diagnosed(searching(2, call=3.4)), "cudnn-benchmark") is not None
-    assert found(diagnosed(searching(2, call=3.3)), "cudnn-benchmark") is None
-    assert found(diagnosed(searching(20, 20, kernels=11)), "cudnn-benchmark") is None
-    unmarked = TraceBuilder([one for one in searching(20, 20).spans if "Step#" not in one.name])
-    assert "its warm-up is not known" in reasons(diagnosed(unmarked))["cudnn-benchmark"]
-
-
-def test_a_forward_pass_computed_anew_in_the_backward_pass() -> None:
-    story = busy_with(
-        K(BF16, 300, ("aten::linear", "aten::addmm")),
-        K(BF16, 200, ("aten::linear", "aten::addmm"), "backward"),
-        K(BF16, 490, ("AddmmBackward0", "aten::mm"), "backward"),
-    )
-    finding = finding_of(story, "backward-recompute")
-    assert (finding.severity, finding.cost_ns) == (Severity.INFO, us(200))
-    assert finding.sentence == (
-        "The backward pass recomputes parts of the forward pass for 200 µs of each 1.0 ms step "
-        "(20 %): activation checkpointing is on."
-    )
-
-
-def test_a_bias_that_batch_normalisation_takes_away() -> None:
-    nest = ("aten::conv2d", "aten::convolution", "aten::_convolution")
-    bias = K(ADD, 50, (*nest, "aten::add_"))
-    norm = K(NORM, 100, ("aten::batch_norm",))
-    finding = finding_of(busy_with(K(BF16, 400), bias, norm, K(BF16, 440)), "conv-bias-before-bn")
-    assert finding.cost_ns == us(50)
-    assert "add a bias that the following batch normalisation" in finding.sentence
-    without = busy_with(K(BF16, 400), bias, K(BF16, 540, ("aten::relu",)))
-    assert found(diagnosed(without), "conv-bias-before-bn") is None
-
-
 EFFICIENT = ("aten::_scaled_dot_product_efficient_attention",)
 SQUARE = {"Input Dims": [[8, 4, 512, 64]] * 3 + [[8, 4, 512, 512]]}
 ONE_MASK = {**SQUARE, "Input Strides": [[]] * 3 + [[0, 0, 512, 1]]}
@@ -285,17 +131,6 @@ BIAS = {**SQUARE, "Input Strides": [[]] * 3 + [[1 << 20, 1 << 18, 512, 1]]}
 
 def attending(args: dict[str, Any] | None, lasting: int = 400) -> TraceBuilder:
     return busy_with(K(ATTENTION, lasting, EFFICIENT, args=args), K(BF16, 980 - lasting))
-
-
-def test_attention_that_reads_a_mask() -> None:
-    finding = finding_of(attending(ONE_MASK), "attention-mask")
-    assert finding.sentence == (
-        "Attention takes 400 µs of each 1.0 ms step (40 %) and reads a mask of 512 x 512 from "
-        "memory, which rules out the fastest kernels."
-    )
-    # A causal kernel leaves out one half of the pairs.
-    assert finding.cost_ns == us(200)
-    assert finding.place.operator == EFFICIENT[0]
 
 
 @pytest.mark.parametrize("args", [None, SQUARE, BIAS], ids=["no shapes", "no strides", "bias"])
@@ -308,6 +143,31 @@ MATH = "aten::_scaled_dot_product_attention_math"
 CONV = ("aten::conv2d", "aten::convolution", "aten::_convolution")
 CAST = ("aten::to", "aten::_to_copy", "aten::copy_")
 LINEAR = ("aten::linear", "aten::addmm")
+BIASED = K(ADD, 50, (*CONV, "aten::add_"))
+
+
+def written_out() -> TraceBuilder:
+    """Attention of two products with a mask and a softmax in between."""
+    between = K(ADD, 100, ("aten::add",)), K(SOFTMAX, 200, ("aten::_softmax",))
+    return busy_with(K(BF16, 200, BMM), *between, K(BF16, 200, BMM), K(BF16, 290, ("aten::mm",)))
+
+
+def slow_path() -> TraceBuilder:
+    """The same within torch's own operator."""
+    bmm = (MATH, *BMM)
+    return busy_with(
+        K(BF16, 300, bmm), K(SOFTMAX, 200, (MATH, "aten::_softmax")), K(BF16, 490, bmm)
+    )
+
+
+def recomputing() -> TraceBuilder:
+    return busy_with(
+        K(BF16, 300, LINEAR),
+        K(BF16, 200, LINEAR, "backward"),
+        K(BF16, 490, ("AddmmBackward0", "aten::mm"), "backward"),
+    )
+
+
 ALIGN2 = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x4_nt_align2>"
 
 NEAR: list[tuple[str, list[K], int]] = [
@@ -376,20 +236,9 @@ def judged_convolutions(
     return diagnosed(story, make_run(40, {"forward": 1}, events=(("settings", note),)))
 
 
-def test_it_is_a_hint_where_sizes_are_fixed() -> None:
-    finding = found(judged_convolutions(0.4), "cudnn-benchmark-off")
-    assert finding.sentence == (
-        "Convolutions take 40 % of the GPU's time with the same kernels in each step, and "
-        "torch.backends.cudnn.benchmark is off."
-    )
-    assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
-
-
 @pytest.mark.parametrize(
     ("story", "has_finding"),
     [
-        ({"share": 0.31}, True),
-        ({"share": 0.29}, False),
         ({"names": (CONVOLUTION, OTHER), "share": 0.4}, False),
         ({"sizes": (224,), "share": 0.4}, True),
         ({"sizes": (224, 196), "share": 0.4}, False),
@@ -400,14 +249,6 @@ def test_it_is_a_hint_where_sizes_are_fixed() -> None:
 )
 def test_only_where_it_could_help(story: dict[str, Any], has_finding: bool) -> None:
     assert (found(judged_convolutions(**story), "cudnn-benchmark-off") is not None) is has_finding
-
-
-def test_a_single_step_does_not_tell() -> None:
-    one = judged_convolutions(0.4, steps=1)
-    assert found(one, "cudnn-benchmark-off") is None
-    why = "a single step does not show whether sizes stay the same"
-    assert reasons(one)["cudnn-benchmark-off"] == why
-    assert "cudnn-benchmark-off" not in reasons(judged_convolutions(0.2, steps=1))
 
 
 ADAMW = {"name": "torch.optim.adamw.AdamW", "file": "/p/train.py", "line": 5, "parameters": 120}
@@ -430,22 +271,6 @@ def offered(facts: Facts) -> FixOption | None:
     return option(FUSED, facts)
 
 
-def test_the_optimizer_is_named_with_its_line_and_half_its_time_is_lost() -> None:
-    finding = judged_optimizer(facts_of(optimizer=30))
-    assert finding.sentence == (
-        "The optimizer takes 30 ms of each 100 ms step (30 %): AdamW at train.py:5 updates "
-        "120 tensors one at a time."
-    )
-    assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, 15 * MS)
-    assert finding.fixes == ("optimizer-fused", "optimizer-foreach")
-
-
-def test_a_small_part_of_the_step_is_left_alone() -> None:
-    assert judged_optimizer(facts_of(optimizer=9.9)) is None
-    small = judged_optimizer(facts_of(optimizer=10.1))
-    assert small.severity is Severity.WARNING
-
-
 @pytest.mark.parametrize(
     ("device", "made", "is_found"),
     [
@@ -464,13 +289,6 @@ def test_only_optimizers_of_torch_that_go_tensor_by_tensor(
     device: str, made: dict[str, Any], is_found: bool
 ) -> None:
     assert (judged_optimizer(facts_of(device=device, **made)) is not None) is is_found
-
-
-def test_a_run_that_does_not_say_how_it_is_set_up_is_not_judged() -> None:
-    judgement = diagnosis(Facts(make_run(phases={"forward": 60, "optimizer": 40})))
-    assert found(judgement, "optimizer-single-tensor") is None
-    why = {one.rule: one.reason for one in judgement.abstentions}
-    assert why["optimizer-single-tensor"] == "how the optimizer was created was not recorded"
 
 
 def test_the_fix_makes_it_fused_at_the_line_that_makes_it() -> None:

@@ -115,55 +115,8 @@ def test_what_computes_on_the_cpu_is_named_with_its_shares() -> None:
     )
 
 
-def test_one_slow_operator_of_a_trace_without_steps_is_named() -> None:
-    found = finding_of(plain(("aten::rand", "aten::uniform_", 2.5)), "slow-operator")
-    assert found.sentence == "aten::rand takes 25 ms of the recorded 100 ms (25 %)."
-    assert found.cost_ns == pytest.approx(ms(12.5), abs=us(1))
-
-
-@pytest.mark.parametrize(
-    ("operator", "lasting"),
-    [
-        ("aten::rand", 2.4),
-        # A range of the script that passes for an operator.
-        ("load the batch", 6),
-    ],
-)
-def test_less_of_it_and_what_is_no_operator_is_not(operator: str, lasting: float) -> None:
-    judged = diagnosed(plain((operator, "aten::uniform_", lasting)))
-    assert "slow-operator" not in [finding.rule for finding in judged.findings]
-
-
 SLOW = ("aten::conv2d", "aten::_slow_conv2d_forward")
-
-
-def test_convolutions_that_onednn_does_none_of_are_reported() -> None:
-    found = finding_of(plain((*SLOW, 2.5)), "onednn-off")
-    assert found.sentence == (
-        "Convolutions take 25 ms of the recorded 100 ms (25 %), none of them in oneDNN: it is "
-        "disabled, this build of torch lacks it, or the data is float64."
-    )
-    assert found.cost_ns == pytest.approx(ms(12.5), abs=us(1))
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        [(*SLOW, 2.4)],
-        [(*SLOW, 5), ("aten::conv2d", "aten::mkldnn_convolution", 0.1)],
-        [("aten::conv2d", "aten::mkldnn_convolution", 5)],
-    ],
-)
-def test_few_of_them_or_some_beside_those_of_onednn_are_left_alone(
-    parts: list[tuple[str, str, float]],
-) -> None:
-    judged = diagnosed(plain(*parts))
-    assert "onednn-off" not in [finding.rule for finding in judged.findings]
-
-
-def test_such_convolutions_beside_a_gpu_are_left_alone() -> None:
-    story = plain((*SLOW, 5)).launch("gemm", ms(900)).sync()
-    assert "onednn-off" not in [finding.rule for finding in diagnosed(story).findings]
+FAST = ("aten::conv2d", "aten::mkldnn_convolution", 5)
 
 
 @pytest.mark.parametrize(("python", "rule"), [(40, "healthy"), (60, "compute-bound")])

@@ -183,10 +183,53 @@ def line(*spans: tuple[str, str]) -> LinkedLine:
 
 
 @dataclass(frozen=True)
-class DetailTable:
-    """Draws titles and rows, ``width`` cells wide."""
+class Further:
+    """Facts of a page that take longer to find out; None while they are not known."""
+
+    shapes: Sequence[Part] | None = None
+    """Shapes of its inputs; empty where they were not recorded."""
+    lines: Sequence[Part] | None = None
+    """Lines of code that call it; empty where they were not recorded."""
+    launches: Mapping[int, LaunchShapes] | None = None
+    """How kernels were launched, by line of the kernel table; None where that is not known."""
+    line_of: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Lines of the kernel table by name and category."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Why ``shapes``, ``lines`` or ``launches`` could not be read, which are empty then."""
+
+    def launch(self, name: str, category: str) -> LaunchShapes | None:
+        """How a kernel was launched, as far as that is known."""
+        return (self.launches or {}).get(self.line_of.get((name, category), NONE))
+
+
+def page_lines(
+    detail: Detail, category: str | None, figures: Sequence[str], further: Further, width: int
+) -> list[LinkedLine]:
+    """An operator, a module or a line of code; with a ``category`` a kernel, a copy or a set."""
+    page = _Page(width - _MARGIN, detail.trace, further)
+    if category is not None:
+        return [
+            *page.head(detail, figures, "a launch"),
+            *page.launches(detail.label, category),
+            *page.callers(detail, "launched by", "launches"),
+            *page.places(detail, "launch"),
+        ]
+    return [
+        *page.head(detail, figures, "a call"),
+        *page.kernels(detail.kernels),
+        *page.callers(detail, "called by", "calls"),
+        *((*page.lines(), *page.shapes()) if detail.is_one_operator else ()),
+        *page.places(detail, "call"),
+    ]
+
+
+@dataclass(frozen=True)
+class _Page:
+    """Draws sections of titles and rows, ``width`` cells wide."""
 
     width: int
+    trace: Trace
+    further: Further
 
     def title(
         self, title: str, *heads: str, bar: bool = False, cell: int = _CELL
@@ -246,59 +289,6 @@ class DetailTable:
         return " ".join(
             [fit(name, rest, LEFT, middle=True), *(fit(each, cell, RIGHT) for each in shown)]
         )
-
-
-@dataclass(frozen=True)
-class Further:
-    """Facts of a page that take longer to find out; None while they are not known."""
-
-    shapes: Sequence[Part] | None = None
-    """Shapes of its inputs; empty where they were not recorded."""
-    lines: Sequence[Part] | None = None
-    """Lines of code that call it; empty where they were not recorded."""
-    launches: Mapping[int, LaunchShapes] | None = None
-    """How kernels were launched, by line of the kernel table; None where that is not known."""
-    line_of: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Lines of the kernel table by name and category."""
-    unread: Mapping[str, str] = field(default_factory=dict)
-    """Why ``shapes``, ``lines`` or ``launches`` could not be read, which are empty then."""
-
-    def launch(self, name: str, category: str) -> LaunchShapes | None:
-        """How a kernel was launched, as far as that is known."""
-        return (self.launches or {}).get(self.line_of.get((name, category), NONE))
-
-
-def group_lines(
-    detail: Detail, figures: Sequence[str], further: Further, width: int
-) -> list[LinkedLine]:
-    """An operator, a module or a line of code."""
-    page = _Page(width - _MARGIN, detail.trace, further)
-    return [
-        *page.head(detail, figures, "a call"),
-        *page.kernels(detail.kernels),
-        *page.callers(detail, "called by", "calls"),
-        *((*page.lines(), *page.shapes()) if detail.is_one_operator else ()),
-        *page.places(detail, "call"),
-    ]
-
-
-def kernel_lines(
-    detail: Detail, category: str, figures: Sequence[str], further: Further, width: int
-) -> list[LinkedLine]:
-    """A kernel, a copy or a set."""
-    page = _Page(width - _MARGIN, detail.trace, further)
-    return [
-        *page.head(detail, figures, "a launch"),
-        *page.launches(detail.label, category),
-        *page.callers(detail, "launched by", "launches"),
-        *page.places(detail, "launch"),
-    ]
-
-
-@dataclass(frozen=True)
-class _Page(DetailTable):
-    trace: Trace
-    further: Further
 
     def head(self, detail: Detail, figures: Sequence[str], one: str) -> Iterator[LinkedLine]:
         """The whole name, and how long one takes."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import partial
 
 from perftui.analysis.kernels.metrics import join_kernels
 from perftui.analysis.model import TraceAnalysis
@@ -58,8 +59,7 @@ _NOT_RECORDED = {
     By.LINE: "no lines were recorded: --stacks records them (with_stack=True in torch)",
 }
 
-
-_TENSOR_CORES = "tensor: inferred from kernel names"
+Work = Callable[[Progress], object]
 
 
 class OpsContent:
@@ -70,132 +70,113 @@ class OpsContent:
         self.trees: dict[By, CallTreeState] = {}
         joined = join_kernels(metrics, analysis.kernels).kernels if metrics else ()
         self._measured = {kernel.row: kernel for kernel in joined}
-        self._problems: dict[By | str, str] = {}
-        self._made: dict[By | str, TableData] = {}
+        self._problems: dict[str, str] = {}
+        self._made: dict[Hashable, TableData] = {}
         self.known_roofline: Roofline | None = None
         """None before it is worked out, and where it is not known."""
         self._sums: dict[Table, NameSums] = {}
 
-    @property
-    def lacks_launches(self) -> bool:
-        """Whether launches of kernels can still be read from the file."""
-        known = self.facts.known_launches is not None or "launches" in self._problems
-        return not known and len(self.analysis.kernels) > 0
+    def missing(self, table: Table, by: By, *, is_tree: bool) -> tuple[str, Work] | None:
+        """What is still to be worked out of a table on a thread, and what that is called."""
+        facts, has_kernels = self.facts, len(self.analysis.kernels) > 0
+        lacks_tensor_cores = has_kernels and not is_tree and by not in facts.known_tensor_cores
+        found: tuple[str, Work] | None = None
+        if table is Table.KERNELS and has_kernels and facts.known_launches is None:
+            # Grids and occupancies: the columns come when they are known.
+            found = "launches", facts.launches
+        elif table is Table.ROOFLINE and self.known_roofline is None:
+            # The sizes of hundreds of calls are read from the file.
+            found = table.value, self._read_roofline
+        elif table in _SUMS and table not in self._sums:
+            # Of ten million events it takes seconds.
+            found = table.value, partial(self._sum_up, table)
+        elif table is Table.OPS and self._lacks_groups(by, is_tree=is_tree):
+            found = by.value, partial(facts.group, by, is_tree=is_tree)
+        elif table is Table.OPS and lacks_tensor_cores and len(facts.known_tables[by]):
+            found = f"tensor cores by {by.value}", partial(facts.tensor_cores, by)
+        return None if found is None or found[0] in self._problems else found
 
-    def read_launches(self, progress: Progress) -> bool:
-        """Read how kernels were launched, on a thread; False where ``progress`` returned False."""
-        # What went wrong is shown on the page of a kernel; the table has the columns that it has.
-        return self._complete("launches", lambda: self.facts.launches(progress))
+    def work_out(self, name: str, work: Work, progress: Progress) -> None:
+        """Do what is ``missing``, as long as ``progress`` returns True."""
+        try:
+            work(progress)
+        except TraceError as error:
+            self._problems[name] = str(error)
+        except LoadCancelled:
+            return
 
-    def lacks_tensor_cores(self, by: By) -> bool:
-        """Whether the time on tensor cores of a table that is there can still be worked out."""
-        known = by in self.facts.known_tensor_cores or by in self._problems
-        table = self.facts.known_tables.get(by)
-        return not known and len(self.analysis.kernels) > 0 and table is not None and len(table) > 0
+    def _read_roofline(self, _: Progress) -> None:
+        try:
+            self.known_roofline = roofline(self.analysis)
+        except (UnknownError, NotApplicableError) as error:
+            raise TraceError(f"no roofline: {error}") from error
 
-    def work_out_tensor_cores(self, by: By, progress: Progress) -> bool:
-        """Work it out, on a thread; False where ``progress`` returned False."""
-        return self._complete(by, lambda: self.facts.tensor_cores(by, progress))
+    def _sum_up(self, table: Table, _: Progress) -> None:
+        self._sums[table] = _SUMS[table][0](self.analysis.trace)
 
-    def kernels(self) -> TableData:
-        """The kernels, with all that is known of them so far."""
-        launches = self.facts.known_launches
-        key = "kernels" if launches is None else "kernels and launches"
+    def _has_groups(self, by: By) -> bool:
+        """Whether operators can be grouped so; by their names they always are."""
+        return by is By.NAME or len(self.facts.known_tables.get(by, ())) > 0
+
+    def _lacks_groups(self, by: By, *, is_tree: bool) -> bool:
+        facts = self.facts
+        lacks_tree = is_tree and by not in facts.known_paths and self._has_groups(by)
+        return by not in facts.known_tables or lacks_tree
+
+    def data(self, table: Table, by: By, needle: str, *, is_tree: bool) -> TableData:
+        """The rows of a table or a tree, with all that is known of them so far, or in their place
+        why there are none."""
+        problem = self._problems.get(by.value if table is Table.OPS else table.value)
+        if problem is not None:
+            return TableData((), (), empty=printable(problem))
+        if table is Table.OPS:
+            return self._operators(by, needle, is_tree=is_tree)
+        if table is Table.KERNELS:
+            launches = self.facts.known_launches
+            make = partial(kernel_table, self.analysis.kernels, launches, self._measured)
+            return self._once((table, launches is None), make)
+        if table is Table.ROOFLINE:
+            if self.known_roofline is None:
+                return TableData((), (), empty="reading the sizes of the longest calls")
+            return self._once(table, partial(roofline_table, self.known_roofline))
+        if table not in self._sums:
+            return TableData((), (), empty="counting")
+        sums, nests = self._sums[table], table is Table.RANGES
+        return self._once(table, partial(sums_table, sums, *_SUMS[table][1:], nests=nests))
+
+    def _operators(self, by: By, needle: str, *, is_tree: bool) -> TableData:
+        facts = self.facts
+        if self._lacks_groups(by, is_tree=is_tree):
+            waits = "reading the arguments of all operators" if by.needs_arguments else "counting"
+            return TableData((), (), empty=waits)
+        if not self._has_groups(by):
+            return TableData((), (), empty=_NOT_RECORDED.get(by, ""))
+        if is_tree:
+            if by not in self.trees:
+                self.trees[by] = CallTreeState(facts.known_paths[by])
+            self.trees[by].needle = needle
+            return self.trees[by].table()
+        tensor = facts.known_tensor_cores.get(by)
+        make = partial(group_table, facts.known_tables[by], *_TITLES[by], tensor)
+        return self._once((by, tensor is None), make)
+
+    def _once(self, key: Hashable, make: Callable[[], TableData]) -> TableData:
         if key not in self._made:
-            self._made[key] = kernel_table(self.analysis.kernels, launches, self._measured)
+            self._made[key] = make()
         return self._made[key]
 
-    @property
-    def lacks_roofline(self) -> bool:
-        """Whether the roofline is still to be worked out."""
-        return self.known_roofline is None and "roofline" not in self._problems
-
-    def work_out_roofline(self, progress: Progress) -> bool:
-        """Work it out, on a thread; False where ``progress`` returned False."""
-
-        def read() -> None:
-            try:
-                self.known_roofline = roofline(self.analysis)
-            except (UnknownError, NotApplicableError) as error:
-                self._problems["roofline"] = f"no roofline: {error}"
-
-        return self._complete("roofline", read) and progress(1.0)
-
-    def roofline(self) -> TableData:
-        """The calls of a step against the roofs of the card, or why they cannot be."""
-        if self.known_roofline is None:
-            text = self._problems.get("roofline", "reading the sizes of the longest calls")
-            return TableData((), (), empty=printable(text))
-        if "roofline" not in self._made:
-            self._made["roofline"] = roofline_table(self.known_roofline)
-        return self._made["roofline"]
-
-    def sums(self, table: Table) -> TableData | None:
-        """Ranges or calls by name; None where they have to be summed up first."""
-        if table in self._sums and table.value not in self._made:
-            nests = table is Table.RANGES
-            data = sums_table(self._sums[table], *_SUMS[table][1:], nests=nests)
-            self._made[table.value] = data
-        return self._made.get(table.value)
-
-    def sum_up(self, table: Table, progress: Progress) -> bool:
-        """Complete ``sums``, on a thread: of ten million events it takes seconds."""
-        self._sums[table] = _SUMS[table][0](self.analysis.trace)
-        return progress(1.0)
-
-    def longest_of_sum(self, table: Table, row: int) -> int:
-        """Row of the trace of the longest range or call in a row of the table."""
-        return int(self._sums[table].first_row[row])
-
-    def operators(self, by: By, needle: str, *, is_tree: bool) -> TableData | None:
-        """The operators as a table or a tree; None where that has to be worked out first."""
-        table = self.facts.known_tables.get(by)
-        if by in self._problems:
-            return TableData((), (), empty=printable(self._problems[by]))
-        if table is None:
-            return None
-        if not is_tree or (not len(table) and by is not By.NAME):
-            tensor = self.facts.known_tensor_cores.get(by)
-            key = by if tensor is None else f"{by.value} and tensor cores"
-            if key not in self._made:
-                nothing = TableData((), (), empty=_NOT_RECORDED.get(by, ""))
-                has_rows = len(table) or by is By.NAME
-                self._made[key] = group_table(table, *_TITLES[by], tensor) if has_rows else nothing
-            return self._made[key]
-        if by not in self.trees:
-            paths = self.facts.known_paths.get(by)
-            if paths is None:
-                return None
-            self.trees[by] = CallTreeState(paths)
-        self.trees[by].needle = needle
-        return self.trees[by].table()
-
-    def work_out(self, by: By, progress: Progress, *, is_tree: bool) -> bool:
-        """Complete ``operators``, on a thread; False where ``progress`` returned False."""
-
-        def read() -> None:
-            self.facts.table(by, progress)
-            if is_tree:
-                self.facts.paths(by, progress)
-
-        return self._complete(by, read)
-
-    def _complete(self, what: By | str, read: Callable[[], object]) -> bool:
-        try:
-            read()
-        except TraceError as error:
-            self._problems[what] = str(error)
-        except LoadCancelled:
-            return False
-        return True
-
-    def longest(self, by: By, row: int, *, is_tree: bool) -> int:
-        """Row of the trace of the longest call in a row of the table, or of the tree."""
+    def longest(self, table: Table, by: By, row: int, *, is_tree: bool) -> int:
+        """Row of the trace of the longest call in a row of a table, or of the tree."""
+        if table is Table.KERNELS:
+            return int(self.analysis.kernels.first_row[row])
+        if table is Table.ROOFLINE and self.known_roofline is not None:
+            return self.known_roofline.calls[row].row
+        if table in self._sums:
+            return int(self._sums[table].first_row[row])
         if is_tree:
             rows = self.trees[by].shown[row].node.rows
             return int(rows[self.analysis.trace.duration[rows].argmax()])
-        table = self.facts.known_tables.get(by)
-        return int((self.analysis.ops if table is None else table).first_row[row])
+        return int(self.facts.known_tables.get(by, self.analysis.ops).first_row[row])
 
     def outside(self, by: By) -> str:
         """Device time that belongs to no operator, so that the sum agrees with the whole."""
@@ -203,5 +184,6 @@ class OpsContent:
         table = analysis.modules if by is By.MODULE and len(analysis.modules) else analysis.ops
         rest = int(analysis.kernels.total.sum()) - int(table.device_self.sum())
         outside = f"+ {format_ns(rest)} of GPU time not launched by these" if rest > 0 else ""
-        has_finding = by in self.facts.known_tensor_cores
-        return "   ".join(filter(None, [outside, _TENSOR_CORES if has_finding else ""]))
+        is_inferred = by in self.facts.known_tensor_cores
+        tensor = "tensor: inferred from kernel names" if is_inferred else ""
+        return "   ".join(filter(None, [outside, tensor]))

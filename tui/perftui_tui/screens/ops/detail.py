@@ -41,8 +41,7 @@ from perftui_tui.screens.ops.call_details import (
     ToGroup,
     ToKernel,
     ToRow,
-    group_lines,
-    kernel_lines,
+    page_lines,
 )
 
 Progress = Callable[[float], bool]
@@ -73,58 +72,42 @@ class CallFacts:
         names = zip(kernels.names, kernels.categories, strict=True)
         return {key: line for line, key in enumerate(names)}
 
-    def table(self, by: By, progress: Progress) -> OpTable:
-        """The calls grouped by ``by``; without rows where the trace has no such data.
+    def group(self, by: By, progress: Progress, *, is_tree: bool) -> None:
+        """Work out the table of the calls grouped by ``by``, without rows where the trace has no
+        such data, or their tree with its roots.
 
         Raises TraceError and LoadCancelled as ``op_arguments`` does.
         """
         with self._lock:
+            found = self._grouped(by, progress)
             if by not in self.known_tables:
-                found = self._grouped(by, progress)
                 self.known_tables[by] = OpTable.empty() if found is None else found.flat.table()
-            return self.known_tables[by]
-
-    def tensor_cores(self, by: By, progress: Progress) -> TensorCoreTime | None:
-        """Time on tensor cores of the groups of ``table``; None without data or a GPU. Raises as
-        ``table`` does."""
-        table = self.table(by, progress)
-        with self._lock:
-            found = self._grouped(by, progress)
-            if found is None or not len(self.analysis.kernels):
-                return None
-            if by not in self.known_tensor_cores:
-                time = tensor_core_time(self.trace, found.flat, table.names)
-                self.known_tensor_cores[by] = time
-            return self.known_tensor_cores[by]
-
-    def paths(self, by: By, progress: Progress) -> CallPaths | None:
-        """The tree of calls, with its roots worked out; None where the trace has no such data."""
-        with self._lock:
-            found = self._grouped(by, progress)
-            if found is None:
-                return None
-            if by not in self.known_paths:
+            if is_tree and found is not None:
                 paths = CallPaths(found.nested)
                 paths.roots()
                 self.known_paths[by] = paths
-            return self.known_paths[by]
 
-    def open_group(self, by: By, label: str, *, nested: bool) -> Detail | None:
-        """One group, of the table or of the tree."""
+    def tensor_cores(self, by: By, progress: Progress) -> None:
+        """Work out the time on tensor cores of the groups of a known table."""
         with self._lock:
-            found = self._grouped(by)
-            if found is None:
-                return None
-            return open_group(self.trace, found.nested if nested else found.flat, label)
+            found = self._grouped(by, progress)
+            if found is not None:
+                time = tensor_core_time(self.trace, found.flat, self.known_tables[by].names)
+                self.known_tensor_cores[by] = time
 
-    def open_kernel(self, name: str, category: str) -> Detail | None:
-        """One line of the kernel table."""
-        line = self.line_of.get((name, category))
+    def open(self, page: Page) -> Detail | None:
+        """The calls that a page is about; None where the trace has none."""
+        target = page.target
         with self._lock:
-            found = self._grouped(By.NAME)
-            if found is None or line is None:
-                return None
-            return open_kernel(self.trace, found.flat, self.analysis.kernels, line)
+            found = self._grouped(By.NAME if isinstance(target, ToKernel) else page.by)
+        if isinstance(target, ToKernel):
+            line = self.line_of.get((target.name, target.category))
+            if found is not None and line is not None:
+                return open_kernel(self.trace, found.flat, self.analysis.kernels, line)
+        elif isinstance(target, ToGroup) and found is not None:
+            calls = found.nested if page.nested else found.flat
+            return open_group(self.trace, calls, target.label)
+        return None
 
     def shapes_of(self, rows: Int64, progress: Progress) -> tuple[Part, ...]:
         """Input shapes of some operators, longest first; none where they were not recorded.
@@ -231,6 +214,7 @@ class OpsDetail(Vertical):
         self.lines.focus()
         self.post_message(self.Changed())
 
+    @on(LinkedLines.Left)
     def back(self) -> None:
         """Leave the page; the one below is where it was."""
         if len(self._pages) < 2:
@@ -261,7 +245,7 @@ class OpsDetail(Vertical):
             if not worker.is_cancelled:
                 self.app.call_from_thread(self._found, page, detail, further)
 
-        detail = _detail(facts, page)
+        detail = facts.open(page)
         known = Further(launches=facts.known_launches, line_of=facts.line_of)
         show(known)
         if detail is None:
@@ -282,12 +266,8 @@ class OpsDetail(Vertical):
         if page.detail is None:
             self.lines.show_lines([LinkedLine(row("the trace has no call of it"))], 0)
             return
-        width = self.size.width
-        if isinstance(page.target, ToKernel):
-            category = page.target.category
-            lines = kernel_lines(page.detail, category, page.figures, page.further, width)
-        else:
-            lines = group_lines(page.detail, page.figures, page.further, width)
+        category = page.target.category if isinstance(page.target, ToKernel) else None
+        lines = page_lines(page.detail, category, page.figures, page.further, self.size.width)
         self.lines.show_lines(lines, page.at)
         page.at = None
 
@@ -296,28 +276,14 @@ class OpsDetail(Vertical):
         if self._pages and self._pages[-1].detail is not None:
             self._draw()
 
-    @on(LinkedLines.Left)
-    def _left(self, event: LinkedLines.Left) -> None:
-        event.stop()
-        self.back()
-
     @on(LinkedLines.Chosen)
     def _chosen(self, event: LinkedLines.Chosen) -> None:
-        event.stop()
         if isinstance(event.target, ToRow):
             self.post_message(self.RowChosen(event.target.row))
         elif self._facts is not None:
             page = self._pages[-1]
             by = By.NAME if isinstance(page.target, ToKernel) else page.by
             self.open(self._facts, Page(event.target, by, page.nested))
-
-
-def _detail(facts: CallFacts, page: Page) -> Detail | None:
-    if isinstance(page.target, ToKernel):
-        return facts.open_kernel(page.target.name, page.target.category)
-    if isinstance(page.target, ToGroup):
-        return facts.open_group(page.by, page.target.label, nested=page.nested)
-    return None
 
 
 def _read_further(

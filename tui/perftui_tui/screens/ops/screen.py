@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -22,6 +21,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.call_groups import By
+from perftui.facts.gpu.roofline import Roofline
 from perftui.trace.ncu import KernelMetrics
 from perftui.trace.rank_files import without_endings
 from perftui.trace.text import printable
@@ -30,8 +30,8 @@ from perftui_tui.keys.keymap import bindings, hint, shown_key
 from perftui_tui.look.format import format_count
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.ops.call_details import Target, ToGroup, ToKernel
-from perftui_tui.screens.ops.content import OpsContent, Table
-from perftui_tui.screens.ops.detail import OpsDetail, Page, Progress
+from perftui_tui.screens.ops.content import OpsContent, Table, Work
+from perftui_tui.screens.ops.detail import OpsDetail, Page
 from perftui_tui.screens.ops.op_tables import CallTreeState
 from perftui_tui.screens.ops.roofline import RooflineChart, about
 from perftui_tui.screens.run_screen import RunScreen
@@ -97,7 +97,8 @@ class OpsView(Vertical):
         self._note = READING
         self._shown_texts: dict[str, str] = {}
         self._name_lines = 0
-        self._working: tuple[By, bool] | None = None
+        self._working = ""
+        """What is being worked out; empty for nothing."""
         self._done = 0.0
 
     def compose(self) -> ComposeResult:
@@ -122,7 +123,7 @@ class OpsView(Vertical):
         """Show ``analysis``, with ncu's ``metrics``; ``note`` names the window, or why none."""
         if analysis is None or self._content is None or self._content.analysis is not analysis:
             self._content = OpsContent(analysis, metrics) if analysis is not None else None
-            self._working = None
+            self._working = ""
             if self.is_mounted and self.page.is_open:
                 self.page.close()
         self._note = note
@@ -167,16 +168,19 @@ class OpsView(Vertical):
 
     def _update_titles(self) -> None:
         """The lines around the table."""
-        title = printable(self._title())
-        self._update_text("#ops-title", title)
+        self._update_text("#ops-title", printable(self._title()))
         around = None if self.page.is_open else self._content
-        is_roofline = self.table is Table.ROOFLINE
         outside = around.outside(self.by) if around and self.table is Table.OPS else ""
         self._update_text("#ops-rest", outside)
-        roofline = around.known_roofline if around and is_roofline else None
-        self._update_text("#ops-about", about(roofline) if roofline else "")
+        self._update_text("#ops-about", about(self._roofline) if around and self._roofline else "")
         self._update_name()
 
+    @property
+    def _roofline(self) -> Roofline | None:
+        content = self._content if self.table is Table.ROOFLINE else None
+        return content.known_roofline if content is not None else None
+
+    @on(VirtualTable.RowHighlighted)
     def _update_name(self) -> None:
         """The whole name of the selected row; the slow layout only where its height changes."""
         name = printable(self._table.selected_name or "")
@@ -184,8 +188,7 @@ class OpsView(Vertical):
         static = self.query_one("#ops-detail", Static)
         static.update(Text(name), layout=lines != self._name_lines)
         self._name_lines = lines
-        is_roofline = self._content is not None and self.table is Table.ROOFLINE
-        roofline = self._content.known_roofline if self._content and is_roofline else None
+        roofline = self._roofline
         self.set_class(roofline is not None, "-roofline")
         self.query_one(RooflineChart).show(roofline, self._table.selected_row if roofline else None)
 
@@ -201,39 +204,17 @@ class OpsView(Vertical):
         content = self._content
         if content is None:
             return TableData((), (), empty=printable(self._note) or hint(NO_WINDOW))
-        if self.table is Table.KERNELS:
-            # Grids and occupancies: the columns come when they are known.
-            if content.lacks_launches:
-                self._complete(content, "ops-launches", content.read_launches)
-            return content.kernels()
-        if self.table is Table.ROOFLINE:
-            # The sizes of hundreds of calls are read from the file.
-            if content.lacks_roofline:
-                self._complete(content, "ops-roofline", content.work_out_roofline)
-            return content.roofline()
-        if self.table is not Table.OPS:
-            sums = content.sums(self.table)
-            if sums is None:
-                self._complete(content, "ops-sums", partial(content.sum_up, self.table))
-            return TableData((), (), empty="counting") if sums is None else sums
-        return self._operators(content)
+        missing = content.missing(self.table, self.by, is_tree=self.is_tree)
+        if missing is not None and missing[0] != self._working:
+            self._working, self._done = missing[0], 0.0
+            self._work_out(content, *missing)
+        data = content.data(self.table, self.by, self._filter.value, is_tree=self.is_tree)
+        if missing is None or data.columns or not self._done:
+            return data
+        return replace(data, empty=f"{data.empty}: {self._done:.0%}")
 
-    def _operators(self, content: OpsContent) -> TableData:
-        found = content.operators(self.by, self._filter.value, is_tree=self.is_tree)
-        if not self.is_tree and content.lacks_tensor_cores(self.by):
-            work_out = partial(content.work_out_tensor_cores, self.by)
-            self._complete(content, "ops-tensor-cores", work_out)
-        if found is not None:
-            return found
-        if self._working != (self.by, self.is_tree):
-            self._working, self._done = (self.by, self.is_tree), 0.0
-            self._work_out(content, self.by, self.is_tree)
-        done = f": {self._done:.0%}" if self._done else ""
-        text = "reading the arguments of all operators" if self.by.needs_arguments else "counting"
-        return TableData((), (), empty=f"{text}{done}")
-
-    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-calls")
-    def _work_out(self, content: OpsContent, by: By, is_tree: bool) -> None:
+    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-table")
+    def _work_out(self, content: OpsContent, name: str, work: Work) -> None:
         """Beside the screen: of a million operators it takes seconds."""
         worker = get_current_worker()
 
@@ -242,29 +223,18 @@ class OpsView(Vertical):
                 self.app.call_from_thread(self._show_progress, content, done)
             return not worker.is_cancelled
 
-        if content.work_out(by, progress, is_tree=is_tree) and not worker.is_cancelled:
+        content.work_out(name, work, progress)
+        if not worker.is_cancelled:
             self.app.call_from_thread(self._worked_out, content)
 
-    def _complete(
-        self, content: OpsContent, group: str, work_out: Callable[[Progress], bool]
-    ) -> None:
-        """Work out what is missing, beside the screen; it is shown when it is known."""
-
-        def complete() -> None:
-            worker = get_current_worker()
-            if work_out(lambda _done: not worker.is_cancelled) and not worker.is_cancelled:
-                self.app.call_from_thread(self._worked_out, content)
-
-        self.run_worker(complete, thread=True, exclusive=True, exit_on_error=False, group=group)
-
     def _show_progress(self, content: OpsContent, done: float) -> None:
-        if content is self._content:
+        if content is self._content and not self._table.data.columns:
             self._done = done
             self._refresh()
 
     def _worked_out(self, content: OpsContent) -> None:
         if content is self._content:
-            self._working = None
+            self._working = ""
             self._refresh()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
@@ -293,14 +263,8 @@ class OpsView(Vertical):
 
     # The selected row
 
-    @on(VirtualTable.RowHighlighted)
-    def _row_highlighted(self, event: VirtualTable.RowHighlighted) -> None:
-        event.stop()
-        self._update_name()
-
     @on(VirtualTable.RowSelected)
     def _row_selected(self, event: VirtualTable.RowSelected) -> None:
-        event.stop()
         tree = self._tree
         if tree is not None and tree.shown[event.row].node.calls_others:
             tree.toggle(event.row)
@@ -334,8 +298,7 @@ class OpsView(Vertical):
         self._update_titles()
 
     @on(OpsDetail.Changed)
-    def _page_changed(self, event: OpsDetail.Changed) -> None:
-        event.stop()
+    def _page_changed(self) -> None:
         if not self.page.is_open:
             self.remove_class("-opened")
             self._table.focus()
@@ -346,14 +309,7 @@ class OpsView(Vertical):
         row, content = self._table.selected_row, self._content
         if row is None or content is None or self.page.is_open:
             return
-        if self.table is Table.KERNELS:
-            longest = int(content.analysis.kernels.first_row[row])
-        elif self.table is Table.ROOFLINE and content.known_roofline is not None:
-            longest = content.known_roofline.calls[row].row
-        elif self.table in (Table.RANGES, Table.CALLS):
-            longest = content.longest_of_sum(self.table, row)
-        else:
-            longest = content.longest(self.by, row, is_tree=self._tree is not None)
+        longest = content.longest(self.table, self.by, row, is_tree=self._tree is not None)
         self.post_message(OpsDetail.RowChosen(longest))
 
     # Keys
@@ -405,7 +361,6 @@ class OpsView(Vertical):
     @on(OpsTable.Branched)
     def _branched(self, event: OpsTable.Branched) -> None:
         """In the tree open or close what is selected, or go to what is below or above."""
-        event.stop()
         tree, row = self._tree, self._table.selected_row
         if tree is None or row is None:
             return
@@ -447,7 +402,6 @@ class OpsView(Vertical):
 
     @on(Input.Changed, "#ops-filter")
     def _filter_changed(self, event: Input.Changed) -> None:
-        event.stop()
         if self._tree is not None:
             self._refresh()
         else:
@@ -456,8 +410,7 @@ class OpsView(Vertical):
             self._update_titles()
 
     @on(Input.Submitted, "#ops-filter")
-    def _filter_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
+    def _filter_submitted(self) -> None:
         self._table.focus()
 
     def action_save(self) -> None:

@@ -87,11 +87,7 @@ class Experiment(Generic[State]):
     The thread waits for nothing of the app, so that it always comes to stop its training."""
 
     def __init__(
-        self,
-        app: Host,
-        source_fixes: SourceFixes,
-        proofs: NewProofs,
-        clock: Clock = time.monotonic,
+        self, app: Host, source_fixes: SourceFixes, proofs: NewProofs, clock: Clock = time.monotonic
     ) -> None:
         self.app = app
         self.source_fixes = source_fixes

@@ -46,11 +46,7 @@ class Trials:
     stop would cut its checkpoint short."""
 
     def __init__(
-        self,
-        app: Host,
-        baseline: Baseline,
-        source_fixes: SourceFixes,
-        requests: RecorderRequests,
+        self, app: Host, baseline: Baseline, source_fixes: SourceFixes, requests: RecorderRequests
     ) -> None:
         self._app = app
         self._baseline = baseline

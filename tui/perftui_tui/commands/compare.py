@@ -6,13 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perftui_tui.commands.line import BEHIND, CommandLine, UsageError
-from perftui_tui.commands.output import (
-    DONE,
-    INCONCLUSIVE,
-    NO_DIFFERENCE,
-    SLOWER,
-    write_result,
-)
+from perftui_tui.commands.output import DONE, INCONCLUSIVE, NO_DIFFERENCE, SLOWER, write_result
 from perftui_tui.commands.target import Target, find_target, subject_of
 
 if TYPE_CHECKING:

@@ -30,11 +30,7 @@ STOP_SECONDS = 10.0
 
 
 def farewell(
-    root: Path,
-    *,
-    is_replay: bool,
-    stopping: bool = False,
-    achieved: Iterable[tuple[str, str]] = (),
+    root: Path, *, is_replay: bool, stopping: bool = False, achieved: Iterable[tuple[str, str]] = ()
 ) -> int:
     """Print it, and return the exit code: the script's, 0 where it still runs or is replayed.
 

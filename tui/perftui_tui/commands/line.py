@@ -29,11 +29,7 @@ BEHIND = "-"
 runs of the other side."""
 FORMS = ("html", "markdown", "csv", "folded", "perfetto")
 """What a report is written as in place of text; ``report`` and ``diagnose`` write one."""
-MISSING = {
-    "": "no script given",
-    "module": "-m needs a module",
-    "command": "-- needs a command",
-}
+MISSING = {"": "no script given", "module": "-m needs a module", "command": "-- needs a command"}
 """The message where nothing is to be run, by what was asked for."""
 
 

@@ -382,9 +382,5 @@ def _row(left: str, about: str) -> str:
     start = f"  {left} ".ljust(COLUMN)
     following = " " * COLUMN
     return textwrap.fill(
-        about,
-        WIDTH,
-        initial_indent=start,
-        subsequent_indent=following,
-        break_on_hyphens=False,
+        about, WIDTH, initial_indent=start, subsequent_indent=following, break_on_hyphens=False
     )

@@ -245,8 +245,7 @@ PANES: dict[str, Entry] = {
     ),
     "app.bar": Entry("The bar", "Plays a saved run: the marker is the time that the screens show."),
     "timeline": Entry(
-        "The tracks",
-        "One track for each thread and stream. The selected track labels its gaps.",
+        "The tracks", "One track for each thread and stream. The selected track labels its gaps."
     ),
 }
 """Parts that can have the focus, by their scope in the table of keys."""

@@ -90,13 +90,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("space", "pause", "Pause", "Freeze the display; the recording goes on"),
         Key("c", "capture", "Capture", "Profile a window of steps now"),
         Key("P", "playback", "Play", "Play a saved run; again: keys to the bar, or back"),
-        Key(
-            "C",
-            "study",
-            "Charts",
-            "Full-screen charts: steps, memory, machine (or click)",
-            False,
-        ),
+        Key("C", "study", "Charts", "Full-screen charts: steps, memory, machine (or click)", False),
         Key("X", "trial", "Trial", "Show the trial, tuning or probe, and its result", False),
         Key("B", "probe", "Probe", "Measure peak disk, copy, memory and matmul rates", False),
         *(

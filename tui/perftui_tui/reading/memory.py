@@ -67,9 +67,7 @@ class AllocationReader:
 
 
 def read_memory(
-    path: Path,
-    cancelled: Callable[[], bool],
-    progress: Callable[[int, int], None] | None = None,
+    path: Path, cancelled: Callable[[], bool], progress: Callable[[int, int], None] | None = None
 ) -> ReadMemory:
     """What the snapshot at ``path`` holds, or why it cannot be read.
 

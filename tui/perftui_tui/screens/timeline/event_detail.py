@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis.kernels.names import short_names, shown_name
-from perftui.analysis.timeline.measure import (
-    Launches,
-    Measure,
-    NameTime,
-    measure,
-    rows_inside,
-)
+from perftui.analysis.timeline.measure import Launches, Measure, NameTime, measure, rows_inside
 from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.format import middle
 from perftui.trace.model import DERIVED, NONE, Trace, TraceError

@@ -36,6 +36,7 @@ from perftui_tui.reading.output import Output, OutputReceived, OutputSource
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.source import RunSource, TraceSource, running_script
 from perftui_tui.reading.thread import Clock, ReadingThread
+from perftui_tui.screens.playback_bar import PlaybackBar
 from perftui_tui.screens.run_screen import RunScreen, palette_commands
 from perftui_tui.widgets.notification import NotifyingApp
 from perftui_tui.widgets.row_view import RowView
@@ -500,7 +501,7 @@ class PerftuiApp(NotifyingApp):
             self.refresh_screen()
         screen = self.base_screen()
         if screen is not None and screen is self.screen:
-            screen.change_keys()
+            screen.query_one(PlaybackBar).change_keys()
 
     def take_played(self, snapshot: Snapshot) -> None:
         """Show the run as it is known now, at the end of what is played."""

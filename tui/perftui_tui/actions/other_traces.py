@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -241,8 +242,9 @@ class JudgeAgain(ReadingThread):
 
     def read(self) -> None:
         """Judge it once, and post what is then known."""
-        from perftui_tui.reading.view import judged_with
+        from perftui.diagnosis.diagnose import diagnosis
 
         if self._snapshot.analysis is not None:
             facts = self._facts_of(self._snapshot.analysis)
-            self.report(SnapshotReceived(judged_with(self._snapshot, facts)))
+            judged = replace(self._snapshot, facts=facts, diagnosis=diagnosis(facts))
+            self.report(SnapshotReceived(judged))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from perftui.experiments.verdict import FEWEST_STEPS
 from perftui_tui.actions.experiment import NewProofs, PairedTrials, Probing, Tuning
 from perftui_tui.keys.keymap import hint
-from perftui_tui.reading.experiment_state import NO_FIX, NO_RUN, warnings_of, why_no_trial
+from perftui_tui.reading.experiment_state import NO_FIX, NO_RUN, warnings_of
 from perftui_tui.reading.source import running_script
 
 if TYPE_CHECKING:
@@ -136,7 +136,9 @@ class Trials:
         options = snapshot.fixes(finding) if finding is not None else ()
         option = option or next((one for one in options if one.is_triable), None)
         if option is None or not option.is_triable:
-            self._app.warn(why_no_trial(option, options) if finding else NO_FIX)
+            first = option or next(iter(options), None)
+            why = first.why_not_tried if first else "there is no fix to try for this finding"
+            self._app.warn(why if finding else NO_FIX)
             return
         # Of the first finding it is said at the top of the screen.
         top = snapshot.diagnosis.top

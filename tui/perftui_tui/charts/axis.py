@@ -70,16 +70,12 @@ def ruler(start: int, end: int, width: int) -> str:
     cells = [" "] * max(width, 0)
     ticks = time_ticks(start, end, width)
     free_from = 0
-    for (column, _), label in zip(ticks, _labels([time for _, time in ticks]), strict=True):
+    labels = [exact_ns(time) for _, time in ticks]
+    if any(len(label) > _PLAIN_LABEL for label in labels):
+        labels[1:] = [f"+{exact_ns(time - ticks[0][1])}" for _, time in ticks[1:]]
+    for (column, _), label in zip(ticks, labels, strict=True):
         text = _TICK + label
         if column >= free_from and column + len(text) <= width:
             cells[column : column + len(text)] = text
             free_from = column + len(text) + 1
     return "".join(cells)
-
-
-def _labels(times: list[int]) -> list[str]:
-    plain = [exact_ns(time) for time in times]
-    if all(len(label) <= _PLAIN_LABEL for label in plain):
-        return plain
-    return plain[:1] + [f"+{exact_ns(time - times[0])}" for time in times[1:]]

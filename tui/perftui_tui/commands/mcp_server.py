@@ -25,7 +25,7 @@ from mcp_types import Tool as ListedTool
 
 from perftui import __version__
 from perftui.report.output_text import encode_object
-from perftui_tui.commands.mcp_answer import ToolError, answer
+from perftui_tui.commands.mcp_answer import Told, ToolError, answer
 from perftui_tui.commands.mcp_tools import RUNNING, Tool, offered
 
 INSTRUCTIONS = """\
@@ -67,30 +67,32 @@ class Calls:
         tool = self._tools.get(params.name)
         if tool is None:
             raise MCPError(INVALID_PARAMS, _no_tool(params.name, self._tools))
-        progress = _Progress(context)
+        began = time.monotonic()
+
+        async def told(line: str) -> None:
+            await context.session.report_progress(time.monotonic() - began, message=line)
+
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
-                return await self._answered(tool, params.arguments or {}, progress)
+                return await self._answered(tool, params.arguments or {}, told)
             except ToolError as error:
                 return _result(str(error), is_error=True)
             finally:
                 self._scopes.discard(scope)
         return _result(f"{tool.name} was stopped: the server ends", is_error=True)
 
-    async def _answered(
-        self, tool: Tool, arguments: dict[str, Any], progress: _Progress
-    ) -> CallToolResult:
-        if not tool.is_run:
-            return _result(await answer(tool, arguments, self._common, progress.told))
-        if self._running:
+    async def _answered(self, tool: Tool, arguments: dict[str, Any], told: Told) -> CallToolResult:
+        if tool.is_run and self._running:
             # Two at once would measure each other, or a source that changes meanwhile.
             raise ToolError(f"{self._running} still runs: wait for its answer, or cancel it")
-        self._running = tool.name
+        if tool.is_run:
+            self._running = tool.name
         try:
-            return _result(await answer(tool, arguments, self._common, progress.told))
+            return _result(await answer(tool, arguments, self._common, told))
         finally:
-            self._running = ""
+            if tool.is_run:
+                self._running = ""
 
     async def stop(self) -> None:
         """Cancel all calls, and wait until what they started has ended."""
@@ -98,18 +100,6 @@ class Calls:
             for scope in self._scopes:
                 scope.cancel()
             await anyio.sleep(0.05)
-
-
-class _Progress:
-    """Reports what a command says while it runs: a message, and the seconds since it began."""
-
-    def __init__(self, context: Context) -> None:
-        self._session = context.session
-        self._began = time.monotonic()
-
-    async def told(self, line: str) -> None:
-        """Report one line."""
-        await self._session.report_progress(time.monotonic() - self._began, message=line)
 
 
 def make_server(calls: Calls, *, allow_run: bool) -> Server[Any]:

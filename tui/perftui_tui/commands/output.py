@@ -54,8 +54,8 @@ def log(line: str) -> None:
 def write(text: str, *, as_json: bool = False) -> None:
     """Write the text, and be sure that it was written.
 
-    JSON is UTF-8 wherever it goes. Of other text, characters that the terminal's encoding lacks
-    are spelled as escapes.
+    JSON, and other text that a program reads, is UTF-8 wherever it goes. Of the rest, characters
+    that the terminal's encoding lacks are spelled as escapes.
 
     Raises:
         UsageError: stdout is closed, or does not take it (its disk is full, for instance).
@@ -79,11 +79,6 @@ def write(text: str, *, as_json: bool = False) -> None:
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
         raise UsageError(f"the output cannot be written: {error.strerror or error}") from error
-
-
-def write_data(text: str) -> None:
-    """Write text that another program reads: UTF-8, wherever it goes, as JSON is."""
-    write(text, as_json=True)
 
 
 def write_object(plain: Mapping[str, Any], *, brief: bool = False) -> None:
@@ -121,24 +116,8 @@ def export_progress(name: str) -> Callable[[Exporting], None]:
     return log_progress
 
 
-def rank_progress() -> Callable[[int, int], None]:
-    """Logs how many ranks have been read: of hundreds that takes minutes."""
-    return _now_and_then(lambda done, count: f"{done} of {count} ranks have been read")
-
-
-def list_progress(shown: str) -> Callable[[int, int], None]:
-    """Logs of how many traces of the remote directory ``shown`` the ends have been read."""
-    return _now_and_then(lambda done, count: f"{shown}: {done} of {count} traces have been found")
-
-
-def copy_progress(shown: str) -> Callable[[int, int], None]:
-    """Logs how much of the remote file ``shown`` has been read."""
-    from perftui.format import size
-
-    return _now_and_then(lambda done, count: f"{shown}: {size(done)} of {size(count)} copied")
-
-
-def _now_and_then(sentence: Callable[[int, int], str]) -> Callable[[int, int], None]:
+def log_now_and_then(sentence: Callable[[int, int], str]) -> Callable[[int, int], None]:
+    """Logs how much of how much is done, as ``sentence`` says it: that may take minutes."""
     due = time.monotonic() + TELL_EVERY_S
 
     def log_progress(done: int, count: int) -> None:

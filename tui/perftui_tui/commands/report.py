@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING
 
 from perftui.trace.text import printable
 from perftui_tui.commands.line import FORMS, CommandLine, UsageError
-from perftui_tui.commands.output import (
-    export_progress,
-    log,
-    rank_progress,
-    refusing,
-    write,
-    write_data,
-)
+from perftui_tui.commands.output import export_progress, log, log_now_and_then, refusing, write
 from perftui_tui.commands.target import Target, find_target
 
 if TYPE_CHECKING:
@@ -54,7 +47,7 @@ def print_report(target: Target, line: CommandLine) -> int:
         from perftui.report import folded_stacks
 
         with refusing(folded_stacks.NoStacksError, where="--folded prints stacks"):
-            write_data(text_of(folded_stacks.render, found))
+            write(text_of(folded_stacks.render, found), as_json=True)
     elif "perfetto" in line.values:
         _write_trace(found, line.values["perfetto"])
     elif "html" in line.values:
@@ -115,7 +108,8 @@ def _report(
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
         notes = (*target.notes, *subject.notes)
         subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
-        ranks = read_beside(subject, rank_progress(), scheduler)
+        told = log_now_and_then(lambda done, count: f"{done} of {count} ranks have been read")
+        ranks = read_beside(subject, told, scheduler)
         return make_report(replace(subject, ranks=ranks), measured, top)
 
 
@@ -146,7 +140,7 @@ def _print_table(report: Report, name: str) -> None:
     if table.note:
         log(f"{name}: {text_of(lambda _: replaced(table.note), report)}")
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    write_data(text_of(lambda _: csv_text(table, for_terminal=is_terminal), report))
+    write(text_of(lambda _: csv_text(table, for_terminal=is_terminal), report), as_json=True)
 
 
 def _write_page(found: Report, file: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perftui.trace.remote import is_url, without_secrets
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import copy_progress, list_progress, refusing
+from perftui_tui.commands.output import log_now_and_then, refusing
 
 if TYPE_CHECKING:
     from perftui.report.subject import Subject
@@ -97,13 +97,17 @@ def _named(word: str, rank: int | None, runs: Path) -> Target:
 
 def _remote(url: str, rank: int | None) -> Target:
     """A trace of another place, which is copied; of a directory the one that is to be opened."""
+    from perftui.format import size
     from perftui.trace.model import TraceError
     from perftui.trace.remote import fill, mirror, named
 
+    shown = without_secrets(url)
     with refusing(TraceError, OSError):
-        path = mirror(url, list_progress(without_secrets(url)))
+        told = log_now_and_then(lambda n, m: f"{shown}: {n} of {m} traces have been found")
+        path = mirror(url, told)
         found = Target(path) if path.is_file() else _trace_inside(path, rank)
-        fill(found.path, copy_progress(named(str(found.path))))
+        file = named(str(found.path))
+        fill(found.path, log_now_and_then(lambda n, m: f"{file}: {size(n)} of {size(m)} copied"))
     return replace(found, notes=tuple(map(named, found.notes)))
 
 

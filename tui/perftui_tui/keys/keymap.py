@@ -186,16 +186,13 @@ def file_text(overrides: Overrides, path: Path) -> str:
         rows = []
         for key in group:
             keys = overrides.keys.get(key.name, tuple(key.keys.split(",")))
-            shown = ", ".join(f'"{_escaped(written(one))}"' for one in keys)
+            names = (written(one).replace("\\", "\\\\").replace('"', '\\"') for one in keys)
+            shown = ", ".join(f'"{name}"' for name in names)
             rows.append((f'"{key.action}" = [{shown}]', key.help))
         width = max(len(line) for line, _ in rows)
         lines += [f"{line:<{width}}  # {text}" for line, text in rows]
         lines.append("")
     return "\n".join(lines).rstrip()
-
-
-def _escaped(key: str) -> str:
-    return key.replace("\\", "\\\\").replace('"', '\\"')
 
 
 NEEDS_A_RUN = frozenset({"try_fix", "tune", "write_fix", "undo_fix", "rerun", "playback"})

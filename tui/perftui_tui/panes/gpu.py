@@ -269,7 +269,7 @@ SHORTEST_HISTORY = 8
 def gpu_cards(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """A row for each card, those first that the run uses; why there is none where so."""
     table = table_of(snapshot)
-    prefixes = _known(table)
+    prefixes = sampled_gpus(table)
     if table is None or not prefixes:
         return [crop(row(("GPU".ljust(NAME_WIDTH), "bold"), (gpu(snapshot).absent, "dim")), cells)]
     shown = prefixes
@@ -283,12 +283,7 @@ def gpu_cards(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     return rows
 
 
-def gpu_count(snapshot: Snapshot) -> int:
-    """How many GPUs are sampled."""
-    return len(_known(table_of(snapshot)))
-
-
-def _known(table: Table | None) -> list[str]:
+def sampled_gpus(table: Table | None) -> list[str]:
     """What the columns of each GPU begin with whose use was sampled."""
     return [prefix for prefix in gpus(table) if series(table, f"{prefix}.utilization")]
 

@@ -225,15 +225,12 @@ def _gaps(step: StepColumns, columns: int) -> Row:
         text = f"└{format_ns(gap.duration)} {gap.cause.value}"
         begin, end = max(gap.start, step.step.start), min(gap.end, step.step.end)
         at = step.column_of((begin + end) // 2)
-        if at + len(text) <= columns and _is_free(taken, at, len(text)):
+        behind = at + len(text) + 2
+        # At least two columns away from all that is there.
+        is_free = all(behind <= a or at >= a + len(words) + 2 for a, words in taken.items())
+        if at + len(text) <= columns and is_free:
             taken[at] = text
     line = ""
     for at, text in sorted(taken.items()):
         line = f"{line.ljust(at)}{text}"
     return row(("gaps".ljust(NAME_WIDTH), "bold"), (line, "warn"))
-
-
-def _is_free(taken: dict[int, str], at: int, length: int) -> bool:
-    """Whether so many columns from ``at`` on are at least two away from all that are taken."""
-    end = at + length + 2
-    return all(end <= other or at >= other + len(words) + 2 for other, words in taken.items())

@@ -276,11 +276,3 @@ def warnings_of(snapshot: Snapshot) -> list[str]:
         "stopped now, it cannot serve as the baseline. Wait a little, then try again."
     )
     return [first, too_early] if steady < FEWEST_STEPS else [first]
-
-
-def why_no_trial(option: FixOption | None, options: tuple[FixOption, ...]) -> str:
-    """Why neither ``option`` nor one of ``options`` can be tried."""
-    first = option or (options[0] if options else None)
-    if first is None:
-        return "there is no fix to try for this finding"
-    return first.why_not_tried

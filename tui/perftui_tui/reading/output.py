@@ -121,16 +121,13 @@ class LineBuffer:
         elif code == "A":
             self._row = max(0, self._row - max(count, 1))
         elif code == "B":
-            self._down(max(count, 1))
+            # Down to the screen's last row at most; rows never written are empty.
+            self._row = min(self._row + max(count, 1), self._rows - 1)
+            self._lines += [""] * (self._row + 1 - len(self._lines))
         elif code == "C":
             self._column = min(self._column + max(count, 1), LONGEST_LINE)
         else:
             self._column = max(0, self._column - max(count, 1))
-
-    def _down(self, count: int) -> None:
-        """Down to the screen's last row at most; rows never written are empty."""
-        self._row = min(self._row + count, self._rows - 1)
-        self._lines += [""] * (self._row + 1 - len(self._lines))
 
     def _erase(self, mode: int) -> None:
         line, at = self._lines[self._row], self._column

@@ -91,11 +91,6 @@ def view_trace(
     )
 
 
-def judged_with(snapshot: Snapshot, facts: Facts) -> Snapshot:
-    """``snapshot`` with the diagnosis of ``facts``."""
-    return replace(snapshot, facts=facts, diagnosis=diagnosis(facts))
-
-
 class FixLookup:
     """Caches the options of each fix: parsing the source costs tens of milliseconds.
 

@@ -105,9 +105,7 @@ class PlaybackBar(RowView, can_focus=True):
         """Show who has the keys: that is known once this has been handled."""
         self.call_later(self._redraw)
 
-    def on_blur(self) -> None:
-        """Show who has the keys."""
-        self.call_later(self._redraw)
+    on_blur = on_focus
 
     def _redraw(self) -> None:
         if self._position is not None and self.size.width:

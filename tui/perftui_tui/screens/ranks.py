@@ -429,6 +429,7 @@ class RanksScreen(RunScreen):
         self._left = left - (high if heat.display else 0) if fits else 0
         self._draw_beside()
 
+    @on(VirtualTable.RowHighlighted)
     def _draw_beside(self) -> None:
         """The selected rank beside the others, where rows are left for it."""
         pane, rows = self.query_one("#rank-beside", RowView), self._beside()
@@ -444,11 +445,6 @@ class RanksScreen(RunScreen):
         row = self.query_one(RanksView).selected_row
         return self._table.rows[row].rank if self._table and row is not None else None
 
-    @on(VirtualTable.RowHighlighted)
-    def _row_highlighted(self, event: VirtualTable.RowHighlighted) -> None:
-        event.stop()
-        self._draw_beside()
-
     def _windows(self) -> dict[int, RankRow]:
         """Each rank of a run, from its newest window."""
         traces = self.session.rank_traces
@@ -458,7 +454,6 @@ class RanksScreen(RunScreen):
 
     @on(VirtualTable.RowSelected)
     def _row_selected(self, event: VirtualTable.RowSelected) -> None:
-        event.stop()
         snapshot = self.snapshot
         if snapshot is None:
             return

@@ -55,9 +55,7 @@ class ExperimentLine(RowView):
     }
     """
 
-    def __init__(self) -> None:
-        super().__init__(id="experiment-line")
-        self._draw: Draw | None = None
+    _draw: Draw | None = None
 
     def show(self, draw: Draw | None) -> None:
         """Draw the row; without one it goes."""
@@ -157,24 +155,20 @@ class RunScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Header, the screen's own body, footer."""
-        self._take_size_classes(self.app.size)
+        # Before styles are first worked out: Textual gives the classes of this size afterwards, and
+        # then works all styles out once more.
+        across, down = self.HORIZONTAL_BREAKPOINTS or [], self.VERTICAL_BREAKPOINTS or []
+        for breakpoints, cells in zip((across, down), self.app.size, strict=True):
+            name = max((one for one in breakpoints if one[0] <= cells), default=(0, ""))[1]
+            self.update_classes({name: True} if name else {}, update=False)
         yield HeaderLine(self.NAME)
         if self.SAYS_VERDICT:
             yield SnapshotPane(verdict_line, id="verdict-line")
         yield from self.body()
-        yield ExperimentLine()
+        yield ExperimentLine(id="experiment-line")
         yield PlaybackBar(self.session.playback)
         # The palette's mark in the footer is a block character.
         yield KeysFooter(show_palette=not RowView.ascii_only)
-
-    def _take_size_classes(self, size: Size) -> None:
-        """Take the classes of this size before styles are first worked out: Textual gives them
-        afterwards, and then works all styles out once more."""
-        across, down = self.HORIZONTAL_BREAKPOINTS or [], self.VERTICAL_BREAKPOINTS or []
-        for breakpoints, cells in ((across, size.width), (down, size.height)):
-            name = max((one for one in breakpoints if one[0] <= cells), default=(0, ""))[1]
-            if name:
-                self.update_classes({name: True}, update=False)
 
     def _compositor_refresh(self) -> None:
         # Textual draws a screen for its first size, and never shows that: 0.06 s on a slow machine.
@@ -248,10 +242,6 @@ class RunScreen(Screen[None]):
         for line in self.children:
             if isinstance(line, ExperimentLine):
                 line.show(self.session.trials.row)
-
-    def change_keys(self) -> None:
-        """Give the keys to the bar, or back to the part that had them."""
-        self.query_one(PlaybackBar).change_keys()
 
     def watch_snapshot(self, snapshot: Snapshot | None) -> None:
         """Hand the snapshot to every pane."""

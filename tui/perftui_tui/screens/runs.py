@@ -58,10 +58,9 @@ class RunPreview(RowView):
     RunPreview { height: 1fr; border: round $chart; display: none; }
     """
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id, title="Selected run")
-        self._snapshot: Snapshot | None = None
-        self._words = ""
+    BORDER_TITLE = "Selected run"
+    _snapshot: Snapshot | None = None
+    _words = ""
 
     def show(self, snapshot: Snapshot | None, words: str = "") -> None:
         """Draw ``snapshot``, or ``words`` in its place."""
@@ -273,14 +272,11 @@ class RunsScreen(RunScreen):
         self.session.on_thread(read)
 
     def _receive(self, runs: RunList) -> None:
-        def take() -> None:
-            self._list = runs
-            self._draw()
-
         if not self._stopped.is_set():
-            self.app.call_from_thread(take)
+            self.app.call_from_thread(self._draw, runs)
 
-    def _draw(self) -> None:
+    def _draw(self, runs: RunList | None = None) -> None:
+        self._list = runs or self._list
         if not self.is_composed:
             return
         if self._list is None:
@@ -295,10 +291,6 @@ class RunsScreen(RunScreen):
         self._show_detail()
 
     @on(VirtualTable.RowHighlighted)
-    def _row_highlighted(self, event: VirtualTable.RowHighlighted) -> None:
-        event.stop()
-        self._show_detail()
-
     def _show_detail(self) -> None:
         one = self._selected
         self.query_one("#runs-detail", Static).update(_detail(one) if one else "")
@@ -346,8 +338,7 @@ class RunsScreen(RunScreen):
     # Opening
 
     @on(VirtualTable.RowSelected)
-    def _row_selected(self, event: VirtualTable.RowSelected) -> None:
-        event.stop()
+    def _row_selected(self) -> None:
         one = self._selected
         if one is None:
             return
@@ -392,14 +383,12 @@ class RunsScreen(RunScreen):
 
     @on(Input.Changed, "#runs-input")
     def _typed(self, event: Input.Changed) -> None:
-        event.stop()
         if self._naming is None:
             self._table.filter(event.value)
             self._show_detail()
 
     @on(Input.Submitted, "#runs-input")
     def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
         root, self._naming = self._naming, None
         self._table.focus()
         if root is not None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import overload
 
 import numpy as np
 from rich.cells import cell_len
 
 from perftui.analysis.kernels.category import TensorCores, TensorCoreTime
-from perftui.analysis.model import KernelTable
 from perftui.trace.model import Int64
-from perftui.trace.text import printable
 from perftui_tui.charts.bars import block_bar
 from perftui_tui.look.format import MISSING, format_count, format_ns, format_percent
-from perftui_tui.tables.rows import LEFT, RIGHT, Column
+from perftui_tui.tables.rows import LEFT, Column
 
 
 class Texts(Sequence[str]):
@@ -42,9 +39,6 @@ TIME_WIDTH = 10
 MARK = 2
 """A blank and the mark of the order behind the title of the column it is sorted by."""
 
-_KERNEL = 34
-"""Cells in which most short names of kernels can be read."""
-
 _MEASURED = 2_000
 """Names whose cells are counted: in some milliseconds."""
 
@@ -69,12 +63,6 @@ def name_column(title: str, names: Sequence[str], things: str) -> Column:
     return Column(
         title, names, names.__getitem__, align=LEFT, total=total, middle=True, longest=longest
     )
-
-
-def kernel_column(table: KernelTable) -> Column:
-    """Short names of kernels; a saved table has the whole names, and a filter finds both."""
-    names = name_column("kernel", [printable(name) for name in table.short_names], "kernels")
-    return replace(names, fewest=_KERNEL, exact=table.names.__getitem__)
 
 
 def text_column(
@@ -119,17 +107,28 @@ def time_column(
     )
 
 
-def percent_column(title: str, values: Sequence[float | None], optional: int) -> Column:
-    """Per cent as they are given; a dash where nothing is known."""
+def known_column(
+    title: str,
+    values: Sequence[float | None],
+    show: Callable[[float], str],
+    width: int,
+    optional: int = 0,
+    unit: str = "",
+) -> Column:
+    """Values as ``show`` has them; a dash where nothing is known."""
     keys = np.array([-1.0 if value is None else value for value in values])
 
     def text(row: int) -> str:
         value = values[row]
-        return MISSING if value is None else f"{value:.0f} %"
+        return MISSING if value is None else show(value)
 
-    width = max(6, len(title) + MARK)
-    exact = values.__getitem__
-    return Column(title, keys, text, width, RIGHT, optional=optional, exact=exact, unit="%")
+    wide, exact = max(width, len(title) + MARK), values.__getitem__
+    return Column(title, keys, text, wide, optional=optional, exact=exact, unit=unit)
+
+
+def percent_column(title: str, values: Sequence[float | None], optional: int) -> Column:
+    """Per cent as they are given."""
+    return known_column(title, values, "{:.0f} %".format, 6, optional, "%")
 
 
 def tensor_column(time: TensorCoreTime) -> Column:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, on
 from textual.color import Color
-from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -65,9 +64,6 @@ class KeysFooter(Widget):
         """Cells of the keys that the wheel has moved out at the left."""
         self._notice: tuple[str, str] = ("", "")
         """A message before the keys, and its style."""
-
-    class NoticeClicked(Message):
-        """The message was clicked, to be gone."""
 
     def say(self, text: str, style: str = "") -> bool:
         """Show a message before the keys, none if empty; False where it takes too much of them."""
@@ -198,25 +194,21 @@ class KeysFooter(Widget):
             self.tooltip = (key.tooltip or key.binding.description) if key else None
             self.refresh()
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Press the key that is clicked."""
+    async def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Press the key that is clicked, or close the message."""
         if event.x < self._lead:
-            self.post_message(self.NoticeClicked())
+            await self.run_action("app.close_notice")
         key = self._key_at(event.x)
         if key is not None and key.enabled:
             self.app.simulate_key(key.binding.key)
         elif key is not None:
             self.app.bell()
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Bring in keys that do not fit."""
-        self._move(event, NOTCH)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Bring back those at the left."""
-        self._move(event, -NOTCH)
-
-    def _move(self, event: events.MouseEvent, cells: int) -> None:
+    @on(events.MouseScrollUp)
+    @on(events.MouseScrollDown)
+    def _move(self, event: events.MouseEvent) -> None:
+        """Bring in keys that do not fit, or bring back those at the left."""
+        cells = NOTCH if isinstance(event, events.MouseScrollDown) else -NOTCH
         keys, _, room = self._parts()
         most = max(0, sum(self._cells(key) for key in keys) - room)
         offset = min(max(0, self._offset + cells), most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from textual import events
+from textual import events, on
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -89,7 +89,8 @@ class LogView(RowView):
     def move(self, lines: int) -> None:
         """Scroll by ``lines``; reaching the end follows again."""
         self._show_from(self.scroll_offset.y + lines)
-        self._moved()
+        self.following = self.scroll_offset.y >= len(self.output.lines) - self.size.height
+        self.post_message(self.Moved())
 
     def find(self, direction: int) -> bool:
         """Go to the next (1) or previous (-1) matching line, round the end; False without one."""
@@ -128,19 +129,11 @@ class LogView(RowView):
         style = "selected" if self.output.dropped + at == self._found else "match"
         return self.strip_of(highlighted(lines[at], self.pattern, style))
 
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll, and stop following."""
+    @on(events.MouseScrollUp)
+    @on(events.MouseScrollDown)
+    def _scroll_by_wheel(self, event: events.MouseEvent) -> None:
         event.stop()
-        self.move(-3)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll."""
-        event.stop()
-        self.move(3)
-
-    def _moved(self) -> None:
-        self.following = self.scroll_offset.y >= len(self.output.lines) - self.size.height
-        self.post_message(self.Moved())
+        self.move(3 if isinstance(event, events.MouseScrollDown) else -3)
 
     def _show_from(self, line: int) -> None:
         top = max(0, min(line, len(self.output.lines) - self.size.height))

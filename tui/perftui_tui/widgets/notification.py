@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from textual import events, on
 from textual.app import App, ScreenStackError
 from textual.content import Content
-from textual.message import Message
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen, SystemModalScreen
 from textual.widgets import Static
@@ -32,16 +30,9 @@ class NoticeLine(Static):
     """
     ALLOW_SELECT = False
 
-    class Closed(Message):
-        """The message was clicked, to be gone."""
-
-    def __init__(self) -> None:
-        super().__init__(markup=False)
-
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self) -> None:
         """Close it."""
-        event.stop()
-        self.post_message(self.Closed())
+        await self.run_action("app.close_notice")
 
 
 LEAST = 0.05
@@ -121,8 +112,6 @@ class NotifyingApp(App[None]):
         self._notice = shown
         _put(screen, shown)
 
-    @on(NoticeLine.Closed)
-    @on(KeysFooter.NoticeClicked)
     def action_close_notice(self) -> None:
         """Take away the message that is shown."""
         if self._notice is not None:
@@ -142,7 +131,7 @@ def _put(screen: Screen[object], notice: Notification | None) -> None:
     line = next(iter(screen.query_children(NoticeLine)), None)
     is_alone = bool(text) and not is_beside
     if line is None and is_alone:
-        line = NoticeLine()
+        line = NoticeLine(markup=False)
         screen.mount(line)
     # Both in one layout: what is above keeps its size, where one row is enough.
     if footer is not None:

@@ -13,7 +13,7 @@ from perftui_tui.charts.bars import apportion
 from perftui_tui.charts.stacked import AXIS_CELLS, below_axis, row_of, stacked_cells, with_axis
 from perftui_tui.look.format import MISSING, format_bytes, format_count, format_ns, percent, share
 from perftui_tui.look.rows import Row, crop, fit, plain, row, spread, width, wrap
-from perftui_tui.reading.memory import MemoryCurve, memory_curves
+from perftui_tui.reading.memory import memory_curves
 
 if TYPE_CHECKING:
     from perftui.analysis.memory import MemoryOverTime
@@ -155,13 +155,6 @@ LEGEND_ROWS = 3
 
 NOT_TOLD = "What memory is for is unknown: the recording has no stacks, or no block addresses."
 AT_LEAST = "What was held before the recording is unknown: these sizes are lower bounds."
-
-
-def title_of(curve: MemoryCurve, cells: int) -> str:
-    """What the chart shows, as far as it fits."""
-    short = f"{curve.device} memory by category"
-    whole = f"{short} over {curve.source}"
-    return whole if len(whole) + 4 <= cells else short
 
 
 def category_chart(snapshot: Snapshot, cells: int, height: int, *, legend: bool) -> Sequence[Row]:

@@ -15,12 +15,7 @@ from perftui_tui.panes.meter import SnapshotPane
 from perftui_tui.reading.memory import UNREADABLE, memory_curves
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import table_of
-from perftui_tui.screens.memory.allocations import (
-    allocation_rows,
-    category_chart,
-    peak_rows,
-    title_of,
-)
+from perftui_tui.screens.memory.allocations import allocation_rows, category_chart, peak_rows
 from perftui_tui.screens.memory.chart import (
     host_line,
     host_rows,
@@ -147,8 +142,10 @@ class MemoryScreen(RunScreen):
             self.query_one(name).display = is_shown
         self.query_one("#memory-chart", SnapshotPane).entitle(memory_title(snapshot))
         if curves:
-            pane = self.query_one("#memory-categories", SnapshotPane)
-            pane.entitle(title_of(curves[0], self.size.width))
+            short = f"{curves[0].device} memory by category"
+            whole = f"{short} over {curves[0].source}"
+            fits = len(whole) + 4 <= self.size.width
+            self.query_one("#memory-categories", SnapshotPane).entitle(whole if fits else short)
         self._draw_allocations(snapshot)
         if self.size.width:
             self._set_heights(snapshot, shown)

@@ -85,16 +85,12 @@ class LinkedLines(RowView, can_focus=True):
 
     def show_lines(self, lines: Sequence[LinkedLine], at: int | None = None) -> None:
         """Show ``lines``; the cursor stays on its target, or is put on line ``at``."""
-        selected = self.target
+        selected, before = self.target, self.at
         self._lines = tuple(lines)
-        if at is not None:
-            self.at = at
-        places = self._stops()
-        same = [place for place in places if self._lines[place].target == selected]
-        if at is None:
-            self.at = min(same, key=lambda place: abs(place - self.at), default=0)
-        if self.at not in places:
-            self.at = places[0] if places else 0
+        stops = self._stops()
+        same = [place for place in stops if self._lines[place].target == selected]
+        wanted = min(same, key=lambda place: abs(place - before), default=0) if at is None else at
+        self.at = wanted if wanted in stops else next(iter(stops), 0)
         self._draw()
         if at is not None:
             self._reveal()

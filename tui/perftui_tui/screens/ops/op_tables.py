@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from perftui_tui.look.format import MISSING, counted, format_count
 from perftui_tui.tables.columns import (
     Texts,
     count_column,
-    kernel_column,
     name_column,
     percent_column,
     share_columns,
@@ -32,6 +31,9 @@ from perftui_tui.tables.rows import LEFT, RIGHT, Column, TableData
 
 _DIRECTORIES = re.compile(r"^.*[/\\](?=[^/\\]+[/\\][^/\\]+:\d+ )")
 """Directories of a line of code, all but the last."""
+
+KERNEL_CELLS = 34
+"""Cells in which most short names of kernels can be read."""
 
 NO_OPERATORS = "no operator calls recorded: press {app.capture} to capture a window of steps"
 NO_RANGES = (
@@ -74,8 +76,10 @@ def kernel_table(
     """Kernels, copies and sets, longest in sum first, with what is known of their launches."""
     count = len(kernels)
     kinds = [category.removeprefix("gpu_") for category in kernels.categories]
+    names = name_column("kernel", [printable(name) for name in kernels.short_names], "kernels")
     columns = [
-        kernel_column(kernels),
+        # A saved table has the whole names, and a filter finds both.
+        replace(names, fewest=KERNEL_CELLS, exact=kernels.names.__getitem__),
         text_column("kind", kinds, 6, 9),
         count_column("calls", kernels.calls),
         time_column("total", kernels.total, summed=kernels.total),

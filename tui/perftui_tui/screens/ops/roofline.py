@@ -16,16 +16,17 @@ from perftui.analysis.kernels.category import Precision
 from perftui.analysis.kernels.limits import Card
 from perftui.facts.gpu.roofline import RoofedCall, Roofline
 from perftui.trace.text import printable
-from perftui_tui.look.format import MISSING, format_percent, significant
+from perftui_tui.look.format import MISSING, format_ns, format_percent, significant
 from perftui_tui.tables.columns import (
-    MARK,
+    TIME_WIDTH,
     count_column,
+    known_column,
     name_column,
     percent_column,
     text_column,
     time_column,
 )
-from perftui_tui.tables.rows import Column, TableData
+from perftui_tui.tables.rows import TableData
 from perftui_tui.widgets.row_view import RowView
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -47,6 +48,10 @@ def roofline_table(found: Roofline) -> TableData:
     is_beside = found.measured is not None and not found.is_measured
     reached = [one.reached_of_measured for one in calls]
     measured = [None if each is None else 100 * each for each in reached]
+    bounds = [
+        MISSING if not one.roof else "memory" if one.is_memory_bound else "arithmetic"
+        for one in calls
+    ]
     columns = [
         name_column("op and sizes of its inputs", names, "groups"),
         text_column("chart", marks, 5, 5),
@@ -54,10 +59,10 @@ def roofline_table(found: Roofline) -> TableData:
             "precision", [one.precision.value if one.flops else MISSING for one in calls], 14, 8
         ),
         replace(count_column("calls", _whole([one.calls for one in calls])), optional=9),
-        _rate_column("FLOP/byte", [one.intensity for one in calls], 1.0, 6),
-        _rate_column("TFLOP/s", [one.flop_rate for one in calls], 1e12, 3),
-        _rate_column("GB/s", [one.byte_rate for one in calls], 1e9, 4),
-        text_column("bound by", [bound_by(one) for one in calls], 10, 2),
+        known_column("FLOP/byte", [one.intensity for one in calls], significant, 7, 6),
+        known_column("TFLOP/s", [one.flop_rate for one in calls], _in_tera, 7, 3),
+        known_column("GB/s", [one.byte_rate for one in calls], _in_giga, 7, 4),
+        text_column("bound by", bounds, 10, 2),
         percent_column(
             "of measured" if found.is_measured else "of roof",
             [100 * one.reached if one.roof else None for one in calls],
@@ -65,7 +70,7 @@ def roofline_table(found: Roofline) -> TableData:
         ),
         *([percent_column("of measured", measured, 2)] if is_beside else []),
         time_column("time", _whole([one.time for one in calls])),
-        _saved_column(calls),
+        known_column("could save", [one.saved for one in calls], format_ns, TIME_WIDTH, unit="ns"),
     ]
     ids = [(one.operator, one.sizes, one.kernel) for one in calls]
     full = [f"{name}   {printable(one.kernel)}" for name, one in zip(names, calls, strict=True)]
@@ -78,13 +83,6 @@ def letters(calls: Sequence[RoofedCall]) -> dict[int, str]:
     drawn = [row for row, one in enumerate(calls) if one.intensity is not None]
     drawn.sort(key=lambda row: -(calls[row].saved or 0))
     return dict(zip(drawn, LETTERS, strict=False))
-
-
-def bound_by(one: RoofedCall) -> str:
-    """What its roof is made of, in a word; a dash without one."""
-    if not one.roof:
-        return MISSING
-    return "memory" if one.is_memory_bound else "arithmetic"
 
 
 def about(found: Roofline) -> str:
@@ -114,26 +112,12 @@ def _whole(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array(values, np.int64)
 
 
-def _rate_column(title: str, values: Sequence[float | None], unit: float, optional: int) -> Column:
-    """Three digits; a dash where nothing is known."""
-
-    def text(row: int) -> str:
-        value = values[row]
-        return MISSING if value is None else significant(value / unit)
-
-    keys = np.array([-1.0 if value is None else value for value in values])
-    width = max(7, len(title) + MARK)
-    return Column(title, keys, text, width, optional=optional, exact=lambda row: values[row])
+def _in_tera(rate: float) -> str:
+    return significant(rate / 1e12)
 
 
-def _saved_column(calls: Sequence[RoofedCall]) -> Column:
-    saved = [one.saved for one in calls]
-    column = time_column("could save", _whole([-1 if ns is None else ns for ns in saved]))
-
-    def text(row: int) -> str:
-        return MISSING if saved[row] is None else column.text(row)
-
-    return replace(column, text=text, exact=saved.__getitem__)
+def _in_giga(rate: float) -> str:
+    return significant(rate / 1e9)
 
 
 NOTHING = "no call with matrix products, convolutions or attention to draw"

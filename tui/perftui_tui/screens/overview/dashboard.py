@@ -18,7 +18,7 @@ from perftui.run.columns import phase_name
 from perftui_tui.keys.keymap import hint, shown_key
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
-from perftui_tui.panes.gpu import gpu, gpu_cards, gpu_count
+from perftui_tui.panes.gpu import gpu, gpu_cards, sampled_gpus
 from perftui_tui.panes.loader import worker_count, workers
 from perftui_tui.panes.machine import busy_of_cores, cores, disk, moves, network
 from perftui_tui.panes.meter import Draw, Meter, SnapshotPane
@@ -27,6 +27,7 @@ from perftui_tui.panes.step_bar import last_step, last_step_title
 from perftui_tui.panes.top_ops import operators
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, proof_style, verdict, waits_for_window
 from perftui_tui.reading.snapshot import NextThing, Phase, Snapshot, Todo, next_thing, next_try
+from perftui_tui.reading.telemetry import table_of
 
 if TYPE_CHECKING:
     from perftui.analysis.model import Gap, TraceAnalysis
@@ -101,7 +102,7 @@ class Dashboard(Vertical):
         is_strip = self.screen.has_class("-strip")
         is_tall = self.screen.has_class("-tall") and not is_strip
         most = 1 if is_strip else MOST_CARDS if is_tall else MOST_CARDS_SHORT
-        cards = gpu_count(snapshot)
+        cards = len(sampled_gpus(table_of(snapshot)))
         self._pane("#meter-gpu").styles.height = max(1, min(most, cards))
         for name, is_shown in (
             # Without a card the chart says so, and a strip has the processors instead.

@@ -132,8 +132,8 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> dict[str, Row]:
     if state.marks != TimeMarks():
         rows.append((RANGE, ("marks",), _range(state.marks, view, columns)))
     if state.matches is not None:
-        begun = state.matches.begin_in(view.start, view.end, columns).tolist()
-        found = [("▾", "match-mark") if count else BLANK for count in begun]
+        begun = np.searchsorted(state.matches.starts, edges(view.start, view.end, columns))
+        found = [("▾", "match-mark") if count else BLANK for count in np.diff(begun).tolist()]
         rows.append((FOUND, _match_label(state.matches, state.selected), found))
     drawn: dict[str, Row] = {}
     for name, words, cells in rows:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from perftui.analysis.kernels.names import short_name
 from perftui.analysis.model import Gap, Step
-from perftui.analysis.timeline.track import HELPERS, WHOLE, TimelineTrack, edges
+from perftui.analysis.timeline.track import HELPERS, WHOLE, TimelineTrack
 from perftui.trace.model import KERNEL, NONE, Int64, Trace
 
 SHORTEST_VIEW = 1_000
@@ -260,11 +260,6 @@ class Matches:
         else:
             place += step
         return int(self.rows[place % len(self)])
-
-    def begin_in(self, start: int, end: int, columns: int) -> Int64:
-        """How many matches begin in each column of ``[start, end)``."""
-        counts: Int64 = np.diff(np.searchsorted(self.starts, edges(start, end, columns)))
-        return counts
 
 
 def find_matches(trace: Trace, needle: str) -> Matches:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
@@ -27,24 +25,6 @@ from perftui_tui.screens.timeline.detail_pane import Line
 from perftui_tui.screens.timeline.gaps import THRESHOLDS
 from perftui_tui.screens.timeline.navigation import Selection, TimeMarks, find_matches
 from perftui_tui.screens.timeline.state import TimelineState
-
-if TYPE_CHECKING:
-    from perftui.trace.rank_files import RankFile
-
-
-def ranks_of_files(files: Sequence[RankFile]) -> RankPaths:
-    """The traces of a directory whose rank is known."""
-    return tuple((each.rank, each.path) for each in files if each.rank is not None)
-
-
-def ranks_of_run(run: RunSnapshot, shown: Path) -> RankPaths:
-    """The windows of all ranks that are called as the one at ``shown``: by their first step."""
-    return tuple(
-        (rank.place, window)
-        for rank in run.ranks
-        for window in rank.windows
-        if window.name == shown.name
-    )
 
 
 def read_together(
@@ -147,13 +127,6 @@ def _steps_of(run: RunSnapshot) -> object:
     """Differs where a step came."""
     ranks = [rank for rank in run.ranks if len(rank.steps)]
     return run.root, [(one.rank, len(one.steps), one.steps.last("start")) for one in ranks]
-
-
-def stay_in_view(before: TimelineState, after: TimelineState) -> None:
-    """Keep the interval in view of a trace that has grown, or all of it where all was in view."""
-    view, shift = before.view, before.trace.origin - after.trace.origin
-    if view.span < view.last - view.first:
-        after.view = after.view.showing(view.start + shift, view.end + shift)
 
 
 def stay(before: TimelineState, after: TimelineState) -> None:

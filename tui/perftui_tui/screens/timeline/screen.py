@@ -7,10 +7,8 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.facts.fact import RankPaths
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.screens.timeline.other_traces import ranks_of_files, ranks_of_run
 from perftui_tui.screens.timeline.view import TimelineView
 
 
@@ -64,7 +62,20 @@ class TimelineScreen(RunScreen):
         view = self.query_one(TimelineView)
         view.run = snapshot.run
         view.rank = snapshot.rank_number
-        view.ranks = self._ranks(snapshot)
+        # The traces that can be shown beside the one of the snapshot, itself among them.
+        if snapshot.run is None:
+            view.ranks = tuple((r.rank, r.path) for r in self.session.ranks if r.rank is not None)
+        elif snapshot.analysis is not None:
+            # Windows are called by their first step.
+            name = snapshot.analysis.trace.path.name
+            view.ranks = tuple(
+                (rank.place, window)
+                for rank in snapshot.run.ranks
+                for window in rank.windows
+                if window.name == name
+            )
+        else:
+            view.ranks = ()
         view.show(snapshot.analysis)
         if snapshot.run is not None and snapshot.analysis is None:
             view.show_steps(snapshot.run)
@@ -74,11 +85,3 @@ class TimelineScreen(RunScreen):
 
     def redraw(self) -> None:
         """Leave the tracks at a resize: they may be of a trace that is newer than the snapshot."""
-
-    def _ranks(self, snapshot: Snapshot) -> RankPaths:
-        """The traces that can be shown beside the one of the snapshot, itself among them."""
-        if snapshot.run is None:
-            return ranks_of_files(self.session.ranks)
-        if snapshot.analysis is None:
-            return ()
-        return ranks_of_run(snapshot.run, snapshot.analysis.trace.path)

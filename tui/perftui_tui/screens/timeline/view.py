@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 from typing import ClassVar
 
@@ -39,7 +39,7 @@ from perftui_tui.screens.timeline.detail_pane import DetailPane, Line, Target
 from perftui_tui.screens.timeline.event_detail import event_lines, further_lines, measure_lines
 from perftui_tui.screens.timeline.gaps import gap_lines
 from perftui_tui.screens.timeline.navigation import Matches, Selection, find_matches
-from perftui_tui.screens.timeline.other_traces import Pace, read_together, stay, stay_in_view
+from perftui_tui.screens.timeline.other_traces import Pace, read_together, stay
 from perftui_tui.screens.timeline.state import TimelineState
 from perftui_tui.screens.timeline.summary import summary_lines
 from perftui_tui.screens.timeline.track_cells import EventKind, kind_of
@@ -224,10 +224,13 @@ class TimelineView(Vertical):
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-tracks")
     def _index(self, analysis: TraceAnalysis) -> None:
         """Sort the events into tracks beside the screen: a long trace takes a while."""
-        worker = get_current_worker()
         state = prepare(analysis, self._order, counters(Facts(self.run, analysis, self.rank)))
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_tracks, state)
+        self._deliver(self._show_tracks, state)
+
+    def _deliver(self, take: Callable[..., object], *found: object) -> None:
+        """Hand over what a worker has found, unless nobody wants it any more."""
+        if not get_current_worker().is_cancelled:
+            self.app.call_from_thread(take, *found)
 
     def _show_tracks(self, state: TimelineState) -> None:
         if state.analysis is not self._analysis or not self.is_attached:
@@ -244,7 +247,9 @@ class TimelineView(Vertical):
         self._is_shown = False
         if before is None or before.trace.path != after.trace.path or before.analysis.has_tables:
             return
-        stay_in_view(before, after)
+        view, shift = before.view, before.trace.origin - after.trace.origin
+        if view.span < view.last - view.first:
+            after.view = after.view.showing(view.start + shift, view.end + shift)
         if ONLY_STEPS not in after.trace.metadata:
             return
         stay(before, after)
@@ -263,18 +268,16 @@ class TimelineView(Vertical):
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-steps")
     def _lay_out_steps(self, run: RunSnapshot) -> None:
         """Beside the screen: a long run keeps tens of thousands."""
-        worker, began = get_current_worker(), monotonic()
+        began = monotonic()
         try:
             analysis = recorded_steps(run)
             state = None
             if analysis is not None:
                 sampled = counters(Facts(run, analysis, self.rank))
                 state = prepare(analysis, self._order, sampled)
-            if not worker.is_cancelled:
-                self.app.call_from_thread(self._show_steps, state, run)
+            self._deliver(self._show_steps, state, run)
         finally:
-            if not worker.is_cancelled:
-                self.app.call_from_thread(self._pace.done, monotonic() - began)
+            self._deliver(self._pace.done, monotonic() - began)
 
     def _show_steps(self, state: TimelineState | None, run: RunSnapshot) -> None:
         if self._given is not None or not self.is_attached:
@@ -312,8 +315,7 @@ class TimelineView(Vertical):
             together = read_together(given, ranks, self._report_read, lambda: worker.is_cancelled)
         except LoadCancelled:
             return
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_together, given, *together)
+        self._deliver(self._show_together, given, *together)
 
     def _report_read(self, done: int, count: int) -> None:
         if done < count and done % _NOTIFY_EVERY == 0:
@@ -330,8 +332,7 @@ class TimelineView(Vertical):
     # Detail of what is selected
 
     @on(Timeline.SelectionChanged)
-    def _selection_changed(self, event: Timeline.SelectionChanged) -> None:
-        event.stop()
+    def _selection_changed(self) -> None:
         state = self.state
         if state is None:
             return
@@ -371,23 +372,19 @@ class TimelineView(Vertical):
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-further")
     def _add_more(self, state: TimelineState, selected: Selection, shown: Sequence[Line]) -> None:
         """Arguments, whose file may be slow or gone, and what needs a look at all events."""
-        worker = get_current_worker()
         # Who goes through events quickly waits for none of it, and neither does the next frame.
         sleep(_SETTLED)
-        if worker.is_cancelled:
-            return
-        more = further_lines(state.trace, selected)
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_more, state, selected, [*shown, *more])
+        if not get_current_worker().is_cancelled:
+            more = further_lines(state.trace, selected)
+            self._deliver(self._show_more, state, selected, [*shown, *more])
 
     def _show_more(self, state: TimelineState, selected: Selection, lines: Sequence[Line]) -> None:
         if state is self.state and selected == self._detailed and not self._is_measure:
             self._show_with_summary(state, lines, further=True)
 
     @on(Timeline.Marked)
-    def _marked(self, event: Timeline.Marked) -> None:
+    def _marked(self) -> None:
         """Measure between two marks; without them show the selection again."""
-        event.stop()
         state = self.state
         if state is None:
             return
@@ -400,10 +397,8 @@ class TimelineView(Vertical):
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-measure")
     def _measure(self, trace: Trace, start: int, end: int) -> None:
         """Sum up a range beside the screen: of ten million events that takes seconds."""
-        worker = get_current_worker()
         lines = measure_lines(trace, measure(trace, start, end))
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_measure, trace, (start, end), lines)
+        self._deliver(self._show_measure, trace, (start, end), lines)
 
     def _show_measure(self, trace: Trace, marked: tuple[int, int], lines: Sequence[Line]) -> None:
         state = self.state
@@ -413,7 +408,6 @@ class TimelineView(Vertical):
 
     @on(DetailPane.Chosen)
     def _chosen(self, event: DetailPane.Chosen) -> None:
-        event.stop()
         self._go(event.place.start, event.place.end, event.place.row)
 
     def _go(self, start: int, end: int, row: int | None) -> None:
@@ -501,7 +495,6 @@ class TimelineView(Vertical):
 
     @on(Input.Submitted)
     def _search_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
         self.action_close_search()
         state = self.state
         if state is not None and event.value:
@@ -513,10 +506,7 @@ class TimelineView(Vertical):
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-search")
     def _search(self, trace: Trace, needle: str) -> None:
         """Search beside the screen: ten million names take a second."""
-        worker = get_current_worker()
-        found = find_matches(trace, needle)
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_matches, trace, found)
+        self._deliver(self._show_matches, trace, find_matches(trace, needle))
 
     def _show_matches(self, trace: Trace, found: Matches) -> None:
         state = self.state

@@ -9,7 +9,7 @@ from typing import ClassVar, Concatenate, ParamSpec
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, on
 from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
@@ -322,17 +322,12 @@ class Timeline(RowView, can_focus=True):
         """Which of the rows above the tracks ``y`` is; None for a track."""
         return list(self._head)[y] if 0 <= y < len(self._head) else None
 
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Zoom in at the pointer, pan left with shift, or scroll the names."""
+    @on(events.MouseScrollUp)
+    @on(events.MouseScrollDown)
+    def _wheel(self, event: events.MouseEvent) -> None:
+        """Zoom at the pointer, pan with shift, or scroll the names."""
         event.stop()
-        self._wheel(event, -1)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Zoom out at the pointer, pan right with shift, or scroll the names."""
-        event.stop()
-        self._wheel(event, 1)
-
-    def _wheel(self, event: events.MouseEvent, direction: int) -> None:
+        direction = 1 if isinstance(event, events.MouseScrollDown) else -1
         if event.x < label_width(self.size.width):
             self.act(lambda state: state.scroll(direction))
         elif event.shift:

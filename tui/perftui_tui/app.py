@@ -257,7 +257,6 @@ class PerftuiApp(NotifyingApp):
         return next((s for s in reversed(self.screen_stack) if isinstance(s, RunScreen)), None)
 
     def _composed_screen(self) -> RunScreen | None:
-        """The run screen, once all its widgets are there."""
         screen = self.base_screen()
         return screen if screen is not None and screen.is_composed else None
 

@@ -364,7 +364,6 @@ class Tuning(Experiment["TuningState"]):
         self.app.ask(TuneDialog(root, plan.label, budget, plan.note, warnings), answered)
 
     def _start(self, root: Path, plan: TrialPlan, budget: float | None) -> None:
-        """Tune; a training that goes on is stopped first."""
         from perftui_tui.reading.experiment_state import TuningState
 
         state = TuningState(
@@ -408,7 +407,6 @@ class Tuning(Experiment["TuningState"]):
             self.set(trial=trial.begin_run(following, self.clock()))
 
     def _changes(self, event: Event) -> dict[str, Any]:
-        """What ``event`` changes of the state."""
         from perftui.experiments.journal import Journal
         from perftui.experiments.tune import Keeping, Tuned
 

@@ -152,7 +152,6 @@ def binned(*runs: Floats) -> tuple[Floats, list[Floats], float, list[int]]:
 
 
 def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note: str) -> Chart:
-    """How many steps took how long."""
     middles, (counts,), top, (beyond,) = binned(durations)
     above = f"{beyond:,} longer than {format_ns(top)} are in the last bar" if beyond else ""
     return Chart(
@@ -169,7 +168,6 @@ def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note
 
 
 def _throughput(steps: Table) -> Iterator[Chart]:
-    """Steps a second, counted in intervals of equal length."""
     ends = (steps["start"] + steps["duration"]).astype(np.float64) / 1e9
     begin = float(steps["start"][0]) / 1e9
     whole = float(ends[-1]) - begin
@@ -201,7 +199,6 @@ def _parts(steps: Table, index: Floats, note: str) -> Chart:
 
 
 def _on_device(steps: Table) -> Iterator[Chart]:
-    """What the phases took on the GPU, of the steps of which it is known."""
     timed = timed_steps(steps)
     if timed is None:
         return

@@ -75,7 +75,6 @@ def _facts(target: Target) -> Facts:
 
 
 def _history(line: CommandLine, target: Target, facts: Facts) -> History | None:
-    """The earlier runs, where ``--against history`` asks for them."""
     from perftui.experiments.history import history_of
     from perftui.report.check.judge import HISTORY
 

@@ -225,7 +225,6 @@ _ROWS = Argument(
 
 
 def _of_option(name: str, about: str, *, is_required: bool = False) -> Argument:
-    """The argument that sets an option of the command line."""
     option = OPTIONS[name]
     kind = Kind.NUMBER if option.value == "N" else Kind.TEXT
     words = tuple(TABLES) if name == "csv" else option.words

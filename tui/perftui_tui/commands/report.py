@@ -157,7 +157,6 @@ def _write_page(found: Report, file: Path) -> None:
 
 
 def _write_trace(report: Report, path: Path) -> None:
-    """Write the trace of ``report`` with our tracks."""
     from perftui.report.perfetto import PerfettoError, write_perfetto
     from perftui.report.redaction.redactor import RedactionError
     from perftui.trace.model import TraceError

@@ -123,7 +123,6 @@ def attach(line: CommandLine) -> int:
 
 
 def _live_run(line: CommandLine) -> Path:
-    """The directory of the run that is meant, which lives."""
     from perftui.run.history import list_runs
     from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
     from perftui.run.manifest import ManifestError, run_state

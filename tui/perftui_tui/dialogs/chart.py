@@ -98,7 +98,6 @@ class ChartPlot(PlotextPlot):
     def _draw_marks(
         self, chart: Chart, inside: npt.NDArray[np.bool_], bottom: float, top: float
     ) -> None:
-        """Draw highlighted points, the levels, and the cursor."""
         plot, warn = self.plt, self._colour("caution")
         if chart.marked is not None:
             label, marked = chart.marked

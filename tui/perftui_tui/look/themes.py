@@ -60,7 +60,6 @@ _OF_SIXTEEN = {
 
 
 def _theme(name: str, column: int) -> Theme:
-    """The theme of one column of the table."""
     colours = {of: row[column] for of, row in _COLOURS.items()}
     is_ansi = name == "perftui-ansi"
     return Theme(

@@ -190,7 +190,6 @@ def _temperature(card: Card) -> Figure:
 
 
 def _clock(card: Card) -> Figure:
-    """The clock, and what holds it down."""
     now = card.now("clock_sm")
     held = clock_limits(card.table, card.prefix)
     style = "warn" if held else "dim"
@@ -246,7 +245,6 @@ def _others(card: Card) -> Figure:
 
 
 def _errors(card: Card) -> Figure:
-    """Nothing where memory had no errors that ECC could not correct."""
     errors = card.now("ecc_uncorrected")
     return Figure(f"ECC {errors:.0f} uncorrected" if errors else "", "warn")
 

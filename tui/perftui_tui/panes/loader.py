@@ -99,7 +99,6 @@ def _effort(work: LoaderWork | None) -> list[str]:
 
 
 def _resources(snapshot: Snapshot) -> list[str]:
-    """CPU use of the workers of all ranks, where telemetry has it."""
     table = table_of(snapshot)
     cores = latest(table, "processes.workers_cpu")
     # Before it was known who loads data, the column held whatever the training had started.

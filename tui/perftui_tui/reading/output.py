@@ -230,7 +230,6 @@ class OutputSource(ReadingThread):
             self.stopped.wait(POLL_SECONDS)
 
     def _poll(self) -> bool:
-        """Whether there is more."""
         try:
             more = self._tail.poll()
         except OSError as error:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
 from perftui_tui.reading.source import DUTY
 
 if TYPE_CHECKING:
@@ -37,13 +36,6 @@ class RunList:
     runs: tuple[Listed, ...] = ()
     problem: str = ""
     """Why the directory cannot be listed."""
-
-
-def runs_beside(target: Path) -> Path:
-    """Where the runs beside ``target`` are; beside a trace those of the working directory."""
-    if is_run_directory(target):
-        return target.parent
-    return Path(RUNS_DIRECTORY).absolute()
 
 
 _UNREAD: tuple[object, RunSummary | None] = (None, None)

@@ -277,7 +277,6 @@ def picture(
 
 
 def _proofs(root: Path, options: dict[str, tuple[FixOption, ...]]) -> dict[str, Proof]:
-    """What trials of the ``options`` came to, by fix."""
     directory = trials_of(root)
     fixes = {option.fix for found in options.values() for option in found}
     return {fix: proof for fix in fixes if (proof := read_proof(directory, fix))}

@@ -14,6 +14,7 @@ from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.format import (
@@ -32,10 +33,10 @@ from perftui_tui.panes.meter import draw_chart, draw_line
 from perftui_tui.panes.meters import step_time
 from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.verdict import LABEL_WIDTH, headlines, verdict
-from perftui_tui.reading.run_list import Listed, RunList, RunLister, runs_beside
+from perftui_tui.reading.run_list import Listed, RunList, RunLister
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.tables.columns import name_column, text_column
+from perftui_tui.tables.columns import Texts, name_column, text_column
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import RowView
@@ -108,6 +109,7 @@ def run_table(runs: RunList, shown: Path) -> TableData:
     titles = [_title(one, shown) for one in listed]
     manifests = [one.entry.manifest for one in listed]
     started = np.array([one.started_ns if one else 0 for one in manifests], np.int64)
+    clocks = Texts(len(listed), lambda at: date_and_time(started[at]) if started[at] else MISSING)
     scripts = [printable(one.script) if one else MISSING for one in manifests]
     steps = np.array([one.summary.train_steps if one.summary else -1 for one in listed], np.int64)
     means = np.array(
@@ -116,7 +118,7 @@ def run_table(runs: RunList, shown: Path) -> TableData:
     columns = (
         # The name that a person gave stands in front.
         replace(name_column("run", titles, "runs"), middle=False),
-        Column("started", started, lambda row: _clock(started[row]), 16, LEFT, optional=2),
+        Column("started", started, clocks.__getitem__, 16, LEFT, optional=2),
         text_column("script", scripts, 16, 4),
         text_column("status", [_status(one) for one in listed], 11, 0),
         Column("steps", steps, lambda row: format_count(_known(steps[row])), 7, optional=3),
@@ -144,10 +146,6 @@ def _title(one: Listed, shown: Path) -> str:
     name = _name(one)
     mark = "▶ " if one.entry.root == shown else "  "
     return printable(mark + (f"{name}  {one.entry.run_id}" if name else one.entry.run_id))
-
-
-def _clock(started: int) -> str:
-    return date_and_time(started) if started else MISSING
 
 
 def _status(one: Listed) -> str:
@@ -259,7 +257,10 @@ class RunsScreen(RunScreen):
         if self._is_reading or not self.is_active or not self.is_composed:
             return
         self._is_reading = True
-        directory = runs_beside(self.session.target)
+        target = self.session.target
+        # Beside a trace those of the working directory.
+        here = Path(RUNS_DIRECTORY).absolute()
+        directory = target.parent if is_run_directory(target) else here
         newest = self.session.newest
         sparing = newest is not None and newest.phase.is_live
 

@@ -76,7 +76,6 @@ class KeysFooter(Widget):
 
     @property
     def _lead(self) -> int:
-        """Cells of the message."""
         return cell_len(self._notice[0]) + _BEHIND if self._notice[0] else 0
 
     def on_mount(self) -> None:
@@ -104,12 +103,10 @@ class KeysFooter(Widget):
             self.refresh()
 
     def _cells(self, key: ActiveBinding) -> int:
-        """How many it takes: the key between blanks, its label, a blank."""
         display = self.app.get_key_display(key.binding)
         return cell_len(display) + cell_len(key.binding.description) + 3
 
     def _at_edge(self) -> ActiveBinding | None:
-        """The key that stays at the right edge."""
         if self.screen.has_class(NARROW):
             return next((key for key in self._keys if key.binding.action == "help"), None)
         if self._show_palette:

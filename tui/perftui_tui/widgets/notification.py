@@ -93,7 +93,6 @@ class NotifyingApp(App[None]):
         self.set_timer(event.notification.time_left, partial(self._unnotify, event.notification))
 
     def _refresh_notifications(self) -> None:
-        """Show what is to be shown on the screen that is in front."""
         if not self._disable_notifications:
             self.call_later(self._show_notice)
 

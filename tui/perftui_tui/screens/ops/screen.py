@@ -150,7 +150,6 @@ class OpsView(Vertical):
 
     @property
     def _tree(self) -> CallTreeState | None:
-        """The tree on screen, if one is."""
         if self._content is None or not self.is_tree or self.table is not Table.OPS:
             return None
         return self._content.trees.get(self.by)
@@ -167,7 +166,6 @@ class OpsView(Vertical):
     watch_table = watch_by = watch_is_tree = _refresh
 
     def _update_titles(self) -> None:
-        """The lines around the table."""
         self._update_text("#ops-title", printable(self._title()))
         around = None if self.page.is_open else self._content
         outside = around.outside(self.by) if around and self.table is Table.OPS else ""

@@ -198,7 +198,6 @@ class OverviewScreen(RunScreen):
         self.show_output(self.session.output)
 
     def _fit_rows(self) -> None:
-        """The height of the headline, which depends on the width."""
         self.set_class(is_too_small(self.size, NEEDED), "-strip")
         is_cramped = self.size.height < CRAMPED_BELOW
         self.set_class(is_cramped, "-cramped")

@@ -130,7 +130,10 @@ def counter_cells(counter: Counter, view: Viewport, columns: int, glyphs: Glyphs
         texts = (value,) if is_near else (f"{value}, {sampling(counter)}", value)
         text = next((each for each in texts if len(each) + _BESIDE <= last - first + 1), "")
         put(cells, first, narrow(text), VALUE if is_near else HELD)
-    _name_blanks(cells)
+    # In wide blanks it is said that nothing is known there.
+    known = "".join(" " if cell == BLANK else "x" for cell in cells)
+    for blanks in re.finditer(f" {{{len(NO_SAMPLE) + 2 * _BESIDE},}}", known):
+        put(cells, blanks.start() + _BESIDE, NO_SAMPLE, HELD)
     return cells
 
 
@@ -156,16 +159,6 @@ def _columns(sample: Sample, view: Viewport, columns: int) -> tuple[int, int]:
     return first + (begins < sample.start), last
 
 
-def _name_blanks(cells: list[Cell]) -> None:
-    """Write into wide blanks that nothing is known there."""
-    start = 0
-    for at in range(len(cells) + 1):
-        if at == len(cells) or cells[at] != BLANK:
-            if at - start >= len(NO_SAMPLE) + 2 * _BESIDE:
-                put(cells, start + _BESIDE, NO_SAMPLE, HELD)
-            start = at + 1
-
-
 _HEAD = "whole trace"
 
 
@@ -178,10 +171,16 @@ def counter_lines(track: CounterTrack, selected: Selection) -> list[Line]:
         title = Line(f"{counter.name}: no sample for {size}", "bold")
         return [title, Line(times, facts=True), *exactly]
     value = _exact(sample.value, counter)
+    figures = (
+        f"{counted(len(counter), 'sample' if counter.interval else 'change')} in the trace",
+        f"min {value_text(counter.lowest, counter.unit)}",
+        f"max {value_text(counter.highest, counter.unit)}",
+        f"a full cell is {value_text(counter.top, counter.unit)}",
+    )
     return [
         Line(f"{counter.name}: {value}", "bold"),
         Line(f"{_meaning(counter)}  {times}", facts=True),
-        Line("  ".join(_figures(counter)), facts=True),
+        Line("  ".join(figures), facts=True),
         Line(printable(counter.source), "dim"),
         *exactly,
     ]
@@ -202,13 +201,6 @@ def _meaning(counter: Counter) -> str:
     if counter.is_mean:
         return f"mean since the previous sample, one every {every}"
     return f"sampled every {every}, drawn until the next"
-
-
-def _figures(counter: Counter) -> Iterator[str]:
-    yield f"{counted(len(counter), 'sample' if counter.interval else 'change')} in the trace"
-    yield f"min {value_text(counter.lowest, counter.unit)}"
-    yield f"max {value_text(counter.highest, counter.unit)}"
-    yield f"a full cell is {value_text(counter.top, counter.unit)}"
 
 
 def counters_at(counters: Sequence[CounterTrack], start: int, end: int) -> list[Line]:

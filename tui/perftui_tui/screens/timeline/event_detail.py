@@ -69,11 +69,11 @@ def _figures(trace: Trace, selected: Selection) -> Iterator[str]:
     track = trace.tracks[int(trace.track[row])]
     if not track.is_device and trace.categories[int(trace.category[row])] not in DERIVED:
         yield f"own {format_ns(self_time(trace, row))}"
-    before, after = gaps_around(selected)
-    if before is not None:
-        yield f"gap before {format_ns(before)}"
-    if after is not None:
-        yield f"gap after {format_ns(after)}"
+    index, place = selected.track.index, place_of(selected.track, row)
+    if place:
+        yield f"gap before {format_ns(int(index.start[place] - index.end[place - 1]))}"
+    if place + 1 < len(index):
+        yield f"gap after {format_ns(int(index.start[place + 1] - index.end[place]))}"
     if trace.bytes[row] != NONE:
         yield format_bytes(int(trace.bytes[row]))
     if trace.correlation[row] != NONE:
@@ -108,15 +108,6 @@ def self_time(trace: Trace, row: int) -> int:
     inside = slice(row, row + rows_inside(trace, row))
     children = trace.duration[inside][trace.parent[inside] == row]
     return int(trace.duration[row]) - int(children.sum())
-
-
-def gaps_around(selected: Selection) -> tuple[int | None, int | None]:
-    """Idle nanoseconds on the track before and after an event; None at the ends of the track."""
-    index = selected.track.index
-    place = place_of(selected.track, selected.row)
-    before = int(index.start[place] - index.end[place - 1]) if place else None
-    last = place + 1 == len(index)
-    return before, None if last else int(index.start[place + 1] - index.end[place])
 
 
 def caller_names(trace: Trace, row: int, launches: Launches) -> list[str]:
@@ -180,8 +171,6 @@ def measure_lines(trace: Trace, measured: Measure) -> list[Line]:
 
 
 def _busy(trace: Trace, measured: Measure) -> Iterator[str]:
-    """The devices, and the busiest threads."""
-
     def of(time: int) -> str:
         share = time / measured.duration if measured.duration else None
         return f"{format_ns(time)} ({format_percent(share)})"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -74,13 +75,12 @@ def draw_gaps(
 ) -> None:
     """Write each gap of at least ``threshold`` into the blank cells that it leaves on a track."""
     device = trace.tracks[track.track].device
-    for first, last in _blank_runs(cells):
-        if last - first < 2:
-            continue
-        start, end = idle_around(track, view.time((first + last) // 2, len(cells)), view)
+    for blanks in re.finditer(" {3,}", "".join(glyph for glyph, _ in cells)):
+        first, behind = blanks.span()
+        start, end = idle_around(track, view.time((first + behind - 1) // 2, len(cells)), view)
         if end - start < threshold:
             continue
-        width, gap = last - first + 1, gaps.over(device, start, end)
+        width, gap = behind - first, gaps.over(device, start, end)
         row = gap.operator_row if gap else NONE
         inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
         label = gap_label(end - start, gap.cause.value if gap else "", width, inside)
@@ -99,17 +99,6 @@ def gap_label(idle: int, cause: str, width: int, inside: str) -> str:
 def bracketed(label: str, width: int, open_left: bool, open_right: bool) -> str:
     """``label`` between lines to both ends; an open end goes on outside."""
     return ("─" if open_left else "├") + label.center(width - 2, "─") + ("─" if open_right else "┤")
-
-
-def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
-    """First and last cell of each run of blanks."""
-    start = None
-    for index, (glyph, _) in enumerate([*cells, ("x", "")]):
-        if glyph == " " and start is None:
-            start = index
-        elif glyph != " " and start is not None:
-            yield start, index - 1
-            start = None
 
 
 def largest_gap_row(largest: Int64, threshold: int, ascii_only: bool) -> str:

@@ -452,7 +452,6 @@ class TimelineView(Vertical):
         self._timeline.set_room(max(height - legend_rows - least, 4))
 
     def _show_legend(self) -> None:
-        """The kinds of work in the trace, and how many tracks are hidden."""
         state, width = self.state, self.size.width
         if state is None or not width:
             return

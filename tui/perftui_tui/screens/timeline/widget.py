@@ -364,7 +364,6 @@ class Timeline(RowView, can_focus=True):
             self.act(lambda s: s.show(drag.start + amount, drag.end + amount))
 
     def _move_view(self, x: int) -> None:
-        """Show the place of the minimap under the pointer."""
         column, columns = self._column(x), self._columns()
         self.act(lambda state: state.centre_on(column, columns))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from textual import events
 
@@ -158,14 +159,9 @@ class SnapshotPane(RowView):
     def show(self, snapshot: Snapshot) -> None:
         """Draw ``snapshot``; nothing is repainted that it does not change."""
         self._snapshot = snapshot
-        self._redraw()
+        self.draw(partial(self._draw, snapshot))
 
     async def on_click(self, event: events.Click) -> None:  # noqa: ARG002 - anywhere on it
         """Open the chart."""
         if self._chart:
             await self.run_action(f"app.study('{self._chart}')")
-
-    def _redraw(self) -> None:
-        size = self.content_size
-        if self._snapshot is not None and size.width and size.height:
-            self.rows = self._draw(self._snapshot, size.width, size.height)

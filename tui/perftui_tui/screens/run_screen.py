@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from perftui_tui.actions.trials import Trials
     from perftui_tui.charts.run_charts import Chart
 
-Draw = Callable[[int], Row]
-"""Makes the row, so many cells wide."""
-
 
 class ExperimentLine(RowView):
     """Draws what it is given; a click opens the trial or the tuning."""
@@ -55,17 +52,10 @@ class ExperimentLine(RowView):
     }
     """
 
-    _draw: Draw | None = None
-
-    def show(self, draw: Draw | None) -> None:
-        """Draw the row; without one it goes."""
-        self._draw = draw
-        self.display = draw is not None
-        self._redraw()
-
-    def _redraw(self) -> None:
-        if self._draw is not None and self.size.width:
-            self.rows = [self._draw(self.size.width)]
+    def show(self, row: Callable[[int], Row] | None) -> None:
+        """Draw the row, so many cells wide; without one it goes."""
+        self.display = row is not None
+        self.draw(None if row is None else lambda cells, _: [row(cells)])
 
     async def on_click(self) -> None:
         """Open the trial or the tuning."""

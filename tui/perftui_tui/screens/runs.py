@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,10 +37,10 @@ from perftui_tui.panes.verdict import LABEL_WIDTH, headlines, verdict
 from perftui_tui.reading.run_list import Listed, RunList, RunLister
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.tables.columns import Texts, name_column, text_column
+from perftui_tui.tables.columns import name_column, text_column
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
-from perftui_tui.widgets.row_view import RowView
+from perftui_tui.widgets.row_view import Make, RowView
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -50,30 +51,6 @@ LONGEST_SENTENCE = 3
 
 MOST_CARDS = 8
 """Rows that GPUs get."""
-
-
-class RunPreview(RowView):
-    """Draws a snapshot of a run that is not the one on screen."""
-
-    DEFAULT_CSS = """
-    RunPreview { height: 1fr; border: round $chart; display: none; }
-    """
-
-    BORDER_TITLE = "Selected run"
-    _snapshot: Snapshot | None = None
-    _words = ""
-
-    def show(self, snapshot: Snapshot | None, words: str = "") -> None:
-        """Draw ``snapshot``, or ``words`` in its place."""
-        self._snapshot, self._words = snapshot, words
-        self._redraw()
-
-    def _redraw(self) -> None:
-        cells, height = self.content_size
-        if self._snapshot is None:
-            self.rows = [row((self._words, "dim"))]
-        elif cells and height:
-            self.rows = preview(self._snapshot, cells, height)
 
 
 def preview(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
@@ -97,6 +74,10 @@ def preview(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     return [*rows, *([(), *machine] if machine else []), (), *others][:height]
 
 
+def _words(text: str, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
+    return [row((text, "dim"))]
+
+
 class RunTable(VirtualTable):
     """One row for each run; ``enter`` opens it."""
 
@@ -109,7 +90,10 @@ def run_table(runs: RunList, shown: Path) -> TableData:
     titles = [_title(one, shown) for one in listed]
     manifests = [one.entry.manifest for one in listed]
     started = np.array([one.started_ns if one else 0 for one in manifests], np.int64)
-    clocks = Texts(len(listed), lambda at: date_and_time(started[at]) if started[at] else MISSING)
+
+    def clock(row: int) -> str:
+        return date_and_time(started[row]) if started[row] else MISSING
+
     scripts = [printable(one.script) if one else MISSING for one in manifests]
     steps = np.array([one.summary.train_steps if one.summary else -1 for one in listed], np.int64)
     means = np.array(
@@ -118,7 +102,7 @@ def run_table(runs: RunList, shown: Path) -> TableData:
     columns = (
         # The name that a person gave stands in front.
         replace(name_column("run", titles, "runs"), middle=False),
-        Column("started", started, clocks.__getitem__, 16, LEFT, optional=2),
+        Column("started", started, clock, 16, LEFT, optional=2),
         text_column("script", scripts, 16, 4),
         text_column("status", [_status(one) for one in listed], 11, 0),
         Column("steps", steps, lambda row: format_count(_known(steps[row])), 7, optional=3),
@@ -195,9 +179,10 @@ class RunsScreen(RunScreen):
         #runs-title { height: 1; color: $text-muted; }
         #runs-input { height: 1; border: none; padding: 0; display: none; }
         #runs-detail { height: auto; max-height: 3; color: $text; }
+        #runs-preview { height: 1fr; border: round $chart; display: none; }
     }
     RunsScreen.-typing #runs-input { display: block; }
-    RunsScreen.-tall { RunPreview { display: block; } #runs-table { height: 1fr; } }
+    RunsScreen.-tall { #runs-preview { display: block; } #runs-table { height: 1fr; } }
     """
 
     def __init__(self) -> None:
@@ -217,7 +202,7 @@ class RunsScreen(RunScreen):
         yield Static(id="runs-title", markup=False)
         yield Input(id="runs-input")
         yield RunTable(id="runs-table")
-        yield RunPreview(id="runs-preview")
+        yield RowView(id="runs-preview", title="Selected run")
         yield Static(id="runs-detail", markup=False)
 
     def on_mount(self) -> None:
@@ -305,9 +290,9 @@ class RunsScreen(RunScreen):
         self._previewed = root
         if self._resting is not None:
             self._resting.stop()
-        pane = self.query_one(RunPreview)
         if root is None:
-            pane.show(None, (one.entry.problem or "") if one else "")
+            problem = (one.entry.problem or "") if one else ""
+            self.query_one("#runs-preview", RowView).draw(partial(_words, problem))
         else:
             self._resting = self.set_timer(REST_SECONDS, lambda: self._read_preview(root))
 
@@ -317,19 +302,19 @@ class RunsScreen(RunScreen):
 
         def read() -> None:
             try:
-                snapshot, words = read_once(root), ""
+                make = partial(preview, read_once(root))
             except (ManifestError, OSError) as error:
-                snapshot, words = None, printable(str(error))
+                make = partial(_words, printable(str(error)))
             if not self._stopped.is_set():
-                self.app.call_from_thread(self._show_preview, root, snapshot, words)
+                self.app.call_from_thread(self._show_preview, root, make)
 
         self.session.on_thread(read)
 
-    def _show_preview(self, root: Path, snapshot: Snapshot | None, words: str) -> None:
+    def _show_preview(self, root: Path, make: Make) -> None:
         if root == self._previewed:
-            pane = self.query_one(RunPreview)
+            pane = self.query_one("#runs-preview", RowView)
             pane.entitle(root.name)
-            pane.show(snapshot, words)
+            pane.draw(make)
 
     @property
     def _selected(self) -> Listed | None:

@@ -161,14 +161,14 @@ class HeaderLine(RowView):
     def __init__(self, current: str) -> None:
         super().__init__(id="header")
         self._current = current
-        self._shown: tuple[Snapshot | None, bool, bool, tuple[str, ...]] = (None, False, False, ())
+        self.show(None, False, False, ())
 
     def show(
         self, snapshot: Snapshot | None, paused: bool, replay: bool, trail: tuple[str, ...]
     ) -> None:
         """Draw the state of ``snapshot``, and the screens that led here."""
-        self._shown = (snapshot, paused, replay, trail)
-        self._redraw()
+        current = self._current
+        self.draw(lambda cells, _: [header(snapshot, current, paused, replay, cells, trail)])
 
     def show_progress(self, name: str, done: float | Exporting) -> None:
         """Draw how far reading a file has come."""
@@ -183,9 +183,3 @@ class HeaderLine(RowView):
             if left <= event.x < left + len(text):
                 await self.run_action(f"app.show('{screen}')")
             left += len(text)
-
-    def _redraw(self) -> None:
-        snapshot, paused, replay, trail = self._shown
-        cells = self.size.width
-        if cells:
-            self.rows = [header(snapshot, self._current, paused, replay, cells, trail)]

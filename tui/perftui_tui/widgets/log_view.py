@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from textual import events, on
 from textual.geometry import Size
@@ -167,22 +168,10 @@ class LogStatus(RowView):
             self.rows = [spread(row(newest), right, self.size.width)]
 
 
-class LogTail(RowView):
-    """Draws the newest lines that fit, the progress bar at the bottom."""
-
-    BORDER_TITLE = "Log"
-    _output = Output()
-    _empty = _end = ""
-
-    def show(self, output: Output, empty: str, end: str = "") -> None:
-        """Draw the end of ``output``, or ``empty`` where there is none, and ``end`` below it."""
-        self._output, self._empty, self._end = output, empty, end
-        self._redraw()
-
-    def _redraw(self) -> None:
-        size, lines = self.content_size, self._output.lines
-        if size.width and size.height:
-            rows = [row(line) for line in lines] or [row((self._empty, "dim"))]
-            if self._end:
-                rows.append(row((self._end, "warn")))
-            self.rows = [crop(line, size.width) for line in rows[-size.height :]]
+def tail_rows(lines: Sequence[str], empty: str, end: str, cells: int, height: int) -> list[Row]:
+    """The newest lines that fit, or ``empty`` where there are none, and ``end`` below them."""
+    # More are never in sight.
+    rows = [row(line) for line in lines[-height:]] or [row((empty, "dim"))]
+    if end:
+        rows.append(row((end, "warn")))
+    return [crop(line, cells) for line in rows[-height:]]

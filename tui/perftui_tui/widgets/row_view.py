@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
@@ -17,6 +17,10 @@ from perftui_tui.look.themes import palette
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.report import Exporting
+
+
+Make = Callable[[int, int], Sequence[Row]]
+"""Makes rows of so many cells, and at most so many where they are cut."""
 
 
 class RowView(ScrollView, can_focus=False):
@@ -43,6 +47,7 @@ class RowView(ScrollView, can_focus=False):
     """Whether this process draws with ASCII alone; set once, before the app starts."""
 
     _rows: tuple[Row, ...] = ()
+    _make: Make | None = None
 
     def __init__(
         self,
@@ -83,8 +88,15 @@ class RowView(ScrollView, can_focus=False):
         self._redraw()
         self.post_message(self.Resized())
 
+    def draw(self, make: Make | None) -> None:
+        """Make the rows, now and at each other size; None where others make them."""
+        self._make = make
+        self._redraw()
+
     def _redraw(self) -> None:
-        """Make the rows for the present size; nothing where others make them."""
+        size = self.content_size
+        if self._make is not None and size.width and size.height:
+            self.rows = self._make(size.width, size.height)
 
     def render_line(self, y: int) -> Strip:
         """The row at line ``y`` of the widget, cut or padded to its width."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,8 @@ from perftui_tui.reading.output import Output
 from perftui_tui.reading.snapshot import Phase, Snapshot, next_thing, next_try
 from perftui_tui.screens.overview.dashboard import Dashboard, GapList, headline
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.widgets.log_view import LogTail, nothing_printed
-from perftui_tui.widgets.row_view import loading_rows
+from perftui_tui.widgets.log_view import nothing_printed, tail_rows
+from perftui_tui.widgets.row_view import RowView, loading_rows
 
 if TYPE_CHECKING:
     from perftui.analysis.model import DeviceActivity
@@ -172,7 +173,7 @@ class OverviewScreen(RunScreen):
             id="lists",
         )
         yield Container(Dashboard(id="dashboard"), lists, id="live")
-        yield LogTail(id="log-tail")
+        yield RowView(id="log-tail", title="Log")
         yield Vertical(*self._trace_body(), id="trace")
 
     def _trace_body(self) -> Iterable[Widget]:
@@ -242,13 +243,14 @@ class OverviewScreen(RunScreen):
         """The end of the log; empty while a run is played, since output has no times."""
         is_played = self.snapshot is not None and self.snapshot.as_of is not None
         goes_on = self.snapshot is not None and self.snapshot.goes_on
-        shown = Output(lines=(hint(NOT_PLAYED),)) if is_played else output
+        lines = (hint(NOT_PLAYED),) if is_played else output.lines
         manifest = self.snapshot.manifest if self.snapshot is not None else None
         end = ""
         # A script ends with a traceback when it is stopped, which looks like a failure.
         if manifest is not None and manifest.stopped and not is_played:
             end = f"perftui: {manifest.stopped}; {hint(ALL_OUTPUT)}"
-        self.query_one(LogTail).show(shown, nothing_printed(goes_on), end)
+        make = partial(tail_rows, lines, nothing_printed(goes_on), end)
+        self.query_one("#log-tail", RowView).draw(make)
 
     def action_why(self) -> None:
         """Open what the second line is about: a fix and its finding, or the first finding."""

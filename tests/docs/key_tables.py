@@ -6,9 +6,9 @@ import re
 from importlib import import_module
 
 from perftui.report.markdown import code, plain, table
+from perftui_tui.keys.all_keys import KEYS, Key
 from perftui_tui.keys.help_texts import BY_SCREEN
-from perftui_tui.keys.keymap import shown_key, written
-from perftui_tui.keys.table import KEYS, Key
+from perftui_tui.keys.own_keys import shown_key, written
 from tests.docs.reference import prose
 
 SCOPES = tuple(dict.fromkeys(key.scope for key in KEYS))

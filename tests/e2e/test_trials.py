@@ -16,8 +16,8 @@ from perftui.experiments import isolate
 from perftui.experiments.isolate import Side
 from perftui.experiments.trial import BlockPlan, block_pairs, trial
 from perftui.experiments.trial_runs import Progress, TrialCancelledError, TrialError, run_at
-from perftui.experiments.verdict import Agreement, Outcome
-from perftui.fixes.model import FixOption
+from perftui.experiments.trial_verdict import Agreement, Outcome
+from perftui.fixes.option import FixOption
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
 from perftui.report.trial import isolation_object, isolation_text

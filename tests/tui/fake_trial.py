@@ -18,8 +18,8 @@ from perftui.experiments.trial_runs import (
     TrialRun,
     unseen,
 )
-from perftui.experiments.verdict import is_decided, judge
-from perftui.fixes.model import FixOption
+from perftui.experiments.trial_verdict import is_decided, judge
+from perftui.fixes.option import FixOption
 from perftui.run.reader import RunSnapshot
 
 MS = 1_000_000

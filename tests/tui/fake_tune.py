@@ -11,8 +11,8 @@ import pytest
 
 from perftui.experiments.trial import MOST_PAIRS
 from perftui.experiments.trial_runs import Arm, Began, NextRun, Progress, Purpose, unseen
-from perftui.experiments.verdict import is_decided
-from perftui.fixes.model import Risk
+from perftui.experiments.trial_verdict import is_decided
+from perftui.fixes.option import Risk
 from perftui.recorder.launch import Launch
 from tests.tui.fake_trial import FASTER, Gate, progress_of
 from tests.tui.recorded import ENDED, START, write_run

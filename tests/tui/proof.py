@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from perftui_tui.keys.table import KEYS
+from perftui_tui.keys.all_keys import KEYS
 from tests.terminal import Terminal
 
 TESTS = Path(__file__).parent

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perftui.experiments.journal import read_proof
-from perftui.experiments.verdict import Outcome
+from perftui.experiments.trial_verdict import Outcome
 from perftui.report.schema import OUTPUTS
 from perftui.run.layout import trials_of
 from perftui.run.reader import RunReader

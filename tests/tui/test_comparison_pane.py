@@ -13,7 +13,7 @@ from textual.app import App
 
 from perftui.experiments.comparison import compare
 from perftui.experiments.journal import Proof
-from perftui.experiments.verdict import Outcome
+from perftui.experiments.trial_verdict import Outcome
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunReader
 from perftui_tui.charts.run_charts import comparison_charts

@@ -14,7 +14,7 @@ from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.rows import Row, plain, width
 from perftui_tui.panes.gpu import gpu, gpu_cards
 from perftui_tui.panes.loader import workers

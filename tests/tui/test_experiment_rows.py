@@ -9,8 +9,8 @@ import pytest
 
 from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import NO_PAIRS, Arm, NextRun, Purpose
-from perftui.experiments.verdict import Outcome, TrialVerdict
-from perftui.fixes.model import FixOption, Risk
+from perftui.experiments.trial_verdict import Outcome, TrialVerdict
+from perftui.fixes.option import FixOption, Risk
 from perftui.run.worker_curve import CurvePoint
 from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.experiment import TUNING, short_risks

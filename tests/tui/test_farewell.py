@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from perftui.experiments.journal import Proof
-from perftui.experiments.verdict import Outcome
+from perftui.experiments.trial_verdict import Outcome
 from perftui.recorder.launch import Launch, start
 from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout

@@ -13,7 +13,7 @@ from perftui.facts.fact import Place
 from perftui.facts.gpu.gaps import GapLines, gap_lines
 from perftui.facts.gpu.host_waits import SyncCall, SyncCalls, syncs
 from perftui.facts.source.lines import LinesByTime, LineShare, main_thread
-from perftui.fixes.model import Patch, Risk
+from perftui.fixes.option import Patch, Risk
 from perftui_tui.dialogs.choice import labelled
 from perftui_tui.dialogs.experiment import diff_rows, risk
 from perftui_tui.look.rows import plain, safe

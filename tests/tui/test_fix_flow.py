@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui.recorder.launch import Launch
 from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout

@@ -13,9 +13,9 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
 from perftui.experiments.journal import Proof, ProvenPair
-from perftui.experiments.verdict import Outcome
+from perftui.experiments.trial_verdict import Outcome
 from perftui.facts.fact import Place
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.run.manifest import Override, Status, StopReason
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.verdict import findings, verdict_line

@@ -12,9 +12,9 @@ from perftui.diagnosis.symptoms.data_loader.workers import BOUND
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.help import metric_rows
+from perftui_tui.keys.all_keys import KEYS, SCREENS
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES
-from perftui_tui.keys.keymap import _NAMED, check, hint
-from perftui_tui.keys.table import KEYS, SCREENS
+from perftui_tui.keys.own_keys import _NAMED, check, hint
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.gpu import LOW_BELOW
 from perftui_tui.panes.machine import FULL_CPU, FULL_DISK
@@ -224,5 +224,5 @@ def test_every_hint_names_an_action_there_is() -> None:
         for found in _NAMED.findall(node.value)
     ]
     assert len(named) > 60
-    assert [each for each in named if each[1] not in names and each[0] != "keymap.py"] == []
+    assert [each for each in named if each[1] not in names and each[0] != "own_keys.py"] == []
     assert hint("{ops.filter} filters {x} {}") == "/ filters {x} {}"

@@ -8,7 +8,7 @@ import pytest
 
 from perftui.analysis import open_trace as opening
 from perftui.analysis.open_trace import open_trace
-from perftui_tui.keys.table import SCREENS
+from perftui_tui.keys.all_keys import SCREENS
 from perftui_tui.screens.timeline.view import TimelineView
 from tests.tui.driving import opened, settled, until, until_shown
 from tests.tui.traces import write_trace

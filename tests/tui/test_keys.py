@@ -16,7 +16,8 @@ from perftui.run.manifest import Status, StopReason
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.dialogs.help import help_rows
-from perftui_tui.keys.keymap import (
+from perftui_tui.keys.all_keys import KEYS, LONG_NAMES, SCREENS, Key
+from perftui_tui.keys.own_keys import (
     NAMED,
     NO_OVERRIDES,
     Overrides,
@@ -31,7 +32,6 @@ from perftui_tui.keys.keymap import (
     shown_key,
     written,
 )
-from perftui_tui.keys.table import KEYS, LONG_NAMES, SCREENS, Key
 from perftui_tui.look.rows import plain
 from perftui_tui.widgets.header_line import tabs
 from tests.ran import ran

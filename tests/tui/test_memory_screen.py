@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.memory import Category, MemoryOverTime
+from perftui.analysis.memory_categories import Category, MemoryOverTime
 from perftui.facts.gpu.memory import MemoryUse, gpu_memory
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalWriter

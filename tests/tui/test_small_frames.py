@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perftui.run.layout import RunLayout
 from perftui_tui.app import PerftuiApp
 from perftui_tui.commands.table import OPTIONS
-from perftui_tui.keys.table import SCREENS
+from perftui_tui.keys.all_keys import SCREENS
 from perftui_tui.look.themes import THEMES
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, settled, text_of, until

@@ -19,7 +19,7 @@ from perftui.facts.cpu.machine import MachineFacts, has_gpu, machine_use, ranks_
 from perftui.facts.data_loader.loader import LoaderFacts, fetch_cpu, training_loader
 from perftui.facts.fact import Fact, Facts
 from perftui.fixes.fix import CallChange, Fix
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
 from perftui.run.reader import RunSnapshot

@@ -13,7 +13,7 @@ from textual.color import Color
 from textual.theme import Theme
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.keys.table import SCREENS
+from perftui_tui.keys.all_keys import SCREENS
 from perftui_tui.look.ascii import AsciiFilter
 from perftui_tui.look.themes import THEMES
 from perftui_tui.widgets.row_view import RowView

@@ -9,7 +9,7 @@ from textual.widgets import Input, Static
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import Step
 from perftui.trace.model import TraceError
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.rows import plain as text_of
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.screens.timeline.detail_pane import DetailPane

@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 
 from perftui.experiments.journal import read_proof
 from perftui.experiments.trial_runs import TrialError
-from perftui.experiments.verdict import Outcome
-from perftui.fixes.model import FixOption
+from perftui.experiments.trial_verdict import Outcome
+from perftui.fixes.option import FixOption
 from perftui.probe.ceilings import Ceiling, Ceilings, rate_of
 from perftui.probe.probe import ProbeCancelledError, WorkerError
 from perftui.run.layout import trials_of

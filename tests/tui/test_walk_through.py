@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui_tui.keys.table import SCREENS
+from perftui_tui.keys.all_keys import SCREENS
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.gpu_window import COSTLY_LINE, SCRIPT, write_gpu_run
 from tests.tui.shown_keys import NotShownError, press_shown, says

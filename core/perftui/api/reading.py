@@ -14,7 +14,7 @@ from perftui.api.table import Table, gap_table, kernel_table, op_table, step_par
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Abstention, Finding
 from perftui.facts.fact import Facts
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui.report.as_json import ReportOutput
 from perftui.report.recorded import Recorded, recording_of
 from perftui.report.report import Report, make_report

@@ -11,7 +11,7 @@ from itertools import starmap
 from typing import Literal
 
 from perftui import format as fmt
-from perftui.analysis.memory import MemoryOverTime
+from perftui.analysis.memory_categories import MemoryOverTime
 from perftui.analysis.model import KernelTable, OpTable
 from perftui.experiments.conditions import (
     Difference,
@@ -25,7 +25,7 @@ from perftui.experiments.conditions import (
 )
 from perftui.experiments.history import Repeats
 from perftui.experiments.rerun import missed
-from perftui.experiments.verdict import FEWEST_STEPS, Estimate, Outcome, Ratios, noise_of
+from perftui.experiments.trial_verdict import FEWEST_STEPS, Estimate, Outcome, Ratios, noise_of
 from perftui.facts.counters import memory_over_time
 from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts, finite, samples

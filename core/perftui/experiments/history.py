@@ -24,7 +24,7 @@ from perftui.experiments.conditions import (
     other_work,
 )
 from perftui.experiments.trial_runs import spread
-from perftui.experiments.verdict import (
+from perftui.experiments.trial_verdict import (
     FEWEST_STEPS,
     Ratios,
     TrialVerdict,

@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from perftui.experiments.files_of_trials import restore_all
 from perftui.experiments.rerun import missed, repeat_launch
-from perftui.experiments.restore import restore_all
 from perftui.experiments.trial_runs import (
     Arm,
     TrialError,

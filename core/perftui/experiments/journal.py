@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from perftui.experiments.verdict import Outcome, is_decided
-from perftui.fixes.apply import patch_store, recorded
-from perftui.fixes.model import FixOption, Risk
+from perftui.experiments.trial_verdict import Outcome, is_decided
+from perftui.fixes.apply_and_undo import patch_store, recorded
+from perftui.fixes.option import FixOption, Risk
 from perftui.run.files import DAMAGE, UnreadableError, decode_versioned, read_regular, replace_file
 from perftui.run.layout import PRIVATE_MODE, is_run_directory, trials_of
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.experiments.restore import is_to_restore
+from perftui.experiments.files_of_trials import is_to_restore
 from perftui.run.history import RunEntry, list_runs
 from perftui.run.layout import TRIALS, RunLayout, is_run_directory, trials_of
 from perftui.run.manifest import ManifestError, read_manifest, with_liveness

@@ -13,8 +13,8 @@ from typing import Any
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.settings import Settings, fields_of, settings
-from perftui.fixes.apply import check_unchanged, patch_store
-from perftui.fixes.model import FixOption
+from perftui.fixes.apply_and_undo import check_unchanged, patch_store
+from perftui.fixes.option import FixOption
 from perftui.recorder.environment import options_of
 from perftui.recorder.launch import Launch
 from perftui.run.columns import stack_rate_of

@@ -12,8 +12,8 @@ from statistics import median
 import numpy as np
 
 from perftui.experiments.conditions import effective_changes, incomparable
+from perftui.experiments.files_of_trials import restore_all
 from perftui.experiments.rerun import missed, repeat_launch, rerun_launch
-from perftui.experiments.restore import restore_all
 from perftui.experiments.trial_runs import (
     NO_PAIRS,
     WARM_UP,
@@ -36,7 +36,7 @@ from perftui.experiments.trial_runs import (
     steps_of_each,
     unseen,
 )
-from perftui.experiments.verdict import (
+from perftui.experiments.trial_verdict import (
     FEWEST_STEPS,
     LOOKS,
     Agreement,
@@ -51,7 +51,7 @@ from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.data_loader.loader import measured_workers, training_loader
 from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.step.steps import TRAIN, whole_training
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.switches import TARGET
 from perftui.fixes.workers import WORKERS, with_workers
 from perftui.recorder.launch import Launch

@@ -12,13 +12,19 @@ from pathlib import Path
 from statistics import median
 
 from perftui import format as fmt
-from perftui.experiments.restore import restore
-from perftui.experiments.verdict import FEWEST_STEPS, LossCheck, TrialVerdict, check_losses, judge
+from perftui.experiments.files_of_trials import restore
+from perftui.experiments.trial_verdict import (
+    FEWEST_STEPS,
+    LossCheck,
+    TrialVerdict,
+    check_losses,
+    judge,
+)
 from perftui.facts.cpu.machine import GpuCard, busy_host, cards
 from perftui.facts.fact import Facts, notes_of
 from perftui.facts.gpu.memory import PeakMemory, peak_memory
 from perftui.facts.step.steps import steady_rows, steady_span, steady_step
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui.recorder.launch import Launch, start
 from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout

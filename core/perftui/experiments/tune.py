@@ -39,9 +39,9 @@ from perftui.experiments.trial_runs import (
     run_at,
     unseen,
 )
-from perftui.experiments.verdict import Outcome
-from perftui.fixes.apply import apply_patch, patch_store, undo
-from perftui.fixes.model import FixOption
+from perftui.experiments.trial_verdict import Outcome
+from perftui.fixes.apply_and_undo import apply_patch, patch_store, undo
+from perftui.fixes.option import FixOption
 from perftui.recorder.launch import Launch
 from perftui.script.command_line import launched_script
 

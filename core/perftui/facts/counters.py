@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.memory import MemoryOverTime, memory_of_trace
+from perftui.analysis.memory_categories import MemoryOverTime, memory_of_trace
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.timeline.track import Counter, Float64, intervals, usual_interval
 from perftui.facts.data_loader.loader import training_loader

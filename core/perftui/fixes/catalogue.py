@@ -10,8 +10,9 @@ from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW, BUCKETS, NO_SYNC
 from perftui.fixes.fix import Fix, option
 from perftui.fixes.fused_operators import ATTENTION, ELEMENTWISE, RECOMPUTE
 from perftui.fixes.gradients import BACKWARD_ONCE, CLIP, NO_GRAD, REQUIRES_GRAD
-from perftui.fixes.model import FixOption
 from perftui.fixes.optimizer import FOREACH, FOREACH_AVERAGE, FUSED
+from perftui.fixes.option import FixOption
+from perftui.fixes.precision import AUTOCAST, TF32
 from perftui.fixes.script_overhead import (
     AFFINITY,
     COLLECT,
@@ -25,13 +26,11 @@ from perftui.fixes.script_overhead import (
 )
 from perftui.fixes.switches import (
     ANOMALY,
-    AUTOCAST,
     CUDNN_BENCHMARK,
     CUDNN_SEARCH_OFF,
     DETERMINISTIC,
     EXPANDABLE_SEGMENTS,
     ONEDNN,
-    TF32,
     THREADS,
 )
 from perftui.fixes.workers import NO_WORKERS, WORKERS

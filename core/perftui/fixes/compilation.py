@@ -9,7 +9,7 @@ from functools import partial
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix, LineChange, has_finding, line_fix, script_with_finding
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, call_at, each_changed
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceLiteral, insert_before_training
 from perftui.script.names import module_name, qualified_name

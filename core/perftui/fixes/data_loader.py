@@ -16,7 +16,7 @@ from perftui.facts.data_loader.loader import LoaderFacts, loader_work, training_
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_calls import own_files
 from perftui.fixes.fix import CallChange, Fix, LineChange, has_finding
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceExpression
 from perftui.script.names import known_as, qualified_name

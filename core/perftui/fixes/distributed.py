@@ -9,7 +9,7 @@ from functools import partial
 
 from perftui.diagnosis.symptoms.ranks.collectives import BUCKET
 from perftui.fixes.fix import finding_line_or_script, line_fix, script_with_finding
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
 from perftui.fixes.source.edits import Edit, ReplaceExpression, insert_before
 from perftui.script.program import Literal, NothingToChangeError, PatchRefusedError, Program

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts, Place
 from perftui.facts.source.source_calls import own_files
-from perftui.fixes.apply import applied_to, patch_store
-from perftui.fixes.model import WRITTEN, FixOption, Patch, Risk
+from perftui.fixes.apply_and_undo import applied_to, patch_store
+from perftui.fixes.option import WRITTEN, FixOption, Patch, Risk
 from perftui.fixes.source.calls import CallSpec, argument, call_at, each_changed
 from perftui.fixes.source.edits import Edit, RemoveKeyword
 from perftui.fixes.source.patching import call_patch, written

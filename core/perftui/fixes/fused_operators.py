@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_calls import matching_line
 from perftui.fixes.fix import NamedLine, has_finding, line_fix
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression, edits_at, remove
 from perftui.script.layers import Attention, OneOperator, activation, attention_of, layer_norm
 from perftui.script.names import qualified_name, refuse_unbound, spelling

@@ -18,8 +18,8 @@ from perftui.fixes.fix import (
     line_fix,
     place_of_loop,
 )
-from perftui.fixes.model import Risk
 from perftui.fixes.optimizer import is_sparse
+from perftui.fixes.option import Risk
 from perftui.fixes.source.edits import (
     Edit,
     ReplaceExpression,

@@ -10,7 +10,7 @@ from perftui.facts.cpu.operator_loops import is_of_torch, single_tensor_optimize
 from perftui.facts.fact import Facts
 from perftui.facts.settings import OptimizerSettings
 from perftui.fixes.fix import CallChange, Fix, finding_line_or_script, line_fix
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, each_changed
 from perftui.fixes.source.edits import Edit, ReplaceStatement, edits_at, replace_statement
 from perftui.script.names import module_name, qualified_name

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from perftui.facts.fact import Facts
+from perftui.facts.script.compilations_and_pauses import gc_pauses
 from perftui.facts.script.debug_tools import runs_own_profiler
-from perftui.facts.script.pauses import gc_pauses
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import text_of
 from perftui.fixes.fix import (
@@ -24,7 +24,7 @@ from perftui.fixes.fix import (
     named_line,
     place_of_loop,
 )
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, call_at
 from perftui.fixes.source.edits import (
     AddKeyword,

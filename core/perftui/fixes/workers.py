@@ -21,7 +21,7 @@ from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import micro_batches, steady_step, step_breakdown
 from perftui.fixes.data_loader import WITHOUT_WORKERS, lacks_workers, loader_change
 from perftui.fixes.fix import CallChange, Fix, offered
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.script.command_line import script_of
 from perftui.script.program import PatchRefusedError, parse_program, read_source
 

@@ -26,7 +26,7 @@ from perftui.experiments.comparison import (
     split,
 )
 from perftui.experiments.conditions import Difference, Effect
-from perftui.fixes.apply import last_applied, patch_store
+from perftui.fixes.apply_and_undo import last_applied, patch_store
 from perftui.report.next_command import report_command, undo_command
 from perftui.report.output_text import (
     LETTERS,

@@ -14,8 +14,8 @@ from perftui.diagnosis.model import Confidence, Diagnosis, Figure, Finding, Seve
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.fact import Place
 from perftui.facts.source.source_calls import LARGEST
-from perftui.fixes.apply import AppliedPatch
-from perftui.fixes.model import FixOption, Patch
+from perftui.fixes.apply_and_undo import AppliedPatch
+from perftui.fixes.option import FixOption, Patch
 from perftui.report.next_command import (
     again_command,
     apply_command,

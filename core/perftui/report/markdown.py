@@ -9,7 +9,7 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.step.steps import StepBreakdown
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui.report.output_text import joined, printable
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals
 from perftui.report.wording import (

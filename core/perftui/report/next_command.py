@@ -9,7 +9,7 @@ from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rule import more_steps
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.fixes.fix import edited_since
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui.report.report import Report
 from perftui.run.layout import is_run_directory
 from perftui.run.manifest import Manifest, Status

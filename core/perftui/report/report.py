@@ -14,10 +14,10 @@ from perftui.facts.notes import notes
 from perftui.facts.step.steps import StepBreakdown, step_breakdown
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.fixes.catalogue import options
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui.report.kernel_metrics import TraceMetrics, join_metrics
 from perftui.report.recorded import RecordedRun, recording_of
-from perftui.report.redaction.redactor import Redaction
+from perftui.report.redaction.private_forms import Redaction
 from perftui.report.subject import Subject
 from perftui.trace.ncu import KernelMetrics
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.memory import memory_of_snapshot
+from perftui.analysis.memory_categories import memory_of_snapshot
 from perftui.analysis.memory_snapshot import (
     StackTotals,
     allocations_at_end,
@@ -37,8 +37,8 @@ from perftui.report.output_text import (
     printable,
     replaced,
 )
-from perftui.report.redaction.redact import redaction_at
-from perftui.report.redaction.redactor import Redaction
+from perftui.report.redaction.known_private import redaction_at
+from perftui.report.redaction.private_forms import Redaction
 from perftui.trace.memory_pickle import load_memory_snapshot
 from perftui.trace.memory_snapshot import Action, BlockState, MemorySnapshot
 from perftui.trace.model import NONE

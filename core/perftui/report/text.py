@@ -11,7 +11,7 @@ from perftui.diagnosis.rules import answer_to
 from perftui.facts.gpu import memory
 from perftui.facts.gpu.host_waits import syncs
 from perftui.facts.step.steps import StepBreakdown, device_phases
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.output_text import cut, joined, listed, printable
 from perftui.report.recorded import gpu_memory, gpu_phases, recorded

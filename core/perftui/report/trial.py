@@ -16,9 +16,9 @@ from perftui import format as fmt
 from perftui.experiments.isolate import Isolated, Isolation, Side
 from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import Costs, Progress
+from perftui.experiments.trial_verdict import CONFIDENCE, LossCheck, Outcome
 from perftui.experiments.tune import Tuned
-from perftui.experiments.verdict import CONFIDENCE, LossCheck, Outcome
-from perftui.fixes.model import FixOption, Patch
+from perftui.fixes.option import FixOption, Patch
 from perftui.report.findings import Numerics
 from perftui.report.next_command import apply_command, try_command, undo_command
 from perftui.report.output_text import (

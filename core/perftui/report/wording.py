@@ -13,14 +13,14 @@ from perftui.facts.fact import Facts
 from perftui.facts.gpu.gaps import gap_lines
 from perftui.facts.gpu.host_waits import SyncCalls
 from perftui.facts.ranks.rank_table import RankTable, rank_table
-from perftui.facts.ranks.slow_rank import table_of_traces
+from perftui.facts.ranks.straggler import table_of_traces
 from perftui.facts.ranks.traced_ranks import TracedRanks, traced_ranks
 from perftui.facts.rounding import apportioned
 from perftui.facts.source import lines as thread
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget
 from perftui.facts.step.steps import StepBreakdown, step_breakdown, step_count
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui.report.output_text import printable
 from perftui.report.report import Report
 from perftui.run.columns import phase_name

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from perftui.agent.windows.budget import LEAST_PAUSE_NS, SLOW_PAUSE
 from perftui.agent.windows.plan import MOST_ATTEMPTS
-from perftui.agent.windows.triggers import LEAST_PAUSE_NS, SLOW_PAUSE
 from perftui.wire.ring import PROFILED_FLAG
 from tests.core.agent.conftest import STEPS
 

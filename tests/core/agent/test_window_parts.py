@@ -12,6 +12,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftui.agent.recording.steps import EVAL, TRAIN, Boundary
+from perftui.agent.windows.budget import (
+    ASKED,
+    CHOSEN,
+    LEAST_PAUSE_NS,
+    MOST_STEPS,
+    REGULAR,
+    SLOW,
+    WARM,
+    Budget,
+    WarmUp,
+    WindowTriggers,
+)
 from perftui.agent.windows.plan import (
     CALL_NS,
     LEAST_GAPS,
@@ -27,18 +39,6 @@ from perftui.agent.windows.plan import (
     TrainingRuns,
     usual_lead,
     window_steps,
-)
-from perftui.agent.windows.triggers import (
-    ASKED,
-    CHOSEN,
-    LEAST_PAUSE_NS,
-    MOST_STEPS,
-    REGULAR,
-    SLOW,
-    WARM,
-    Budget,
-    WarmUp,
-    WindowTriggers,
 )
 from perftui.wire.control_page import SIZE, ControlPage
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.agent.recording.steps import EVAL, INFER, TRAIN, Boundary
+from perftui.agent.windows.budget import ASKED, REGULAR, WARM
 from perftui.agent.windows.plan import (
     LONG_EVALUATION,
     LONG_GAP,
@@ -18,7 +19,6 @@ from perftui.agent.windows.plan import (
     MOST_WAIT_NS,
     WindowPlan,
 )
-from perftui.agent.windows.triggers import ASKED, REGULAR, WARM
 from perftui.wire.control_page import SIZE
 from perftui.wire.spool import AgentOptions
 

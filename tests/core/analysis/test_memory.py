@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.memory import (
+from perftui.analysis.memory_categories import (
     NEVER,
     Allocations,
     Category,

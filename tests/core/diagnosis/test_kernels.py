@@ -14,8 +14,8 @@ from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.fixes.fix import option
-from perftui.fixes.model import FixOption
 from perftui.fixes.optimizer import FOREACH, FUSED
+from perftui.fixes.option import FixOption
 from tests.core.diagnosis.runs import event_table, make_run
 from tests.core.diagnosis.stories import (
     ADD,

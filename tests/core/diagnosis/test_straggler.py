@@ -12,7 +12,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.collectives import collectives_of_ranks
-from perftui.facts.ranks.slow_rank import straggler_place
+from perftui.facts.ranks.straggler import straggler_place
 from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
 from perftui.report.as_json import as_object
 from perftui.report.report import Report, make_report

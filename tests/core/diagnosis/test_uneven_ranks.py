@@ -14,7 +14,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.rank_table import RankRow, compared, late_ranks, rank_table
-from perftui.facts.ranks.slow_rank import table_of_traces
+from perftui.facts.ranks.straggler import table_of_traces
 from perftui.facts.ranks.traced_ranks import TracedRank, read_rank
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import MS, event_table, joined, make_run, step_table, telemetry_table

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perftui.experiments import comparison
 from perftui.experiments.comparison import Comparison, Verdict
-from perftui.experiments.verdict import MANY_STEPS
+from perftui.experiments.trial_verdict import MANY_STEPS
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import StepBreakdown, step_breakdown
 from perftui.run.columns import PHASES

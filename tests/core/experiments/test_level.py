@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.experiments.history import FEWEST_RUNS, Level, Standing, levels
-from perftui.experiments.verdict import NOISE_MANY
+from perftui.experiments.trial_verdict import NOISE_MANY
 from tests.core.diagnosis.runs import MS
 
 

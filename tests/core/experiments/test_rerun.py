@@ -14,7 +14,7 @@ from perftui.experiments.comparison import Comparison, Verdict
 from perftui.experiments.rerun import Arrival, Form, overrides, repeat_launch, rerun_launch
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
-from perftui.fixes.model import FixOption, Patch
+from perftui.fixes.option import FixOption, Patch
 from perftui.recorder.launch import prepare
 from perftui.run.manifest import Expected, Override, Status, read_manifest
 from perftui.run.reader import RunSnapshot

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.restore import restore, restore_all
+from perftui.experiments.files_of_trials import restore, restore_all
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader
 

@@ -23,12 +23,12 @@ from perftui.experiments.trial import (
     mean_step,
 )
 from perftui.experiments.trial_runs import Arm, Progress, TrialRun
-from perftui.experiments.verdict import Agreement, Outcome
+from perftui.experiments.trial_verdict import Agreement, Outcome
 from perftui.facts.cpu.machine import MachineFacts, machine_use
 from perftui.facts.data_loader.loader import LoaderFacts, measured_workers, training_loader
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import whole_training
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.workers import WORKERS, with_workers
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot

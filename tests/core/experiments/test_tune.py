@@ -32,10 +32,10 @@ from perftui.experiments.trial_runs import (
     TrialError,
     TrialRun,
 )
+from perftui.experiments.trial_verdict import Outcome, TrialVerdict, judge
 from perftui.experiments.tune import Keeping, Trying, Tuned
-from perftui.experiments.verdict import Outcome, TrialVerdict, judge
-from perftui.fixes.apply import last_applied, patch_store, undo
-from perftui.fixes.model import FixOption, Patch, Risk
+from perftui.fixes.apply_and_undo import last_applied, patch_store, undo
+from perftui.fixes.option import FixOption, Patch, Risk
 from perftui.recorder.launch import Launch
 from perftui.run.layout import trials_of
 from perftui.run.manifest import Override

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.experiments.verdict import (
+from perftui.experiments.trial_verdict import (
     LOOKS,
     Agreement,
     Outcome,
@@ -21,7 +21,7 @@ from perftui.experiments.verdict import (
     judge,
     next_look,
 )
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 
 LOGS = st.floats(-0.7, 0.7, allow_nan=False).filter(lambda one: abs(one) > 1e-6)
 

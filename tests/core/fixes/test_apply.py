@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
-from perftui.fixes.apply import (
+from perftui.fixes.apply_and_undo import (
     SourceChangedError,
     applied_to,
     apply_patch,
@@ -26,7 +26,7 @@ from perftui.fixes.apply import (
 )
 from perftui.fixes.catalogue import options
 from perftui.fixes.fix import LineChange, stands_in_source
-from perftui.fixes.model import FixOption, Patch, Risk
+from perftui.fixes.option import FixOption, Patch, Risk
 from tests.core.diagnosis.runs import make_run
 
 BEFORE, AFTER = b"\xef\xbb\xbfa = 0\r\n", b"\xef\xbb\xbfa = 2\r\n"
@@ -172,7 +172,7 @@ def test_patches_of_one_file_are_undone_in_reverse(source, store) -> None:
 
 
 def test_a_file_that_cannot_be_written_leaves_no_record(source, store, monkeypatch) -> None:
-    import perftui.fixes.apply as module
+    import perftui.fixes.apply_and_undo as module
 
     write = module.replace_file
 
@@ -207,8 +207,8 @@ LONG_BEFORE, LONG_AFTER = b"x = 1\r\n" * 500, b"x = 2\r\n" * 500
 KILLED = """\
 import os, sys
 from pathlib import Path
-from perftui.fixes.model import Patch
-from perftui.fixes.apply import apply_patch, last_applied, undo
+from perftui.fixes.option import Patch
+from perftui.fixes.apply_and_undo import apply_patch, last_applied, undo
 
 folder, what = Path(sys.argv[1]), sys.argv[2]
 BEFORE, AFTER = b"x = 1\\r\\n" * 500, b"x = 2\\r\\n" * 500

@@ -15,7 +15,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import FIXES, options
 from perftui.fixes.fix import Fix, line_fix
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.run.manifest import Override
 from tests.core.diagnosis.runs import ON_GPU, joined, make_run, step_table, telemetry_table
 

@@ -13,7 +13,7 @@ from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
 from perftui.fixes.data_loader import PREFETCH, one_thread
 from perftui.fixes.fix import option
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.run.manifest import Override
 from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table, worker_table

@@ -14,7 +14,7 @@ import pytest
 from perftui.facts.fact import Facts
 from perftui.fixes.distributed import BUCKETS, reduced_once
 from perftui.fixes.fix import option
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 from tests.core.diagnosis.runs import ON_GPU, Events, make_run
 from tests.core.diagnosis.test_collectives import MIB, reducing_at_once
 from tests.core.fixes.test_line_changes import changed

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from perftui.facts.fact import Facts
-from perftui.fixes.apply import apply_patch, undo
+from perftui.fixes.apply_and_undo import apply_patch, undo
 from perftui.fixes.compilation import dynamic
 from perftui.fixes.data_loader import LOADER
 from perftui.fixes.distributed import reduced_once, usual_buckets
 from perftui.fixes.fix import LineChange, changed_lines
 from perftui.fixes.fused_operators import called_directly
 from perftui.fixes.gradients import evaluated_without
-from perftui.fixes.model import Patch
 from perftui.fixes.optimizer import averaged_at_once, optimizer_spec
+from perftui.fixes.option import Patch
 from perftui.fixes.script_overhead import evaluated_seldom, leave_out, no_sleep, seldom
 from perftui.fixes.source.patching import call_patch, written
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL

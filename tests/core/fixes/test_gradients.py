@@ -13,7 +13,7 @@ from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
 from perftui.fixes.fix import LineChange, has_subject
 from perftui.fixes.gradients import clipped_at_once, summed, untrained_without
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 from perftui.run.manifest import Override
 from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import judged, staged

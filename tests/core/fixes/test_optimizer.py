@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from perftui.fixes.model import Patch
 from perftui.fixes.optimizer import HAVE, averaged_at_once, optimizer_spec
+from perftui.fixes.option import Patch
 from perftui.fixes.source.patching import call_patch
 from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed

@@ -12,7 +12,7 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import option
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.script_overhead import FREEZE, few_steps, frozen
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.table import GrowingTable

@@ -16,7 +16,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown
 from perftui.fixes.data_loader import WITHOUT_WORKERS
 from perftui.fixes.fix import option
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.source.patching import call_patch
 from perftui.fixes.workers import (
     LEAST_CPU,

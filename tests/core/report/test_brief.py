@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Place
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.report.brief import brief_json, brief_text
 from perftui.report.report import Report, make_report
 from perftui.report.subject import Subject, load_subject

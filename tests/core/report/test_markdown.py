@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from perftui.experiments.journal import Proof, ProvenPair, write_proof
-from perftui.experiments.verdict import Outcome
+from perftui.experiments.trial_verdict import Outcome
 from perftui.report.markdown import code, fenced, folded, plain, render, table
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject

@@ -11,7 +11,7 @@ import pytest
 
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Place
-from perftui.fixes.model import FixOption, Patch
+from perftui.fixes.option import FixOption, Patch
 from perftui.report import as_json
 from perftui.report.findings import finding_key, fix_object
 from perftui.report.next_command import (

@@ -10,11 +10,11 @@ import pytest
 from perftui.experiments.comparison import Verdict, compare
 from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import Arm, Pair, Progress, TrialRun
+from perftui.experiments.trial_verdict import judge
 from perftui.experiments.tune import Tuned
-from perftui.experiments.verdict import judge
 from perftui.facts.fact import Facts
-from perftui.fixes.apply import apply_patch, patch_store
-from perftui.fixes.model import FixOption, Patch, Risk
+from perftui.fixes.apply_and_undo import apply_patch, patch_store
+from perftui.fixes.option import FixOption, Patch, Risk
 from perftui.report import comparison, trial
 from perftui.report.output_text import encode_object
 from perftui.run.manifest import Override

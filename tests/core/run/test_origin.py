@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from perftui.experiments.files_of_trials import restore_all
 from perftui.experiments.rerun import repeat_launch
-from perftui.experiments.restore import restore_all
-from perftui.fixes.apply import apply_patch, last_applied, undo, undoing
-from perftui.fixes.model import Patch
+from perftui.fixes.apply_and_undo import apply_patch, last_applied, undo, undoing
+from perftui.fixes.option import Patch
 from perftui.recorder.launch import Launch, prepare
 from perftui.run import origin
 from perftui.run.layout import RunLayout

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from perftui.fixes.data_loader import LOADER
-from perftui.fixes.model import Patch
+from perftui.fixes.option import Patch
 from perftui.fixes.source.patching import call_patch
 from perftui.script.program import PatchRefusedError, parse_program
 from perftui.script.templates import LocalValues, Match, Templates

@@ -22,8 +22,8 @@ from typing import Any
 
 from perftui.experiments.trial import paired_runs
 from perftui.experiments.trial_runs import facts_of, steps_of_each
-from perftui.experiments.verdict import Agreement, Outcome
-from perftui.fixes.model import Risk
+from perftui.experiments.trial_verdict import Agreement, Outcome
+from perftui.fixes.option import Risk
 from perftui.recorder.launch import Launch
 
 TRAININGS = Path(__file__).parents[1] / "scenarios" / "trainings"

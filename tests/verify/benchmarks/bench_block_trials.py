@@ -21,9 +21,9 @@ from statistics import median
 
 from perftui.experiments.trial import BlockRun, block_plan, block_run
 from perftui.experiments.trial_runs import Arm, facts_of, noise, run_at, runs_of, steps_of_each
+from perftui.experiments.trial_verdict import LOOKS, TrialVerdict, is_decided, judge
 from perftui.experiments.tune import record
-from perftui.experiments.verdict import LOOKS, TrialVerdict, is_decided, judge
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui.recorder.launch import Launch
 from perftui.run.manifest import Override
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.experiments.history import FEWEST_RUNS, Standing, levels
-from perftui.experiments.verdict import NOISE_MANY
+from perftui.experiments.trial_verdict import NOISE_MANY
 
 SPREADS = (0.03, 0.06, 0.09)
 """Any two runs differ by less than that in 95 % of cases."""

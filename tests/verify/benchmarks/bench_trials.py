@@ -36,8 +36,8 @@ from perftui.experiments.trial_runs import (
     shortened,
     steps_of_each,
 )
+from perftui.experiments.trial_verdict import LOOKS, TrialVerdict, is_decided, judge
 from perftui.experiments.tune import record
-from perftui.experiments.verdict import LOOKS, TrialVerdict, is_decided, judge
 from perftui.recorder.launch import Launch
 
 SCRIPT = """

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perftui.analysis.memory import Category, MemoryOverTime, memory_of_snapshot, memory_of_trace
+from perftui.analysis.memory_categories import (
+    Category,
+    MemoryOverTime,
+    memory_of_snapshot,
+    memory_of_trace,
+)
 from perftui.analysis.memory_snapshot import (
     StackTotals,
     allocations_at_end,

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.keys.table import SCREENS
+from perftui_tui.keys.all_keys import SCREENS
 from perftui_tui.look.format import format_count, percent
 from perftui_tui.screens.run_screen import RunScreen
 from tests.tui.driving import opened, until, until_shown

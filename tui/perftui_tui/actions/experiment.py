@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perftui.experiments.journal import Proof
     from perftui.experiments.trial_runs import NextRun
     from perftui.experiments.tune import Event, Trying
-    from perftui.fixes.model import FixOption
+    from perftui.fixes.option import FixOption
     from perftui.run.manifest import Manifest
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.host import Host

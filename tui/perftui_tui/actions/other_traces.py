@@ -218,7 +218,7 @@ class RankReader(ReadingThread):
             LoadCancelled: it was stopped meanwhile.
         """
         from perftui.facts.ranks.read_ranks import read_ranks
-        from perftui.facts.ranks.slow_rank import table_of_traces
+        from perftui.facts.ranks.straggler import table_of_traces
 
         ranks: list[TracedRank] = []
         problems: list[str] = []

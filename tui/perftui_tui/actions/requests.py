@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from textual.geometry import Size
 
     from perftui.experiments.rerun import Form
-    from perftui.fixes.model import FixOption
+    from perftui.fixes.option import FixOption
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.host import Host
     from perftui_tui.reading.snapshot import Snapshot

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 
 if TYPE_CHECKING:
-    from perftui.fixes.apply import AppliedPatch
-    from perftui.fixes.model import FixOption, Patch
+    from perftui.fixes.apply_and_undo import AppliedPatch
+    from perftui.fixes.option import FixOption, Patch
     from perftui_tui.actions.host import Host
     from perftui_tui.dialogs.choice import ChoiceDialog
 
@@ -74,7 +74,7 @@ class SourceFixes:
 
     def _offer(self, option: FixOption, patch: Patch, gain: str) -> None:
         """A run that is over is not read again: what it was found to need may be written by now."""
-        from perftui.fixes.apply import check_unchanged
+        from perftui.fixes.apply_and_undo import check_unchanged
         from perftui.run.layout import RunLayout
         from perftui.run.manifest import read_manifest
         from perftui.run.origin import check_run
@@ -98,7 +98,7 @@ class SourceFixes:
         self._app.call_from_thread(lambda: self._app.ask(dialog(), answered))
 
     def _write(self, option: FixOption, patch: Patch, gain: str) -> None:
-        from perftui.fixes.apply import apply_patch, patch_store
+        from perftui.fixes.apply_and_undo import apply_patch, patch_store
 
         root = self._app.target
         store = patch_store(root)
@@ -109,7 +109,7 @@ class SourceFixes:
 
     def _find_earlier(self, root: Path) -> None:
         """What lies beside a run may come from anybody: it is shown before anything is written."""
-        from perftui.fixes.apply import last_applied, patch_store, undoing
+        from perftui.fixes.apply_and_undo import last_applied, patch_store, undoing
         from perftui_tui.dialogs.experiment import UndoDialog
 
         store = patch_store(root)
@@ -121,7 +121,7 @@ class SourceFixes:
         self._ask(lambda: UndoDialog(applied.title, patch), lambda: self._restore(applied, store))
 
     def _restore(self, applied: AppliedPatch, store: Path) -> None:
-        from perftui.fixes.apply import undo
+        from perftui.fixes.apply_and_undo import undo
 
         path = undo(applied, store)
         self.written = tuple(one for one in self.written if one.applied is not applied)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perftui.experiments.verdict import FEWEST_STEPS
+from perftui.experiments.trial_verdict import FEWEST_STEPS
 from perftui_tui.actions.experiment import NewProofs, PairedTrials, Probing, Tuning
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.reading.experiment_state import NO_FIX, NO_RUN, warnings_of
 from perftui_tui.reading.source import running_script
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from perftui.diagnosis.model import Finding
     from perftui.experiments.rerun import Form
-    from perftui.fixes.model import FixOption
+    from perftui.fixes.option import FixOption
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.experiment import Experiment
     from perftui_tui.actions.host import Host

@@ -13,14 +13,14 @@ from perftui_tui.commands.target import find_target, subject_of
 
 if TYPE_CHECKING:
     from perftui.facts.fact import Facts
-    from perftui.fixes.model import FixOption
+    from perftui.fixes.option import FixOption
     from perftui.run.reader import RunSnapshot
 
 
 def undo(line: CommandLine) -> int:
     """Give the source back what it was before the last fix that was written."""
-    from perftui.fixes.apply import SourceChangedError, last_applied, patch_store, undoing
-    from perftui.fixes.apply import undo as take_back
+    from perftui.fixes.apply_and_undo import SourceChangedError, last_applied, patch_store, undoing
+    from perftui.fixes.apply_and_undo import undo as take_back
     from perftui.report.findings import undo_object
 
     root = find_target(line).path
@@ -86,7 +86,12 @@ def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choic
 
 def apply(line: CommandLine) -> int:
     """Write the fix to the source, or with ``--dry-run`` print its diff only."""
-    from perftui.fixes.apply import SourceChangedError, apply_patch, check_unchanged, patch_store
+    from perftui.fixes.apply_and_undo import (
+        SourceChangedError,
+        apply_patch,
+        check_unchanged,
+        patch_store,
+    )
     from perftui.run.origin import check_run
 
     choice = choose(line, lambda option: option.patch is not None)

@@ -51,7 +51,7 @@ def _how(choice: Choice, steps: int) -> str:
     from perftui import format as fmt
     from perftui.experiments.trial import block_plan
     from perftui.experiments.trial_runs import run_seconds, runs_of
-    from perftui.experiments.verdict import LOOKS
+    from perftui.experiments.trial_verdict import LOOKS
 
     blocks = block_plan(choice.facts, choice.option, steps)
     how = f"pairs of runs of {steps} steps, with it and without"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perftui.experiments.verdict import Outcome
+    from perftui.experiments.trial_verdict import Outcome
     from perftui.trace.nsys.report import Exporting
 
 

@@ -106,7 +106,7 @@ def skill(line: CommandLine) -> int:  # noqa: ARG001 - every command takes the l
 
 def keys(line: CommandLine) -> int:  # noqa: ARG001 - every command takes the line
     """Print the table with a person's own keys; 1 where their file has something wrong."""
-    from perftui_tui.keys.keymap import file_text, key_file, read_overrides
+    from perftui_tui.keys.own_keys import file_text, key_file, read_overrides
 
     path = key_file()
     overrides = read_overrides(path)

@@ -35,7 +35,7 @@ def print_report(target: Target, line: CommandLine) -> int:
         raise UsageError("--scheduler reads the traces of a directory of ranks: name one")
     found = _report(target, metrics, line.values.get("top"), scheduler)
     if "redact" in line.flags:
-        from perftui.report.redaction.redact import redacted
+        from perftui.report.redaction.known_private import redacted
 
         found = redacted(found)
     if found.redaction is not None and {"csv", "folded", "perfetto"} & {*line.flags, *line.values}:
@@ -66,7 +66,7 @@ def kind(target: Target) -> Kind | None:
 
 
 def _print_special(target: Target, special: Kind, line: CommandLine) -> None:
-    from perftui.report.redaction.redactor import RedactionError
+    from perftui.report.redaction.private_forms import RedactionError
     from perftui.report.snapshots_and_ncu import special_report
     from perftui.trace.model import TraceError
 
@@ -115,8 +115,8 @@ def _report(
 
 def text_of(render: Callable[[Report], str], found: Report) -> str:
     """What ``render`` makes of the report, unless something private would be left in it."""
-    from perftui.report.redaction.redact import rendered
-    from perftui.report.redaction.redactor import RedactionError
+    from perftui.report.redaction.known_private import rendered
+    from perftui.report.redaction.private_forms import RedactionError
 
     with refusing(RedactionError):
         return rendered(render, found)
@@ -158,7 +158,7 @@ def _write_page(found: Report, file: Path) -> None:
 
 def _write_trace(report: Report, path: Path) -> None:
     from perftui.report.perfetto import PerfettoError, write_perfetto
-    from perftui.report.redaction.redactor import RedactionError
+    from perftui.report.redaction.private_forms import RedactionError
     from perftui.trace.model import TraceError
 
     with (

@@ -97,7 +97,7 @@ def _make_app(target: Path, line: CommandLine, *, is_replay: bool) -> PerftuiApp
     no_color = os.environ.get("NO_COLOR")
     theme = theme_name(line)
     from perftui_tui.app import PerftuiApp
-    from perftui_tui.keys.keymap import key_file, read_overrides
+    from perftui_tui.keys.own_keys import key_file, read_overrides
     from perftui_tui.widgets.row_view import RowView
 
     RowView.ascii_only = draws_ascii(line)

@@ -40,7 +40,7 @@ def find_target(line: CommandLine) -> Target:
     else:
         raise UsageError(f"no recorded run in {runs}; name a run or a trace")
     if "trust" in line.flags:
-        from perftui.fixes.apply import patch_store
+        from perftui.fixes.apply_and_undo import patch_store
         from perftui.run.layout import trials_of
         from perftui.run.origin import trust
 

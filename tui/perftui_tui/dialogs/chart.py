@@ -18,7 +18,7 @@ from textual_plotext import PlotextPlot
 
 from perftui_tui.charts.axis import nice_step
 from perftui_tui.charts.run_charts import Chart, Floats, nearest
-from perftui_tui.keys.keymap import bindings
+from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import MISSING, format_ns
 from perftui_tui.look.rows import Row, Span, crop, row, spread, width, with_fitting
 from perftui_tui.widgets.keys_footer import KeysFooter

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perftui import format as fmt
-from perftui.experiments.verdict import Outcome
-from perftui.fixes.model import FixOption, Patch, Risk
+from perftui.experiments.trial_verdict import Outcome
+from perftui.fixes.option import FixOption, Patch, Risk
 from perftui_tui.dialogs.choice import CANCEL, STOP, Choice, ChoiceDialog, Prose, yes_or_no
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.rows import Row, Span, row
 from perftui_tui.panes import experiments
 from perftui_tui.panes.experiments import proof_rows

@@ -6,9 +6,9 @@ from textual.widget import Widget
 
 from perftui.trace.text import printable
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
+from perftui_tui.keys.all_keys import Key
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES, Entry
-from perftui_tui.keys.keymap import hint, keys_of, keys_on, shown_key
-from perftui_tui.keys.table import Key
+from perftui_tui.keys.own_keys import hint, keys_of, keys_on, shown_key
 from perftui_tui.look.rows import Row, row
 from perftui_tui.reading.snapshot import Snapshot
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perftui.format import middle
 from perftui.trace.text import printable
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import format_ns, share
 from perftui_tui.look.rows import Row, crop, row
 from perftui_tui.reading.snapshot import Snapshot

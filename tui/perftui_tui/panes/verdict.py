@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.format import several
-from perftui_tui.keys.keymap import hint, shown_key
+from perftui_tui.keys.own_keys import hint, shown_key
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
 from perftui_tui.reading.snapshot import NextThing, Phase, Snapshot, Todo, best_of

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from perftui.diagnosis.model import Diagnosis, Finding
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 
 if TYPE_CHECKING:
-    from perftui.analysis.memory import MemoryOverTime
+    from perftui.analysis.memory_categories import MemoryOverTime
     from perftui.analysis.model import TraceAnalysis
     from perftui.experiments.journal import Proof
     from perftui.facts.fact import Fact, Facts

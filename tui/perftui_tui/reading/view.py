@@ -29,7 +29,7 @@ from perftui.facts.step.own_cost import recording_cost
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.fixes.catalogue import fixes_of
 from perftui.fixes.fix import EnvironmentChange, Fix, offered
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui.run.layout import trials_of
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.script.command_line import script_of

@@ -8,7 +8,7 @@ from textual import on
 from textual.widget import Widget
 from textual.widgets import Input
 
-from perftui_tui.keys.keymap import bindings, hint
+from perftui_tui.keys.own_keys import bindings, hint
 from perftui_tui.look.rows import row
 from perftui_tui.reading.output import Output
 from perftui_tui.reading.snapshot import Snapshot

@@ -8,7 +8,7 @@ from textual import events
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from perftui_tui.keys.keymap import bindings, shown_key
+from perftui_tui.keys.own_keys import bindings, shown_key
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, crop, fit, row, width
 from perftui_tui.widgets.row_view import RowView

@@ -18,7 +18,7 @@ from perftui.run.columns import phase_name
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
 from perftui_tui.charts.bars import LOWER_EIGHTHS, apportion, filled_steps
-from perftui_tui.keys.keymap import bindings
+from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import (
     MISSING,
     fine_percent,

@@ -18,8 +18,8 @@ from textual.widget import Widget
 from perftui.trace.text import printable
 from perftui_tui.actions.host import Host
 from perftui_tui.dialogs.too_small import NEEDED
-from perftui_tui.keys.keymap import current_keys, useless_actions
-from perftui_tui.keys.table import LONG_NAMES, SCREENS
+from perftui_tui.keys.all_keys import LONG_NAMES, SCREENS
+from perftui_tui.keys.own_keys import current_keys, useless_actions
 from perftui_tui.look.rows import Row
 from perftui_tui.panes.meter import SnapshotPane
 from perftui_tui.panes.verdict import verdict_line

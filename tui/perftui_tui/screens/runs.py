@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 
 from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
 from perftui.trace.text import printable
-from perftui_tui.keys.keymap import bindings
+from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import (
     MISSING,
     date_and_time,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from textual import events
 
-from perftui_tui.keys.keymap import shown_key
-from perftui_tui.keys.table import LONG_NAMES, SCREENS, SHORT_NAMES
+from perftui_tui.keys.all_keys import LONG_NAMES, SCREENS, SHORT_NAMES
+from perftui_tui.keys.own_keys import shown_key
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, row, spread, width
 from perftui_tui.reading.snapshot import Phase, Snapshot

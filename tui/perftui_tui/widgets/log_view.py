@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.rows import Row, crop, row, spread
 from perftui_tui.reading.output import Output
 from perftui_tui.widgets.row_view import RowView

@@ -10,7 +10,7 @@ from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen, SystemModalScreen
 from textual.widgets import Static
 
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.widgets.keys_footer import SILENT, KeysFooter
 
 

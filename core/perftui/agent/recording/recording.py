@@ -14,7 +14,7 @@ from ..native import CompiledFastPath, CompiledPauses
 from ..safety.guarded import calibrate
 from ..safety.meter import Mark, Meter
 from ..startup.process import declare, process_facts
-from ..windows.triggers import NEVER
+from ..windows.budget import NEVER
 from ..windows.windows import Windows
 from .device import Device, MemoryReading
 from .output import Notes, RingWriter, create_ring

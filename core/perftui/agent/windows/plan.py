@@ -10,7 +10,7 @@ from ...wire.control_page import ControlPage
 from ...wire.spool import AgentOptions, Spool
 from ..recording.steps import EVAL, TRAIN, Boundary
 from ..startup.process import ranks
-from .triggers import ASKED, CHOSEN, CREDIT_NS, JOINT, Budget, WindowTriggers
+from .budget import ASKED, CHOSEN, CREDIT_NS, JOINT, Budget, WindowTriggers
 
 LEAST_LEAD = 2
 MOST_LEAD = 8

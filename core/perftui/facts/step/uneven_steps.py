@@ -12,7 +12,11 @@ import numpy.typing as npt
 from perftui.analysis.intervals import union
 from perftui.analysis.steps import BACKWARD
 from perftui.facts.fact import Facts, UnknownError, fact, samples
-from perftui.facts.script.pauses import compiling_within, gc_pauses_of, saves_within
+from perftui.facts.script.compilations_and_pauses import (
+    compiling_within,
+    gc_pauses_of,
+    saves_within,
+)
 from perftui.facts.source.lines import LinesByTime, LineShare
 from perftui.facts.source.source_calls import call_of, line_that_keeps_graph
 from perftui.facts.source.stack_profile import moments

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from perftui.fixes.model import Patch
+from perftui.fixes.option import Patch
 from perftui.fixes.source.calls import (
     CallSpec,
     call_at,

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from perftui.experiments.journal import Proof, ProvenPair, write_proof
-from perftui.experiments.verdict import Outcome
+from perftui.experiments.trial_verdict import Outcome
 from perftui.report.html.page import render
 from perftui.report.report import Report, make_report
 from perftui.report.subject import load_subject

@@ -17,8 +17,8 @@ from perftui.report import as_json, brief, folded_stacks, markdown, text
 from perftui.report.csv_tables import TABLES, csv_text, table_named
 from perftui.report.html import page
 from perftui.report.perfetto import write_perfetto
-from perftui.report.redaction.redact import redacted, rendered
-from perftui.report.redaction.redactor import RedactionError
+from perftui.report.redaction.known_private import redacted, rendered
+from perftui.report.redaction.private_forms import RedactionError
 from perftui.report.report import Report
 from tests.core.report.redaction.planted import (
     IN_TRACES,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report.redaction.redact import known_here, secrets_of
-from perftui.report.redaction.redactor import Known, Redactor
+from perftui.report.redaction.known_private import known_here, secrets_of
+from perftui.report.redaction.private_forms import Known, Redactor
 from tests.core.report.redaction.planted import PROGRAM, UUID
 
 KNOWN = Known(

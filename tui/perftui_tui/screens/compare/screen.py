@@ -13,7 +13,7 @@ from textual.widget import Widget
 from perftui.experiments.comparison import Comparison, compare
 from perftui.facts.fact import Facts
 from perftui.facts.step.trace_steps import trace_steps
-from perftui_tui.keys.keymap import bindings, hint
+from perftui_tui.keys.own_keys import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.experiments import earlier_rows, newest, proof_rows
 from perftui_tui.panes.step_bar import breakdown_bar

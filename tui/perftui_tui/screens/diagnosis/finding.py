@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Finding
 from perftui.diagnosis.rules import answer_to
-from perftui.experiments.verdict import CONFIDENCE
+from perftui.experiments.trial_verdict import CONFIDENCE
 from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.gpu.gaps import gap_lines
 from perftui.facts.gpu.host_waits import syncs
 from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui_tui.dialogs.choice import Prose, labelled
 from perftui_tui.dialogs.experiment import diff_rows, risk
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import date_and_time, format_ns, quantity, share
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
 from perftui_tui.panes.verdict import headlines, proof_style

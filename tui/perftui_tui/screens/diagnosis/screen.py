@@ -11,9 +11,9 @@ from textual.widget import Widget
 
 from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Finding
-from perftui.fixes.model import FixOption
+from perftui.fixes.option import FixOption
 from perftui_tui.actions.clipboard import copy_text
-from perftui_tui.keys.keymap import bindings, shown_key
+from perftui_tui.keys.own_keys import bindings, shown_key
 from perftui_tui.panes.meter import SnapshotPane
 from perftui_tui.panes.step_bar import rows_of, step_parts
 from perftui_tui.panes.top_ops import top_ops

@@ -9,7 +9,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from perftui.facts.gpu.memory import gpu_memory
-from perftui_tui.keys.keymap import bindings
+from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.rows import Row, wrap
 from perftui_tui.panes.meter import SnapshotPane
 from perftui_tui.reading.memory import UNREADABLE, memory_curves

@@ -20,7 +20,7 @@ from perftui.trace.model import KERNEL, NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.charts.bars import block_bar
-from perftui_tui.keys.keymap import bindings
+from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import MISSING, format_count, format_ns, format_percent
 from perftui_tui.look.rows import Row, plain, wrap
 from perftui_tui.tables.rows import LEFT, RIGHT, fit

@@ -15,7 +15,7 @@ from perftui.analysis.ops.call_paths import CallPaths, PathNode
 from perftui.analysis.ops.calls import NameSums
 from perftui.trace.model import KERNEL, Int64, Mask
 from perftui.trace.text import printable
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import MISSING, counted, format_count
 from perftui_tui.tables.columns import (
     Texts,

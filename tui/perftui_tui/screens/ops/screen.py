@@ -26,7 +26,7 @@ from perftui.trace.ncu import KernelMetrics
 from perftui.trace.rank_files import without_endings
 from perftui.trace.text import printable
 from perftui_tui.actions.clipboard import copy_text
-from perftui_tui.keys.keymap import bindings, hint, shown_key
+from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import format_count
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.ops.call_details import Target, ToGroup, ToKernel

@@ -12,10 +12,10 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 from perftui.format import several
 from perftui.run.columns import phase_name
-from perftui_tui.keys.keymap import hint, shown_key
+from perftui_tui.keys.own_keys import hint, shown_key
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
 from perftui_tui.panes.gpu import gpu, gpu_cards, sampled_gpus

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from perftui.trace.text import printable
 from perftui_tui.dialogs.too_small import NEEDED, NEEDED_FOR_STRIP, is_too_small
-from perftui_tui.keys.keymap import bindings, hint, shown_key
+from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import format_count, format_ns, percent
 from perftui_tui.look.rows import Row, fit, row, width
 from perftui_tui.panes.gpu import busy_word

@@ -13,7 +13,7 @@ from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.format import middle
 from perftui.trace.model import DERIVED, NONE, Trace, TraceError
 from perftui.trace.text import printable
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import counted, format_bytes, format_count, format_ns, format_percent
 from perftui_tui.screens.timeline.detail_pane import Line, began, cut, exact_lines, place_of_event
 from perftui_tui.screens.timeline.navigation import Selection, place_of

@@ -18,7 +18,7 @@ from perftui.analysis.open_trace import open_trace
 from perftui.facts.fact import RankPaths
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, Trace, TraceError
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import format_count, format_ns
 from perftui_tui.screens.timeline import navigation
 from perftui_tui.screens.timeline.detail_pane import Line

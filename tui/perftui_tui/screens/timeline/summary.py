@@ -16,7 +16,7 @@ from perftui.format import middle, several
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import counted, format_count, format_ns, format_percent
 from perftui_tui.screens.timeline.detail_pane import Line, Target, cut, place_of_event
 from perftui_tui.screens.timeline.track_cells import phase_label

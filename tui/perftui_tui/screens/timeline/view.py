@@ -26,7 +26,7 @@ from perftui.facts.counters import counters
 from perftui.facts.fact import Facts, RankPaths
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, LoadCancelled, Trace
-from perftui_tui.keys.keymap import bindings, hint, shown_key
+from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import counted
 from perftui_tui.screens.timeline.counters import (
     CounterTrack,

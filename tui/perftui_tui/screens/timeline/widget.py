@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from perftui.analysis.steps import slow_from
-from perftui_tui.keys.keymap import bindings, hint
+from perftui_tui.keys.own_keys import bindings, hint
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row
 from perftui_tui.look.themes import palette

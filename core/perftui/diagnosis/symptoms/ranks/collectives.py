@@ -27,7 +27,7 @@ from perftui.facts.ranks.collectives import (
     backward_passes,
     collective_calls,
 )
-from perftui.facts.ranks.slow_rank import slow_rank
+from perftui.facts.ranks.straggler import slow_rank
 from perftui.facts.settings import Wrapper, settings
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step

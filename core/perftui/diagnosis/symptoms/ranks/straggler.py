@@ -24,7 +24,7 @@ from perftui.facts.ranks.collectives import (
     collectives_a_step,
 )
 from perftui.facts.ranks.rank_table import WAITS_IN, late_ranks, some_ranks
-from perftui.facts.ranks.slow_rank import SlowRank, slow_line, slow_rank, straggler_place
+from perftui.facts.ranks.straggler import SlowRank, slow_line, slow_rank, straggler_place
 from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import place_in_part

@@ -8,7 +8,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_wait
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.script.pauses import GcPauses, gc_pauses, python_lock
+from perftui.facts.script.compilations_and_pauses import GcPauses, gc_pauses, python_lock
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare, text_of
 from perftui.facts.source.stack_profile import waiting

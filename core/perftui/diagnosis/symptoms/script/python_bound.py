@@ -17,7 +17,7 @@ from perftui.facts.cpu.machine import has_gpu, without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.cpu.operators import PHASES, Operators, cpu_operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
-from perftui.facts.script.pauses import gc_pauses, python_lock
+from perftui.facts.script.compilations_and_pauses import gc_pauses, python_lock
 from perftui.facts.source.lines import LOOP, VAGUE, LinesByTime, LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_place
 from perftui.facts.source.stack_profile import (

@@ -15,7 +15,7 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, events_of, fact, notes_of
-from perftui.facts.script.pauses import Compilations, compilations
+from perftui.facts.script.compilations_and_pauses import Compilations, compilations
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
 from perftui.facts.step.judged_step import host_parts

@@ -16,7 +16,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule, line_figures
 from perftui.diagnosis.store import read_findings
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.script.pauses import Saves, python_lock, saves
+from perftui.facts.script.compilations_and_pauses import Saves, python_lock, saves
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
 from perftui.facts.step.judged_step import host_parts

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from perftui import format as fmt
-from perftui.fixes.model import Risk
+from perftui.fixes.option import Risk
 
 # The unit is a run of its own process: steps of one run are not independent. Of each pair the ratio
 # of both mean steps counts, so that whatever slows both runs of a pair alike falls out.

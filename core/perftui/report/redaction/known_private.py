@@ -14,7 +14,7 @@ from typing import Any
 
 from perftui.facts.fact import notes_of
 from perftui.report.output_text import map_texts
-from perftui.report.redaction.redactor import Known, Redaction, Redactor, shown_program
+from perftui.report.redaction.private_forms import Known, Redaction, Redactor, shown_program
 from perftui.report.report import Report
 from perftui.report.subject import Subject
 from perftui.run.manifest import BY_HOST, GPU_DEVICES, GPU_PROCESSES, OTHER_PROGRAMS, Manifest

@@ -16,6 +16,8 @@ from perftui.format import middle
 from perftui.report.output_text import replacing_texts
 from perftui.trace.text import printable
 
+# It is private because it is known to be, or by its form alone.
+
 _SHOWN_CELLS = 28
 """Facts cut names of programs to so many cells."""
 

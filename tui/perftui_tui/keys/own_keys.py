@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from textual.binding import Binding, BindingType
 from textual.keys import KEY_NAME_REPLACEMENTS, format_key
 
-from perftui_tui.keys.table import KEYS, SCREENS, Key
+from perftui_tui.keys.all_keys import KEYS, SCREENS, Key
 
 if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot

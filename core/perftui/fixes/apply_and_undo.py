@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.fixes.model import Patch
+from perftui.fixes.option import Patch
 from perftui.run.files import DAMAGE, read_regular, replace_file
 from perftui.run.origin import ForeignRunError, is_signed, is_trusted, signature
 

@@ -28,11 +28,10 @@ from perftui.diagnosis.rule import (
 from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.fact import Facts, Place, UnknownError
 from perftui.facts.gpu.cards import trace_card
-from perftui.facts.gpu.idle import idle_place
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.facts.gpu.roofline import RoofedCall, longest_call
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.operator_lines import forward_lines, part_lines
+from perftui.facts.source.operator_lines import forward_lines, idle_place, part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
 from perftui.facts.step.steps import FEWEST_STEPS, other_steps
 from perftui.facts.step.trace_steps import longest_activity, trace_steps

@@ -15,7 +15,7 @@ from perftui.analysis.timeline.track import Counter, Float64, intervals, usual_i
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, UnknownError, fact, finite, samples, trace_fact
 from perftui.facts.gpu.cards import own_gpus
-from perftui.facts.gpu.gaps import recorded
+from perftui.facts.gpu.idle import recorded
 from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 from perftui.trace.model import NONE, Int64, MemoryEvents
 

@@ -15,8 +15,7 @@ from perftui import format as fmt
 from perftui.analysis.model import Gap, StepParts, TraceAnalysis
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gaps import gap_place, line_of_gap, recorded
-from perftui.facts.gpu.idle import counts_all
+from perftui.facts.gpu.idle import counts_all, gap_place, line_of_gap, recorded
 from perftui.facts.source.lines import stack_samples
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.findings import severity_name

@@ -21,7 +21,7 @@ from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rules import answer_to
-from perftui.facts.gpu.gaps import recorded
+from perftui.facts.gpu.idle import recorded
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.csv_tables import GapSources
 from perftui.report.findings import severity_name

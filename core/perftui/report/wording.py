@@ -10,8 +10,8 @@ from perftui.diagnosis.model import Figure, Finding
 from perftui.experiments.journal import Proof, read_proof
 from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gaps import gap_lines
 from perftui.facts.gpu.host_waits import SyncCalls
+from perftui.facts.gpu.idle import gap_lines
 from perftui.facts.ranks.rank_table import RankTable, rank_table
 from perftui.facts.ranks.straggler import table_of_traces
 from perftui.facts.ranks.traced_ranks import TracedRanks, traced_ranks

@@ -14,7 +14,7 @@ from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gaps import gap_lines, line_of_gap
+from perftui.facts.gpu.idle import gap_lines, line_of_gap
 from perftui.facts.notes import notes
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps import BACKWARD, OPTIMIZER, OTHER
-from perftui.facts.cpu.operators import PHASES, Operators, StepTime, cpu_operators, operators
-from perftui.facts.fact import Facts, NotApplicableError, fact, trace_fact
-from perftui.facts.settings import OptimizerSettings, settings
+from perftui.analysis.steps import BACKWARD, OTHER
+from perftui.facts.cpu.operators import PHASES, Operators, StepTime, operators
+from perftui.facts.fact import trace_fact
 from perftui.facts.step.judged_step import LOSS, PYTHON_IN, JudgedStep
 from perftui.trace.columns.arrays import downcast
 from perftui.trace.model import NONE, Int64, Ints, Mask
@@ -259,44 +258,3 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     taken = np.concatenate([np.empty(0, np.int64), *(one.positions for one in uneven)])
     even = [loop for loop in chosen if not np.isin(loop.positions, taken).any()]
     return (*even, *undone, *uneven, *_undone(found, uneven))
-
-
-MANY_TENSORS = 50
-"""Fewer tensors than this take a loop no longer than their arithmetic: six tensors of a million
-elements each are as slow to update in one operator."""
-
-
-@fact
-def single_tensor_optimizer(facts: Facts) -> OptimizerSettings | None:
-    """The optimizer with most tensors, if it updates many of them, one at a time; None where it
-    does not, or it is not known."""
-    known = settings(facts)
-    optimizers = known.optimizers or () if known else ()
-    made = max(optimizers, key=lambda one: one.parameters or 0, default=None)
-    if known is None or made is None or (made.parameters or 0) < MANY_TENSORS:
-        return None
-    if not is_of_torch(made):
-        shown = (loop for loop in loops.or_none(facts) or () if loop.phase == OPTIMIZER)
-        return made if any(loop.turns >= MANY_TENSORS for loop in shown) else None
-    if made.fused or made.foreach or made.differentiable:
-        return None
-    # With neither given, torch takes foreach where all parameters are on a GPU.
-    devices = {one.device.split(":")[0] for one in known.parameters or () if one.trained}
-    return made if made.foreach is False or devices == {"cpu"} else None
-
-
-def is_of_torch(made: OptimizerSettings) -> bool:
-    """Whether torch has it, and options to make it faster."""
-    return made.name.startswith("torch.optim.")
-
-
-@fact
-def optimizer_calls(facts: Facts) -> int:
-    """What the optimizer's loop of a training on the CPU takes to call its operators, ns of the
-    mean step, their arithmetic left out; 0 where no window shows it."""
-    try:
-        found, judged = cpu_operators(facts)
-        chosen = [loop for loop in loops(facts) if loop.phase == OPTIMIZER]
-    except NotApplicableError:
-        return 0
-    return time_in(found, judged, chosen).ns

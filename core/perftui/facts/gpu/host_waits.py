@@ -29,7 +29,7 @@ from perftui.analysis.intervals import (
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import launch_of, link
 from perftui.facts.fact import Facts, fact, notes_of, trace_fact
-from perftui.facts.gpu.gaps import gap_times
+from perftui.facts.gpu.idle import gap_times
 from perftui.facts.step.trace_steps import TraceSteps, gpu_steps, trace_steps
 from perftui.trace.model import CPU_OP, MEMCPY, NONE, Int64, Mask, Trace
 from perftui.trace.text import printable

@@ -1,20 +1,302 @@
-"""Idle time of the GPU: the steps that show it, by cause, at which line, and in the judged step."""
+"""Idle time of the GPU: its gaps by cause, the host's line in them, and the judged step's part."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.gpu_idle.gaps import MOST
-from perftui.analysis.model import Gap, GapCause
+from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.model import Gap, GapCause, TraceAnalysis
+from perftui.analysis.ops import call_groups
 from perftui.facts.cpu.machine import has_gpu
-from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, fact
-from perftui.facts.gpu.gaps import gap_lines, gap_place
-from perftui.facts.source.lines import LineShare, main_thread
-from perftui.facts.source.operator_lines import part_lines
+from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, fact, trace_fact
+from perftui.facts.source.lines import LinesByTime, LineShare, lines_by_time, stack_samples
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.steps import StepBreakdown
+from perftui.facts.step.steps import StepBreakdown, steady_rows
 from perftui.facts.step.trace_steps import TraceSteps, complete, no_kernels, trace_steps
+from perftui.run.columns import COLLATE, FETCH
+from perftui.run.table import Table
+from perftui.trace.model import CPU_OP, NONE, PYTHON, Int64, Mask, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class GapTimes:
+    """Gaps that one cause explains for the most part, one element each, longest first."""
+
+    device: Int64
+    start: Int64
+    end: Int64
+
+    @property
+    def total(self) -> int:
+        """Their time in ns, of all devices together."""
+        return int((self.end - self.start).sum())
+
+    def of(self, device: int | None) -> Intervals:
+        """When that device idled so."""
+        mine = self.device == device
+        return union(self.start[mine], self.end[mine])
+
+
+@trace_fact
+def gap_times(analysis: TraceAnalysis) -> Mapping[GapCause, GapTimes]:
+    """The gaps of each cause that has any."""
+    groups: dict[GapCause, list[tuple[int, int, int]]] = {}
+    for gap in analysis.gaps:
+        groups.setdefault(gap.cause, []).append((gap.device, gap.start, gap.end))
+    return {cause: GapTimes(*np.array(each, np.int64).T) for cause, each in groups.items()}
+
+
+@trace_fact
+def recorded(analysis: TraceAnalysis) -> tuple[int, int]:
+    """When the first event of the trace begins, and the last ends, ns; zeros without events."""
+    trace = analysis.trace
+    first = int(trace.start.min(initial=0))
+    return first, int(trace.ends_of(slice(None)).max(initial=first))
+
+
+def gap_place(gap: Gap, steps: TraceSteps) -> Place:
+    """Where a gap is: its times, what caused it (the wait that came before, else what ran on the
+    launching thread) and the line of user code."""
+    trace, within = steps.analysis.trace, steps.step_at(gap.start)
+    step = within.index if within and steps.steps else None
+    rows = [gap.wait_row, gap.operator_row, gap.launch_row]
+    if gap.wait_row == NONE and _launches_over(trace, gap):
+        rows = [gap.launch_row]
+    row = next((row for row in rows if row != NONE), NONE)
+    operator = trace.name_of(row) if row != NONE else None
+    file, line = source_line(trace, row)
+    return Place(None, step, gap.start, gap.end, row if row != NONE else None, operator, file, line)
+
+
+def _launches_over(trace: Trace, gap: Gap) -> bool:
+    """Whether the launch takes most of a gap, in no operator."""
+    if gap.launch_row == NONE or int(trace.parent[gap.launch_row]) != gap.operator_row:
+        return False
+    if trace.categories[int(trace.category[gap.operator_row])] == CPU_OP:
+        return False
+    start = max(int(trace.start[gap.launch_row]), gap.start)
+    end = int(trace.start[gap.launch_row] + trace.duration[gap.launch_row])
+    return 2 * (min(end, gap.end) - start) > gap.duration
+
+
+def source_line(trace: Trace, row: int) -> tuple[str | None, int | None]:
+    """Innermost frame of user code above ``row``, in a trace recorded with stacks."""
+    while row != NONE:
+        if trace.categories[int(trace.category[row])] == PYTHON:
+            found = call_groups.source_line(trace.name_of(row))
+            if found is not None:
+                return found.file, found.line
+        row = int(trace.parent[row])
+    return None, None
+
+
+def most_common(names: Iterable[str | None]) -> str | None:
+    """The name that occurs most; None where all are unknown."""
+    counts = Counter(name for name in names if name)
+    return counts.most_common(1)[0][0] if counts else None
+
+
+FEWEST_IN_GAPS = 5
+"""A single sample in a gap is one moment of one gap."""
+
+CERTAIN_SAMPLES = 3
+"""An interval as long as so many mean intervals goes without a sample inside it once in 20 times
+(``exp(-3)``), and every one found the same: it names a gap that it holds."""
+
+
+@dataclass(frozen=True)
+class GapLines:
+    """Where the main thread was while the GPU idled for one cause."""
+
+    cause: GapCause
+    idle: int
+    """Time in ns of all those gaps."""
+    thread: LinesByTime
+
+
+@fact
+def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
+    """Where the main thread was while the GPU idled in the window, by cause, most idle first, as
+    far as the stack samples show."""
+    if facts.analysis is None:
+        return ()
+    samples = stack_samples(facts)
+    known = (
+        GapLines(cause, gaps.total, _sampled_within(samples, facts.analysis, gaps.start, gaps.end))
+        for cause, gaps in gap_times(facts.analysis).items()
+    )
+    found = (one for one in known if one.thread.samples >= FEWEST_IN_GAPS)
+    return tuple(sorted(found, key=lambda one: -one.idle))
+
+
+def line_of_gap(samples: Sequence[Table], analysis: TraceAnalysis, gap: Gap) -> LinesByTime | None:
+    """Where the main thread was in ``gap``; None if no sample shows it."""
+    thread = _sampled_within(samples, analysis, np.array([gap.start]), np.array([gap.end]))
+    return thread if thread.samples else None
+
+
+def certain(stacks: Table, analysis: TraceAnalysis, origin: int) -> Mask:
+    """Intervals so long, within the time of the trace, that another sample would have fallen
+    between. Before and after it the training waits for the profiler, at one line both times, and
+    what was computed in between may have met no sample."""
+    starts: Int64 = stacks["time"] - origin
+    first, last = recorded(analysis)
+    seen = np.minimum(starts + stacks["held"], last) - np.maximum(starts, first)
+    return np.asarray(seen >= CERTAIN_SAMPLES * stacks["every"])
+
+
+def _sampled_within(
+    samples: Sequence[Table], analysis: TraceAnalysis, begins: Int64, ends: Int64
+) -> LinesByTime:
+    """By the table of ``samples`` that saw most of the gaps."""
+    found = (_of_gaps(stacks, analysis, begins, ends) for stacks in samples if len(stacks))
+    return max(found, key=lambda one: one.samples, default=LinesByTime((), 0, 0))
+
+
+def _of_gaps(stacks: Table, analysis: TraceAnalysis, begins: Int64, ends: Int64) -> LinesByTime:
+    """An interval counts for the gap that it begins in, from there on, and for one inside it where
+    that is certain."""
+    origin = analysis.trace.wall_origin
+    if origin is None:
+        return LinesByTime((), 0, 0)
+    starts: Int64 = stacks["time"] - origin
+    stops: Int64 = starts + stacks["held"]
+    every: Int64 = np.maximum(stacks["every"], 1)
+    is_certain = certain(stacks, analysis, origin)
+    held = np.zeros(len(starts), dtype=np.int64)
+    samples = 0
+    # Windows are short: a few intervals meet thousands of gaps.
+    meets = (stops > begins.min(initial=0)) & (starts < ends.max(initial=0))
+    for row in np.flatnonzero(meets).tolist():
+        start, end = starts[row], stops[row]
+        known = (begins <= start) & (start < ends)
+        if is_certain[row]:
+            known |= (begins >= start) & (ends <= end)
+        overlap = np.minimum(ends[known], end) - np.maximum(begins[known], start)
+        held[row] = overlap.sum()
+        samples += max(int(np.any(known)), int(held[row] // every[row]))
+    return lines_by_time(stacks, held, samples)
+
+
+FEWEST_FOLDED = 3
+"""Samples of other steps that fall where the intervals are in theirs; fewer name no line."""
+
+
+def rows_place(
+    facts: Facts,
+    rows: Int64,
+    operator: str | None = None,
+    during: Intervals | None = None,
+) -> Place:
+    """Where ``rows`` of the host's threads were called from: by the stacks of the trace, else by
+    samples within them (or ``during``), else by samples at the same places of other steps.
+
+    The line stays unknown where no sample shows it; the place is then known by ``operator``.
+    """
+    if facts.analysis is None or not len(rows):
+        return Place(rank=facts.rank_number, operator=operator)
+    trace = facts.analysis.trace
+    longest = int(rows[np.argmax(trace.duration[rows])])
+    file, line = source_line(trace, longest)
+    if file is None:
+        during = during or union(trace.start[rows], trace.ends_of(rows))
+        found = line_during(facts, during)
+        file, line = (found.file, found.line) if found else (None, None)
+    start = int(trace.start[longest])
+    return Place(
+        rank=facts.rank_number,
+        start=start,
+        end=start + int(trace.duration[longest]),
+        trace_row=longest,
+        operator=operator or trace.name_of(longest),
+        file=file,
+        line=line,
+    )
+
+
+def line_during(facts: Facts, during: Intervals) -> LineShare | None:
+    """The line that the main thread was at most of ``during``, in ns since the trace's start."""
+    if facts.analysis is None or not len(during):
+        return None
+    trace = facts.analysis.trace
+    outside, inside = stack_samples(facts)
+    if trace.wall_origin is not None:
+        for stacks in (inside, outside):
+            if len(stacks):
+                found = _most(stacks, _held_in(facts.analysis, trace.wall_origin, stacks, during))
+                if found is not None:
+                    return found
+    return _folded(facts, trace, outside, during)
+
+
+def _held_in(analysis: TraceAnalysis, origin: int, stacks: Table, during: Intervals) -> Int64:
+    """The part of ``during`` that each sample stands for: its first moment, and where it is so long
+    that no other sample can have fallen between, all of it."""
+    start = stacks["time"] - origin
+    moment = np.where(during.holds(start), stacks["every"], 0)
+    is_certain = certain(stacks, analysis, origin)
+    return np.where(is_certain, during.within(start, start + stacks["held"]), moment)
+
+
+def _folded(facts: Facts, trace: Trace, stacks: Table, during: Intervals) -> LineShare | None:
+    """By samples of unprofiled steps, each at its moment's share of its own step. A call into
+    torch's own code from the user's line has no frame of Python inside it: such samples come first.
+    """
+    steps, marks = steady_rows(facts), _step_marks(facts)
+    if not len(stacks) or not len(steps) or not len(marks):
+        return None
+    row, time = _moments(stacks)
+    at = np.maximum(np.searchsorted(steps["start"], time, side="right") - 1, 0)
+    since, length = time - steps["start"][at], np.maximum(steps["duration"][at], 1)
+    known = (since >= 0) & (since < length)
+    if "stage" in stacks:
+        known &= ~np.isin(stacks["stage"], (FETCH, COLLATE))[row]
+    begin, lasting = int(trace.start[marks[-1]]), int(trace.duration[marks[-1]])
+    known &= during.holds(begin + (since / length * lasting).astype(np.int64))
+    for chosen in (known & _is_direct(stacks)[row], known):
+        if np.count_nonzero(chosen) >= FEWEST_FOLDED:
+            return _most(stacks, np.bincount(row[chosen], minlength=len(stacks)).astype(np.int64))
+    return None
+
+
+def _moments(stacks: Table) -> tuple[Int64, Int64]:
+    """Rows of ``stacks``, and moments at which they were found: as many as the time asks for."""
+    every = np.maximum(stacks["every"], 1)
+    count = np.maximum(stacks["held"] // every, 1)
+    row = np.repeat(np.arange(len(stacks)), count)
+    number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return row, stacks["time"][row] + number * every[row]
+
+
+@trace_fact
+def _step_marks(analysis: TraceAnalysis) -> Int64:
+    """Rows of the steps as the training thread passes them."""
+    trace = analysis.trace
+    marks = np.flatnonzero(kinds.ranges_named(trace, kinds.STEP.match))
+    result: Int64 = marks[trace.track[marks] == main_track(trace)].astype(np.int64)
+    return result
+
+
+def _is_direct(stacks: Table) -> Mask:
+    """Samples whose innermost frame is the user's own line."""
+    columns = (stacks[name].tolist() for name in ("file", "line", "inner"))
+    found = [
+        f"{file.rpartition('/')[2]}:{line}" == inner.rpartition("/")[2].split(" ")[0]
+        for file, line, inner in zip(*columns, strict=True)
+    ]
+    return np.array(found, dtype=bool)
+
+
+def _most(stacks: Table, held: Int64) -> LineShare | None:
+    lines = lines_by_time(stacks, held).lines
+    return next((line for line in lines if line.file), None)
 
 
 @fact
@@ -81,41 +363,6 @@ def counts_all(facts: Facts) -> bool:
     """Whether every gap is counted, rather than the longest ``MOST`` of a device."""
     gaps = facts.analysis.gaps if facts.analysis else ()
     return len(gaps) < MOST
-
-
-LEAST_NAMED = 0.25
-"""Share of the idle time that a line or an operator must have to be named."""
-
-LOOKED_AT = 300
-"""Longest gaps whose places are looked up."""
-
-MOSTLY = 0.5
-"""Share of the step from which on the samples of all steps stand for this idle time."""
-
-
-def idle_place(facts: Facts, cause: GapCause, steps: TraceSteps) -> Place | None:
-    """The line with most of the idle time, by samples of the main thread, else by the trace's
-    stacks; else the operator. None where nothing shows it, or none has much of it."""
-    judged = judged_step(facts)
-    threads = [part_lines(facts, cause.value), main_thread(facts)]
-    if judged.part(cause.value) >= MOSTLY * judged.of.mean:
-        # A window is short: a single sample may stand for all of it.
-        threads.reverse()
-    for thread in threads:
-        line = thread.standing_out(LEAST_NAMED) if thread else None
-        if line is not None:
-            return facts.at(line)
-    gaps = steps.gaps(cause)[:LOOKED_AT]
-    places = [gap_place(gap, steps) for gap in gaps]
-    least = LEAST_NAMED * sum(gap.duration for gap in gaps)
-    for names in ([place.source for place in places], [place.operator for place in places]):
-        times: Counter[str | None] = Counter()
-        for name, gap in zip(names, gaps, strict=True):
-            times[name] += gap.duration if name else 0
-        for name, time in times.most_common(1):
-            if name and time >= least:
-                return places[names.index(name)]
-    return None
 
 
 _IDLE = tuple(cause.value for cause in GapCause)

@@ -1,4 +1,4 @@
-"""Kernels that the steady steps launched: by kind of work, by operator, in chains, by launch.
+"""Kernels that the steady steps launched: by kind of work, by operator, in chains.
 
 Where the host runs ahead the device is still at work on a step when its mark has long ended: what
 belongs to a step is what was launched within it. Between two matrix products of a stream everything
@@ -21,7 +21,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, find_phases
 from perftui.facts.fact import Place, UnknownError, trace_fact
-from perftui.facts.gpu.gaps import source_line
+from perftui.facts.gpu.idle import source_line
 from perftui.facts.step.trace_steps import TraceSteps, gpu_steps
 from perftui.trace.model import KERNEL, NONE, Int32, Int64, Mask, Trace
 
@@ -303,42 +303,3 @@ def kernels(analysis: TraceAnalysis) -> Kernels:
     rows = link(trace).activity
     chosen = trace.in_category(KERNEL) & steps.on_device & steps.inside
     return Kernels(steps, rows[chosen[rows]])
-
-
-@dataclass(frozen=True)
-class Launches:
-    """How kernels reached a device."""
-
-    kernels_per_step: int
-    median_ns: int
-    """Median duration of a kernel."""
-    empty_queue: float | None
-    """Share of linked launches that found the device with nothing running; None without links."""
-    in_graphs: float
-    """Share of the linked kernels that came by a launch of several, which is a CUDA graph."""
-
-
-@trace_fact
-def launches(analysis: TraceAnalysis) -> Launches | None:
-    """Launches of the busiest device in the steady steps; None where it ran no kernel there."""
-    found, trace = kernels(analysis), analysis.trace
-    durations = np.sort(trace.duration[found.rows])
-    if not len(durations):
-        return None
-    links, steps = link(trace), found.steps
-    mine = steps.on_device[links.activity]
-    rows, launch = links.activity[mine], links.launch[mine]
-    # Activities of a device are ordered by start: the running maximum of their ends is when the
-    # device, over all its streams, has nothing left of what came before.
-    ends = np.maximum.accumulate(trace.ends_of(rows))
-    earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
-    # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
-    chosen = (trace.in_category(KERNEL) & steps.inside)[rows] & (launch != NONE)
-    earlier, launch = earlier[chosen], launch[chosen]
-    kernels_of = np.unique(launch, return_counts=True)[1]
-    return Launches(
-        kernels_per_step=len(durations) // max(steps.steps, 1),
-        median_ns=int(durations[(len(durations) - 1) // 2]),
-        empty_queue=float(np.mean(earlier <= trace.start[launch])) if len(launch) else None,
-        in_graphs=float(kernels_of[kernels_of > 1].sum() / max(len(launch), 1)),
-    )

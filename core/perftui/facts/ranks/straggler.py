@@ -10,7 +10,6 @@ from pathlib import Path
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import COMPUTE
 from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, fact
-from perftui.facts.gpu.idle import idle_place
 from perftui.facts.ranks.collectives import collectives_of_ranks
 from perftui.facts.ranks.rank_table import (
     STRAGGLER_WARNING,
@@ -31,7 +30,7 @@ from perftui.facts.ranks.traced_ranks import (
     waits_of_ranks,
 )
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.operator_lines import part_lines
+from perftui.facts.source.operator_lines import idle_place, part_lines
 from perftui.facts.step.steps import steady_step
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.text import printable

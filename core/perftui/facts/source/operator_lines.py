@@ -24,13 +24,20 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops import call_groups
 from perftui.analysis.steps import BACKWARD, EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts, Place, fact, trace_fact
-from perftui.facts.gpu.gaps import gap_lines
 from perftui.facts.gpu.host_waits import gaps_of
-from perftui.facts.source.lines import MOST_LINES, LinesByTime, LineShare, lines_by_time, sampled
+from perftui.facts.gpu.idle import gap_lines, gap_place
+from perftui.facts.source.lines import (
+    MOST_LINES,
+    LinesByTime,
+    LineShare,
+    lines_by_time,
+    main_thread,
+    sampled,
+)
 from perftui.facts.source.source_calls import call_of, in_own_files, own_files
 from perftui.facts.source.stack_profile import is_of_collectives
 from perftui.facts.step.judged_step import PYTHON_IN, STAGES, judged_step
-from perftui.facts.step.trace_steps import trace_steps
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.run.columns import BACKWARD as BACKWARD_SAMPLE
 from perftui.run.columns import FORWARD, OPTIMIZER
 from perftui.run.columns import STAGES as SAMPLED_STAGES
@@ -362,3 +369,38 @@ def _staged(stacks: Table, *stages: str) -> Mask:
 def _matching(stacks: Table, pattern: re.Pattern[str]) -> Mask:
     """Rows with an innermost frame that ``pattern`` finds."""
     return np.array([pattern.search(str(inner)) is not None for inner in stacks["inner"]], bool)
+
+
+LEAST_NAMED = 0.25
+"""Share of the idle time that a line or an operator must have to be named."""
+
+LOOKED_AT = 300
+"""Longest gaps whose places are looked up."""
+
+MOSTLY = 0.5
+"""Share of the step from which on the samples of all steps stand for this idle time."""
+
+
+def idle_place(facts: Facts, cause: GapCause, steps: TraceSteps) -> Place | None:
+    """The line with most of the idle time, by samples of the main thread, else by the trace's
+    stacks; else the operator. None where nothing shows it, or none has much of it."""
+    judged = judged_step(facts)
+    threads = [part_lines(facts, cause.value), main_thread(facts)]
+    if judged.part(cause.value) >= MOSTLY * judged.of.mean:
+        # A window is short: a single sample may stand for all of it.
+        threads.reverse()
+    for thread in threads:
+        line = thread.standing_out(LEAST_NAMED) if thread else None
+        if line is not None:
+            return facts.at(line)
+    gaps = steps.gaps(cause)[:LOOKED_AT]
+    places = [gap_place(gap, steps) for gap in gaps]
+    least = LEAST_NAMED * sum(gap.duration for gap in gaps)
+    for names in ([place.source for place in places], [place.operator for place in places]):
+        times: Counter[str | None] = Counter()
+        for name, gap in zip(names, gaps, strict=True):
+            times[name] += gap.duration if name else 0
+        for name, time in times.most_common(1):
+            if name and time >= least:
+                return places[names.index(name)]
+    return None

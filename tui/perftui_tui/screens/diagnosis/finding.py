@@ -10,8 +10,8 @@ from perftui.diagnosis.model import Figure, Finding
 from perftui.diagnosis.rules import answer_to
 from perftui.experiments.trial_verdict import CONFIDENCE
 from perftui.facts.data_loader.batch_place import loader_lines
-from perftui.facts.gpu.gaps import gap_lines
 from perftui.facts.gpu.host_waits import syncs
+from perftui.facts.gpu.idle import gap_lines
 from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.fixes.option import FixOption
 from perftui_tui.dialogs.choice import Prose, labelled

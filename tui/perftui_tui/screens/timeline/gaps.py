@@ -17,7 +17,7 @@ from perftui.analysis.model import Gap, TraceAnalysis
 from perftui.analysis.timeline.track import DEVICE, WHOLE, TimelineTrack
 from perftui.analysis.timeline.tracks import device_label
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gaps import line_of_gap
+from perftui.facts.gpu.idle import line_of_gap
 from perftui.facts.source.lines import stack_samples
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, PYTHON, Int64, Trace

@@ -14,9 +14,8 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, Place, UnknownError, fact, trace_fact
-from perftui.facts.gpu.gaps import rows_place
 from perftui.facts.gpu.host_waits import distinct, gaps_of, host_waits
-from perftui.facts.gpu.idle import device_steps, window_step
+from perftui.facts.gpu.idle import device_steps, rows_place, window_step
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,

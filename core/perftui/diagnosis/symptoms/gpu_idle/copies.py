@@ -19,7 +19,6 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, Place, trace_fact
-from perftui.facts.gpu.gaps import rows_place
 from perftui.facts.gpu.host_waits import (
     SMALL,
     Copies,
@@ -28,7 +27,7 @@ from perftui.facts.gpu.host_waits import (
     host_waits,
     idle_of_host,
 )
-from perftui.facts.gpu.idle import device_steps, per_step, window_step
+from perftui.facts.gpu.idle import device_steps, per_step, rows_place, window_step
 from perftui.facts.source.operator_lines import with_line
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.trace.model import DEVICE_ACTIVITY, LAUNCHES, MEMCPY, NONE, Int64, Mask, Trace

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.model import Gap, GapCause
+from perftui.analysis.model import Gap, GapCause, TraceAnalysis
+from perftui.analysis.ops.calls import link
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, Place
-from perftui.facts.gpu.gaps import gap_place, most_common, rows_place
+from perftui.facts.fact import Facts, Place, trace_fact
 from perftui.facts.gpu.host_waits import HostWaits, SyncCalls, WaitKind, host_waits, syncs
-from perftui.facts.gpu.idle import idle_place, idle_steps, per_step, window_step
-from perftui.facts.gpu.kernels import Launches, launches
+from perftui.facts.gpu.idle import (
+    gap_place,
+    idle_steps,
+    most_common,
+    per_step,
+    rows_place,
+    window_step,
+)
+from perftui.facts.gpu.kernels import kernels
 from perftui.facts.script.debug_tools import anomaly_checks
 from perftui.facts.source.lines import main_thread
-from perftui.facts.source.operator_lines import forward_lines, with_line
+from perftui.facts.source.operator_lines import forward_lines, idle_place, with_line
 from perftui.facts.source.stack_profile import moments
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.run.columns import FORWARD
-from perftui.trace.model import Int64
+from perftui.trace.model import KERNEL, NONE, Int64
 
 MANY_KERNELS = 100
 """Kernels a step from which on it is their number that takes the host's time; nsys-ai."""
@@ -40,6 +48,45 @@ LEAST = 0.10
 SHORT_KERNEL = 10_000
 """ns below which a kernel is over before the next one is there: a launch takes 5 to 10 us of the
 host. nsys-ai and TraceLens use 10 us."""
+
+
+@dataclass(frozen=True)
+class Launches:
+    """How kernels reached a device."""
+
+    kernels_per_step: int
+    median_ns: int
+    """Median duration of a kernel."""
+    empty_queue: float | None
+    """Share of linked launches that found the device with nothing running; None without links."""
+    in_graphs: float
+    """Share of the linked kernels that came by a launch of several, which is a CUDA graph."""
+
+
+@trace_fact
+def launches(analysis: TraceAnalysis) -> Launches | None:
+    """Launches of the busiest device in the steady steps; None where it ran no kernel there."""
+    found, trace = kernels(analysis), analysis.trace
+    durations = np.sort(trace.duration[found.rows])
+    if not len(durations):
+        return None
+    links, steps = link(trace), found.steps
+    mine = steps.on_device[links.activity]
+    rows, launch = links.activity[mine], links.launch[mine]
+    # Activities of a device are ordered by start: the running maximum of their ends is when the
+    # device, over all its streams, has nothing left of what came before.
+    ends = np.maximum.accumulate(trace.ends_of(rows))
+    earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
+    # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
+    chosen = (trace.in_category(KERNEL) & steps.inside)[rows] & (launch != NONE)
+    earlier, launch = earlier[chosen], launch[chosen]
+    kernels_of = np.unique(launch, return_counts=True)[1]
+    return Launches(
+        kernels_per_step=len(durations) // max(steps.steps, 1),
+        median_ns=int(durations[(len(durations) - 1) // 2]),
+        empty_queue=float(np.mean(earlier <= trace.start[launch])) if len(launch) else None,
+        in_graphs=float(kernels_of[kernels_of > 1].sum() / max(len(launch), 1)),
+    )
 
 
 def _launching(facts: Facts) -> Lost | None:

@@ -15,10 +15,11 @@ from perftui.analysis.steps import OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.cpu.machine import has_gpu
-from perftui.facts.cpu.operator_loops import is_of_torch, optimizer_calls, single_tensor_optimizer
-from perftui.facts.fact import Facts, Place, UnknownError, trace_fact
+from perftui.facts.cpu.operator_loops import loops, time_in
+from perftui.facts.cpu.operators import cpu_operators
+from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, fact, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
-from perftui.facts.settings import settings
+from perftui.facts.settings import OptimizerSettings, settings
 from perftui.facts.source.operator_lines import line_of, line_place, optimizer_lines, with_line
 from perftui.facts.source.source_calls import call_of
 from perftui.facts.step.judged_step import PYTHON_IN, judged_step
@@ -29,7 +30,47 @@ MANY_LAUNCHES = 100
 """Launches of one step of the optimizer from which on they are a loop over parameters; foreach and
 fused ones of a thousand parameters make less than fifty."""
 
+MANY_TENSORS = 50
+"""Fewer tensors than this take a loop no longer than their arithmetic: six tensors of a million
+elements each are as slow to update in one operator."""
+
 _STEP = re.compile(r"Optimizer\.step#(\w+)\.step")
+
+
+@fact
+def single_tensor_optimizer(facts: Facts) -> OptimizerSettings | None:
+    """The optimizer with most tensors, if it updates many of them, one at a time; None where it
+    does not, or it is not known."""
+    known = settings(facts)
+    optimizers = known.optimizers or () if known else ()
+    made = max(optimizers, key=lambda one: one.parameters or 0, default=None)
+    if known is None or made is None or (made.parameters or 0) < MANY_TENSORS:
+        return None
+    if not is_of_torch(made):
+        shown = (loop for loop in loops.or_none(facts) or () if loop.phase == OPTIMIZER)
+        return made if any(loop.turns >= MANY_TENSORS for loop in shown) else None
+    if made.fused or made.foreach or made.differentiable:
+        return None
+    # With neither given, torch takes foreach where all parameters are on a GPU.
+    devices = {one.device.split(":")[0] for one in known.parameters or () if one.trained}
+    return made if made.foreach is False or devices == {"cpu"} else None
+
+
+def is_of_torch(made: OptimizerSettings) -> bool:
+    """Whether torch has it, and options to make it faster."""
+    return made.name.startswith("torch.optim.")
+
+
+@fact
+def optimizer_calls(facts: Facts) -> int:
+    """What the optimizer's loop of a training on the CPU takes to call its operators, ns of the
+    mean step, their arithmetic left out; 0 where no window shows it."""
+    try:
+        found, judged = cpu_operators(facts)
+        chosen = [loop for loop in loops(facts) if loop.phase == OPTIMIZER]
+    except NotApplicableError:
+        return 0
+    return time_in(found, judged, chosen).ns
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from perftui.analysis.steps import step_source
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, trace_fact
-from perftui.facts.gpu.gaps import gap_place
-from perftui.facts.gpu.idle import idle_place, idle_steps
+from perftui.facts.gpu.idle import gap_place, idle_steps
+from perftui.facts.source.operator_lines import idle_place
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import StepBreakdown
 from perftui.facts.step.trace_steps import (

@@ -131,26 +131,18 @@ def _bare_all(items: tuple[Any, ...]) -> tuple[Any, ...]:
         ("f(unsigned int, const unsigned long *)", "f(unsigned int, unsigned long const*)"),
         ("void f<(long)-3>(int)", "void f<-3l>(int)"),
         ("f(const int (*)[4])", "f(int const (*)[4])"),
-        (
-            "void <unnamed>::softmax<c10::BFloat16>(T1 *)",
-            "void (anonymous namespace)::softmax<c10::BFloat16>(T1*)",
-        ),
-        (
-            "void e<at::f([lambda(at::I &) (instance 2)]::operator ()() const)>(int)",
-            "void e<at::f({lambda(at::I&)#2}::operator()() const)>(int)",
-        ),
-        (
-            "void e<[lambda(int) (instance 1)]::f(int) const::[lambda(float) (instance 3)]>(T1)",
-            "void e<{lambda(int)#1}::f(int) const::{lambda(float)#3}>(T1)",
-        ),
-        (
-            "void e<[lambda([lambda(int) (instance 1)]) (instance 2)]>(const <unnamed>::T *)",
-            "void e<{lambda({lambda(int)#1})#2}>((anonymous namespace)::T const*)",
-        ),
+        ("void <unnamed>::softmax<c10::BFloat16>(T1 *)",
+         "void (anonymous namespace)::softmax<c10::BFloat16>(T1*)"),
+        ("void e<at::f([lambda(at::I &) (instance 2)]::operator ()() const)>(int)",
+         "void e<at::f({lambda(at::I&)#2}::operator()() const)>(int)"),
+        ("void e<[lambda(int) (instance 1)]::f(int) const::[lambda(float) (instance 3)]>(T1)",
+         "void e<{lambda(int)#1}::f(int) const::{lambda(float)#3}>(T1)"),
+        ("void e<[lambda([lambda(int) (instance 1)]) (instance 2)]>(const <unnamed>::T *)",
+         "void e<{lambda({lambda(int)#1})#2}>((anonymous namespace)::T const*)"),
         ("sm80_xmma_gemm_f32f32_128x64_nn_v1", "sm80_xmma_gemm_f32f32_128x64_nn_v1"),
         ("triton__0d1d2de", "triton__0d1d2de"),
     ],
-)
+)  # fmt: skip
 def test_known_pairs(ncu: str, profiler: str) -> None:
     assert canonical(ncu) == canonical(profiler)
 

@@ -58,23 +58,14 @@ def changed(**changes: Any) -> tuple[Difference, ...]:
         ({"gpu_driver": "580.65.06"}, "GPU driver 550.54.15 -> 580.65.06", Effect.PARTLY),
         ({"cpu_governor": "powersave"}, "CPU governor performance -> powersave", Effect.PARTLY),
         ({"git_commit": "9" * 40}, "commit 1a2b3c4d5e -> 9999999999", Effect.SOURCE),
-        (
-            {"git_dirty": True},
-            "commit 1a2b3c4d5e -> 1a2b3c4d5e with uncommitted changes",
-            Effect.SOURCE,
-        ),
-        (
-            {"command": ("/usr/bin/python3", "train.py", "--lr", "0.2", "--epochs", "2")},
-            "command --lr 0.1 -> --lr 0.2",
-            Effect.PARTLY,
-        ),
-        (
-            {"command": (*KNOWN["command"], "--compile")},
-            "command nothing -> --compile",
-            Effect.PARTLY,
-        ),
+        ({"git_dirty": True}, "commit 1a2b3c4d5e -> 1a2b3c4d5e with uncommitted changes",
+         Effect.SOURCE),
+        ({"command": ("/usr/bin/python3", "train.py", "--lr", "0.2", "--epochs", "2")},
+         "command --lr 0.1 -> --lr 0.2", Effect.PARTLY),
+        ({"command": (*KNOWN["command"], "--compile")}, "command nothing -> --compile",
+         Effect.PARTLY),
     ],
-)
+)  # fmt: skip
 def test_each_difference_is_named_with_its_effect(changes, text, effect) -> None:
     [found] = changed(**changes)
     assert (found.text, found.effect) == (text, effect)
@@ -121,13 +112,10 @@ CUDA = {"build": {"cuda": "12.8"}}
     [
         (set_up(), set_up(400), "GPU power limit 700 W -> 400 W"),
         (set_up(**CUDA), set_up(build={"cuda": "13.0"}), "CUDA 12.8 -> 13.0"),
-        (
-            set_up(environment={"OMP_NUM_THREADS": "1"}),
-            set_up(environment={}),
-            "OMP_NUM_THREADS 1 -> not set",
-        ),
+        (set_up(environment={"OMP_NUM_THREADS": "1"}), set_up(environment={}),
+         "OMP_NUM_THREADS 1 -> not set"),
     ],
-)
+)  # fmt: skip
 def test_what_telemetry_and_the_training_tell_is_compared(before, after, text) -> None:
     [found] = differences(before, after)
     assert (found.text, found.effect) == (text, Effect.PARTLY)

@@ -70,27 +70,17 @@ def test_between_looks_nothing_changes() -> None:
         (2.1, 0.1, 6, Outcome.FASTER, "2.10x faster (2.00 to 2.20)"),
         (0.5, 0.01, 6, Outcome.SLOWER, "2.00x slower (1.96 to 2.04)"),
         (1.0, 0.01, 6, Outcome.NO_DIFFERENCE, "no difference (0.99 to 1.01)"),
-        (
-            1.05,
-            0.1,
-            6,
-            Outcome.INCONCLUSIVE,
-            "not clear: 1.05x (0.95 to 1.15): 3 more pairs needed",
-        ),
+        (1.05, 0.1, 6, Outcome.INCONCLUSIVE,
+         "not clear: 1.05x (0.95 to 1.15): 3 more pairs needed"),
         (1.1, 0.05, 6, Outcome.FASTER, "1.10x faster (1.05 to 1.15)"),
         (1.05, 0.1, 14, Outcome.INCONCLUSIVE, "not clear: 1.05x (1.00 to 1.10)"),
         (1.0, 0.08, 14, Outcome.NO_DIFFERENCE, "no difference beyond 4.5 % (0.96 to 1.04)"),
-        (
-            1.0,
-            0.08,
-            9,
-            Outcome.INCONCLUSIVE,
-            "not clear: 1.00x (0.94 to 1.06): 5 more pairs needed",
-        ),
+        (1.0, 0.08, 9, Outcome.INCONCLUSIVE,
+         "not clear: 1.00x (0.94 to 1.06): 5 more pairs needed"),
         (1.06, 0.04, 14, Outcome.FASTER, "1.06x faster (1.04 to 1.08)"),
         (2.0, 0.1, 4, Outcome.INCONCLUSIVE, "not yet known: 2 more pairs needed"),
     ],
-)
+)  # fmt: skip
 def test_what_is_said(
     ratio: float, spread: float, pairs: int, outcome: Outcome, headline: str
 ) -> None:
@@ -145,39 +135,19 @@ def off(share: float) -> tuple[float, ...]:
     [
         ([LOSSES] * 2, [LOSSES] * 2, (), "same", "the first 3 losses are the same"),
         ([LOSSES], [off(5e-7)], (), "same", "the first 3 losses are the same"),
-        (
-            [LOSSES] * 2,
-            [off(0.01)],
-            (),
-            "differ",
-            "losses differ: loss 3 is 1.25 before and 1.2625 after",
-        ),
-        (
-            [LOSSES] * 2,
-            [off(0.01)],
-            [Risk.NUMERICS],
-            "rounded",
-            "losses differ by rounding: loss 3 is 1.25 before and 1.2625 after",
-        ),
+        ([LOSSES] * 2, [off(0.01)], (), "differ",
+         "losses differ: loss 3 is 1.25 before and 1.2625 after"),
+        ([LOSSES] * 2, [off(0.01)], [Risk.NUMERICS], "rounded",
+         "losses differ by rounding: loss 3 is 1.25 before and 1.2625 after"),
         ([LOSSES] * 2, [off(0.1)], [Risk.NUMERICS], "differ", "losses differ: "),
         # Rounding grows with each step; what another computation changes shows at once.
-        (
-            [LEVEL] * 2,
-            [apart(0, 1e-6, 1e-5, 1e-4, 5e-4, 0.02, 0.08)],
-            [Risk.NUMERICS],
-            "rounded",
-            "losses differ by rounding: loss 7 is 2 before and 2.16 after",
-        ),
+        ([LEVEL] * 2, [apart(0, 1e-6, 1e-5, 1e-4, 5e-4, 0.02, 0.08)], [Risk.NUMERICS], "rounded",
+         "losses differ by rounding: loss 7 is 2 before and 2.16 after"),
         ([LEVEL] * 2, [apart(0, 0.01, 0, 0, 0, 0, 0.08)], [Risk.NUMERICS], "differ", "losses"),
         ([LEVEL] * 2, [apart(0, 0, 0, 0, 0, 0.02, 0.2)], [Risk.NUMERICS], "differ", "losses"),
         ([LEVEL] * 2, [apart(0, 1e-6, 1e-5, 1e-4, 5e-4, 0.01, 0.08)], (), "differ", "losses"),
-        (
-            [LOSSES] * 2,
-            [off(0.1)],
-            [Risk.RANDOMNESS],
-            "not checked",
-            "losses not checked, since the fix may",
-        ),
+        ([LOSSES] * 2, [off(0.1)], [Risk.RANDOMNESS], "not checked",
+         "losses not checked, since the fix may"),
         ([LOSSES, off(0.1)], [off(0.1)], (), "not checked", "losses not checked: they also differ"),
         # As far apart as two runs of the same are.
         ([LOSSES, off(0.01)], [off(0.01)], (), "same", "the first 3"),
@@ -189,7 +159,7 @@ def off(share: float) -> tuple[float, ...]:
         ([], [], (), "not checked", "losses not checked: none were recorded"),
         ([LOSSES], [LOSSES[:2]], (), "same", "the first 2 losses"),
     ],
-)
+)  # fmt: skip
 def test_what_is_said_of_losses(
     before: Sequence[Sequence[float]],
     after: Sequence[Sequence[float]],

@@ -49,15 +49,11 @@ AFFINITY = leave_out("os.sched_setaffinity")
 
 WRITTEN = {
     "a call in the loop": (COLLECT, "import gc\nfor x in y:\n    f(x)\n    gc.collect()  # here\n"),
-    "under another name": (
-        COLLECT,
-        "from gc import collect as tidy\nfor x in y:\n    f(x)\n    tidy(2)  # here\n",
-    ),
-    "over several lines": (
-        COLLECT,
-        "import gc\nfor x in y:\n    f(x)\n    gc.collect(  # here\n        2\n    )\n",
-    ),
-}
+    "under another name": (COLLECT,
+        "from gc import collect as tidy\nfor x in y:\n    f(x)\n    tidy(2)  # here\n"),
+    "over several lines": (COLLECT,
+        "import gc\nfor x in y:\n    f(x)\n    gc.collect(  # here\n        2\n    )\n"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("plan", "source"), WRITTEN.values(), ids=WRITTEN)
@@ -210,21 +206,11 @@ MODEL = {
             "+ loss = f(out, y)",
         ],
     ),
-    "bucket view": (
-        bucket_view,
-        [
-            "- net = DDP(Net().cuda(), find_unused_parameters=True)",
-            "+ net = DDP(Net().cuda(), find_unused_parameters=True, gradient_as_bucket_view=True)",
-        ],
-    ),
-    "all used": (
-        all_used,
-        [
-            "- net = DDP(Net().cuda(), find_unused_parameters=True)",
-            "+ net = DDP(Net().cuda(), find_unused_parameters=False)",
-        ],
-    ),
-}
+    "bucket view": (bucket_view, ["- net = DDP(Net().cuda(), find_unused_parameters=True)",
+        "+ net = DDP(Net().cuda(), find_unused_parameters=True, gradient_as_bucket_view=True)"]),
+    "all used": (all_used, ["- net = DDP(Net().cuda(), find_unused_parameters=True)",
+        "+ net = DDP(Net().cuda(), find_unused_parameters=False)"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("plan", "lines"), MODEL.values(), ids=MODEL)
@@ -259,16 +245,10 @@ def test_what_comes_before_the_loop_comes_before_all_epochs() -> None:
 
 
 REFUSED = {
-    "another function": (
-        COLLECT,
-        "import gc\ntidy()  # here\n",
-        "does not certainly call gc.collect",
-    ),
-    "a name of one's own": (
-        COLLECT,
-        "import gc\ngc = mine\ngc.collect()  # here\n",
-        "does not certainly call",
-    ),
+    "another function": (COLLECT, "import gc\ntidy()  # here\n",
+        "does not certainly call gc.collect"),
+    "a name of one's own": (COLLECT, "import gc\ngc = mine\ngc.collect()  # here\n",
+        "does not certainly call"),
     "two on a line": (COLLECT, "import gc\ngc.collect(); f()  # here\n", "several statements"),
     "behind a colon": (COLLECT, "import gc\nif x: gc.collect()  # here\n", "begin its line"),
     "part of the step": (
@@ -277,11 +257,8 @@ REFUSED = {
         "part of the training step",
     ),
     "no loop": (seldom, "print(1)  # here\n", "not in a loop over training steps"),
-    "a loop that trains nothing": (
-        seldom,
-        "for step in range(9):\n    print(1)  # here\n",
-        "not in a loop over training steps",
-    ),
+    "a loop that trains nothing": (seldom, "for step in range(9):\n    print(1)  # here\n",
+        "not in a loop over training steps"),
     "a function that changes the model": (
         seldom,
         """
@@ -294,16 +271,10 @@ REFUSED = {
         """,
         r"calls mul_\(\)",
     ),
-    "random numbers": (
-        seldom,
-        "for i in range(9):\n    TRAIN\n    show(torch.randn(3))  # here\n",
-        r"calls randn\(\)",
-    ),
-    "what it keeps is an attribute": (
-        seldom,
-        "for i in range(9):\n    TRAIN\n    state.best = loss  # here\n",
-        "sets state.best",
-    ),
+    "random numbers": (seldom, "for i in range(9):\n    TRAIN\n    show(torch.randn(3))  # here\n",
+        r"calls randn\(\)"),
+    "what it keeps is an attribute": (seldom,
+        "for i in range(9):\n    TRAIN\n    state.best = loss  # here\n", "sets state.best"),
     "called from two places": (
         seldom,
         """
@@ -316,11 +287,8 @@ REFUSED = {
         """,
         "called at 2 places",
     ),
-    "a loop that trains": (
-        evaluated_without,
-        "import torch\nfor x in y:\n    TRAIN  # here\n",
-        "not in a loop that only evaluates",
-    ),
+    "a loop that trains": (evaluated_without, "import torch\nfor x in y:\n    TRAIN  # here\n",
+        "not in a loop that only evaluates"),
     "two models": (
         compiled,
         """
@@ -330,21 +298,12 @@ REFUSED = {
         """,
         "no single model: a, b",
     ),
-    "two loops that train": (
-        compiled,
-        "for x in y:\n    TRAIN\nfor x in y:  # here\n    TRAIN\n",
-        "2 loops of the file train",
-    ),
-    "compiled already": (
-        compiled,
-        "m = torch.compile(m)\nfor x in y:  # here\n    TRAIN\n",
-        "line 1 already compiles something",
-    ),
-    "a precision of its own": (
-        autocast,
-        "scaler = GradScaler()\nfor x in y:  # here\n    TRAIN\n",
-        "line 1 already sets a precision",
-    ),
+    "two loops that train": (compiled, "for x in y:\n    TRAIN\nfor x in y:  # here\n    TRAIN\n",
+        "2 loops of the file train"),
+    "compiled already": (compiled, "m = torch.compile(m)\nfor x in y:  # here\n    TRAIN\n",
+        "line 1 already compiles something"),
+    "a precision of its own": (autocast, "scaler = GradScaler()\nfor x in y:  # here\n    TRAIN\n",
+        "line 1 already sets a precision"),
     "forward and backward in one": (
         autocast,
         """
@@ -355,13 +314,10 @@ REFUSED = {
         """,
         "not separate statements",
     ),
-    "TF32 is set": (
-        tf32,
-        "import torch\ntorch.backends.cuda.matmul.allow_tf32 = False  # here\n",
-        "line 2 already sets it",
-    ),
+    "TF32 is set": (tf32, "import torch\ntorch.backends.cuda.matmul.allow_tf32 = False  # here\n",
+        "line 2 already sets it"),
     "another checkpoint": (called_directly, "checkpoint(f, x)  # here\n", "torch's checkpoint"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("plan", "source", "reason"), REFUSED.values(), ids=REFUSED)
@@ -400,25 +356,16 @@ def patched(path: Path, source: str, arguments: dict[str, Literal]) -> str:
     ("source", "arguments", "after"),
     [
         ("m = DDP(net)", {"bucket_cap_mb": 50}, "m = DDP(net, bucket_cap_mb=50)"),
-        (
-            "m = DDP(net, bucket_cap_mb=25.5)",
-            {"bucket_cap_mb": -1.5},
-            "m = DDP(net, bucket_cap_mb=-1.5)",
-        ),
-        (
-            "m = DDP(net, bucket_cap_mb=-1)",
-            {"bucket_cap_mb": 1.5},
-            "m = DDP(net, bucket_cap_mb=1.5)",
-        ),
-        (
-            "m = DDP(net, None, None, 0, True)",
-            {"broadcast_buffers": False, "static_graph": True},
-            "m = DDP(net, None, None, 0, False, static_graph=True)",
-        ),
+        ("m = DDP(net, bucket_cap_mb=25.5)", {"bucket_cap_mb": -1.5},
+         "m = DDP(net, bucket_cap_mb=-1.5)"),
+        ("m = DDP(net, bucket_cap_mb=-1)", {"bucket_cap_mb": 1.5},
+         "m = DDP(net, bucket_cap_mb=1.5)"),
+        ("m = DDP(net, None, None, 0, True)", {"broadcast_buffers": False, "static_graph": True},
+         "m = DDP(net, None, None, 0, False, static_graph=True)"),
         ("m = DDP(net, **{'init': 'a'})", {"init": "b"}, "m = DDP(net, **{'init': 'b'})"),
         ("m = f(DDP(net)(x))", {"init": "it's"}, 'm = f(DDP(net, init="it\'s")(x))'),
     ],
-)
+)  # fmt: skip
 def test_any_argument_of_any_call_is_changed(path, source, arguments, after) -> None:
     assert patched(path, source, arguments) == after
 
@@ -429,15 +376,11 @@ def test_any_argument_of_any_call_is_changed(path, source, arguments, after) -> 
         ("m = [DDP(net) for net in nets]", {"bucket_cap_mb": 1}, "wrapped in a loop"),
         ("m = DDP(net, bucket_cap_mb=None)", {"bucket_cap_mb": 1}, "bucket_cap_mb is None"),
         ("m = DDP(net, bucket_cap_mb=True)", {"bucket_cap_mb": 1}, "bucket_cap_mb is True"),
-        (
-            "m = Net(DDP)",
-            {"bucket_cap_mb": 1},
-            "calls Net, which may not be torch's Dist",
-        ),
+        ("m = Net(DDP)", {"bucket_cap_mb": 1}, "calls Net, which may not be torch's Dist"),
         ("m = DDP(net)", {"bucket_cap_mb": 25}, "already has"),
         ("m = DDP(net, bucket_cap_mb=-x)", {"bucket_cap_mb": 25}, "-x is computed"),
     ],
-)
+)  # fmt: skip
 def test_calls_that_are_not_certain_are_refused(path, source, arguments, reason) -> None:
     with pytest.raises(PatchRefusedError, match=reason):
         patched(path, source, arguments)
@@ -448,20 +391,16 @@ def test_calls_that_are_not_certain_are_refused(path, source, arguments, reason)
     [
         ("m = DDP(net, find_unused_parameters=True)\n", "m = DDP(net)\n"),
         ("m = DDP(net, find_unused_parameters=on, x=1)\n", "m = DDP(net, x=1)\n"),
-        (
-            "m = DDP(\n    net,  # all of it\n    find_unused_parameters=True,\n)\n",
-            "m = DDP(\n    net,  # all of it\n)\n",
-        ),
-        (
-            "m = DDP(\n    net,\n    find_unused_parameters=True,\n    # of two\n    **more\n)\n",
-            None,
-        ),
+        ("m = DDP(\n    net,  # all of it\n    find_unused_parameters=True,\n)\n",
+         "m = DDP(\n    net,  # all of it\n)\n"),
+        ("m = DDP(\n    net,\n    find_unused_parameters=True,\n    # of two\n    **more\n)\n",
+         None),
         ("m = DDP(net, find_unused_parameters=True)(  # x\n)\n", "m = DDP(net)(  # x\n)\n"),
         ("m = DDP(net,\n    find_unused_parameters=True,  # why\n)\n", None),
         ("m = DDP(net, find_unused_parameters=unused())\n", None),
         ("m = DDP(net)\n", None),
     ],
-)
+)  # fmt: skip
 def test_a_keyword_is_taken_out(path, before, after) -> None:
     path.write_text(HEAD + before)
     name = "find_unused_parameters"

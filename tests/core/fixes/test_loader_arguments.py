@@ -55,22 +55,14 @@ def path(tmp_path: Path) -> Path:
 
 
 LAYOUTS = {
-    "one line": (
-        "loader = DataLoader(data, batch_size=4)\n",
-        "loader = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True)\n",
-    ),
-    "one argument": (
-        "loader = DataLoader(data)\n",
-        "loader = DataLoader(data, num_workers=2, persistent_workers=True)\n",
-    ),
-    "trailing comma on one line": (
-        "loader = DataLoader(data, batch_size=4,)\n",
-        "loader = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True,)\n",
-    ),
-    "spaces around equals": (
-        "loader = DataLoader(data, batch_size = 4)\n",
-        "loader = DataLoader(data, batch_size = 4, num_workers = 2, persistent_workers = True)\n",
-    ),
+    "one line": ("loader = DataLoader(data, batch_size=4)\n",
+        "loader = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True)\n"),
+    "one argument": ("loader = DataLoader(data)\n",
+        "loader = DataLoader(data, num_workers=2, persistent_workers=True)\n"),
+    "trailing comma on one line": ("loader = DataLoader(data, batch_size=4,)\n",
+        "loader = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True,)\n"),
+    "spaces around equals": ("loader = DataLoader(data, batch_size = 4)\n",
+        "loader = DataLoader(data, batch_size = 4, num_workers = 2, persistent_workers = True)\n"),
     "one argument a line": (
         """\
         loader = DataLoader(
@@ -192,15 +184,11 @@ LAYOUTS = {
         "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n"
         "\t\tnum_workers=2,\n\t\tpersistent_workers=True,\n\t)\n",
     ),
-    "iterated where it is made": (
-        "for batch in DataLoader(data): pass\n",
-        "for batch in DataLoader(data, num_workers=2, persistent_workers=True): pass\n",
-    ),
-    "passed on": (
-        "fit(DataLoader(data, 4), epochs=3)\n",
-        "fit(DataLoader(data, 4, num_workers=2, persistent_workers=True), epochs=3)\n",
-    ),
-}
+    "iterated where it is made": ("for batch in DataLoader(data): pass\n",
+        "for batch in DataLoader(data, num_workers=2, persistent_workers=True): pass\n"),
+    "passed on": ("fit(DataLoader(data, 4), epochs=3)\n",
+        "fit(DataLoader(data, 4, num_workers=2, persistent_workers=True), epochs=3)\n"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "after"), LAYOUTS.values(), ids=LAYOUTS)
@@ -209,18 +197,12 @@ def test_keywords_are_added_in_the_layout_of_the_call(path, before, after) -> No
 
 
 VALUES = {
-    "a literal": (
-        "loader = DataLoader(data, num_workers=0, shuffle=True)\n",
-        "loader = DataLoader(data, num_workers=2, shuffle=True, persistent_workers=True)\n",
-    ),
-    "a literal in brackets": (
-        "loader = DataLoader(data, num_workers=(0))\n",
-        "loader = DataLoader(data, num_workers=(2), persistent_workers=True)\n",
-    ),
-    "by position": (
-        "loader = DataLoader(data, 4, True, None, None, 0)\n",
-        "loader = DataLoader(data, 4, True, None, None, 2, persistent_workers=True)\n",
-    ),
+    "a literal": ("loader = DataLoader(data, num_workers=0, shuffle=True)\n",
+        "loader = DataLoader(data, num_workers=2, shuffle=True, persistent_workers=True)\n"),
+    "a literal in brackets": ("loader = DataLoader(data, num_workers=(0))\n",
+        "loader = DataLoader(data, num_workers=(2), persistent_workers=True)\n"),
+    "by position": ("loader = DataLoader(data, 4, True, None, None, 0)\n",
+        "loader = DataLoader(data, 4, True, None, None, 2, persistent_workers=True)\n"),
     "workers kept from stopping": (
         "loader = DataLoader(data, num_workers=0, persistent_workers=False)\n",
         "loader = DataLoader(data, num_workers=2, persistent_workers=True)\n",
@@ -252,24 +234,18 @@ VALUES = {
         "kw = {'num_workers': 0, 'pin_memory': True}\nloader = DataLoader(data, **kw)\n",
         "kw = {'num_workers': 2, 'pin_memory': True}\nloader = DataLoader(data, **kw)\n",
     ),
-    "a dict call": (
-        "kw = dict(num_workers=0)\nloader = DataLoader(data, **kw)\n",
-        "kw = dict(num_workers=2)\nloader = DataLoader(data, **kw)\n",
-    ),
-    "a dict in the call": (
-        "loader = DataLoader(data, **{'num_workers': 0})\n",
-        "loader = DataLoader(data, **{'num_workers': 2})\n",
-    ),
+    "a dict call": ("kw = dict(num_workers=0)\nloader = DataLoader(data, **kw)\n",
+        "kw = dict(num_workers=2)\nloader = DataLoader(data, **kw)\n"),
+    "a dict in the call": ("loader = DataLoader(data, **{'num_workers': 0})\n",
+        "loader = DataLoader(data, **{'num_workers': 2})\n"),
     "a dict without the key": (
         "kw = {'pin_memory': True}\nloader = DataLoader(data, **kw)\n",
         "kw = {'pin_memory': True}\n"
         "loader = DataLoader(data, num_workers=2, persistent_workers=True, **kw)\n",
     ),
-    "nothing but a dict": (
-        "loader = DataLoader(**{'dataset': data})\n",
-        "loader = DataLoader(num_workers=2, persistent_workers=True, **{'dataset': data})\n",
-    ),
-}
+    "nothing but a dict": ("loader = DataLoader(**{'dataset': data})\n",
+        "loader = DataLoader(num_workers=2, persistent_workers=True, **{'dataset': data})\n"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "after"), VALUES.values(), ids=VALUES)

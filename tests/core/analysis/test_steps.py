@@ -1,16 +1,28 @@
-"""Steps of traces that mark none or nothing, and which steps are slow."""
+"""Steps: of traces that mark none, in columns, those that a run recorded, and which are slow."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.steps import median_duration, slow_steps, step_source
+from perftui.analysis.recorded_steps import recorded_steps
+from perftui.analysis.steps import find_phases, median_duration, slow_steps, step_source
+from perftui.analysis.timeline.measure import step_columns
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.step.trace_steps import trace_steps
+from perftui.run.columns import PHASES
+from perftui.run.reader import RunReader
+from perftui.trace.model import NONE
 from tests.core.diagnosis.stories import CALL, finding_of, training
 from tests.traces.builder import AUTOGRAD, TraceBuilder, ms, us
+from tests.tui.recorded import write_run
+from tests.tui.test_ranks_screen import write_ranks
 
 
 def iteration(t: TraceBuilder) -> None:
@@ -179,3 +191,126 @@ def test_slow_is_a_tenth_above_the_median(
     steps = steps_of(*durations)
     assert median_duration(steps) == median
     assert [step.index for step in slow_steps(steps)] == slow
+
+
+def phased(steps: int = 2) -> TraceBuilder:
+    """Steps of 100 ms: 40 of waiting for data, 20 forward, 30 backward, 10 of the optimizer."""
+
+    def step(story: TraceBuilder) -> object:
+        began = story.now
+        story.step(ms(100) - us(1))
+        story.data_wait(ms(40))
+        story.at(began + ms(40)).forward(ms(20))
+        story.at(began + ms(41)).launch("matmul", ms(9), call=us(20), starts=began + ms(45))
+        story.at(began + ms(60)).backward(ms(30))
+        story.at(began + ms(61)).launch("matmul", ms(25), call=us(20), starts=began + ms(62))
+        story.at(began + ms(90)).optimizer(ms(10) - us(2))
+        return story.at(began + ms(100))
+
+    return TraceBuilder().repeat(steps, step)
+
+
+def test_each_column_has_the_phase_that_covers_most_of_it() -> None:
+    found = step_columns(phased().analysis(), 10)
+    assert found is not None
+    assert found.step.start == ms(100)
+    assert found.phases == (
+        *("input_wait",) * 4,
+        *("forward",) * 2,
+        *("backward",) * 3,
+        "optimizer",
+    )
+
+
+def test_a_device_is_as_busy_as_its_kernels_cover() -> None:
+    found = step_columns(phased().analysis(), 10)
+    assert found is not None
+    (card,) = found.busy
+    assert card.device == 0
+    busy = [0, 0, 0, 0, 0.5, 0.4, 0.8, 1, 0.7, 0]
+    assert card.shares == pytest.approx(busy, abs=0.01)
+
+
+def test_gaps_are_those_of_the_step() -> None:
+    found = step_columns(phased().analysis(), 10)
+    assert found is not None
+    longest = found.gaps[0]
+    assert longest.duration == ms(100) - ms(87) + ms(45)
+    assert found.column_of(longest.end) == 4
+    assert (found.column_of(0), found.column_of(ms(999))) == (0, 9)
+    assert all(gap.end > found.step.start and gap.start < found.step.end for gap in found.gaps)
+
+
+def test_without_a_gpu_the_training_thread_is_drawn() -> None:
+    story = TraceBuilder().repeat(
+        2, lambda t: t.step(ms(10)).at(t.now + ms(5)).op("aten::mm", ms(5)).end().pause(ms(1))
+    )
+    found = step_columns(story.analysis(), 2)
+    assert found is not None
+    assert [one.device for one in found.busy] == [NONE]
+    assert found.gaps == ()
+
+
+def test_without_steps_there_are_no_columns() -> None:
+    assert step_columns(TraceBuilder().op("aten::mm", ms(5)).analysis(), 10) is None
+    assert step_columns(phased().analysis(), 0) is None
+
+
+@given(columns=st.integers(1, 300))
+def test_all_columns_together_hold_the_work_of_the_step(columns: int) -> None:
+    found = step_columns(ANALYSIS, columns)
+    assert found is not None
+    (card,) = found.busy
+    assert len(card.shares) == len(found.phases) == columns
+    assert all(0 <= share <= 1 for share in card.shares)
+    whole = sum(card.shares) * found.step.duration / columns
+    # Columns are whole nanoseconds wide.
+    assert whole == pytest.approx(ms(34), abs=columns)
+
+
+ANALYSIS = phased().analysis()
+
+
+def test_steps_and_their_phases_as_a_trace(tmp_path: Path) -> None:
+    run = RunReader(write_run(tmp_path, steps=20)).poll()
+    steps = run.ranks[0].steps
+    found = recorded_steps(run)
+    assert found is not None
+    trace = found.trace
+    assert [step.index for step in found.steps] == steps["index"].tolist()
+    assert [step.duration for step in found.steps] == steps["duration"].tolist()
+    assert trace.wall_origin == int(steps["start"].min())
+    starts = [step.start + trace.wall_origin for step in found.steps]
+    assert starts == steps["start"].tolist()
+    for step in found.steps:
+        inside = np.flatnonzero(trace.parent == step.row)
+        assert int(trace.duration[inside].sum()) == step.duration
+    known = find_phases(trace)
+    for phase in ("input_wait", "forward", "backward", "optimizer"):
+        total = int(steps[phase].sum())
+        assert (known[phase].total if phase in known else 0) == total
+    assert {name for name in trace.names if "::" in name} <= {f"perftui::{p}" for p in PHASES}
+    assert [(track.label, track.kind) for track in found.timeline_tracks] == [
+        ("steps", "steps"),
+        ("phases", "phases"),
+    ]
+    rows = [row for track in found.timeline_tracks for row in track.index.rows.tolist()]
+    assert sorted(rows) == list(range(len(trace)))
+
+
+def test_those_of_several_ranks_are_distinguished(tmp_path: Path) -> None:
+    run = RunReader(write_ranks(tmp_path, 5, 65, 4, steps=30)).poll()
+    found = recorded_steps(run)
+    assert found is not None
+    assert [track.label for track in found.timeline_tracks] == [
+        f"rank {rank} {kind}" for rank in range(3) for kind in ("steps", "phases")
+    ]
+    for one in run.ranks:
+        steps = found.steps_of(one.place)
+        assert [step.index for step in steps] == one.steps["index"].tolist()
+        assert [step.duration for step in steps] == one.steps["duration"].tolist()
+
+
+def test_before_the_first_step_there_is_nothing(tmp_path: Path) -> None:
+    run = RunReader(write_run(tmp_path, steps=0, torch_version=None)).poll()
+    assert recorded_steps(run) is None

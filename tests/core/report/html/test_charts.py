@@ -1,4 +1,4 @@
-"""The timeline of a step: boxes stand where their events were, few, and no event is lost."""
+"""Charts of a page: the timeline of a trace, and the steps of a run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.report.html.page import environment
+from perftui.report.html.step_chart import HEIGHT, MOST_DOTS, MOST_SLOW, StepTimes
 from perftui.report.html.timeline import LONGEST_NAME, MOST_BOXES, Events, boxes_of, step_rows
-from tests.core.report.html.pages import Node, gpu_trace, many_events, of, section
+from tests.core.report.html.pages import Node, gpu_trace, many_events, of, read, section
 
 
 def steps_of(report: object) -> TraceSteps:
@@ -146,3 +148,65 @@ def test_a_box_says_what_is_in_it() -> None:
     assert boxes[0].text == "2 kernels, 3.0 µs in all; the longest is event 1, 2.0 µs"
     assert boxes[1].text == "event 2, 50 µs"
     assert [box.name for box in boxes] == ["", "event 2"]
+
+
+MS = 1_000_000
+
+
+def times(*milliseconds: float, aside: int = 0) -> StepTimes:
+    """Steps that took so long; the first ``aside`` of them are warm-up."""
+    duration = np.array([round(one * MS) for one in milliseconds], dtype=np.int64)
+    index = np.arange(len(duration))
+    return StepTimes(index, duration, index >= aside)
+
+
+def chart(found: StepTimes) -> Node:
+    return read(environment().get_template("parts.html").module.step_chart(found))
+
+
+def test_a_first_step_of_a_hundred_times_the_usual_flattens_nothing() -> None:
+    found = times(2000, *([20] * 30), aside=1)
+    assert found.top < 40 * MS
+    page = chart(found)
+    assert "1 step lies above the chart; the longest is step 0 with 2.0 s." in page.text
+    (first,) = page.every("path", "aside")
+    assert first.text == "step 0, 2.0 s, warm-up or profiled"
+    assert down(first) == 0
+
+
+def test_slow_steps_are_marked_with_their_times() -> None:
+    page = chart(times(*([20] * 15), 45, *([20] * 15)))
+    (slow,) = page.every("path", "slow")
+    assert slow.text == "step 15, 45 ms, slow"
+    assert "31 steady steps, median 20 ms, 1 slow (over 30 ms)." in page.text
+    assert len(list(page.every("path", "steady"))) == 30
+
+
+def test_even_steps_have_no_slow_ones() -> None:
+    page = chart(times(*([20] * 30)))
+    assert not list(page.every("path", "slow"))
+    assert "none slow" in page.text
+
+
+def test_many_steps_share_columns_but_slow_ones_are_still_marked() -> None:
+    page = chart(times(*([20] * 5_000), *([90] * 3), *([20] * 5_000)))
+    assert len(list(page.every("path", "slow"))) == 3
+    assert len(list(page.every("path"))) < 10
+    assert page.only("path", "range").attributes["d"].count("M") == MOST_DOTS
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=3, max_size=400))
+def test_any_steps_stay_within_the_chart(durations: list[int]) -> None:
+    column = np.array(durations, dtype=np.int64)
+    index = np.arange(len(column))
+    found = StepTimes(index, column, index >= 0)
+    page = chart(found)
+    assert int(found.slow.sum()) == sum(one > found.limit for one in durations)
+    marked = list(page.every("path", "slow"))
+    assert len(marked) == min(int(found.slow.sum()), MOST_SLOW)
+    for dot in (*marked, *page.every("path", "steady")):
+        assert 0 <= down(dot) <= HEIGHT
+
+
+def down(dot: Node) -> float:
+    return float(dot.attributes["d"].removeprefix("M").removesuffix("h0").split()[1])

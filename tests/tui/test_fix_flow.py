@@ -42,6 +42,7 @@ async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
         assert "limit 5 %" in text
         assert "up to 1.66x faster" in text
         assert "num_workers 0 -> " in text
+        assert "Proof none yet" in text
 
 
 @pytest.mark.keys("diagnosis.scroll_details(1)")

@@ -64,14 +64,6 @@ async def test_what_is_not_sampled_is_told_with_the_reason(tmp_path: Path) -> No
         await press(pilot, "question_mark", until="Help: overview")
         app.screen.query_one("#body", RowView).scroll_end(animate=False)
         await until_shown(pilot, "infiniband: no InfiniBand ports.")
-
-
-@pytest.mark.keys("app.help")
-async def test_numbers_are_explained_below_the_keys(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path), (120, 60)) as (app, pilot):
-        await press(pilot, "question_mark", until="Help: overview")
-        body = app.screen.query_one("#body", RowView)
-        body.scroll_end(animate=False)
         await until_shown(pilot, "Intervals in which nothing ran")
 
 

@@ -25,10 +25,9 @@ from perftui_tui.panes.machine import disk
 from perftui_tui.screens.ops.roofline import BEYOND, about, letters, roof, roofline_table, ticks
 from perftui_tui.tables.rows import csv_text, ordered_rows
 from tests.core.diagnosis.stories import ADD, BF16, H100, K, busy_with
-from tests.tui.driving import opened, settled, text_of
+from tests.tui.driving import opened, settled
 from tests.tui.recorded import manifest
 from tests.tui.test_dashboard import sampled
-from tests.tui.traces import write_trace
 
 SIZES = [[4096, 4096], [4096, 4096]]
 ARGUMENTS = {"Input Dims": SIZES, "Input type": ["c10::BFloat16"] * 2}
@@ -97,6 +96,7 @@ async def test_what_a_smaller_screen_keeps(tmp_path: Path, size: tuple[int, int]
     [
         ((K(BF16, 900, ("aten::mm",)),), H100, "(--shapes records them)"),
         (STEP, {**H100, "name": "Some card"}, "rates of Some card are not known (perftui probe"),
+        ((), H100, "no roofline: no GPU kernels in this trace"),
     ],
 )
 async def test_without_sizes_or_a_known_card_it_says_what_to_do(
@@ -108,14 +108,6 @@ async def test_without_sizes_or_a_known_card_it_says_what_to_do(
         shown = await settled(pilot)
         assert said in shown
         assert "FLOP per byte" not in shown
-
-
-@pytest.mark.slow
-async def test_there_is_none_of_a_cpu(tmp_path: Path) -> None:
-    async with opened(write_trace(tmp_path, gpu=False), (120, 40)) as (app, pilot):
-        await pilot.press("3", "r")
-        await settled(pilot)
-        assert "no roofline: no GPU kernels in this trace" in text_of(app)
 
 
 def measured(card: str = str(H100["name"])) -> None:

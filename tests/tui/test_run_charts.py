@@ -166,14 +166,11 @@ async def test_it_opens_changes_and_closes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.keys(
-    "app.study.cursor(1)",
-    "app.study.cursor(-1)",
-    "app.study.cursor(10)",
-    "app.study.cursor(-10)",
-    "app.study.edge(0)",
-    "app.study.edge(1)",
-)
-async def test_the_cursor_tells_exact_values(tmp_path: Path) -> None:
+    "app.study.cursor(1)", "app.study.cursor(-1)", "app.study.cursor(10)",
+    "app.study.cursor(-10)", "app.study.edge(0)", "app.study.edge(1)", "app.study.zoom(1)",
+    "app.study.zoom(-1)", "app.study.whole",
+)  # fmt: skip
+async def test_the_cursor_tells_exact_values_and_one_looks_closer_and_back(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         await press(pilot, "C", until="step 199  312 ms")
         await press(pilot, "home", until="step 0  1.20 s")
@@ -183,13 +180,7 @@ async def test_the_cursor_tells_exact_values(tmp_path: Path) -> None:
         assert dialog(app).at == 0
         await pilot.press("end")
         assert dialog(app).at == 199
-
-
-@pytest.mark.slow
-@pytest.mark.keys("app.study.zoom(1)", "app.study.zoom(-1)", "app.study.whole")
-async def test_it_looks_closer_and_back(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path)) as (app, pilot):
-        await pilot.press("C", "home", "plus", "plus")
+        await pilot.press("home", "plus", "plus")
         left, right = dialog(app).view
         assert (left, round(right)) == (0, 50)
         await until_shown(pilot, "of 0 to 199")

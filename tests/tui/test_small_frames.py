@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.run.layout import RunLayout
-from perftui_tui.app import PerftuiApp
 from perftui_tui.commands.table import OPTIONS
-from perftui_tui.keys.all_keys import SCREENS
 from perftui_tui.look.themes import THEMES
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, settled, text_of, until
+from tests.tui.driving import opened, settled, until
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
-from tests.tui.recorded import ENDED, NOW, write_run
+from tests.tui.recorded import ENDED, write_run
 from tests.tui.test_memory_screen import three_lines
 from tests.tui.test_ranks_screen import write_ranks
 
@@ -75,26 +74,6 @@ def test_every_theme_can_be_asked_for_by_its_name() -> None:
     assert [f"perftui-{name}" for name in OPTIONS["theme"].words] == [
         theme.name for theme in THEMES
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "screen", ["overview", "diagnosis", "log", "compare", "memory", "ranks", "runs"]
-)
-async def test_ascii_means_ascii(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, screen: str
-) -> None:
-    assert screen in SCREENS
-    monkeypatch.setattr(RowView, "ascii_only", True)
-    app = PerftuiApp(write_run(tmp_path, gpu=True), clock=lambda: NOW)
-    # Wide enough for every note of a meter, the temperature too.
-    async with app.run_test(size=(300, 60)) as pilot:
-        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
-        app.action_show(screen)
-        await until(pilot, lambda: app.current_mode == screen, screen)
-        await pilot.pause(0.3)
-        odd = {character for character in text_of(app) if ord(character) > 126}
-    assert odd == set()
 
 
 SIZE = (200, 50)
@@ -160,16 +139,8 @@ def eight_gpus(runs: Path) -> Path:
     return write_full_machine(runs, cards=8, window=gpu_window())
 
 
-def two_ranks(runs: Path) -> Path:
-    return write_ranks(runs, 60, 61)
-
-
-def four_ranks(runs: Path) -> Path:
-    return write_ranks(runs, *(60 + rank for rank in range(4)))
-
-
-def eight_ranks(runs: Path) -> Path:
-    return write_ranks(runs, *(60 + rank for rank in range(8)))
+def with_ranks(count: int) -> Callable[[Path], Path]:
+    return lambda runs: write_ranks(runs, *(60 + rank for rank in range(count)))
 
 
 @pytest.mark.slow
@@ -184,16 +155,13 @@ def eight_ranks(runs: Path) -> Path:
         (with_a_snapshot, "7", "memory"),
         (full_machine, "7", "memory"),
         (slow_loader, "7", "memory"),
-        (two_ranks, "8", "ranks"),
-        (four_ranks, "8", "ranks"),
-        (eight_ranks, "8", "ranks"),
+        *((with_ranks(count), "8", "ranks") for count in (2, 4, 8)),
         (before_and_after, "9", "runs"),
     ],
 )
 async def test_no_more_than_a_third_is_empty(
-    tmp_path: Path, write: object, key: str, screen: str
+    tmp_path: Path, write: Callable[[Path], Path], key: str, screen: str
 ) -> None:
-    assert callable(write)
     async with opened(write(tmp_path), SIZE) as (app, pilot):
         await pilot.press(key)
         await until(pilot, lambda: app.current_mode == screen, screen)

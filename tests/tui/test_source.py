@@ -37,12 +37,11 @@ from tests.tui.recorded import ENDED, NOW, START, step_rows, write_run
 from tests.tui.traces import even_steps
 
 
-def test_a_quick_read_is_repeated_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quick_read_is_repeated_every_second_and_a_slow_one_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(source, "POLL_SECONDS", 1.0)
     assert source.pause_after(0.002) == 1.0
-
-
-def test_a_slow_read_is_repeated_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "POLL_SECONDS", 1.0)
     monkeypatch.setattr(source, "DUTY", 0.01)
     assert source.pause_after(0.1) == pytest.approx(10.0)

@@ -89,6 +89,14 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         await shown_alone(app, pilot)
         for key in "14":
             await press(pilot, key, until="tuning  num_workers 0 -> 4  pair 4 of 6   2.10x faster")
+        # No trial runs beside it, nor another training.
+        await press(pilot, "a", until="close this; the tuning goes on")
+        await pilot.press("escape")
+        await shown_alone(app, pilot)
+        await pilot.press("r")
+        refused = "a tuning is running, and another run would disturb it: X can stop it"
+        await until_told(app, pilot, refused)
+        assert app.trials.pairs.state is None
         played.let(3)
         await until_shown(pilot, "tuning  num_workers 4 -> 8  pair 1 of 6")
         assert script.read_text() == WRITTEN
@@ -200,22 +208,6 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
             await press(pilot, "enter", until="2.10x  + num_workers 0 -> 4")
             await until_shown(pilot, "trying num_workers 4 -> 8")
     assert script.read_text() == (WRITTEN if pairs else SCRIPT)
-
-
-@pytest.mark.slow
-async def test_a_trial_and_a_tuning_do_not_run_at_once(ended: Path, played: PlayedRuns) -> None:
-    async with opened(ended, (80, 24)) as (app, pilot):
-        await begin(pilot)
-        await pilot.press("escape")
-        await shown_alone(app, pilot)
-        await press(pilot, "a", until="close this; the tuning goes on")
-        await pilot.press("escape")
-        await shown_alone(app, pilot)
-        await pilot.press("r")
-        refused = "a tuning is running, and another run would disturb it: X can stop it"
-        await until_told(app, pilot, refused)
-        assert app.trials.pairs.state is None
-    assert played.stopped.wait(10)
 
 
 @pytest.mark.slow
@@ -343,7 +335,7 @@ async def test_it_is_measured_where_the_data_lies_and_kept(
 
 
 @pytest.mark.slow
-async def test_it_is_stopped_and_nothing_is_kept(measured: Path, probe: FakeProbe) -> None:
+async def test_a_probe_is_stopped_or_ends_with_the_app(measured: Path, probe: FakeProbe) -> None:
     async with opened(measured, (100, 30)) as (app, pilot):
         await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
@@ -352,6 +344,14 @@ async def test_it_is_stopped_and_nothing_is_kept(measured: Path, probe: FakeProb
         state = app.trials.probing.state
         assert state is not None
         assert (state.stage, state.found) == (Stage.STOPPED, None)
+        await press(pilot, "B", until="Measure this machine?")
+        await pilot.press("enter")
+        await press_shown(pilot, "escape", "close this")
+        await until(pilot, lambda: len(app.screen_stack) == 1, "no dialog")
+        await press(pilot, "q", until="A probe is still running")
+        assert "quitting stops it." in text_of(app)
+        await press_shown(pilot, "s", "stop the probe and quit")
+        await until(pilot, lambda: not app.is_running, "the end")
     del probe
 
 
@@ -363,20 +363,6 @@ async def test_a_failure_has_its_reason(measured: Path, probe: FakeProbe) -> Non
         await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
         await until_told(app, pilot, "probe: failed: No module named torch")
-
-
-@pytest.mark.slow
-async def test_quitting_asks_and_ends_it(measured: Path, probe: FakeProbe) -> None:
-    async with opened(measured, (100, 30)) as (app, pilot):
-        await press(pilot, "B", until="Measure this machine?")
-        await pilot.press("enter")
-        await press_shown(pilot, "escape", "close this")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "no dialog")
-        await press(pilot, "q", until="A probe is still running")
-        assert "quitting stops it." in text_of(app)
-        await press_shown(pilot, "s", "stop the probe and quit")
-        await until(pilot, lambda: not app.is_running, "the end")
-    del probe
 
 
 @pytest.mark.parametrize(

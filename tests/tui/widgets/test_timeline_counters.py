@@ -67,22 +67,17 @@ def select(state, kind):
     state.track = next(shown.track for shown in state.shown() if shown.track.kind == kind)
 
 
-def test_a_sample_is_as_high_as_its_value_with_its_value_in_words():
+def test_a_sample_is_as_high_as_its_value_and_time_without_one_is_blank():
     cells = drawn(USE, 0, 400 * MS, 40)
     assert text(cells) == "25 %▂▂▂▂▂▂0 %▁▁▁▁▁▁▁100 %█████          "
     assert drawn(USE, 0, 400 * MS, 8)[-1] == (" ", "")
     assert text(drawn(USE, 0, 400 * MS, 8)) == "▂▂▁▁██  "
     assert text(drawn(USE, 0, 400 * MS, 8, ascii_only=True)) == "..  ##  ".replace("  #", "..#")
-
-
-def test_what_is_held_from_outside_the_view_is_dim_and_says_so():
+    # What is held from outside the view is dim and says so.
     cells = drawn(USE, 10 * MS, 60 * MS, 40)
     assert text(cells) == "25 %, sampled every 100 ms▂▂▂▂▂▂▂▂▂▂▂▂▂▂"
     assert {style for _, style in cells} == {"muted"}
     assert {style for _, style in drawn(USE, 0, 400 * MS, 8)} == {"counter", ""}
-
-
-def test_time_without_a_sample_is_blank_and_says_so():
     assert text(drawn(USE, 300 * MS, 400 * MS, 20)) == "  no sample         "
     assert text(drawn(USE, 300 * MS, 400 * MS, 8)) == " " * 8
 
@@ -151,20 +146,14 @@ def test_a_click_selects_the_sample_or_the_time_without_one(state):
     assert state.steps == state.analysis.steps
 
 
-def test_the_detail_has_all_digits(state):
+def test_values_meanwhile_and_the_table_of_the_whole_time(state):
     memory = state.counters[1]
     state.select_at(memory, 0, 1)
     first = counter_lines(memory, state.selected)[0].text
     assert first == "GPU memory: 2.00 GiB (2,147,483,648 B)"
-
-
-def test_an_event_has_the_values_meanwhile(state):
     (line,) = counters_at(state.counters, 0, 20 * MS)
     assert line.text == "meanwhile  GPU use 25 %  GPU memory 2.00 GiB"
     assert counters_at(state.counters, 350 * MS, 351 * MS) == []
-
-
-def test_the_table_is_of_the_whole_time(state):
     lines = [line.text.split() for line in counter_table(state.counters, state.view)]
     assert lines[0][-4:] == ["min", "mean", "max", "samples"]
     assert lines[1] == ["GPU", "use", "0", "%", "42", "%", "100", "%", "3"]

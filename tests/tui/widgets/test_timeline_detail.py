@@ -9,7 +9,6 @@ from perftui.analysis.model import Step
 from perftui.analysis.timeline.measure import measure
 from perftui.analysis.timeline.track import MARKS
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui.trace.model import TraceError
 from perftui_tui.look.rows import plain
 from perftui_tui.screens.timeline.detail_pane import (
     Line,
@@ -48,7 +47,7 @@ def said_of_gap(state, selected, run=None, analysis=None):
     return texts(gap_lines(analysis or state.analysis, state.gaps, selected, run))
 
 
-def test_the_detail_of_a_kernel(state):
+def test_the_detail_of_a_kernel_its_launch_and_its_operator(state):
     assert said_of(state, 6) == [
         "Memcpy DtoH",
         "gpu_memcpy (copy)  GPU 0 stream 7  start 50.0 ms  duration 10.0 ms"
@@ -56,6 +55,16 @@ def test_the_detail_of_a_kernel(state):
         "launched by cudaLaunchKernel (main), began 19.0 ms after the call  [ jumps there",
         "in cudaLaunchKernel < aten::item",
     ]
+    state.select_row(6)
+    launch = event_lines(state.trace, state.selected, state.launches)[2]
+    assert launch.place == Target(31 * MS, 32 * MS, 3)
+    assert said_of(state, 0) == [
+        "aten::mm",
+        "cpu_op (operator)  main  start 0 ns  duration 10.0 ms  own 9.00 ms  gap after 20.0 ms",
+        "launched gemm (GPU 0 stream 7), began 3.00 ms after the call  ] jumps there",
+    ]
+    assert self_time(state.trace, 2) == (60 - 1 - 20) * MS
+    assert self_time(state.trace, 5) == 15 * MS
 
 
 def test_a_long_name_leaves_the_figures_on_a_small_screen(make_trace):
@@ -68,20 +77,6 @@ def test_a_long_name_leaves_the_figures_on_a_small_screen(make_trace):
     assert lines[-1] == f"full name: {name}"
 
 
-def test_the_detail_of_an_operator(state):
-    assert said_of(state, 0) == [
-        "aten::mm",
-        "cpu_op (operator)  main  start 0 ns  duration 10.0 ms  own 9.00 ms  gap after 20.0 ms",
-        "launched gemm (GPU 0 stream 7), began 3.00 ms after the call  ] jumps there",
-    ]
-
-
-def test_a_launch_leads_to_its_other_end(state):
-    state.select_row(6)
-    launch = event_lines(state.trace, state.selected, state.launches)[2]
-    assert launch.place == Target(31 * MS, 32 * MS, 3)
-
-
 def test_a_kernel_that_begins_before_its_call_is_said_to(make_trace):
     trace = make_trace(
         ("launch", 0, 10_000, 5_000, {"cat": "cuda_runtime", "correlation": 5}),
@@ -89,11 +84,6 @@ def test_a_kernel_that_begins_before_its_call_is_said_to(make_trace):
     )
     state = TimelineState(without_tables(trace), timeline_tracks(trace))
     assert "began 1.00 µs before the call (clock skew)" in said_of(state, 1)[2]
-
-
-def test_self_time_leaves_out_calls(state):
-    assert self_time(state.trace, 2) == (60 - 1 - 20) * MS
-    assert self_time(state.trace, 5) == 15 * MS
 
 
 def test_a_gap_in_a_run_names_the_line_of_the_main_thread(state):
@@ -107,7 +97,8 @@ def test_a_gap_in_a_run_names_the_line_of_the_main_thread(state):
     assert unnamed == said_of_gap(state, state.selected)
 
 
-def test_a_gap_in_a_trace_with_stacks_names_the_python_call(make_trace):
+def test_a_gap_in_a_trace_with_stacks_names_the_python_call(trace, make_trace):
+    assert python_frame(trace, 0, 20 * MS, 50 * MS) == ""
     frame = {"cat": "python_function"}
     trace = make_trace(
         ("train.py(1): <module>", 0, 0, 100 * MS, frame),
@@ -125,10 +116,6 @@ def test_a_gap_in_a_trace_with_stacks_names_the_python_call(make_trace):
     state.largest_gap()
     said = texts(gap_lines(analysis, state.gaps, state.selected, None, 0))
     assert "main thread in train.py(48): load" in said
-
-
-def test_without_stacks_no_call_is_named(trace):
-    assert python_frame(trace, 0, 20 * MS, 50 * MS) == ""
 
 
 def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, monkeypatch):
@@ -179,7 +166,7 @@ def test_blanks_between_ranges_on_a_stream_are_not_called_idle(make_trace):
     ]
 
 
-def test_shapes_come_first_and_stacks_by_frame():
+def test_shapes_come_first_stacks_by_frame_and_all_is_harmless():
     lines = texts(
         argument_lines(
             {
@@ -195,15 +182,12 @@ def test_shapes_come_first_and_stacks_by_frame():
     assert lines[1] == "Sequence number=4  Fwd thread id=0"
     assert lines[2:5] == ["Call stack:", "  train.py(3): step", "  model.py(9): forward"]
     assert lines[5] == "long=" + "x" * 99
-
-
-def test_arguments_are_harmless_and_not_endless():
     lines = texts(argument_lines({"evil\x1b": "a\x1b[2J\nb", "long": "x" * 99_999}))
     assert all(line.isprintable() for line in lines)
     assert sum(map(len, lines)) < 2_200
 
 
-def test_others_of_a_name(state):
+def test_others_of_a_name_and_the_longest_one_click_away(state, make_trace):
     state.select_row(1)
     said = texts(further_lines(state.trace, state.selected))
     assert said[0] == "Input Dims=[[1, 8]]"
@@ -215,24 +199,12 @@ def test_others_of_a_name(state):
     assert texts(further_lines(state.trace, state.selected))[1:] == [
         "the only event with this name"
     ]
-
-
-def test_the_longest_of_a_name_is_one_click_away(make_trace):
     trace = make_trace(("a", 1, 0, 5), ("a", 1, 10, 30), ("a", 1, 50, 10))
     state = TimelineState(without_tables(trace), timeline_tracks(trace))
     state.select_row(0)
     lines = further_lines(trace, state.selected)
     assert "2 longer" in lines[1].text
     assert lines[2].place == Target(10, 40, 1)
-
-
-def test_arguments_that_cannot_be_read_are_said(state):
-    def gone(row):
-        raise TraceError("t.json has changed since it was opened")
-
-    state.select_row(5)
-    trace = replace(state.trace, read_arguments=gone)
-    assert "t.json has changed" in further_lines(trace, state.selected)[0].text
 
 
 def test_what_the_cpu_did_in_a_gap(state):
@@ -243,7 +215,7 @@ def test_what_the_cpu_did_in_a_gap(state):
     assert said[3].split() == ["1.00", "ms", "1.00", "ms", "1", "cudaLaunchKernel"]
 
 
-def test_what_was_measured(state):
+def test_what_was_measured(state, make_trace):
     said = texts(measure_lines(state.trace, measure(state.trace, 10 * MS, 70 * MS)))
     assert said[:4] == [
         "measured 60.0 ms",
@@ -254,15 +226,11 @@ def test_what_was_measured(state):
     assert [line.split()[-1] for line in said[5:]] == [
         "aten::item", "DtoH", "cudaStreamSynchronize", "gemm", "relu", "cudaLaunchKernel",
     ]  # fmt: skip
-
-
-def test_an_empty_range_says_so(state):
+    # An empty range says so.
     said = texts(measure_lines(state.trace, measure(state.trace, 25 * MS, 25 * MS)))
     assert said[2] == "GPU 0  busy 0 ns (–)  idle 0 ns (–)  0 activities"
     assert said[-1] == "no events in this range"
-
-
-def test_names_that_are_left_out_are_counted(make_trace):
+    # Names that are left out are counted.
     trace = make_trace(*((f"k{at}", 1, 10 * at, 5) for at in range(MOST_NAMES + 3)))
     said = texts(measure_lines(trace, measure(trace, 0, 100_000)))
     assert said[-1] == "and 3 names with less time"

@@ -81,14 +81,11 @@ def head(trace, state, width=60, **options):
     return {name: text_of(row) for name, row in rows.items()}
 
 
-def test_dense_columns_show_their_busy_share(make_trace):
+def test_events_are_drawn_by_share_by_name_and_to_an_eighth_of_a_cell(make_trace):
     events = [("gemm", 1, start * 100, busy) for start, busy in enumerate((100, 50, 1, 99, 25, 0))]
     trace = make_trace(*(event for event in events if event[3]))
     track = timeline_tracks(trace)[0]
     assert drawn(trace, track, Viewport(0, 600, 0, 600), 6) == "█▄▁▇▂ "
-
-
-def test_events_with_room_are_drawn_by_name(make_trace):
     trace = make_trace(("aten::mm", 1, 0, 100), ("relu", 1, 150, 50))
     track = timeline_tracks(trace)[0]
     view = Viewport(0, 200, 0, 200)
@@ -99,16 +96,10 @@ def test_events_with_room_are_drawn_by_name(make_trace):
     assert drawn(trace, track, view, 40, Glyphs(ascii_only=True)) == (
         "[aten::mmKKKKKKKKKKK          [reluKKKKK"
     )
-
-
-def test_edges_are_drawn_to_an_eighth_of_a_cell(make_trace):
     trace = make_trace(("gemm", 1, 25, 150))
     track = timeline_tracks(trace)[0]
     cells = track_cells(trace, KindsOfTrace(trace), track, Viewport(0, 200, 0, 200), 4, Glyphs())
     assert cells == [("▌", "gemm-edge"), ("█", "gemm"), ("█", "gemm"), ("▌", "gemm")]
-
-
-def test_names_are_harmless(make_trace):
     trace = make_trace(("a\x1b[31m\u202eb日", 1, 0, 100))
     text = drawn(trace, timeline_tracks(trace)[0], Viewport(0, 100, 0, 100), 40)
     assert text.startswith("▏a\\x1b[31m\\u202eb?█")
@@ -149,7 +140,7 @@ def test_gap_row_is_logarithmic():
     assert largest_gap_row(gaps, 1000, True).isascii()
 
 
-def test_a_gap_is_said_in_words_with_its_cause(make_trace):
+def test_a_gap_is_said_in_words_with_its_cause_where_there_is_room(make_trace):
     trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS))
     text = track_text(trace, width=60, gaps=[gap(10 * MS, 40 * MS)])
     assert "├─ idle 30.0 ms loader wait ─┤" in text
@@ -159,17 +150,6 @@ def test_a_gap_is_said_in_words_with_its_cause(make_trace):
     state.gaps = DeviceGaps([gap(10 * MS, 40 * MS)])
     rows = track_rows(scene(trace, ascii_only=True), state, 60)
     assert "<- idle 30.0 ms loader wait ->" in ascii_text(rows[0])
-
-
-def test_gaps_are_said_on_the_selected_track_and_on_whole_devices(make_trace):
-    trace = make_trace(("a", 0, 0, 10 * MS), ("b", 0, 40 * MS, 8 * MS), ("k", 1, 0, 48 * MS))
-    assert "idle" not in track_text(trace, place=1)
-    state = state_of(trace)
-    state.move_track(1)
-    assert "idle 30.0 ms" in text_of(track_rows(scene(trace), state, 60)[1])
-
-
-def test_a_gap_says_what_the_host_was_in_where_there_is_room(make_trace):
     trace = make_trace(
         ("loader.next", 0, 9 * MS, 30 * MS), ("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS)
     )
@@ -178,14 +158,20 @@ def test_a_gap_says_what_the_host_was_in_where_there_is_room(make_trace):
         trace, width=100, gaps=[known]
     )
     assert "idle 30.0 ms loader wait ─" in track_text(trace, width=60, gaps=[known])
-
-
-def test_a_gap_that_goes_on_has_no_end(make_trace):
+    # A gap that goes on has no end.
     trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 90 * MS, 10 * MS))
     text = track_text(trace, view=Viewport(20 * MS, 80 * MS, 0, 100 * MS))
     assert "─ idle 80.0 ms ─" in text
     assert "├" not in text
     assert "┤" not in text
+
+
+def test_gaps_are_said_on_the_selected_track_and_on_whole_devices(make_trace):
+    trace = make_trace(("a", 0, 0, 10 * MS), ("b", 0, 40 * MS, 8 * MS), ("k", 1, 0, 48 * MS))
+    assert "idle" not in track_text(trace, place=1)
+    state = state_of(trace)
+    state.move_track(1)
+    assert "idle 30.0 ms" in text_of(track_rows(scene(trace), state, 60)[1])
 
 
 def test_an_idle_stream_of_a_busy_device_has_no_cause():
@@ -223,9 +209,7 @@ def test_the_minimap_is_of_all_and_shows_the_view(make_trace):
     assert "".join(glyph for glyph, _ in whole) == "███████▄ ▁"
     point = minimap(index, Viewport(81, 82, 0, 100), 10, Glyphs(ascii_only=True))
     assert [at for at, (glyph, _) in enumerate(point) if glyph == "|"] == [8]
-
-
-def test_of_a_thread_the_minimap_shows_the_calls_and_not_the_step(make_trace):
+    # Of a thread it shows the calls and not the step.
     trace = make_trace(
         ("step", 0, 0, 100), ("a", 0, 10, 5),
         ("b", 0, 20, 5),
@@ -284,18 +268,14 @@ def test_marks_and_what_lies_between_them(make_trace):
     state.marks = TimeMarks(20 * MS, 60 * MS)
     assert "─ 40.0 ms ─" in head(trace, state)["range"]
     assert not set("├┤") & set(head(trace, state)["range"])
-
-
-def test_marks_outside_the_view_are_pointed_to(make_trace):
+    # Those outside the view are pointed to.
     trace = make_trace(("a", 1, 0, 100 * MS))
     state = state_of(trace, view=Viewport(40 * MS, 50 * MS, 0, 100 * MS))
     state.marks = TimeMarks(10 * MS, 20 * MS)
     assert "◄ 10.0 ms " in head(trace, state)["range"]
     state.marks = TimeMarks(60 * MS, 80 * MS)
     assert head(trace, state)["range"].endswith(" 20.0 ms ►")
-
-
-def test_marks_go_through_idle_time_alone(make_trace):
+    # They go through idle time alone.
     trace = make_trace(("a", 0, 0, 50 * MS), ("k", 1, 50 * MS, 50 * MS))
     state = state_of(trace, threshold=6)
     state.marks = TimeMarks(25 * MS, 75 * MS)
@@ -351,7 +331,7 @@ def test_an_arrow_joins_a_call_and_its_kernel(make_trace, row):
     assert any(style.startswith("selected") for style in styles)
 
 
-def test_an_arrow_in_ascii(make_trace):
+def test_an_arrow_in_ascii_and_to_what_is_outside_the_view(make_trace):
     trace = linked(make_trace)
     state = state_of(trace, threshold=6)
     state.select_row(1)
@@ -359,9 +339,6 @@ def test_an_arrow_in_ascii(make_trace):
     assert "+-------" in rows[0]
     assert "->[gemm" in rows[0]
     assert rows[1][label_width(112) + 18] == "|"
-
-
-def test_an_arrow_points_to_what_is_outside_the_view(make_trace):
     trace = linked(make_trace)
     state = state_of(trace, threshold=6)
     state.select_row(1)
@@ -395,12 +372,20 @@ def test_rows_are_as_wide_as_the_screen(make_trace, width):
     assert 12 <= label_width(width) <= 28
 
 
-def test_the_selected_event_is_drawn_as_such(make_trace):
+def test_a_selected_event_or_gap_is_drawn_as_such(make_trace):
     trace = make_trace(("a", 1, 0, 50), ("b", 1, 50, 50))
     state = state_of(trace)
     state.selected = event(trace, state.track, 1)
     row = track_rows(scene(trace), state, 40)[0]
     assert [style for _, style in row if style.startswith("selected-") or style == "selected"]
+    trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS))
+    state = state_of(trace)
+    state.selected = Selection(10 * MS, 40 * MS, -1, state.track)
+    row = track_rows(scene(trace), state, 60)[0]
+    assert [text.strip() for text, style in row if style == "selected"] == [
+        "├─────── idle 30.0 ms ───────┤"
+    ]
+    assert not any(style == "gap" for _, style in row)
 
 
 def test_deeper_calls_stand_further_right_and_what_is_folded_is_counted(make_trace):
@@ -430,17 +415,6 @@ def test_depths_fold_to_those_with_most_events(make_trace):
 def test_blanks_take_no_colour_of_their_own():
     assert merged([("█", "gemm"), (" ", ""), ("█", "gemm"), (" ", "")]) == (("█ █ ", "gemm"),)
     assert merged([("x", "gemm-name"), (" ", ""), ("y", "")]) == (("x", "gemm-name"), (" y", ""))
-
-
-def test_a_selected_gap_is_drawn_as_such(make_trace):
-    trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS))
-    state = state_of(trace)
-    state.selected = Selection(10 * MS, 40 * MS, -1, state.track)
-    row = track_rows(scene(trace), state, 60)[0]
-    assert [text.strip() for text, style in row if style == "selected"] == [
-        "├─────── idle 30.0 ms ───────┤"
-    ]
-    assert not any(style == "gap" for _, style in row)
 
 
 def test_overlapping_work_of_a_stream_has_a_track_of_its_own(make_trace):

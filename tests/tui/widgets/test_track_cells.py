@@ -144,19 +144,13 @@ def phases(make_trace):
     )
 
 
-def test_phases_are_called_as_everywhere(phases):
+def test_phases_are_called_as_everywhere_and_told_apart_without_colours(phases):
     assert drawn(phases, PHASES, 40, Glyphs()) == "▏wait█████▏forward████████████     ▏bwd█"
     assert drawn(phases, PHASES, 8, Glyphs(ascii_only=True)) == "DDFFFF B"
     agent = replace(phases, names=tuple(f"perftui::{name}" for name in phases.names))
     assert drawn(agent, PHASES, 40, Glyphs()) == drawn(phases, PHASES, 40, Glyphs())
-
-
-def test_letters_do_not_run_into_words(phases):
     expected = "[wait DDDD[forward FFFFFFFFFFF     [bwd "
     for glyphs in (Glyphs(colours=False), Glyphs(ascii_only=True)):
         assert drawn(phases, PHASES, 40, glyphs) == expected
-
-
-def test_without_colours_letters_tell_phases_apart(phases):
     assert drawn(phases, PHASES, 8, Glyphs(colours=False)) == "DDFFFF B"
     assert drawn(phases, THREAD, 8, Glyphs(colours=False)) == "██████ █"

@@ -344,6 +344,7 @@ async def test_a_probe_is_stopped_or_ends_with_the_app(measured: Path, probe: Fa
         state = app.trials.probing.state
         assert state is not None
         assert (state.stage, state.found) == (Stage.STOPPED, None)
+        await shown_alone(app, pilot)
         await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
         await press_shown(pilot, "escape", "close this")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perftui.experiments.journal import Proof
     from perftui.experiments.trial_runs import NextRun
-    from perftui.experiments.tune import Event, Trying
+    from perftui.experiments.tune import Trying
     from perftui.fixes.option import FixOption
     from perftui.run.manifest import Manifest
     from perftui.run.reader import RunSnapshot
@@ -389,7 +389,8 @@ class Tuning(Experiment["TuningState"]):
     # On the thread of the tuning
 
     def _go_through(self, state: TuningState, cancelled: threading.Event) -> None:
-        from perftui.experiments.tune import tune
+        from perftui.experiments.journal import Journal
+        from perftui.experiments.tune import Keeping, Tuned, tune
         from perftui.report.trial import offers
         from perftui.run.layout import trials_of
 
@@ -398,25 +399,23 @@ class Tuning(Experiment["TuningState"]):
         deadline = time.monotonic() + (float("inf") if state.budget is None else state.budget)
         made = tune(root, directory, state.steps, offers, cancelled, deadline, self._begin_run)
         for event in made:
-            self.set(**self._changes(event))
-            self._learn(event, directory)
+            if isinstance(event, Journal):
+                self.set(journal=event, trial=None, keeping="")
+            elif isinstance(event, Tuned):
+                self.set(journal=event.journal, trial=None, final=event.final)
+            elif isinstance(event, Keeping):
+                self.set(trial=None, keeping=event.option.title)
+                if event.path is not None:
+                    self.source_fixes.tuned(root, event.option.fix)
+                    self.has_news = True
+            else:
+                self.set(trial=self._trial(event), keeping="")
+                self._learn(event, directory)
 
     def _begin_run(self, following: NextRun) -> None:
         trial = self.state.trial if self.state is not None else None
         if trial is not None:
             self.set(trial=trial.begin_run(following, self.clock()))
-
-    def _changes(self, event: Event) -> dict[str, Any]:
-        from perftui.experiments.journal import Journal
-        from perftui.experiments.tune import Keeping, Tuned
-
-        if isinstance(event, Journal):
-            return {"journal": event, "trial": None, "keeping": ""}
-        if isinstance(event, Keeping):
-            return {"trial": None, "keeping": event.option.title}
-        if isinstance(event, Tuned):
-            return {"journal": event.journal, "trial": None, "final": event.final}
-        return {"trial": self._trial(event), "keeping": ""}
 
     def _trial(self, event: Trying) -> TrialState | None:
         """The fix that is tried, with its pairs so far."""
@@ -439,17 +438,11 @@ class Tuning(Experiment["TuningState"]):
         # The number of workers that is tried may be another than the one that was offered.
         return replace(state.trial, option=event.option, progress=event.progress)
 
-    def _learn(self, event: Event, directory: Path) -> None:
-        """Note what was proven, and what was written."""
+    def _learn(self, event: Trying, directory: Path) -> None:
+        """Note what was proven, and the number of workers that was found to be best."""
         from perftui.experiments.journal import read_proof
-        from perftui.experiments.tune import Keeping, Trying
 
         if self.state is None:
-            return
-        if isinstance(event, Keeping) and event.path is not None:
-            self.source_fixes.tuned(self.state.root, event.option.fix)
-            self.has_news = True
-        if not isinstance(event, Trying):
             return
         if event.progress.option is not None and not self.state.kept:
             self.proofs.change(self.state.root, event.option)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +12,12 @@ from perftui.analysis.memory_categories import Category
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.step.steps import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
 from perftui.run.columns import phase_name
+from perftui.run.table import Table
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.look.format import format_bytes, format_ns, per_second, percent, rate
 from perftui_tui.reading.memory import MemoryCurve, memory_curves
-from perftui_tui.reading.snapshot import SLOW_RATIO
+from perftui_tui.reading.snapshot import SLOW_RATIO, Snapshot
 from perftui_tui.reading.telemetry import gpus, whole_table_of
-
-if TYPE_CHECKING:
-    from perftui.run.table import Table
-    from perftui_tui.reading.snapshot import Snapshot
 
 Floats = npt.NDArray[np.float64]
 

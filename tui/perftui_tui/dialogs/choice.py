@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
+from perftui.run.history import RunEntry
 from perftui_tui.look.format import format_bytes
 from perftui_tui.look.rows import Row, fold, row, wrap
 from perftui_tui.look.rows import width as width_of
 from perftui_tui.widgets.row_view import RowView
-
-if TYPE_CHECKING:
-    from perftui.run.history import RunEntry
 
 SHARE = 0.9
 """Share of the screen that a dialog takes at most in either direction."""

@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from perftui import format as fmt
+from perftui.experiments.journal import Proof
 from perftui.experiments.trial_verdict import Outcome
 from perftui.fixes.option import FixOption, Patch, Risk
 from perftui_tui.dialogs.choice import CANCEL, STOP, Choice, ChoiceDialog, Prose, yes_or_no
@@ -23,9 +24,6 @@ from perftui_tui.reading.experiment_state import (
     TrialState,
     TuningState,
 )
-
-if TYPE_CHECKING:
-    from perftui.experiments.journal import Proof
 
 CLOSE = "close"
 """One of the answers of an ``ExperimentDialog``, as are STOP and the next."""
@@ -193,12 +191,9 @@ class TuneDialog(ChoiceDialog):
         undo = hint("{diagnosis.undo_fix} undoes them byte for byte, the last one first")
         risk = "each proven fix is written to your source"
         below = [
-            Prose(text, style, " " * 6, label)
-            for label, text, style in (
-                ("Risk", risk, "warn"),
-                ("Undo", undo, ""),
-                ("Time", runs, ""),
-            )
+            Prose(risk, "warn", " " * 6, "Risk"),
+            Prose(undo, "", " " * 6, "Undo"),
+            Prose(runs, "", " " * 6, "Time"),
         ]
         super().__init__("Tune this training?", body, choices, below)
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from textual.screen import Screen
 
 from perftui_tui.look.rows import plain, safe
 from perftui_tui.screens.playback_bar import PlaybackBar
+from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.log_view import LogStatus, LogView
 from perftui_tui.widgets.row_view import RowView
 
-if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from perftui_tui.tables.virtual import VirtualTable
-
 
 def shown_table(screen: Screen[None]) -> VirtualTable | None:
     """The table that has the focus; None where none has."""
-    # Importing it imports numpy, which the first frame does without.
-    from perftui_tui.tables.virtual import VirtualTable
-
     return screen.focused if isinstance(screen.focused, VirtualTable) else None
 
 

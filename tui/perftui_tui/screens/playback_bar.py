@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.binding import BindingType
 from textual.widget import Widget
 
+from perftui_tui.actions.playback import Playback, Position
 from perftui_tui.keys.own_keys import bindings, shown_key
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, crop, fit, row, width
 from perftui_tui.widgets.row_view import RowView
-
-if TYPE_CHECKING:
-    from perftui_tui.actions.playback import Playback, Position
 
 SHORTEST = 10
 """The fewest cells of the bar itself; text is dropped before it gets shorter."""

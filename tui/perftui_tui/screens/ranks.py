@@ -5,14 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from textual import on
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from perftui.facts.ranks.rank_table import WAITS_IN, WAITS_IN_TRACE, RankRow, RankTable, Straggler
+from perftui.facts.ranks.rank_table import (
+    WAITS_IN,
+    WAITS_IN_TRACE,
+    RankRow,
+    RankTable,
+    StepGrid,
+    Straggler,
+    step_grid,
+)
 from perftui.facts.ranks.rank_table import rank_table as rank_table_of
 from perftui.run.columns import phase_name
 from perftui.trace.model import Int64
@@ -35,9 +43,6 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import RowView
-
-if TYPE_CHECKING:
-    from perftui.facts.ranks.rank_table import StepGrid
 
 LABEL_WIDTH = 10
 
@@ -413,8 +418,6 @@ class RanksScreen(RunScreen):
         fits = bars.display and count + TABLE_ROWS <= half
         self.query_one(RanksView).styles.height = count + TABLE_ROWS if fits else "1fr"
         bars.rows = rank_bars(table, bars.content_size.width, min(count + 1, half - 2))
-        from perftui.facts.ranks.rank_table import step_grid
-
         grid = self.snapshot.ask(step_grid) if fits and self.snapshot is not None else None
         heat = self.query_one("#rank-heat", RowView)
         left = self.size.height - OTHER_ROWS - len(rows) - 2 * count - TABLE_ROWS - FRAME_ROWS

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from textual import on
 from textual.binding import BindingType
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from perftui.experiments.removal import NotRemovableError, delete_run
+from perftui.run.history import recorded_where
 from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
+from perftui.run.manifest import ManifestError, rename_run
 from perftui.trace.text import printable
+from perftui_tui.dialogs.choice import YES, DeleteRunDialog
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import (
     MISSING,
@@ -36,14 +42,12 @@ from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.verdict import LABEL_WIDTH, headlines, verdict
 from perftui_tui.reading.run_list import Listed, RunList, RunLister
 from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.view import read_once
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.columns import name_column, text_column
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import Make, RowView
-
-if TYPE_CHECKING:
-    from textual.timer import Timer
 
 FEWEST_CHART_ROWS, MOST_CHART_ROWS = 4, 20
 
@@ -297,9 +301,6 @@ class RunsScreen(RunScreen):
             self._resting = self.set_timer(REST_SECONDS, lambda: self._read_preview(root))
 
     def _read_preview(self, root: Path) -> None:
-        from perftui.run.manifest import ManifestError
-        from perftui_tui.reading.view import read_once
-
         def read() -> None:
             try:
                 make = partial(preview, read_once(root))
@@ -378,8 +379,6 @@ class RunsScreen(RunScreen):
         root, self._naming = self._naming, None
         self._table.focus()
         if root is not None:
-            from perftui.run.manifest import rename_run
-
             self.remove_class("-typing")
             self._on_disk(lambda: rename_run(root, event.value), "the name cannot be saved")
 
@@ -387,9 +386,6 @@ class RunsScreen(RunScreen):
 
     def action_delete(self) -> None:
         """Ask whether the selected run is to be deleted."""
-        from perftui.experiments.removal import delete_run
-        from perftui_tui.dialogs.choice import YES, DeleteRunDialog
-
         one = self._selected
         if one is None:
             self.session.warn("no run to delete")
@@ -410,7 +406,6 @@ class RunsScreen(RunScreen):
 
     def _on_disk(self, work: Callable[[], None], failed: str) -> None:
         """Do it on a thread, warn where it fails, and list again."""
-        from perftui.experiments.removal import NotRemovableError
 
         def do() -> None:
             try:
@@ -423,10 +418,6 @@ class RunsScreen(RunScreen):
 
 
 def _detail(one: Listed) -> str:
-    import shlex
-
-    from perftui.run.history import recorded_where
-
     manifest = one.entry.manifest
     if manifest is None:
         return printable(one.entry.problem or "")

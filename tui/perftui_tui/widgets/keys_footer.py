@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
+from textual.binding import ActiveBinding
 from textual.color import Color
 from textual.screen import Screen
 from textual.strip import Strip
@@ -18,9 +18,6 @@ from textual.widget import Widget
 from perftui_tui.look.rows import safe
 from perftui_tui.look.themes import palette
 from perftui_tui.widgets.row_view import RowView
-
-if TYPE_CHECKING:
-    from textual.binding import ActiveBinding
 
 NARROW = "-narrow"
 """The class of a screen on which help stays at the right edge, where others have the palette: there

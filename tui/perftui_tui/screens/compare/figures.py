@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual.app import RenderResult
 from textual.color import Color
@@ -25,6 +24,7 @@ from perftui.experiments.comparison import (
     WorkChange,
     split,
 )
+from perftui.experiments.journal import Proof
 from perftui.facts.fact import Facts
 from perftui.facts.step.step_tables import operators_by_shape, step_tables
 from perftui.facts.step.steps import StepBreakdown
@@ -36,9 +36,6 @@ from perftui_tui.charts.axis import round_ticks, usual_top
 from perftui_tui.look.format import format_ns, per_second
 from perftui_tui.look.rows import Row, crop, fold, row, wrap
 from perftui_tui.panes.verdict import proof_style
-
-if TYPE_CHECKING:
-    from perftui.experiments.journal import Proof
 
 NAME_WIDTH = 16
 VALUE_WIDTH = 11

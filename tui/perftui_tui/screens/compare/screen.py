@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from textual import work
 from textual.containers import Container, Vertical
@@ -11,8 +10,10 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from perftui.experiments.comparison import Comparison, compare
+from perftui.experiments.journal import Proof
 from perftui.facts.fact import Facts
 from perftui.facts.step.trace_steps import trace_steps
+from perftui_tui.charts.run_charts import Chart, comparison_charts
 from perftui_tui.keys.own_keys import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.experiments import earlier_rows, newest, proof_rows
@@ -28,10 +29,6 @@ from perftui_tui.screens.compare.figures import (
 )
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
-
-if TYPE_CHECKING:
-    from perftui.experiments.journal import Proof
-    from perftui_tui.charts.run_charts import Chart
 
 NOTHING = (
     "Nothing to compare with yet. Try a fix on the Diagnosis screen ({diagnosis.try_fix}): both "
@@ -174,8 +171,6 @@ class CompareScreen(RunScreen):
 
     def charts(self) -> tuple[Chart, ...]:
         """Both runs in one chart, before the charts of the run on screen."""
-        from perftui_tui.charts.run_charts import comparison_charts
-
         pair = self._pair(self.snapshot) if self.snapshot is not None else None
         return (*(comparison_charts(*pair) if pair else ()), *super().charts())
 

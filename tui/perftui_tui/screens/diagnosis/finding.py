@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Finding
 from perftui.diagnosis.rules import answer_to
+from perftui.experiments.journal import Proof
 from perftui.experiments.trial_verdict import CONFIDENCE
 from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.gpu.host_waits import syncs
@@ -21,9 +21,6 @@ from perftui_tui.look.format import date_and_time, format_ns, quantity, share
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
 from perftui_tui.panes.verdict import headlines, proof_style
 from perftui_tui.reading.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from perftui.experiments.journal import Proof
 
 INDENT = "     "
 

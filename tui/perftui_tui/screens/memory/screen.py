@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from textual.containers import Container
 from textual.widget import Widget
 
 from perftui.facts.gpu.memory import gpu_memory
+from perftui_tui.charts.run_charts import Chart
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.rows import Row, wrap
 from perftui_tui.panes.meter import SnapshotPane
@@ -26,9 +26,6 @@ from perftui_tui.screens.memory.chart import (
 )
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
-
-if TYPE_CHECKING:
-    from perftui_tui.charts.run_charts import Chart
 
 TITLE = "Allocations by call site"
 

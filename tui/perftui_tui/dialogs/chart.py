@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import isnan
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from textual import events
 from textual.app import ComposeResult, RenderResult
-from textual.binding import BindingType
 from textual.color import Color
 from textual.screen import ModalScreen
 from textual_plotext import PlotextPlot
@@ -179,7 +177,7 @@ FEWEST_POINTS = 4
 class ChartScreen(ModalScreen[None]):
     """Shows one of ``charts``; the range in view and the cursor stay while it is changed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("app.study")
+    BINDINGS = bindings("app.study")
     DEFAULT_CSS = """
     ChartScreen { background: $background; }
     ChartScreen #chart-title, ChartScreen #chart-value {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from textual import on
+from textual import getters, on
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -39,6 +39,8 @@ class LogScreen(RunScreen):
     LogScreen.-searching #log-search { display: block; }
     """
 
+    _view = getters.query_one(LogView)
+
     def body(self) -> Iterable[Widget]:
         """What is shown of a run that is played; the lines, the search, the status line."""
         yield RowView(id="log-played")
@@ -69,10 +71,6 @@ class LogScreen(RunScreen):
         position = self.session.playback.position
         is_earlier = position is not None and not position.is_end
         self.query_one("#log-played").display = is_earlier
-
-    @property
-    def _view(self) -> LogView:
-        return self.query_one(LogView)
 
     @on(LogView.Moved)
     def _show_status(self) -> None:

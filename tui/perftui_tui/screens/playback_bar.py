@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual import events
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from perftui_tui.actions.playback import Playback, Position
@@ -58,7 +55,7 @@ def _step_label(position: Position) -> str:
 class PlaybackBar(RowView, can_focus=True):
     """Draws ``bar_row``; its keys, a click or a drag move through the run."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("app.bar")
+    BINDINGS = bindings("app.bar")
     DEFAULT_CSS = """
     PlaybackBar { height: 1; display: none; background: $panel; overflow: hidden hidden; }
     """

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import ClassVar
 
 import numpy as np
 from textual import on
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from perftui.facts.ranks.rank_table import (
@@ -242,7 +240,7 @@ screen."""
 class RanksView(VirtualTable):
     """One row for each rank; ``enter`` shows it on all screens."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("ranks.table")
+    BINDINGS = bindings("ranks.table")
 
 
 def rank_table(
@@ -344,6 +342,7 @@ class RanksScreen(RunScreen):
     """A table of ranks with the parts of their steps, and a bar for each."""
 
     NAME = "ranks"
+    PART_WITH_KEYS = RanksView
     HELP = (
         "The mean steady step of every rank and its parts, on one scale. Ranks that reduce "
         "gradients together take equally long, because the fast ones wait for the slow one. The "
@@ -386,10 +385,6 @@ class RanksScreen(RunScreen):
         """Catch up, and read the ranks' traces where there are any."""
         super().on_screen_resume()
         self.session.rank_traces.read()
-
-    def part_with_keys(self) -> Widget:
-        """The table."""
-        return self.query_one(RanksView)
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw the ranks of the run, or those of the directory of traces."""

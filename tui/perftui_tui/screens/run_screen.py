@@ -114,6 +114,9 @@ class RunScreen(Screen[None]):
     NEEDED: ClassVar[Size] = NEEDED
     """Cells and rows below which this screen says that the terminal is too small."""
 
+    PART_WITH_KEYS: ClassVar[type[Widget] | None] = None
+    """The part that has the keys where nothing else asks for them; None for the screen."""
+
     CHART: ClassVar[str] = ""
     """The chart that is opened first from here."""
 
@@ -179,15 +182,11 @@ class RunScreen(Screen[None]):
         self.refresh_state()
         self.session.check_size(self.app.size)
         self.session.trials.compare_when_steady()
-        part = self.part_with_keys()
+        part = self.query_one(self.PART_WITH_KEYS) if self.PART_WITH_KEYS else None
         if self.session.playback.is_on:
             self.call_after_refresh(self.query_one(PlaybackBar).take_keys, part)
         elif part is not None:
             part.focus()
-
-    def part_with_keys(self) -> Widget | None:
-        """The part that has the keys where nothing else asks for them; None for the screen."""
-        return None
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:

@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
-from textual import on
-from textual.binding import BindingType
+from textual import getters, on
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -85,7 +83,7 @@ def _words(text: str, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a
 class RunTable(VirtualTable):
     """One row for each run; ``enter`` opens it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("runs.table")
+    BINDINGS = bindings("runs.table")
 
 
 def run_table(runs: RunList, shown: Path) -> TableData:
@@ -169,6 +167,7 @@ class RunsScreen(RunScreen):
     """All runs of the directory of the one on screen."""
 
     NAME = "runs"
+    PART_WITH_KEYS = RunTable
     HELP = (
         "All runs in the directory of the current run, newest first; the current run is marked. "
         "Step is the mean steady step, the verdict is the finding that costs the most. "
@@ -188,6 +187,9 @@ class RunsScreen(RunScreen):
     RunsScreen.-typing #runs-input { display: block; }
     RunsScreen.-tall { #runs-preview { display: block; } #runs-table { height: 1fr; } }
     """
+
+    _table = getters.query_one(RunTable)
+    _input = getters.query_one(Input)
 
     def __init__(self) -> None:
         super().__init__()
@@ -224,21 +226,9 @@ class RunsScreen(RunScreen):
         super().on_screen_resume()
         self._refresh_list()
 
-    def part_with_keys(self) -> Widget:
-        """The table."""
-        return self._table
-
     def show(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the list is of the directory
         """Mark the run that is shown now."""
         self._draw()
-
-    @property
-    def _table(self) -> RunTable:
-        return self.query_one("#runs-table", RunTable)
-
-    @property
-    def _input(self) -> Input:
-        return self.query_one("#runs-input", Input)
 
     # The list
 

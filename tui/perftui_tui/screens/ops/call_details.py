@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from textual import events
-from textual.binding import BindingType
 from textual.geometry import Region
 from textual.message import Message
 
@@ -63,7 +61,7 @@ class LinkedLine:
 class LinkedLines(RowView, can_focus=True):
     """Lines under a cursor that stops only where ``enter`` does something."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("ops.detail")
+    BINDINGS = bindings("ops.detail")
 
     @dataclass(eq=False)
     class Chosen(Message):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from textual import on, work
+from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
@@ -178,6 +178,9 @@ class OpsDetail(Vertical):
 
         row: int
 
+    lines = getters.query_one(LinkedLines)
+    """What is on screen."""
+
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._facts: CallFacts | None = None
@@ -186,11 +189,6 @@ class OpsDetail(Vertical):
     def compose(self) -> ComposeResult:
         """The lines."""
         yield LinkedLines(id="ops-lines")
-
-    @property
-    def lines(self) -> LinkedLines:
-        """What is on screen."""
-        return self.query_one(LinkedLines)
 
     @property
     def is_open(self) -> bool:

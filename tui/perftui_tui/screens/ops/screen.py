@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual import on, work
+from textual import getters, on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -45,7 +43,7 @@ NO_WINDOW = "no trace yet: press {app.capture} to capture a window of steps"
 class OpsTable(VirtualTable):
     """Operators, kernels, or the calls of a step against their roofs."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("ops.table")
+    BINDINGS = bindings("ops.table")
 
     @dataclass(eq=False)
     class Branched(Message):
@@ -75,7 +73,7 @@ class OpsView(Vertical):
         &.-opened > #ops-table, &.-opened > #ops-filter, &.-opened > #ops-detail { display: none; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = bindings("ops")
+    BINDINGS = bindings("ops")
 
     @dataclass(eq=False)
     class SaveWanted(Message):
@@ -84,6 +82,10 @@ class OpsView(Vertical):
         text: str
         stem: str
 
+    page = getters.query_one(OpsDetail)
+    """What is opened."""
+    _table = getters.query_one(OpsTable)
+    _filter = getters.query_one(Input)
     table: reactive[Table] = reactive(Table.OPS, init=False)
     """Which of the tables is shown."""
     by: reactive[By] = reactive(By.NAME, init=False)
@@ -134,19 +136,6 @@ class OpsView(Vertical):
         """Focus the table, or the page over it."""
         (self.page.lines if self.page.is_open else self._table).focus(scroll_visible)
         return self
-
-    @property
-    def page(self) -> OpsDetail:
-        """What is opened."""
-        return self.query_one(OpsDetail)
-
-    @property
-    def _table(self) -> VirtualTable:
-        return self.query_one("#ops-table", VirtualTable)
-
-    @property
-    def _filter(self) -> Input:
-        return self.query_one("#ops-filter", Input)
 
     @property
     def _tree(self) -> CallTreeState | None:
@@ -441,6 +430,7 @@ class OpsScreen(RunScreen):
     OpsScreen.-tall OpsView.-roofline.-opened > #ops-roofline { display: none; }
     """
     NAME = "ops"
+    PART_WITH_KEYS = OpsView
     HELP = (
         "Operators with their own and total time on the CPU and the GPU, or kernels. Own excludes "
         "the operators that it calls; GPU time is that of the kernels it launched. {ops.group(1)} "
@@ -472,10 +462,6 @@ class OpsScreen(RunScreen):
         if shown != self._shown:
             self._shown = shown
             self.query_one(OpsView).show(*shown, self.session.kernel_metrics)
-
-    def part_with_keys(self) -> Widget:
-        """The table, or the page over it."""
-        return self.query_one(OpsView)
 
     @on(OpsDetail.RowChosen)
     def _opened(self, event: OpsDetail.RowChosen) -> None:

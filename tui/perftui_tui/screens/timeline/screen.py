@@ -16,6 +16,7 @@ class TimelineScreen(RunScreen):
     """Tracks for threads and streams."""
 
     NAME = "timeline"
+    PART_WITH_KEYS = TimelineView
     HELP = (
         "One track for each CPU thread, GPU stream and GPU of the newest profiled window. Zoomed "
         "out, the height of a column is how busy it was; zoomed in, events show their names. Below "
@@ -48,10 +49,6 @@ class TimelineScreen(RunScreen):
         super().on_screen_resume()
         if self.session.preview is not None:
             self.show_preview(self.session.preview)
-
-    def part_with_keys(self) -> Widget:
-        """The tracks."""
-        return self.query_one(TimelineView)
 
     def show_preview(self, analysis: TraceAnalysis) -> None:
         """Draw the tracks of what has been read so far."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import monotonic, sleep
-from typing import ClassVar
 
 import numpy as np
 from rich.text import Text
-from textual import on, work
+from textual import getters, on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, Static
 from textual.worker import Worker, WorkerState, get_current_worker
@@ -115,8 +113,10 @@ class TimelineView(Vertical):
         &.-empty > #timeline-empty { display: block; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = bindings("timeline.search")
+    BINDINGS = bindings("timeline.search")
 
+    _timeline = getters.query_one(Timeline)
+    _detail = getters.query_one(DetailPane)
     run: RunSnapshot | None = None
     """The run that the trace is a window of."""
     rank = 0
@@ -145,14 +145,6 @@ class TimelineView(Vertical):
         super().__init__(id=id)
         self._order = TrackOrder()
         self._pace = Pace(self._lay_out_steps, self.set_timer)
-
-    @property
-    def _timeline(self) -> Timeline:
-        return self.query_one(Timeline)
-
-    @property
-    def _detail(self) -> DetailPane:
-        return self.query_one(DetailPane)
 
     @property
     def state(self) -> TimelineState | None:

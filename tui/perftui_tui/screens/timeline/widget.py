@@ -10,7 +10,6 @@ from typing import ClassVar, Concatenate, ParamSpec
 from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
-from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
@@ -127,7 +126,7 @@ class Timeline(RowView, can_focus=True):
     minimap it moves the view. A click selects, a double click fits what it selected.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
+    BINDINGS = bindings("timeline")
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"timeline--{style}" for style in (*_MARKS.split(), *(kind.style for kind in EventKind))
     }

@@ -463,18 +463,17 @@ class Probing(Experiment["ProbeState"]):
         """Ask whether the machine is measured, and do it."""
         from perftui.probe.probe import SECONDS
         from perftui.run.manifest import data_place
-        from perftui_tui.dialogs.choice import YES
+        from perftui_tui.dialogs.choice import on_yes
         from perftui_tui.dialogs.experiment import ProbeDialog
         from perftui_tui.reading.experiment_state import ProbeState
 
         path = Path(data_place(manifest) or manifest.cwd)
 
-        def answered(answer: str | None) -> None:
-            if answer == YES:
-                state = ProbeState(path, root=root, began=self.clock())
-                self.begin(state, lambda cancelled: self._measure(manifest, path, cancelled))
+        def start() -> None:
+            state = ProbeState(path, root=root, began=self.clock())
+            self.begin(state, lambda cancelled: self._measure(manifest, path, cancelled))
 
-        self.app.ask(ProbeDialog(path, SECONDS), answered)
+        self.app.ask(ProbeDialog(path, SECONDS), on_yes(start))
 
     def done(self, state: ProbeState) -> None:
         """Read the run again: its meters have scales now."""

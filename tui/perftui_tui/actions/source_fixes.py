@@ -89,13 +89,10 @@ class SourceFixes:
 
     def _ask(self, dialog: Callable[[], ChoiceDialog], work: Callable[[], None]) -> None:
         """Show a dialog from a thread, and do the work on one where the answer is yes."""
-        from perftui_tui.dialogs.choice import YES
+        from perftui_tui.dialogs.choice import on_yes
 
-        def answered(answer: str | None) -> None:
-            if answer == YES:
-                self._app.on_thread(work)
-
-        self._app.call_from_thread(lambda: self._app.ask(dialog(), answered))
+        do = on_yes(lambda: self._app.on_thread(work))
+        self._app.call_from_thread(lambda: self._app.ask(dialog(), do))
 
     def _write(self, option: FixOption, patch: Patch, gain: str) -> None:
         from perftui.fixes.apply_and_undo import apply_patch, patch_store

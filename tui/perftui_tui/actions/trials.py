@@ -185,7 +185,7 @@ class Trials:
     def run_again(self) -> None:
         """Run again with what was tried last, or with the source as it is now."""
         from perftui.experiments.rerun import Form
-        from perftui_tui.dialogs.choice import YES
+        from perftui_tui.dialogs.choice import on_yes
         from perftui_tui.dialogs.experiment import RunAgainDialog
 
         snapshot = self._app.snapshot
@@ -199,14 +199,9 @@ class Trials:
         elif change is None or change.form is Form.SOURCE:
             change = Change("the source as it is now")
         run, chosen = snapshot.run, change
-
-        def answered(answer: str | None) -> None:
-            if answer == YES:
-                self._start(run, chosen)
-
         if self._may_start(run):
             dialog = RunAgainDialog(chosen.label, run.manifest.command, warnings_of(snapshot))
-            self._app.ask(dialog, answered)
+            self._app.ask(dialog, on_yes(lambda: self._start(run, chosen)))
 
     def _ask_how(
         self, snapshot: Snapshot, run: RunSnapshot, option: FixOption, finding: str

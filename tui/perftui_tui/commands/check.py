@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 def check(line: CommandLine) -> int:
     """Print a row for each limit and the verdict; 0 if it passed, 1 if it failed, 2 if it cannot be
     judged."""
-    from perftui.report.check.judge import judge
+    from perftui.experiments.history import history_of
+    from perftui.report.check.judge import HISTORY, judge
     from perftui.report.check.model import Verdict, repository_around
 
     limits = _limits(line)
     target = find_target(line)
     facts = _facts(target)
-    history = _history(line, target, facts)
+    has_history = line.values.get("against") == HISTORY and facts.manifest is not None
+    history = history_of(target.path, facts) if has_history else None
     against = _baseline(line, target, facts, history)
     gate = judge(
         target.path,
@@ -72,15 +74,6 @@ def _facts(target: Target) -> Facts:
     for note in target.notes:
         log(f"perftui: {note}")
     return Facts(subject.run, subject.analysis, subject.rank, paths_of(target.ranks))
-
-
-def _history(line: CommandLine, target: Target, facts: Facts) -> History | None:
-    from perftui.experiments.history import history_of
-    from perftui.report.check.judge import HISTORY
-
-    if line.values.get("against") != HISTORY or facts.manifest is None:
-        return None
-    return history_of(target.path, facts)
 
 
 def _baseline(

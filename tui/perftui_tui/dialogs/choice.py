@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +56,16 @@ YES, NO = "yes", "no"
 def yes_or_no(keys: tuple[str, ...], yes: str, no: str) -> tuple[Choice, Choice]:
     """Two answers with their texts: ``keys`` for YES, escape, n or q for NO."""
     return Choice(keys, yes, YES), Choice(("escape", "n", "q"), no, NO)
+
+
+def on_yes(work: Callable[[], object]) -> Callable[[str | None], None]:
+    """Takes an answer, and does the work where it is YES."""
+
+    def answered(answer: str | None) -> None:
+        if answer == YES:
+            work()
+
+    return answered
 
 
 class ChoiceDialog(ModalScreen[str]):

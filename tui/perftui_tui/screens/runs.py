@@ -20,7 +20,7 @@ from perftui.run.history import recorded_where
 from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
 from perftui.run.manifest import ManifestError, rename_run
 from perftui.trace.text import printable
-from perftui_tui.dialogs.choice import YES, DeleteRunDialog
+from perftui_tui.dialogs.choice import DeleteRunDialog, on_yes
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import (
     MISSING,
@@ -381,18 +381,15 @@ class RunsScreen(RunScreen):
             self.session.warn("no run to delete")
             return
         root, manifest = one.entry.root, one.entry.manifest
-
-        def answered(answer: str | None) -> None:
-            if answer == YES:
-                self._on_disk(lambda: delete_run(root), f"{root.name} was not deleted")
-
         if root == self.session.target:
             self.session.warn("this run is on screen: open another one first")
         elif manifest is not None and not manifest.status.is_over:
             text = "this run is still going on: only a run that has ended can be deleted"
             self.session.warn(text)
         else:
-            self.session.ask(DeleteRunDialog(one.entry), answered)
+            failed = f"{root.name} was not deleted"
+            delete = on_yes(lambda: self._on_disk(lambda: delete_run(root), failed))
+            self.session.ask(DeleteRunDialog(one.entry), delete)
 
     def _on_disk(self, work: Callable[[], None], failed: str) -> None:
         """Do it on a thread, warn where it fails, and list again."""

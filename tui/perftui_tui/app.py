@@ -18,7 +18,6 @@ from textual.app import SystemCommand
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.reactive import reactive
 from textual.screen import Screen
-from textual.worker import Worker, WorkerState
 
 from perftui.trace.text import printable
 from perftui_tui.actions.other_traces import Baseline, RankTraces
@@ -37,8 +36,7 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.source import RunSource, TraceSource, running_script
 from perftui_tui.reading.thread import Clock, ReadingThread
 from perftui_tui.screens.playback_bar import PlaybackBar
-from perftui_tui.screens.run_screen import RunScreen, palette_commands
-from perftui_tui.widgets.notification import NotifyingApp
+from perftui_tui.screens.run_screen import RunScreen, Session, palette_commands
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ def _make(name: str) -> Screen[None]:
     return screen
 
 
-class PerftuiApp(NotifyingApp):
+class PerftuiApp(Session):
     """Shows the run directory or the trace file at ``target``."""
 
     TITLE = "perftui"
@@ -82,9 +80,7 @@ class PerftuiApp(NotifyingApp):
     snapshot: reactive[Snapshot | None] = reactive(
         None, init=False, repaint=False, always_update=True
     )
-    """What the current screen shows."""
     output: reactive[Output] = reactive(Output(), init=False, repaint=False)
-    """The script's output."""
     paused: reactive[bool] = reactive(False, init=False, repaint=False)
     """Whether new snapshots are received but not shown."""
 
@@ -113,18 +109,15 @@ class PerftuiApp(NotifyingApp):
         self.failure: str | None = None
         """Why nothing can be shown; printed again in the terminal after the app."""
         self.is_stopping = False
-        """Whether the training was asked to stop on leaving."""
 
         self.target = target
         self.is_replay = replay
         self.rank_number = 0
         """The rank of a run that is shown."""
         self.own: Path | None = target if target.is_dir() else None
-        """The run that this app was started for or started itself: leaving asks about it."""
         self.attached_to: Path | None = None
         """The run that somebody else started and we only watch, however it is left."""
         self.newest: Snapshot | None = None
-        """What was received last; the screens show an older one while paused."""
         self.preview: TraceAnalysis | None = None
         """What can be drawn of a trace while the rest of it is read."""
         self.shows_frames = False
@@ -132,7 +125,6 @@ class PerftuiApp(NotifyingApp):
         self.notes: tuple[str, ...] = ()
         """Notifications at the start: which of several traces this is."""
         self.ranks: tuple[RankFile, ...] = ()
-        """The traces of all ranks, where a directory of them was named."""
         self.kernel_metrics: KernelMetrics | None = None
         """What ncu measured of the kernels, where that was given too."""
         self._clock = clock
@@ -189,19 +181,6 @@ class PerftuiApp(NotifyingApp):
         self.rank_traces.stop()
         self.playback.stop()
         self._close()
-
-    def warn(self, text: str) -> None:
-        """Notify of something that cannot be done."""
-        self.notify(text, severity="warning", markup=False)
-
-    def on_thread(self, work: Callable[[], None]) -> None:
-        """Run ``work`` on a thread; ``on_worker_state_changed`` notifies of its errors."""
-        self.run_worker(work, thread=True, exit_on_error=False)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Notify of a failure of background work; it never ends the app."""
-        if event.state is WorkerState.ERROR:
-            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
 
     def _fatal_error(self) -> None:
         """Leave; ``commands.farewell`` reports it. Textual would print every local variable."""

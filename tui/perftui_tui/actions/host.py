@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from textual.reactive import reactive
+from textual.worker import Worker, WorkerState
+
+from perftui_tui.widgets.notification import NotifyingApp
 
 if TYPE_CHECKING:
-    from textual.geometry import Size
-    from textual.message import Message
-    from textual.timer import Timer
-
     from perftui.trace.rank_files import RankFile
     from perftui_tui.dialogs.choice import ChoiceDialog
     from perftui_tui.reading.snapshot import Snapshot
 
 
-class Host(Protocol):
-    """The app, as far as actions need it."""
+class Host(NotifyingApp):
+    """What the app adds to Textual's, as far as actions need it."""
 
     target: Path
     """The run directory or the trace file on screen."""
     own: Path | None
-    """The run that the command was started for, or that was started in the app."""
-    snapshot: Snapshot | None
+    """The run that the command was started for, or that was started in the app: leaving asks about
+    it."""
+    snapshot: reactive[Snapshot | None]
     """What is on screen."""
     newest: Snapshot | None
     """What was read last, also while the screen is paused."""
-    paused: bool
+    paused: reactive[bool]
     is_stopping: bool
     """Whether the training was asked to stop on leaving."""
     ranks: tuple[RankFile, ...]
     """The traces of all ranks, where a directory of them was named."""
 
     @property
-    def size(self) -> Size:
-        """Columns and rows of the terminal."""
-
-    @property
+    @abstractmethod
     def is_asking(self) -> bool:
         """Whether a dialog is open."""
 
@@ -68,28 +68,18 @@ class Host(Protocol):
     def refresh_experiment(self) -> None:
         """Draw how a trial or a tuning stands."""
 
-    def exit(self) -> None:
-        """Leave the app."""
-
     def ask(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
         """Show ``dialog``, unless another one is open."""
 
     def warn(self, text: str) -> None:
         """Notify of something that cannot be done."""
-
-    def notify(self, message: str, *, markup: bool = True) -> None:
-        """Show a message for some seconds."""
-
-    def post_message(self, message: Message) -> bool:
-        """Send a message to the app; safe on any thread."""
+        self.notify(text, severity="warning", markup=False)
 
     def on_thread(self, work: Callable[[], None]) -> None:
-        """Run ``work`` on a thread; the app notifies of its errors."""
+        """Run ``work`` on a thread; ``on_worker_state_changed`` notifies of its errors."""
+        self.run_worker(work, thread=True, exit_on_error=False)
 
-    def set_interval(
-        self, interval: float, callback: Callable[[], None], *, pause: bool = False
-    ) -> Timer:
-        """Call ``callback`` every ``interval`` seconds, once the timer is resumed."""
-
-    def call_from_thread(self, callback: Callable[..., object], *args: object) -> object:
-        """Call ``callback`` on the thread of the app, and return what it returned."""
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Notify of a failure of background work; it never ends the app."""
+        if event.state is WorkerState.ERROR:
+            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on, work
 from textual.app import ComposeResult, SystemCommand
@@ -62,11 +63,11 @@ class ExperimentLine(RowView):
         await self.run_action("app.trial")
 
 
-class Session(Host, Protocol):
+class Session(Host):
     """The app, as far as screens need it."""
 
     is_replay: bool
-    output: Output
+    output: reactive[Output]
     shows_frames: bool
     preview: TraceAnalysis | None
     kernel_metrics: KernelMetrics | None
@@ -92,9 +93,11 @@ class Session(Host, Protocol):
     def go_to_fix(self, rule: str, fix: str) -> None:
         """Show a finding and one of its fixes on the Diagnosis screen."""
 
+    @abstractmethod
     def take_fix(self) -> tuple[str, str] | None:
         """The finding and the fix to show there, returned once."""
 
+    @abstractmethod
     def take_place(self) -> tuple[int, int, int | None] | None:
         """The place to show on the timeline, returned once."""
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from perftui.report.markdown import code, plain, table
 from perftui_tui.keys.all_keys import KEYS, Key
 from perftui_tui.keys.help_texts import BY_SCREEN
-from perftui_tui.keys.own_keys import shown_key, written
+from perftui_tui.keys.own_keys import key_in_file, shown_key
 from tests.docs.reference import prose
 
 SCOPES = tuple(dict.fromkeys(key.scope for key in KEYS))
@@ -38,7 +38,7 @@ def numbers(screen: str) -> str:
 
 def _named(key: Key) -> str:
     _, *others = key.keys.split(",")
-    return " ".join(map(code, (key.display, *map(written, others))))
+    return " ".join(map(code, (key.display, *map(key_in_file, others))))
 
 
 def _text(text: str) -> str:

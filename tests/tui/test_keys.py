@@ -25,12 +25,12 @@ from perftui_tui.keys.own_keys import (
     check,
     file_text,
     key_file,
+    key_in_file,
     key_name,
     keys_of,
     keys_on,
     read_overrides,
     shown_key,
-    written,
 )
 from perftui_tui.look.rows import plain
 from perftui_tui.widgets.header_line import tabs
@@ -420,13 +420,13 @@ def test_two_actions_can_change_their_keys() -> None:
 def test_what_a_key_types_comes_back(character: str) -> None:
     name = key_name(character)
     assert name is not None
-    assert written(name) == character
+    assert key_in_file(name) == character
 
 
 @pytest.mark.parametrize("name", [*sorted(NAMED), "ctrl+f", "shift+left", "ctrl+shift+f5"])
 def test_named_keys_are_written_by_their_names(name: str) -> None:
     assert key_name(name) == name
-    assert written(name) == name
+    assert key_in_file(name) == name
 
 
 def names() -> st.SearchStrategy[str]:

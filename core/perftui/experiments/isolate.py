@@ -16,8 +16,8 @@ from perftui.experiments.trial_runs import (
     Arm,
     TrialError,
     facts_of,
-    finished,
-    measured,
+    run_and_measure,
+    run_to_end,
     shortened,
     steps_of_each,
 )
@@ -161,10 +161,10 @@ def isolate(
     steps, batches = steps or steps_of_each(facts, SECONDS), micro_batches(facts) or 1
     before = shortened(repeat_launch(run), directory, steps)
     restore_all(directory)
-    measured(Arm.BEFORE, before, cancelled)
+    run_and_measure(Arm.BEFORE, before, cancelled)
     found = Isolation(sides=tuple(Isolated(one, (), one.why_not) for one in experiments(facts)))
     for _ in range(ROUNDS):
-        step = measured(Arm.BEFORE, before, cancelled).step_ns
+        step = run_and_measure(Arm.BEFORE, before, cancelled).step_ns
         found = replace(found, as_it_is=(*found.as_it_is, step), newest="as it is")
         yield found
         for at, side in enumerate(found.sides):
@@ -183,7 +183,7 @@ def _with_run(side: Isolated, before: Launch, batches: int, cancelled: threading
         if side.experiment.times_batches:
             time = _loader_time(launch, cancelled) * batches
         else:
-            done = measured(Arm.AFTER, launch, cancelled)
+            done = run_and_measure(Arm.AFTER, launch, cancelled)
             if why := missed(facts_of(done.root)):
                 return replace(side, problem=why)
             time = done.step_ns
@@ -194,7 +194,7 @@ def _with_run(side: Isolated, before: Launch, batches: int, cancelled: threading
 
 def _loader_time(launch: Launch, cancelled: threading.Event) -> float:
     """What the loader takes for a batch when nothing else is done, ns."""
-    root, _ = finished(launch, cancelled)
+    root, _ = run_to_end(launch, cancelled)
     facts = facts_of(root)
     for note in notes_of(facts.events, "loader_alone"):
         batches, taken = note.get("batches"), note.get("ns")

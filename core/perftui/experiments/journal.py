@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from perftui.experiments.trial_verdict import Outcome, is_decided
-from perftui.fixes.apply_and_undo import patch_store, recorded
+from perftui.fixes.apply_and_undo import applied_patches, patch_store
 from perftui.fixes.option import FixOption, Risk
 from perftui.run.files import DAMAGE, UnreadableError, decode_versioned, read_regular, replace_file
 from perftui.run.layout import PRIVATE_MODE, is_run_directory, trials_of
@@ -239,7 +239,7 @@ def journal_of(first: Path, directory: Path) -> Journal:
     new = Journal(str(first), str(first))
     if journal is None or journal.first != str(first):
         return new
-    stand = {(one.path, one.fix, one.title) for one in recorded(patch_store(first))}
+    stand = {(one.path, one.fix, one.title) for one in applied_patches(patch_store(first))}
     written = ((one.path, one.fix, one.title) for one in journal.kept if one.path)
     goes_on = stand.issuperset(written) and is_run_directory(Path(journal.base))
     return journal if goes_on else new

@@ -28,9 +28,9 @@ from perftui.experiments.trial_runs import (
     costs_of,
     disturbance_notes,
     facts_of,
-    measured,
     noise,
     order,
+    run_and_measure,
     runs_of,
     shortened,
     steps_of_each,
@@ -151,7 +151,7 @@ def block_run(
     )
     launch = rerun_launch(run, replace(option, override=override))
     try:
-        made = measured(arm, shortened(launch, directory, steps), cancelled)
+        made = run_and_measure(arm, shortened(launch, directory, steps), cancelled)
     except TrialError:
         return None
     timed = _timed(made, facts_of(made.root), plan)
@@ -215,7 +215,7 @@ def block_pairs(
         if so_far.must_repeat:
             launch = shortened(repeat_launch(run), directory, WARM_UP + FEWEST_STEPS)
             began(NextRun(Purpose.LOSSES, len(so_far.pairs) + 1))
-            so_far.runs.append(measured(Arm.BEFORE, launch, cancelled))
+            so_far.runs.append(run_and_measure(Arm.BEFORE, launch, cancelled))
         for pair in made.pairs:
             so_far.pairs.append(pair)
             progress = so_far.progress()
@@ -322,7 +322,7 @@ def best_option(
             return option
         launch = shortened(rerun_launch(run, tried), directory, steps)
         began(NextRun(Purpose.WORKERS, workers=count, further=len(counts) - at))
-        step = measured(Arm.AFTER, launch, cancelled).step_ns
+        step = run_and_measure(Arm.AFTER, launch, cancelled).step_ns
         curve = WorkerCurve((*curve.points, CurvePoint(count, step)))
         yield curve
         if curve.is_level:
@@ -412,14 +412,14 @@ def paired_runs(
     }
     restore_all(directory)
     began(NextRun(Purpose.WARM_UP))
-    first = measured(Arm.BEFORE, launches[Arm.BEFORE], cancelled)
+    first = run_and_measure(Arm.BEFORE, launches[Arm.BEFORE], cancelled)
     pairs: list[Pair] = []
     runs: list[TrialRun] = []
     for number, arms in enumerate(islice(order(), most_pairs), 1):
         made: dict[Arm, TrialRun] = {}
         for arm in arms:
             began(NextRun(Purpose.PAIR, number, arm))
-            made[arm] = measured(arm, launches[arm], cancelled)
+            made[arm] = run_and_measure(arm, launches[arm], cancelled)
         pairs.append(Pair(made[Arm.BEFORE], made[Arm.AFTER]))
         runs += [made[arm] for arm in arms]
         progress = _progress(pairs, runs, first, risks)

@@ -145,7 +145,7 @@ class TrialCancelledError(RuntimeError):
     """Nobody waits for the trial any more, as ``cancelled`` was set; its training was stopped."""
 
 
-def finished(launch: Launch, cancelled: threading.Event) -> tuple[Path, Manifest]:
+def run_to_end(launch: Launch, cancelled: threading.Event) -> tuple[Path, Manifest]:
     """Run ``launch`` to its end and give back what it wrote to; its directory and manifest."""
     root = start(launch)
     try:
@@ -248,9 +248,9 @@ def _clocks(runs: Sequence[TrialRun]) -> tuple[str, ...]:
     return (f"the GPU's clock was {told_clocks} the change",)
 
 
-def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
+def run_and_measure(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
     """One run of ``launch`` to its end."""
-    root, manifest = finished(launch, cancelled)
+    root, manifest = run_to_end(launch, cancelled)
     if manifest.status is not Status.EXITED or manifest.exit_code:
         code = "" if manifest.exit_code is None else f" with exit code {manifest.exit_code}"
         raise TrialError(f"a run {arm.value} the change ended{code}: see {root}")

@@ -35,8 +35,8 @@ from perftui.experiments.trial_runs import (
     TrialCancelledError,
     TrialError,
     facts_of,
-    finished,
     run_at,
+    run_to_end,
     unseen,
 )
 from perftui.experiments.trial_verdict import Outcome
@@ -49,7 +49,7 @@ from perftui.script.command_line import launched_script
 def record(launch: Launch, steps: int, cancelled: threading.Event) -> Path:
     """Run ``launch`` for so many steps with windows and samples; the directory of the run."""
     options = replace(launch.options, max_steps=steps, spares_files=True)
-    root, manifest = finished(replace(launch, options=options), cancelled)
+    root, manifest = run_to_end(replace(launch, options=options), cancelled)
     if manifest.exit_code:
         raise TrialError(f"with the fix the run ended with exit code {manifest.exit_code}: {root}")
     return root

@@ -15,7 +15,7 @@ from perftui.analysis.timeline.track import Counter, Float64, intervals, usual_i
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, UnknownError, fact, finite, samples, trace_fact
 from perftui.facts.gpu.cards import own_gpus
-from perftui.facts.gpu.idle import recorded
+from perftui.facts.gpu.idle import trace_span
 from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 from perftui.trace.model import NONE, Int64, MemoryEvents
 
@@ -59,7 +59,7 @@ def counters(facts: Facts) -> tuple[Counter, ...]:
     analysis = facts.analysis
     if analysis is None or analysis.ranks or not len(analysis.trace):
         return ()
-    origin, during = analysis.trace.wall_origin, recorded(analysis)
+    origin, during = analysis.trace.wall_origin, trace_span(analysis)
     found = list(_allocated(analysis, during))
     if facts.run is not None and origin is not None:
         of_run = _OfRun(facts, origin, during)

@@ -150,7 +150,7 @@ def last_applied(store: Path) -> AppliedPatch | None:
     A record that cannot be read, or whose patch never reached the file (the process died in
     between), is passed over.
     """
-    return next((one for one in recorded(store) if not _is_original(one)), None)
+    return next((one for one in applied_patches(store) if not _is_original(one)), None)
 
 
 def applied_to(path: Path, store: Path) -> Iterator[AppliedPatch]:
@@ -162,13 +162,13 @@ def applied_to(path: Path, store: Path) -> Iterator[AppliedPatch]:
         expected = _digest(read_regular(path))
     except OSError:
         return
-    for applied in recorded(store):
+    for applied in applied_patches(store):
         if applied.path == str(path.resolve()) and applied.after_sha256 == expected:
             yield applied
             expected = applied.before_sha256
 
 
-def recorded(store: Path) -> Iterator[AppliedPatch]:
+def applied_patches(store: Path) -> Iterator[AppliedPatch]:
     """The patches recorded in ``store`` that can be read, newest first."""
     for record in sorted(store.glob("*.json"), reverse=True):
         if applied := _read(record):

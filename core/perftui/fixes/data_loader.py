@@ -19,7 +19,7 @@ from perftui.fixes.fix import CallChange, Fix, LineChange, has_finding
 from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceExpression
-from perftui.script.names import known_as, qualified_name
+from perftui.script.names import name_in_scope, qualified_name
 from perftui.script.program import (
     Decided,
     Literal,
@@ -81,7 +81,7 @@ def _batch(program: Program, loop: ast.For, made: ast.Name) -> set[str]:
     if not isinstance(over, ast.Name):
         return set()
     try:
-        is_it = known_as(program, made, program.scope(loop)) == over.id
+        is_it = name_in_scope(program, made, program.scope(loop)) == over.id
     except PatchRefusedError:
         return set()
     return {one.id for one in ast.walk(target) if isinstance(one, ast.Name)} if is_it else set()

@@ -19,7 +19,7 @@ from perftui.fixes.apply_and_undo import applied_to, patch_store
 from perftui.fixes.option import WRITTEN, FixOption, Patch, Risk
 from perftui.fixes.source.calls import CallSpec, argument, call_at, each_changed
 from perftui.fixes.source.edits import Edit, RemoveKeyword
-from perftui.fixes.source.patching import call_patch, written
+from perftui.fixes.source.patching import apply_edits, call_patch
 from perftui.run.manifest import Manifest, Override
 from perftui.script.command_line import (
     CommandOption,
@@ -226,7 +226,7 @@ def changed_lines(change: LineChange, facts: Facts) -> SourceChange:
     try:
         source = read_source(path)
         edits = change.plan(parse_program(source), change.line)
-        after, _ = written(source, edits)
+        after, _ = apply_edits(source, edits)
     except PatchRefusedError as refusal:
         return SourceChange(why_not=str(refusal))
     return SourceChange(Patch(path, source, after))

@@ -15,7 +15,7 @@ from perftui import format as fmt
 from perftui.analysis.model import Gap, StepParts, TraceAnalysis
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.idle import counts_all, gap_place, line_of_gap, recorded
+from perftui.facts.gpu.idle import counts_all, gap_place, line_of_gap, trace_span
 from perftui.facts.source.lines import stack_samples
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.findings import severity_name
@@ -78,7 +78,7 @@ class GapSources:
         origin = analysis.trace.wall_origin if analysis else None
         if analysis is None or origin is None:
             return ()
-        first, last = recorded(analysis)
+        first, last = trace_span(analysis)
         tables = (one for one in stack_samples(self.facts) if len(one))
         meeting = (
             one.where((one["time"] + one["held"] > origin + first) & (one["time"] < origin + last))

@@ -21,7 +21,7 @@ from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rules import answer_to
-from perftui.facts.gpu.idle import recorded
+from perftui.facts.gpu.idle import trace_span
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.csv_tables import GapSources
 from perftui.report.findings import severity_name
@@ -167,7 +167,7 @@ def _gaps(report: Report, analysis: TraceAnalysis) -> Mapping[int, Sequence[Span
 def _findings(report: Report, analysis: TraceAnalysis) -> Iterator[Span]:
     """Each finding over the place that it names or claims, else over the judged steps."""
     steps = trace_steps.or_none(report.facts)
-    whole = recorded(report.facts)
+    whole = trace_span(report.facts)
     if steps is not None and steps.steps:
         whole = steps.each[0].step.start, steps.each[-1].step.end
     for finding in report.diagnosis.findings:

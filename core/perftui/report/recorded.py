@@ -155,7 +155,7 @@ MOST_WINDOWS = 5
 """Windows that are listed: the first, and the newest."""
 
 
-def recorded(recording: RecordedRun | None, facts: Facts) -> Iterator[str]:
+def recording_section(recording: RecordedRun | None, facts: Facts) -> Iterator[str]:
     """How the run was recorded; nothing for a trace alone."""
     if recording is not None:
         yield "Recording"

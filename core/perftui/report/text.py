@@ -14,7 +14,7 @@ from perftui.facts.step.steps import StepBreakdown, device_phases
 from perftui.fixes.option import FixOption
 from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.output_text import cut, joined, listed, printable
-from perftui.report.recorded import gpu_memory, gpu_phases, recorded
+from perftui.report.recorded import gpu_memory, gpu_phases, recording_section
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals, listed_modules
 from perftui.report.wording import (
     NO_VERDICT,
@@ -52,7 +52,7 @@ def render(report: Report) -> str:
         trace_metrics(report.metrics),
         gpu_phases(device_phases(report.facts)),
         gpu_memory(memory.gpu_memory(report.facts)),
-        recorded(report.recording, report.facts),
+        recording_section(report.recording, report.facts),
         listed("Not judged", (f"{a.rule}: {a.reason}" for a in report.diagnosis.abstentions)),
         listed("Notes", report.notes),
     )

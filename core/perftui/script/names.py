@@ -416,7 +416,7 @@ def _decorator(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def known_as(program: Program, made: ast.Name, scope: ast.AST) -> str:
+def name_in_scope(program: Program, made: ast.Name, scope: ast.AST) -> str:
     """The name in ``scope`` of the object that ``made`` is given: its own, or a parameter for which
     every call gives it; refused where it is not certain, or the name is given another value
     later."""

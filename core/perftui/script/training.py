@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from perftui.script.names import known_as, qualified_name
+from perftui.script.names import name_in_scope, qualified_name
 from perftui.script.program import (
     Function,
     Loop,
@@ -314,7 +314,7 @@ def wrapped_model(program: Program, loop: Loop) -> str:
     above = program.parents[call]
     target = above.targets[0] if isinstance(above, ast.Assign) and len(above.targets) == 1 else None
     if isinstance(target, ast.Name):
-        return known_as(program, target, program.scope(loop))
+        return name_in_scope(program, target, program.scope(loop))
     if not isinstance(target, ast.Attribute) or ast.unparse(target.value) != "self":
         raise PatchRefusedError(f"line {call.lineno} gives the wrapped model no name")
     stores = program.attributes(target.attr, ast.Store)

@@ -9,7 +9,7 @@ import pytest
 from perftui.fixes.compilation import channels_last, compiled
 from perftui.fixes.precision import autocast, tf32
 from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.patching import written
+from perftui.fixes.source.patching import apply_edits
 from perftui.fixes.switches import cudnn_benchmark
 from perftui.script.program import Program, parse_program
 from tests.core.agent.conftest import Train
@@ -87,7 +87,7 @@ def test_the_text_runs_and_is_in_force(train: Train, name: str) -> None:
     losses, before = said(plain.out)
     assert (plain.code, len(losses), before) == (0, 3, PLAIN)
     source = (PLAYED + SCRIPT).encode()
-    text, _ = written(source, list(plan(parse_program(source), 1)))
+    text, _ = apply_edits(source, list(plan(parse_program(source), 1)))
     fixed = train(text.decode() + REPORT, agent=False)
     assert (fixed.code, fixed.err) == (0, "")
     assert said(fixed.out) == (losses, in_force)

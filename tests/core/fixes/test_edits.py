@@ -26,7 +26,7 @@ from perftui.fixes.source.edits import (
     remove,
     wrap,
 )
-from perftui.fixes.source.patching import proved, written
+from perftui.fixes.source.patching import apply_edits, verify_edits
 from perftui.script.names import module_name
 from perftui.script.program import PatchRefusedError, parse_program
 from perftui.script.training import statement_at
@@ -78,7 +78,7 @@ def programs(draw) -> bytes:
 
 
 def made(source: bytes, *edits: Edit) -> bytes:
-    return written(source, edits)[0]
+    return apply_edits(source, edits)[0]
 
 
 def lines_of(source: bytes) -> list[bytes]:
@@ -310,13 +310,13 @@ def test_whatever_else_changes_is_found(call, part: str) -> None:
     source, _ = call
     edit = AddKeyword(span_of(source), "new", "1")
     after = made(source, edit)
-    proved(source, after, [edit])
+    verify_edits(source, after, [edit])
     body = after[after.index(b"f") :]
     changed = after[: after.index(b"f")] + body.replace(part.encode(), b"other", 1)
     assume(changed != after)
     for claimed, edits in ((after, []), (source, [edit]), (changed, [edit]), (after, [edit, edit])):
         with pytest.raises(PatchRefusedError, match=r"something else|does not parse"):
-            proved(source, claimed, edits)
+            verify_edits(source, claimed, edits)
 
 
 CALL, NUMBER = (1, 0, 1, 9), (1, 2, 1, 3)
@@ -340,7 +340,7 @@ def test_an_edit_that_cannot_be_made_is_refused(edits) -> None:
 
 
 def text_with(source: str, edit: Edit) -> str:
-    return written(source.encode(), [edit])[0].decode()
+    return apply_edits(source.encode(), [edit])[0].decode()
 
 
 def with_precision(source: str) -> str:

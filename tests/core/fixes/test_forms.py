@@ -20,7 +20,7 @@ from perftui.fixes.gradients import evaluated_without
 from perftui.fixes.optimizer import averaged_at_once, optimizer_spec
 from perftui.fixes.option import Patch
 from perftui.fixes.script_overhead import evaluated_seldom, leave_out, no_sleep, seldom
-from perftui.fixes.source.patching import call_patch, written
+from perftui.fixes.source.patching import apply_edits, call_patch
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
 from perftui.script.program import PatchRefusedError, parse_program
 from tests.core.diagnosis.runs import make_run
@@ -69,7 +69,7 @@ def patched(form: Form, path: Path, source: bytes, line: int) -> Patch:
         seen = {} if form.had is None else {"num_workers": form.had}
         return call_patch(path, line, spec, arguments, seen)
     edits = PLANS[form.fix](parse_program(source), line)
-    return Patch(path, source, written(source, list(edits))[0])
+    return Patch(path, source, apply_edits(source, list(edits))[0])
 
 
 @pytest.fixture

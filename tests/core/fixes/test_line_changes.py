@@ -17,7 +17,7 @@ from perftui.fixes.gradients import evaluated_without
 from perftui.fixes.precision import autocast, tf32
 from perftui.fixes.script_overhead import evaluated_seldom, leave_out, seldom
 from perftui.fixes.source.calls import CallSpec, removed
-from perftui.fixes.source.patching import call_patch, written
+from perftui.fixes.source.patching import apply_edits, call_patch
 from perftui.fixes.switches import cudnn_benchmark, search_off
 from perftui.script.program import Literal, PatchRefusedError, parse_program
 
@@ -31,7 +31,7 @@ def changed(plan: Plan, source: str) -> str:
     line = next(at for at, text in enumerate(source.split("\n"), 1) if text.endswith(MARK))
     source = source.replace(MARK, "")
     edits = plan(parse_program(source.encode()), line)
-    after, _ = written(source.encode(), list(edits))
+    after, _ = apply_edits(source.encode(), list(edits))
     ast.parse(after)
     return after.decode()
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perftui.fixes.source.edits import edit_of
-from perftui.fixes.source.patching import written
+from perftui.fixes.source.patching import apply_edits
 from perftui.script.command_line import (
     CommandOption,
     LaunchedScript,
@@ -31,7 +31,7 @@ def with_default(declared: str, value: object) -> str:
     option = option_behind(program, program.calls("use")[0].args[0], type(value))
     if isinstance(option, str):
         raise PatchRefusedError(option)
-    after, _ = written(source, [edit_of(option.decided(program), value)])
+    after, _ = apply_edits(source, [edit_of(option.decided(program), value)])
     return after.decode().removesuffix(END)
 
 

@@ -29,9 +29,9 @@ from perftui.experiments.trial_runs import (
     Arm,
     TrialRun,
     facts_of,
-    measured,
     noise,
     order,
+    run_and_measure,
     run_at,
     shortened,
     steps_of_each,
@@ -74,7 +74,7 @@ def measure(count: int, directory: Path) -> list[int]:
     print(f"{count} runs of {steps} steps", flush=True)
     times = []
     for number in range(count):
-        times.append(measured(Arm.BEFORE, launch, threading.Event()).step_ns)
+        times.append(run_and_measure(Arm.BEFORE, launch, threading.Event()).step_ns)
         if number % 16 == 15:
             print(f"  {number + 1}: {fmt.duration(round(median(times)))} a step", flush=True)
     return times

@@ -65,7 +65,9 @@ def check(wanted: Mapping[str, Sequence[str]]) -> Overrides:
             del kept[name]
         both = " and ".join(names)
         whose = " and ".join(given_back)
-        complaints.append(f"{written(key)} would be both {both}, so {whose} keeps its default keys")
+        complaints.append(
+            f"{key_in_file(key)} would be both {both}, so {whose} keeps its default keys"
+        )
     return Overrides(kept, tuple(complaints))
 
 
@@ -77,12 +79,12 @@ def key_name(text: str) -> str | None:
         return None
     if len(last) == 1:
         last = _of_character(last)
-    elif last not in NAMED and written(last) == last:
+    elif last not in NAMED and key_in_file(last) == last:
         return None
     return "+".join([*sorted(modifiers), last]) if last else None
 
 
-def written(key: str) -> str:
+def key_in_file(key: str) -> str:
     """A key as the file has it: the character that it types, where it types one."""
     before, plus, last = key.rpartition("+")
     return key if last in NAMED else f"{before}{plus}{format_key(last)}"
@@ -186,7 +188,7 @@ def file_text(overrides: Overrides, path: Path) -> str:
         rows = []
         for key in group:
             keys = overrides.keys.get(key.name, tuple(key.keys.split(",")))
-            names = (written(one).replace("\\", "\\\\").replace('"', '\\"') for one in keys)
+            names = (key_in_file(one).replace("\\", "\\\\").replace('"', '\\"') for one in keys)
             shown = ", ".join(f'"{name}"' for name in names)
             rows.append((f'"{key.action}" = [{shown}]', key.help))
         width = max(len(line) for line, _ in rows)
@@ -230,7 +232,7 @@ def _own(key: Key, overrides: Overrides) -> Key:
     keys = overrides.keys.get(key.name)
     if keys is None:
         return key
-    return replace(key, keys=",".join(keys), shown_as=written(keys[0]))
+    return replace(key, keys=",".join(keys), shown_as=key_in_file(keys[0]))
 
 
 def current_keys() -> tuple[Key, ...]:

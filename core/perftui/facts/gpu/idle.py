@@ -54,7 +54,7 @@ def gap_times(analysis: TraceAnalysis) -> Mapping[GapCause, GapTimes]:
 
 
 @trace_fact
-def recorded(analysis: TraceAnalysis) -> tuple[int, int]:
+def trace_span(analysis: TraceAnalysis) -> tuple[int, int]:
     """When the first event of the trace begins, and the last ends, ns; zeros without events."""
     trace = analysis.trace
     first = int(trace.start.min(initial=0))
@@ -147,7 +147,7 @@ def certain(stacks: Table, analysis: TraceAnalysis, origin: int) -> Mask:
     between. Before and after it the training waits for the profiler, at one line both times, and
     what was computed in between may have met no sample."""
     starts: Int64 = stacks["time"] - origin
-    first, last = recorded(analysis)
+    first, last = trace_span(analysis)
     seen = np.minimum(starts + stacks["held"], last) - np.maximum(starts, first)
     return np.asarray(seen >= CERTAIN_SAMPLES * stacks["every"])
 

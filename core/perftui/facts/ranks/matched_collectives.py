@@ -194,7 +194,7 @@ class _Matched:
     rows: Mapping[int, int]
 
 
-def meetings(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
+def match_collectives(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
     """The collectives that several of the ranks share, in the steps that are judged on all. Unknown
     if there are none, or they do not match."""
     steps = frozenset.intersection(*(each.steady for each in of_ranks.values()))

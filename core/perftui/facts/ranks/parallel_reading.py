@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from perftui import __version__
 from perftui.facts.ranks.read_ranks import ReadRank, read_one
-from perftui.facts.ranks.traced_ranks import tried, unread
+from perftui.facts.ranks.traced_ranks import read_rank_or_reason, unread
 from perftui.trace.model import LoadCancelled
 from perftui.trace.remote import RemoteFile
 
@@ -191,7 +191,7 @@ def _read_there(place: Path | RemoteFile, rank: int) -> ReadRank:
     """``read_one`` on a worker: remote traces are copied to where Dask clears up after it."""
     from distributed import get_worker
 
-    return rank, tried(place, rank, directory=Path(get_worker().local_directory))
+    return rank, read_rank_or_reason(place, rank, directory=Path(get_worker().local_directory))
 
 
 def _connected(scheduler: str) -> Client:

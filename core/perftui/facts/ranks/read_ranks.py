@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from perftui.facts.fact import RankPaths
-from perftui.facts.ranks.traced_ranks import TracedRank, tried
+from perftui.facts.ranks.traced_ranks import TracedRank, read_rank_or_reason
 from perftui.telemetry.limits import usable_cores, usable_memory
 from perftui.trace.remote import RemoteFile, remote_of
 
@@ -23,7 +23,7 @@ def read_one(
     Raises:
         LoadCancelled: ``stopped`` returned true.
     """
-    return rank, tried(place, rank, stopped)
+    return rank, read_rank_or_reason(place, rank, stopped)
 
 
 WORTH_PROCESSES = 100 << 20

@@ -19,7 +19,7 @@ from perftui.facts.ranks.collectives import MOST_RANKS, collective_time
 from perftui.facts.ranks.matched_collectives import (
     Meetings,
     RankCollectives,
-    meetings,
+    match_collectives,
     rank_collectives,
 )
 from perftui.facts.ranks.rank_table import WAITS_IN_TRACE, RankRow, rank_row
@@ -80,7 +80,7 @@ class CausedWaits:
 
 def caused_waits(of_ranks: Mapping[int, RankCollectives]) -> CausedWaits:
     """Who waits for whom, by the collectives of each rank. Unknown if they do not match."""
-    found = meetings(of_ranks)
+    found = match_collectives(of_ranks)
     last, lost = _last(found), np.zeros(found.start.shape, dtype=np.int64)
     for column, rank in enumerate(found.ranks):
         lost[:, column] = _lost(found, column, last[:, column], of_ranks[rank])
@@ -203,7 +203,7 @@ def traced_ranks(facts: Facts) -> TracedRanks:
     chosen = [one for one in beside[:MOST_RANKS] if one[0] != shown]
     each, problems = [rank_of_trace(opened, shown)], []
     for rank, path in chosen:
-        found = tried(remote_of(path) or path, rank)
+        found = read_rank_or_reason(remote_of(path) or path, rank)
         if isinstance(found, str):
             problems.append(found)
         else:
@@ -241,7 +241,7 @@ def _together(
     return TracedRanks(tuple(ordered), shown, tuple(problems), missing)
 
 
-def tried(
+def read_rank_or_reason(
     place: Path | RemoteFile,
     rank: int,
     cancelled: Callable[[], bool] | None = None,

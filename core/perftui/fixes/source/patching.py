@@ -44,7 +44,7 @@ from perftui.script.program import (
 )
 
 
-def proved(before: bytes, after: bytes, edits: Sequence[Edit]) -> Mapping[Span, int]:
+def verify_edits(before: bytes, after: bytes, edits: Sequence[Edit]) -> Mapping[Span, int]:
     """For each call of ``before`` the line at which it begins in ``after``; refused where ``after``
     does not parse, or is not ``before`` with each edit made once."""
     program = parse_program(before)
@@ -177,7 +177,7 @@ def call_patch(
         raise PatchRefusedError("the call already has these arguments")
     at = program.span(call)
     target = spec.names[qualified_name(program, call.func) or ""]
-    after, lines = written(source, list(edits.values()))
+    after, lines = apply_edits(source, list(edits.values()))
     given = {name: arguments[name] for name in edits if name in arguments}
     # What else reads the values that the edits change outside of the call.
     readers = [
@@ -192,11 +192,11 @@ def call_patch(
     return Patch(path, source, after, given, target, lines[at], (*told, *stale), beside)
 
 
-def written(source: bytes, edits: Sequence[Edit]) -> tuple[bytes, Mapping[Span, int]]:
+def apply_edits(source: bytes, edits: Sequence[Edit]) -> tuple[bytes, Mapping[Span, int]]:
     """``source`` with ``edits`` made, and for each call that it had the line where it begins now;
     refused where more or less than the edits would change."""
     # LibCST, a fifth of a second of imports, only where there is something to write.
-    from perftui.fixes.source.rewriting import edited
+    from perftui.fixes.source.rewriting import rewrite
 
-    after = edited(source, edits)
-    return after, proved(source, after, edits)
+    after = rewrite(source, edits)
+    return after, verify_edits(source, after, edits)

@@ -175,7 +175,7 @@ def _moved_comment(
     )
 
 
-def edited(source: bytes, edits: Sequence[Edit]) -> bytes:
+def rewrite(source: bytes, edits: Sequence[Edit]) -> bytes:
     """``source`` with ``edits`` made, in its own encoding and line ends; refused where LibCST
     cannot give the file back byte for byte, or a comment would be lost."""
     try:

@@ -156,7 +156,7 @@ def played(
     monkeypatch: pytest.MonkeyPatch, runs: Played, pairs: int = 3, option: FixOption = SWITCH
 ) -> list[Progress]:
     monkeypatch.setattr(trying, "block_run", runs.block_run)
-    monkeypatch.setattr(trying, "measured", runs.measured)
+    monkeypatch.setattr(trying, "run_and_measure", runs.measured)
     monkeypatch.setattr(trying, "facts_of", lambda _: Facts(make_run()))
     run: RunSnapshot = make_run()
     plan = BlockPlan(pairs, 30, 3)
@@ -211,7 +211,7 @@ def test_a_switch_that_does_not_reach_the_training_has_no_effect(
 
     monkeypatch.setattr(trying, "missed", missed)
     monkeypatch.setattr(trying, "block_run", Played(losses=((1.0,), (1.01,))).block_run)
-    monkeypatch.setattr(trying, "measured", Played(losses=((1.0,), (1.01,))).measured)
+    monkeypatch.setattr(trying, "run_and_measure", Played(losses=((1.0,), (1.01,))).measured)
     monkeypatch.setattr(trying, "facts_of", lambda root: Facts(make_run(root=root)))
     plan, root = BlockPlan(3, 30, 4), Path("trials")
     told = list(block_pairs(make_run(), SWITCH, plan, root, 230, threading.Event(), 14))

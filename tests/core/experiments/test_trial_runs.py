@@ -103,7 +103,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         name = getattr(launch, "name", None) or ""
         return TrialRun(arm, Path("run"), times.get(name, 100) * MS)
 
-    monkeypatch.setattr(trials, "measured", measured)
+    monkeypatch.setattr(trials, "run_and_measure", measured)
     return times
 
 

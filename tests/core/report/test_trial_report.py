@@ -1,4 +1,4 @@
-"""What trials and comparisons come to, whole and brief."""
+"""What trials and isolation report, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments.comparison import Verdict, compare
+from perftui.experiments.isolate import Experiment, Isolated, Isolation, Side, experiments
 from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import Arm, Pair, Progress, TrialRun
 from perftui.experiments.trial_verdict import judge
 from perftui.experiments.tune import Tuned
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
 from perftui.fixes.apply_and_undo import apply_patch, patch_store
 from perftui.fixes.option import FixOption, Patch, Risk
 from perftui.report import comparison, trial
 from perftui.report.output_text import encode_object
+from perftui.report.trial import isolation_object, isolation_text
 from perftui.run.manifest import Override
 from tests.core.diagnosis.runs import make_run
 from tests.described import described
+from tests.facts_given import facts_with
 
 PATCH = Patch(Path("/p/train.py"), b"", b"x")
 RISKS = (Risk.MEMORY, Risk.NUMERICS)
@@ -188,3 +192,89 @@ def test_runs_that_tell_nothing_have_no_largest_change(tmp_path: Path) -> None:
     assert described("brief", comparison.brief_object(found))["largest_change"] is None
     assert comparison.brief_text(found).startswith("inconclusive: ")
     assert described("compare", comparison.as_object(compare(before, after)))["next"] is None
+
+
+def side(which: Side, *times: int, problem: str = "") -> Isolated:
+    of_loader = which in (Side.TRAINING, Side.WORKER)
+    experiment = Experiment(which, f"without {which.value}", times_batches=of_loader)
+    return Isolated(experiment, tuple(time * MS for time in times), problem)
+
+
+FOUND = Isolation(
+    (20 * MS, 22 * MS, 21 * MS),
+    (
+        side(Side.INPUT, 5, 5, 6),
+        side(Side.TRAINING, 16, 17, 16),
+        side(Side.WORKER, 18, 19, 18),
+        side(Side.OUTPUT, 21, 21, 20),
+    ),
+)
+
+
+def test_each_side_says_what_losing_it_would_gain() -> None:
+    assert isolation_text(FOUND).splitlines() == [
+        "a step takes 21 ms unchanged (20 ms to 22 ms in 3 runs)",
+        "  without input: 5.0 ms (5.0 ms to 6.0 ms in 3 runs); "
+        "at most 4.20x from a faster data loader",
+        "  without training: 16 ms for the batches of a step (16 ms to 17 ms in 3 runs); "
+        "at most 1.31x from everything but the loader",
+        "  without worker: 18 ms for the batches of a step (18 ms to 19 ms in 3 runs); "
+        "4 workers keep up with a step of 5.0 ms",
+        "  without output: 21 ms (20 ms to 21 ms in 3 runs); nothing from less printing, logging "
+        "and saving",
+    ]
+
+
+def test_the_same_for_programs() -> None:
+    found = described("isolate", isolation_object(FOUND, make_run(root=Path("run"))))
+    assert (found["step_ns"], found["runs_ns"]) == (21 * MS, [20 * MS, 22 * MS, 21 * MS])
+    assert [one["side"] for one in found["sides"]] == ["input", "training", "worker", "output"]
+    assert found["sides"][0]["at_most"] == 4.2
+    assert all(one["problem"] is None for one in found["sides"])
+
+
+def test_a_side_without_a_time_says_why() -> None:
+    found = Isolation(
+        (20 * MS,), (side(Side.INPUT, problem="no DataLoader"), side(Side.WORKER, 18))
+    )
+    assert isolation_text(found).splitlines()[1:] == [
+        "  without input: not measured: no DataLoader",
+        "  without worker: 18 ms for the batches of a step (18 ms to 18 ms in 1 run); how many "
+        "workers would keep up is not known",
+    ]
+    plain = described("isolate", isolation_object(found, make_run(root=Path("run"))))
+    assert plain["sides"][0]["at_most"] is None
+    assert plain["sides"][0]["problem"] == "no DataLoader"
+
+
+def test_nothing_is_said_before_the_first_run() -> None:
+    assert isolation_text(Isolation()) == "no run finished\n"
+
+
+def reasons(loader: LoaderFacts | None) -> dict[str, str]:
+    found = experiments(facts_with(Facts(None), {training_loader: loader}))
+    return {one.side.value: one.why_not for one in found}
+
+
+@pytest.mark.parametrize(
+    ("loader", "input_why", "worker_why"),
+    [
+        (None, "no DataLoader feeds the training", "no DataLoader feeds the training"),
+        (LoaderFacts(num_workers=1), "", "it already has one worker"),
+        (
+            LoaderFacts(num_workers=0, holds_files=True),
+            "",
+            "the dataset holds open files or generators, which workers would share",
+        ),
+        (LoaderFacts(num_workers=0), "", ""),
+    ],
+)
+def test_what_cannot_be_left_out_says_so(
+    loader: LoaderFacts | None, input_why: str, worker_why: str
+) -> None:
+    assert reasons(loader) == {
+        "input": input_why,
+        "training": input_why,
+        "worker": worker_why,
+        "output": "",
+    }

@@ -409,48 +409,45 @@ def told(
     return Category(int(categories(one, Runs.of(times, phases), cut)[0]))
 
 
-def test_optimizer_state_outlives_the_step_that_makes_it() -> None:
-    assert told(Phase.OPTIMIZER, 25) is Category.OPTIMIZER
-    assert told(Phase.OPTIMIZER, 25, STEP + 25) is Category.OPTIMIZER
-    assert told(Phase.OPTIMIZER, 25, 27) is Category.TEMPORARY
-    assert told(Phase.OPTIMIZER, 2 * STEP + 25) is Category.OPTIMIZER
+LAST = 2 * STEP
+
+LASTING: list[tuple[Category, tuple[Any, ...], dict[str, Any]]] = [
+    # State of the optimizer outlives the step that makes it.
+    (Category.OPTIMIZER, (Phase.OPTIMIZER, 25), {}),
+    (Category.OPTIMIZER, (Phase.OPTIMIZER, 25, STEP + 25), {}),
+    (Category.TEMPORARY, (Phase.OPTIMIZER, 25, 27), {}),
+    (Category.OPTIMIZER, (Phase.OPTIMIZER, LAST + 25), {}),
+    # A step in which memory runs out says only what torch makes as state.
+    (Category.OTHER, (Phase.OPTIMIZER, LAST + 25), {"cut": True}),
+    (Category.OPTIMIZER, (Phase.OPTIMIZER, LAST + 25), {"state": True, "cut": True}),
+    (Category.OPTIMIZER, (Phase.OPTIMIZER, 25), {"cut": True}),
+    # Gradients outlive the backward pass, for which activations are held.
+    (Category.GRADIENTS, (Phase.BACKWARD, 12, 25), {}),
+    (Category.TEMPORARY, (Phase.BACKWARD, 12, 18), {}),
+    (Category.GRADIENTS, (Phase.BACKWARD, LAST + 12), {}),
+    (Category.ACTIVATIONS, (Phase.FORWARD, 5, 15), {}),
+    (Category.TEMPORARY, (Phase.FORWARD, 5, 8), {}),
+    # The output of a module is one while the script holds it until the next.
+    (Category.ACTIVATIONS, (Phase.FORWARD, 5, STEP + 5), {"module": True}),
+    (Category.OTHER, (Phase.FORWARD, 5, STEP + 5), {}),
+    (Category.OTHER, (Phase.FORWARD, 5, STEP + 15), {"module": True}),
+    (Category.OTHER, (Phase.FORWARD, 5), {"module": True}),
+    # Nothing follows the last forward pass.
+    (Category.ACTIVATIONS, (Phase.FORWARD, LAST + 25), {"module": True}),
+    (Category.OTHER, (Phase.FORWARD, LAST + 25), {}),
+    (Category.TEMPORARY, (Phase.FORWARD, LAST + 25, LAST + 27), {"module": True}),
+    (Category.TEMPORARY, (Phase.FORWARD, 5, 8), {"steps": 0}),
+    # Parameters outlive the making of a module; an unknown phase says nothing.
+    (Category.PARAMETERS, (Phase.SETUP, 0), {"steps": 0}),
+    (Category.OTHER, (Phase.UNKNOWN, 5, 15), {}),
+]
 
 
-def test_a_step_in_which_memory_runs_out_says_only_what_torch_makes_as_state() -> None:
-    assert told(Phase.OPTIMIZER, 2 * STEP + 25, cut=True) is Category.OTHER
-    assert told(Phase.OPTIMIZER, 2 * STEP + 25, state=True, cut=True) is Category.OPTIMIZER
-    assert told(Phase.OPTIMIZER, 25, cut=True) is Category.OPTIMIZER
-
-
-def test_gradients_outlive_the_backward_pass() -> None:
-    assert told(Phase.BACKWARD, 12, 25) is Category.GRADIENTS
-    assert told(Phase.BACKWARD, 12, 18) is Category.TEMPORARY
-    assert told(Phase.BACKWARD, 2 * STEP + 12) is Category.GRADIENTS
-
-
-def test_activations_are_held_for_the_backward_pass() -> None:
-    assert told(Phase.FORWARD, 5, 15) is Category.ACTIVATIONS
-    assert told(Phase.FORWARD, 5, 8) is Category.TEMPORARY
-
-
-def test_the_output_of_a_module_is_one_while_the_script_holds_it_until_the_next() -> None:
-    assert told(Phase.FORWARD, 5, STEP + 5, module=True) is Category.ACTIVATIONS
-    assert told(Phase.FORWARD, 5, STEP + 5) is Category.OTHER
-    assert told(Phase.FORWARD, 5, STEP + 15, module=True) is Category.OTHER
-    assert told(Phase.FORWARD, 5, module=True) is Category.OTHER
-
-
-def test_a_forward_pass_that_nothing_follows() -> None:
-    last = 2 * STEP + 5
-    assert told(Phase.FORWARD, last + 20, module=True) is Category.ACTIVATIONS
-    assert told(Phase.FORWARD, last + 20) is Category.OTHER
-    assert told(Phase.FORWARD, last + 20, last + 22, module=True) is Category.TEMPORARY
-    assert told(Phase.FORWARD, 5, 8, steps=0) is Category.TEMPORARY
-
-
-def test_parameters_outlive_the_making_of_a_module_and_unknown_phases_say_nothing() -> None:
-    assert told(Phase.SETUP, 0, steps=0) is Category.PARAMETERS
-    assert told(Phase.UNKNOWN, 5, 15) is Category.OTHER
+@pytest.mark.parametrize(("category", "allocation", "more"), LASTING)
+def test_what_memory_is_for_is_told_by_when_it_is_taken_and_released(
+    category: Category, allocation: tuple[Any, ...], more: dict[str, Any]
+) -> None:
+    assert told(*allocation, **more) is category
 
 
 @given(st.sampled_from(Phase), st.integers(0, 99), st.integers(1, 99), st.booleans(), st.booleans())

@@ -61,14 +61,10 @@ def scenario() -> Allocator:
     return allocator
 
 
-def test_what_is_held_at_the_end_by_line(take: Take) -> None:
+def test_what_is_held_by_line_at_the_end_and_at_the_peak(take: Take) -> None:
     loaded = take(scenario())
     assert lines(loaded, allocations_at_end(loaded, 0)) == {1: (4000, 1), 3: (100, 1), 5: (50, 1)}
     assert len(allocations_at_end(loaded, 1)) == 0
-
-
-def test_what_is_held_at_the_peak_counts_memory_from_before_the_trace(take: Take) -> None:
-    loaded = take(scenario())
     held = lines(loaded, allocations_at_peak(loaded, 0))
     assert held == {4: (9000, 1), 1: (4000, 1), NONE: (700, 1), 3: (100, 1)}
 

@@ -128,7 +128,7 @@ def merged() -> TraceAnalysis:
     return merge_ranks(parts)
 
 
-def test_ranks_side_by_side() -> None:
+def test_ranks_side_by_side_keep_their_launches_callers_and_arguments_apart() -> None:
     both = merged()
     trace = both.trace
     rows = recorded_rows(trace)
@@ -150,10 +150,6 @@ def test_ranks_side_by_side() -> None:
     assert starts == [20_000, 23_000]
     order = np.lexsort((trace.start, trace.track))
     assert np.array_equal(order, np.arange(len(trace)))
-
-
-def test_ranks_keep_their_launches_callers_and_arguments_apart() -> None:
-    both = merged()
     trace, launches = both.trace, Launches(both.trace)
     for at, row in enumerate(recorded_rows(trace)):
         rank = trace.tracks[int(trace.track[row])].rank

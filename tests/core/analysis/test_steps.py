@@ -210,7 +210,7 @@ def phased(steps: int = 2) -> TraceBuilder:
     return TraceBuilder().repeat(steps, step)
 
 
-def test_each_column_has_the_phase_that_covers_most_of_it() -> None:
+def test_columns_have_their_phase_their_load_and_their_gaps() -> None:
     found = step_columns(phased().analysis(), 10)
     assert found is not None
     assert found.step.start == ms(100)
@@ -220,19 +220,11 @@ def test_each_column_has_the_phase_that_covers_most_of_it() -> None:
         *("backward",) * 3,
         "optimizer",
     )
-
-
-def test_a_device_is_as_busy_as_its_kernels_cover() -> None:
-    found = step_columns(phased().analysis(), 10)
     assert found is not None
     (card,) = found.busy
     assert card.device == 0
     busy = [0, 0, 0, 0, 0.5, 0.4, 0.8, 1, 0.7, 0]
     assert card.shares == pytest.approx(busy, abs=0.01)
-
-
-def test_gaps_are_those_of_the_step() -> None:
-    found = step_columns(phased().analysis(), 10)
     assert found is not None
     longest = found.gaps[0]
     assert longest.duration == ms(100) - ms(87) + ms(45)

@@ -54,7 +54,7 @@ def add_rank(root: Path, wait_ms: int) -> None:
     journal.close()
 
 
-def test_every_value_of_the_report_is_there(root: Path) -> None:
+def test_every_value_of_the_report_of_a_run_is_there(root: Path) -> None:
     run, told = perftui.open_run(root), report_of(root)
 
     assert run.report == told
@@ -69,6 +69,13 @@ def test_every_value_of_the_report_is_there(root: Path) -> None:
     parts = {"step_ns": run.breakdown.mean, "parts_ns": dict(run.breakdown.parts)}
     assert parts.items() <= told["step_breakdowns"][0].items()
     assert sum(time for _, time in run.breakdown.parts) == run.breakdown.mean
+    (window,) = run.windows
+    assert {**vars(window), "file": str(window.file)} == told["recording"]["windows"][0]
+    assert window.file is not None
+    assert run.trace is not None
+    assert run.trace.path == window.file
+    assert run.trace.operators.to_dict() == perftui.load_trace(window.file).operators.to_dict()
+    assert run.trace.operators["name"].tolist() == [one["name"] for one in told["operators"]]
 
 
 def test_findings_are_those_of_the_report(root: Path) -> None:
@@ -97,18 +104,6 @@ def test_steps_are_those_of_the_report(root: Path) -> None:
     assert steps["start_ns"].dtype == "int64"
     assert steps["batches_ready"].dtype == "float64"
     assert steps["profiled"].dtype == "bool"
-
-
-def test_windows_open_as_traces(root: Path) -> None:
-    run, told = perftui.open_run(root), report_of(root)
-
-    (window,) = run.windows
-    assert {**vars(window), "file": str(window.file)} == told["recording"]["windows"][0]
-    assert window.file is not None
-    assert run.trace is not None
-    assert run.trace.path == window.file
-    assert run.trace.operators.to_dict() == perftui.load_trace(window.file).operators.to_dict()
-    assert run.trace.operators["name"].tolist() == [one["name"] for one in told["operators"]]
 
 
 def test_each_rank_has_steps_and_findings_of_its_own(root: Path) -> None:
@@ -185,7 +180,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return made
 
 
-def test_operators_and_kernels_are_those_of_the_report(path: Path) -> None:
+def test_every_value_of_the_report_of_a_trace_is_there(path: Path) -> None:
     trace, told = perftui.load_trace(path), report_of_trace(path)
 
     for table, rows in ((trace.operators, told["operators"]), (trace.modules, told["modules"])):
@@ -202,6 +197,14 @@ def test_operators_and_kernels_are_those_of_the_report(path: Path) -> None:
     for name, field in (("name", "name"), ("calls", "calls"), ("total_ns", "device")):
         assert columns[name] == [row[field] for row in told["kernels"]], name
     assert all(row.shortest_ns <= row.median_ns <= row.longest_ns for row in trace.kernels)
+    devices = [{**vars(one), "idle": one.idle, "span": one.span} for one in trace.devices]
+    assert devices == told["trace"]["devices"]
+    assert [one.sentence for one in trace.findings] == [one["sentence"] for one in told["findings"]]
+    assert perftui.findings(path) == trace.findings
+    assert trace.verdict == told["verdict"]
+    assert trace.breakdown is not None
+    assert dict(trace.breakdown.parts) == told["step_breakdowns"][0]["parts_ns"]
+    assert trace.report["operators"] == told["operators"]
 
 
 def test_steps_of_a_trace_are_those_of_the_report(path: Path) -> None:
@@ -223,19 +226,6 @@ def test_gaps_are_those_of_the_report(path: Path) -> None:
     rows = [dict(zip(names, row, strict=True)) for row in trace.gaps]
     assert rows == told["gaps"]
     assert len(rows) == told["gaps_total"]
-
-
-def test_devices_findings_and_the_rest_are_those_of_the_report(path: Path) -> None:
-    trace, told = perftui.load_trace(path), report_of_trace(path)
-
-    devices = [{**vars(one), "idle": one.idle, "span": one.span} for one in trace.devices]
-    assert devices == told["trace"]["devices"]
-    assert [one.sentence for one in trace.findings] == [one["sentence"] for one in told["findings"]]
-    assert perftui.findings(path) == trace.findings
-    assert trace.verdict == told["verdict"]
-    assert trace.breakdown is not None
-    assert dict(trace.breakdown.parts) == told["step_breakdowns"][0]["parts_ns"]
-    assert trace.report["operators"] == told["operators"]
 
 
 def test_a_trace_says_what_it_is(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ SHAPED = (
 FLOPS = 2 * 4096**3
 
 
-def test_calls_of_one_step_with_their_roofs(tmp_path: Path) -> None:
+def test_calls_of_one_step_with_their_rates_and_roofs(tmp_path: Path) -> None:
     analysis = open_trace(busy_with(*SHAPED).write(tmp_path / "trace.json"))
     found = roofline(analysis)
     product, addition = found.calls
@@ -195,19 +195,6 @@ def test_calls_of_one_step_with_their_roofs(tmp_path: Path) -> None:
     assert addition.is_memory_bound
     assert addition.reached == pytest.approx(3 * 2 * 4096**2 / 3350e9 / 100e-6, rel=0.01)
     assert longest_call(analysis).sizes == product.sizes
-
-
-def test_without_sizes_or_a_known_card_it_says_so(tmp_path: Path) -> None:
-    plain = busy_with(K(BF16, 900, ("aten::mm",)))
-    with pytest.raises(UnknownError, match="sizes of tensors were not recorded"):
-        roofline(open_trace(plain.write(tmp_path / "plain.json")))
-    unknown = busy_with(*SHAPED, card={**H100, "name": "Some card"})
-    with pytest.raises(UnknownError, match="the peak rates of Some card are not known"):
-        roofline(open_trace(unknown.write(tmp_path / "unknown.json")))
-
-
-def test_rates_intensity_and_what_the_roof_would_save(tmp_path: Path) -> None:
-    analysis = open_trace(busy_with(*SHAPED).write(tmp_path / "trace.json"))
     product, addition = roofline(analysis).calls
     moved = 2 * 3 * 2 * 4096**2
     assert product.intensity == pytest.approx(2 * FLOPS / moved)
@@ -219,6 +206,15 @@ def test_rates_intensity_and_what_the_roof_would_save(tmp_path: Path) -> None:
     assert addition.saved == us(100) - round(moved / 2 / 3350)
     assert analysis.trace.name_of(product.row) == "aten::mm"
     assert product.longest == us(200)
+
+
+def test_without_sizes_or_a_known_card_it_says_so(tmp_path: Path) -> None:
+    plain = busy_with(K(BF16, 900, ("aten::mm",)))
+    with pytest.raises(UnknownError, match="sizes of tensors were not recorded"):
+        roofline(open_trace(plain.write(tmp_path / "plain.json")))
+    unknown = busy_with(*SHAPED, card={**H100, "name": "Some card"})
+    with pytest.raises(UnknownError, match="the peak rates of Some card are not known"):
+        roofline(open_trace(unknown.write(tmp_path / "unknown.json")))
 
 
 def test_what_stays_in_caches_saves_nothing(tmp_path: Path) -> None:

@@ -147,8 +147,17 @@ def test_files_that_are_read_for_the_first_time_are_no_fault() -> None:
     assert "read for the first time" in reasons["input-bound"]
 
 
-def test_workers_with_threads_of_their_own_want_more_cores_than_there_are() -> None:
-    rows = [worker(at, cpu=0.5, delayed=0.4, others=1.0, threads=6 * 1000 * MS) for at in range(4)]
+Rows = list[dict[str, int]]
+
+
+def crowded(delayed: float = 0.4) -> Rows:
+    """Four workers with four threads each: with the training they ask for 14.6 cores."""
+    threads = 6 * 1000 * MS
+    return [worker(at, cpu=0.5, delayed=delayed, others=1.0, threads=threads) for at in range(4)]
+
+
+def test_workers_with_threads_of_their_own_and_the_training_want_too_many_cores() -> None:
+    rows = crowded()
     found = top(*rows, cores=2, num_workers=4)
     assert found.rule == "workers-oversubscribed"
     assert found.sentence.endswith(
@@ -156,10 +165,6 @@ def test_workers_with_threads_of_their_own_want_more_cores_than_there_are() -> N
         "waits 40 % of its time for a core."
     )
     assert found.fixes == ("worker-threads",)
-
-
-def test_what_the_training_waits_for_cores_that_its_workers_take_is_lost_too() -> None:
-    rows = [worker(at, cpu=0.5, delayed=0.4, others=1.0, threads=6 * 1000 * MS) for at in range(4)]
     run = run_of(*rows, cores=2, num_workers=4)
     found = judged(replace(run, telemetry={"box": telemetry_table(**{"processes.delayed": 10.0})}))
     assert found.top.rule == "workers-oversubscribed"
@@ -344,15 +349,6 @@ def test_a_loader_that_is_made_anew_keeps_no_worker() -> None:
     found = top(worker(0, busy=0.3), steps=joined(*[epoch] * 5))
     assert found.rule == "loader-start"
     assert "so its workers cannot stay" in found.sentence
-
-
-Rows = list[dict[str, int]]
-
-
-def crowded(delayed: float = 0.4) -> Rows:
-    """Four workers with four threads each: with the training they ask for 14.6 cores."""
-    threads = 6 * 1000 * MS
-    return [worker(at, cpu=0.5, delayed=delayed, others=1.0, threads=threads) for at in range(4)]
 
 
 def pair(one: float, other: float | None = None, **use: float) -> Rows:

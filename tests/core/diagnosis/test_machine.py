@@ -242,7 +242,7 @@ PARTS = [{"prefix": "gpu0", "name": "", "uuid": "GPU-0"}] + [
 ]
 
 
-def test_figures_are_those_of_the_mig_device_that_the_run_uses() -> None:
+def test_figures_are_those_of_the_mig_device_that_the_run_uses_if_it_is_known() -> None:
     table = divided(memory_used=3.0, memory_total=10.0, utilization=40.0)
     told = noted_facts(note(uuids=["1"]), {GPU_DEVICES: {"box": PARTS}}, telemetry=table, **ON_GPU)
     use = machine_use(told)
@@ -251,10 +251,6 @@ def test_figures_are_those_of_the_mig_device_that_the_run_uses() -> None:
     (card,) = cards(told)
     # Heat and clocks are the card's.
     assert (card.busy, card.memory_total, card.temperature, card.thermal) == (0.4, 10.0, 90.0, 1.0)
-
-
-def test_mig_devices_are_not_taken_for_each_other() -> None:
-    table = divided(memory_used=3.0, memory_total=10.0, utilization=40.0)
     use = machine_use(noted_facts(None, telemetry=table, **ON_GPU))
     assert (use.gpu_busy, use.memory) == (None, ())
     held = divided(memory_used=3.0, memory_total=10.0, utilization=40.0, process_memory=2.0)

@@ -68,7 +68,7 @@ def _epochs(count: int, start: float) -> Table:
     return joined(*[first, step_table(39, usual)] * count)
 
 
-def test_workers_that_start_anew_with_each_epoch_are_named() -> None:
+def test_workers_that_start_anew_with_each_epoch_are_named_but_not_a_single_start() -> None:
     loader = {**WORKERS, "persistent_workers": False}
     found = judged(steps=_epochs(4, 400), loaders=(loader,)).top
     assert (found.rule, found.severity) == ("loader-start", Severity.CRITICAL)
@@ -77,10 +77,6 @@ def test_workers_that_start_anew_with_each_epoch_are_named() -> None:
     assert found.sentence.endswith(
         "2 workers start again with each epoch, unless persistent_workers=True keeps them."
     )
-
-
-def test_a_single_start_of_the_loader_is_no_loss() -> None:
-    loader = {**WORKERS, "persistent_workers": False}
     assert rules(judged(steps=_epochs(1, 4000), loaders=(loader,))) == ["compute-bound"]
 
 

@@ -205,7 +205,7 @@ def test_steps_shorter_than_a_nanosecond_are_no_steps() -> None:
     assert {finding.steps for finding in diagnosed(story).findings} == {0}
 
 
-def test_a_wait_behind_queued_work_costs_nothing() -> None:
+def test_a_wait_behind_queued_work_costs_what_the_gpu_waits() -> None:
     run = make_run(**IN_MAIN_THREAD, **ON_GPU)
     exposed = diagnosed(waiting(300), run).top
     assert (exposed.rule, exposed.cost_ns) == ("input-in-main-thread", 30 * MS)
@@ -213,11 +213,7 @@ def test_a_wait_behind_queued_work_costs_nothing() -> None:
     hidden = diagnosed(waiting(300, hidden=True), run)
     assert found(hidden, "input-in-main-thread") is None
     assert hidden.top.rule == "healthy"
-
-
-def test_a_wait_partly_behind_queued_work_is_said_to_be_that_of_the_gpu() -> None:
-    """The bar of the step shows how long the training thread waits: 30 ms, not 20."""
-    run = make_run(**IN_MAIN_THREAD, **ON_GPU)
+    # The bar of the step shows how long the training thread waits: 30 ms, not 20.
     whole, part = (diagnosed(waiting(wait), run).top for wait in (300, 200))
     assert whole.sentence.startswith("The training spends 30 ms ")
     assert "of the training thread" not in {fact.label for fact in whole.facts}

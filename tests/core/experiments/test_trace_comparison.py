@@ -53,7 +53,7 @@ def compared(before: TraceAnalysis, after: TraceAnalysis) -> Comparison:
     return compare(Facts(None, before), Facts(None, after))
 
 
-def test_two_traces_are_set_side_by_side_step_by_step() -> None:
+def test_two_traces_are_set_side_by_side_by_step_operator_and_kernel() -> None:
     found = compared(training(compute=ms(9)), training(compute=ms(4), adds=2))
 
     assert found.of_traces
@@ -65,11 +65,6 @@ def test_two_traces_are_set_side_by_side_step_by_step() -> None:
     assert "one trace each: no confidence interval" in found.notes
     assert any("no telemetry, losses" in note for note in found.notes)
     assert found.changes == ()
-
-
-def test_operators_and_kernels_by_name_of_a_mean_step() -> None:
-    found = compared(training(compute=ms(9)), training(compute=ms(4), adds=2))
-
     kernels = {one.name: (one.before, one.after) for one in found.kernels}
     assert kernels == {
         GEMM: (Amount(1, 0, ms(9)), Amount(1, 0, ms(4))),

@@ -13,6 +13,7 @@ import pytest
 from perftui.fixes.data_loader import LOADER
 from perftui.fixes.source.patching import call_patch
 from perftui.script.program import PatchRefusedError
+from tests.core.fixes.forms.form import diffs
 
 WORKERS = {"num_workers": 2, "persistent_workers": True}
 HEAD = "from torch.utils.data import DataLoader\n"
@@ -54,141 +55,97 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "train.py"
 
 
-LAYOUTS = {
-    "one line": ("loader = DataLoader(data, batch_size=4)\n",
-        "loader = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True)\n"),
-    "one argument": ("loader = DataLoader(data)\n",
-        "loader = DataLoader(data, num_workers=2, persistent_workers=True)\n"),
-    "trailing comma on one line": ("loader = DataLoader(data, batch_size=4,)\n",
-        "loader = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True,)\n"),
-    "spaces around equals": ("loader = DataLoader(data, batch_size = 4)\n",
-        "loader = DataLoader(data, batch_size = 4, num_workers = 2, persistent_workers = True)\n"),
-    "one argument a line": (
-        """\
-        loader = DataLoader(
-            data,
-            batch_size=4,
-        )
-        """,
-        """\
-        loader = DataLoader(
-            data,
-            batch_size=4,
-            num_workers=2,
-            persistent_workers=True,
-        )
-        """,
-    ),
-    "one argument a line without a trailing comma": (
-        """\
-        loader = DataLoader(
-            data,
-            batch_size=4
-        )
-        """,
-        """\
-        loader = DataLoader(
-            data,
-            batch_size=4,
-            num_workers=2,
-            persistent_workers=True
-        )
-        """,
-    ),
-    "a lone argument on its line": (
-        """\
-        loader = DataLoader(
-            data,
-        )
-        """,
-        """\
-        loader = DataLoader(
-            data,
-            num_workers=2,
-            persistent_workers=True,
-        )
-        """,
-    ),
-    "several arguments on one inner line": (
-        """\
-        loader = DataLoader(
-            data, batch_size=4, shuffle=True,
-        )
-        """,
-        """\
-        loader = DataLoader(
-            data, batch_size=4, shuffle=True, num_workers=2, persistent_workers=True,
-        )
-        """,
-    ),
-    "aligned under the bracket": (
-        """\
-        loader = DataLoader(data,
-                            batch_size=4)
-        """,
-        """\
-        loader = DataLoader(data,
-                            batch_size=4,
-                            num_workers=2,
-                            persistent_workers=True)
-        """,
-    ),
-    "comments stay with their arguments": (
-        """\
-        loader = DataLoader(
-            data,  # images
-            batch_size=4,  # fits
-            # the end
-        )
-        """,
-        """\
-        loader = DataLoader(
-            data,  # images
-            batch_size=4,  # fits
-            num_workers=2,
-            persistent_workers=True,
-            # the end
-        )
-        """,
-    ),
-    "a comment without a trailing comma": (
-        """\
-        loader = DataLoader(
-            data,
-            batch_size=4  # fits
-        )
-        """,
-        """\
-        loader = DataLoader(
-            data,
-            batch_size=4,  # fits
-            num_workers=2,
-            persistent_workers=True
-        )
-        """,
-    ),
-    "a comment behind the bracket": (
-        """\
-        loader = DataLoader(
-            data, batch_size=4,
-            drop_last=True)  # single images break it
-        """,
-        """\
-        loader = DataLoader(
-            data, batch_size=4,
-            drop_last=True, num_workers=2, persistent_workers=True)  # single images break it
-        """,
-    ),
-    "tabs": (
-        "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n\t)\n",
-        "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n"
-        "\t\tnum_workers=2,\n\t\tpersistent_workers=True,\n\t)\n",
-    ),
-    "iterated where it is made": ("for batch in DataLoader(data): pass\n",
-        "for batch in DataLoader(data, num_workers=2, persistent_workers=True): pass\n"),
-    "passed on": ("fit(DataLoader(data, 4), epochs=3)\n",
-        "fit(DataLoader(data, 4, num_workers=2, persistent_workers=True), epochs=3)\n"),
-}  # fmt: skip
+LAYOUTS = diffs("""
+one line
+- loader = DataLoader(data, batch_size=4)
++ loader = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True)
+
+one argument
+- loader = DataLoader(data)
++ loader = DataLoader(data, num_workers=2, persistent_workers=True)
+
+trailing comma on one line
+- loader = DataLoader(data, batch_size=4,)
++ loader = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True,)
+
+spaces around equals
+- loader = DataLoader(data, batch_size = 4)
++ loader = DataLoader(data, batch_size = 4, num_workers = 2, persistent_workers = True)
+
+one argument a line
+  loader = DataLoader(
+      data,
+      batch_size=4,
++     num_workers=2,
++     persistent_workers=True,
+  )
+
+one argument a line without a trailing comma
+  loader = DataLoader(
+      data,
+-     batch_size=4
++     batch_size=4,
++     num_workers=2,
++     persistent_workers=True
+  )
+
+a lone argument on its line
+  loader = DataLoader(
+      data,
++     num_workers=2,
++     persistent_workers=True,
+  )
+
+several arguments on one inner line
+  loader = DataLoader(
+-     data, batch_size=4, shuffle=True,
++     data, batch_size=4, shuffle=True, num_workers=2, persistent_workers=True,
+  )
+
+aligned under the bracket
+  loader = DataLoader(data,
+-                     batch_size=4)
++                     batch_size=4,
++                     num_workers=2,
++                     persistent_workers=True)
+
+comments stay with their arguments
+  loader = DataLoader(
+      data,  # images
+      batch_size=4,  # fits
++     num_workers=2,
++     persistent_workers=True,
+      # the end
+  )
+
+a comment without a trailing comma
+  loader = DataLoader(
+      data,
+-     batch_size=4  # fits
++     batch_size=4,  # fits
++     num_workers=2,
++     persistent_workers=True
+  )
+
+a comment behind the bracket
+  loader = DataLoader(
+      data, batch_size=4,
+-     drop_last=True)  # single images break it
++     drop_last=True, num_workers=2, persistent_workers=True)  # single images break it
+
+iterated where it is made
+- for batch in DataLoader(data): pass
++ for batch in DataLoader(data, num_workers=2, persistent_workers=True): pass
+
+passed on
+- fit(DataLoader(data, 4), epochs=3)
++ fit(DataLoader(data, 4, num_workers=2, persistent_workers=True), epochs=3)
+""")
+LAYOUTS["tabs"] = (
+    "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n\t)\n",
+    "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n"
+    "\t\tnum_workers=2,\n\t\tpersistent_workers=True,\n\t)\n",
+)
 
 
 @pytest.mark.parametrize(("before", "after"), LAYOUTS.values(), ids=LAYOUTS)

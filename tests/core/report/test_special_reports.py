@@ -116,7 +116,7 @@ def test_files_are_known_by_content(tmp_path: Path) -> None:
     assert kind_of(tmp_path) is None
 
 
-def test_a_snapshot_is_told_by_line(tmp_path: Path) -> None:
+def test_a_snapshot_is_told_by_line_and_as_whole_bytes(tmp_path: Path) -> None:
     path = write_snapshot(tmp_path / "snapshot.pickle", three_lines())
     text = special_report(path, Kind.MEMORY_SNAPSHOT, as_json=False)
     assert text.startswith(f"{path}\n\nDevice 0: 32.0 MiB reserved, 12.0 MiB allocated\n")
@@ -128,10 +128,6 @@ def test_a_snapshot_is_told_by_line(tmp_path: Path) -> None:
     assert re.search(r"^  /home/user/model.py:40 forward +1 +20.0 MiB", at_peak, re.MULTILINE)
     assert "Fragmentation: 20.0 MiB of 32.0 MiB unused\n  in 1 of 1 segment; the largest" in text
     assert "free block has 20.0 MiB" in text
-
-
-def test_a_snapshot_as_json_has_whole_bytes(tmp_path: Path) -> None:
-    path = write_snapshot(tmp_path / "snapshot.pickle", three_lines())
     told = described("report", special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))
     assert (told["schema"], told["kind"], told["path"]) == (1, "memory_snapshot", str(path))
     (device,) = told["devices"]
@@ -242,7 +238,7 @@ def test_text_of_a_snapshot_cannot_drive_the_terminal(tmp_path: Path) -> None:
         assert not set("\x1b\x07") & set(told)
 
 
-def test_metrics_are_told_by_kernel(tmp_path: Path) -> None:
+def test_metrics_are_told_by_kernel_and_null_where_not_measured(tmp_path: Path) -> None:
     path = write_metrics(tmp_path / "kernels.csv", KERNELS)
     text = special_report(path, Kind.KERNEL_METRICS, as_json=False)
     assert text.startswith(f"{path}\n5 kernels, 6 launches, measured by Nsight Compute\n")
@@ -255,10 +251,6 @@ def test_metrics_are_told_by_kernel(tmp_path: Path) -> None:
     ):
         assert re.search(rf"^  {re.escape(name)}\n +{re.escape(figures)}$", text, re.MULTILINE)
     assert all(len(line) <= 80 for line in text.splitlines()[1:])
-
-
-def test_metrics_as_json_have_null_for_what_was_not_measured(tmp_path: Path) -> None:
-    path = write_metrics(tmp_path / "kernels.csv", KERNELS)
     told = described("report", special_report(path, Kind.KERNEL_METRICS, as_json=True))
     assert (told["kind"], told["launches"], told["kernels"]) == ("kernel_metrics", 6, 5)
     first, *_, last = told["rows"]

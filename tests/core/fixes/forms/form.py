@@ -35,6 +35,18 @@ class Form:
         return next(at for at, text in enumerate(lines, 1) if text.endswith(MARK))
 
 
+def diffs(text: str) -> dict[str, tuple[str, str]]:
+    """By name what a source is before and after: lines of both are indented by two, those that go
+    begin with ``- `` and those that come with ``+ ``."""
+    found = {}
+    for block in text.strip("\n").split("\n\n"):
+        name, *lines = block.split("\n")
+        found[name] = tuple(
+            "".join(f"{line[2:]}\n" for line in lines if line[0] in kept) for kept in (" -", " +")
+        )
+    return found
+
+
 def forms(text: str, **parts: str) -> tuple[Form, ...]:
     """The forms of ``text``, each begun by ``fix: what``: the source, indented, then the lines that
     are put in (``> ``, a longer one goes on behind ``>> ``), or why it is left alone (``! ``).

@@ -31,7 +31,7 @@ def tracks(page: Node) -> dict[str, Node]:
     }
 
 
-def test_there_is_a_row_for_phases_threads_streams_and_idle_time(tmp_path: Path) -> None:
+def test_rows_of_phases_threads_streams_and_idle_time_say_what_they_are(tmp_path: Path) -> None:
     _, page = of(gpu_trace(tmp_path / "trace.json"))
     assert list(tracks(page)) == [
         "phases",
@@ -40,6 +40,10 @@ def test_there_is_a_row_for_phases_threads_streams_and_idle_time(tmp_path: Path)
         "GPU 0 stream 20",
         "GPU 0 idle",
     ]
+    rows = tracks(page)
+    assert "data loader wait, 5.0 ms" in [one.text for one in rows["phases"].every("rect")]
+    gaps = [one.text for one in rows["GPU 0 idle"].every("rect")]
+    assert any(text.startswith("data loader wait") for text in gaps)
 
 
 def test_a_rectangle_stands_where_its_event_was(tmp_path: Path) -> None:
@@ -57,14 +61,6 @@ def test_a_rectangle_stands_where_its_event_was(tmp_path: Path) -> None:
     assert left == pytest.approx((trace.start[row] - step.start) * scale, abs=0.01)
     assert width == pytest.approx(trace.duration[row] * scale, abs=0.01)
     assert drawn.text == "gemm, 3.0 ms"
-
-
-def test_phases_and_gaps_say_what_they_are(tmp_path: Path) -> None:
-    _, page = of(gpu_trace(tmp_path / "trace.json"))
-    rows = tracks(page)
-    assert "data loader wait, 5.0 ms" in [one.text for one in rows["phases"].every("rect")]
-    gaps = [one.text for one in rows["GPU 0 idle"].every("rect")]
-    assert any(text.startswith("data loader wait") for text in gaps)
 
 
 def test_busy_and_idle_time_fill_the_step_of_one_stream(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def trace(tmp_path: Path) -> Path:
     return gpu_trace(tmp_path / "trace.json")
 
 
-def test_the_head_names_the_script_when_where_and_the_versions(run: Path) -> None:
+def test_the_head_names_the_run_and_a_fix_stands_with_its_diff(run: Path) -> None:
     _, page = of(run)
     assert page.only("h1").text == "train.py"
     about = page.only("dl", "about").text
@@ -43,9 +43,16 @@ def test_the_head_names_the_script_when_where_and_the_versions(run: Path) -> Non
     assert "2023-11-14 22:13 UTC" in about
     assert "node1, 16 cores, no GPU" in about
     assert "PyTorch 2.13.0" in about
+    fix = next(page.every("div", "fix"))
+    assert fix.text.startswith("Fix loader-workers: num_workers 0 -> 4")
+    assert "2.10x faster (2.00 to 2.20), 6 pairs of runs with the fix and without" in fix.text
+    (added,) = fix.every("span", "added")
+    (removed,) = fix.every("span", "removed")
+    assert removed.text == "-\treturn DataLoader(pictures, batch_size=128, shuffle=True)"
+    assert added.text.startswith("+\treturn DataLoader(pictures, batch_size=128, shuffle=True, num")
 
 
-def test_verdict_and_findings_are_those_of_the_report(run: Path) -> None:
+def test_verdict_findings_and_what_was_not_judged_are_those_of_the_report(run: Path) -> None:
     report, page = of(run)
     first = report.diagnosis.findings[0]
     assert page.only("p", "verdict").text == f"{first.severity.name} {first.headline}"
@@ -57,20 +64,15 @@ def test_verdict_and_findings_are_those_of_the_report(run: Path) -> None:
         assert finding.headline in card.text
         labels = [row[0] for row in cells(card.only("table"))]
         assert labels == [figure.shown_label for figure in finding.facts]
+    told = section(page, "Not judged").text
+    assert report.diagnosis.abstentions
+    for one in report.diagnosis.abstentions:
+        assert one.rule in told
+        assert one.reason in told
+    assert all(note in section(page, "Notes").text for note in report.notes)
 
 
-def test_a_fix_stands_with_its_diff_and_what_was_measured(run: Path) -> None:
-    _, page = of(run)
-    fix = next(page.every("div", "fix"))
-    assert fix.text.startswith("Fix loader-workers: num_workers 0 -> 4")
-    assert "2.10x faster (2.00 to 2.20), 6 pairs of runs with the fix and without" in fix.text
-    (added,) = fix.every("span", "added")
-    (removed,) = fix.every("span", "removed")
-    assert removed.text == "-\treturn DataLoader(pictures, batch_size=128, shuffle=True)"
-    assert added.text.startswith("+\treturn DataLoader(pictures, batch_size=128, shuffle=True, num")
-
-
-def test_the_parts_that_are_shown_sum_to_the_step_and_fill_the_bar(trace: Path) -> None:
+def test_parts_sum_to_the_step_and_tables_hold_the_rows_of_the_report(trace: Path) -> None:
     report, page = of(trace)
     (found,) = report.breakdowns
     part = section(page, "Where the time goes")
@@ -88,10 +90,6 @@ def test_the_parts_that_are_shown_sum_to_the_step_and_fill_the_bar(trace: Path) 
         assert width == pytest.approx(10_000 * ns / found.mean, abs=0.02)
         at = left + width
     assert at == pytest.approx(10_000, abs=0.02)
-
-
-def test_tables_hold_the_rows_of_the_report(trace: Path) -> None:
-    report, page = of(trace)
     operators = cells(section(page, "Operators").only("table"))
     assert [row[1] for row in operators] == [f"{row.calls:,}" for row in report.ops[:10]]
     assert operators[0][0].startswith("aten::gemm")
@@ -113,16 +111,6 @@ def test_ranks_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_one_process_has_no_table_of_ranks(run: Path) -> None:
     assert "Ranks" not in [one.text for one in of(run)[1].every("h2")]
-
-
-def test_what_was_not_judged_is_said_with_its_reason(run: Path) -> None:
-    report, page = of(run)
-    told = section(page, "Not judged").text
-    assert report.diagnosis.abstentions
-    for one in report.diagnosis.abstentions:
-        assert one.rule in told
-        assert one.reason in told
-    assert all(note in section(page, "Notes").text for note in report.notes)
 
 
 @pytest.mark.parametrize("story", ["run", "trace"])

@@ -229,7 +229,7 @@ def numbers_in(value: Any) -> list[Any]:
     return [value] if isinstance(value, (int, float)) else []
 
 
-def test_the_same_thing_has_the_same_name(of_run: Report) -> None:
+def test_one_thing_has_one_name_and_files_are_named_from_the_project(of_run: Report) -> None:
     found = json.loads(rendered(as_json.encode, redacted(of_run)))
     run, profile = found["run"], found["run"]["profile"]
     assert run["host"] == "host-1"
@@ -239,10 +239,6 @@ def test_the_same_thing_has_the_same_name(of_run: Report) -> None:
     assert f"({program})" in found["findings"][-1]["sentence"]
     assert " on host-1, at path-" in found["findings"][-1]["sentence"]
     assert "host-1: the recorder of user-" in " ".join(found["notes"])
-
-
-def test_files_of_the_project_are_named_from_there(of_run: Report) -> None:
-    found = json.loads(rendered(as_json.encode, redacted(of_run)))
     assert found["path"] == ".perftui/runs/20231114-221320-train"
     assert found["run"]["cwd"] == "project"
     assert found["run"]["command"][3:6] == ["train.py", "--lr", "0.1"]

@@ -79,10 +79,6 @@ def test_a_hook_that_is_preempted_costs_what_it_worked(time: Time) -> None:
     assert agent.meter.take() == 5 * US
 
 
-def test_steps_that_are_not_measured_are_taken_to_cost_the_same(time: Time) -> None:
-    assert steps(Agent(), time, 40) == [16 * US] * 40
-
-
 def test_clocks_are_read_in_a_sample_of_the_steps_only(
     time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,6 @@ import perftui.agent
 from perftui.recorder.environment import PATCHED_MAIN, training_environment
 from perftui.wire.spool import AgentOptions
 from tests.core.agent.conftest import Environment, Train
-from tests.core.agent.warm_start import WarmStart
 
 pytestmark = pytest.mark.subprocess
 
@@ -238,14 +237,17 @@ def run(words: list[str], cwd: Path, **environment: str) -> tuple[int, Any]:
     return ended.returncode, json.loads(ended.stdout)
 
 
-def patched(words: list[str], cwd: Path, **patches: bytes) -> tuple[int, Any]:
-    """Run ``words``, its first one the script, with ``patches`` by the stem of their file."""
-    given = []
+def patched(
+    words: list[str], cwd: Path, of: Path | None = None, **patches: bytes
+) -> tuple[int, Any]:
+    """Run ``words``, its first one the script, with ``patches`` by the stem of their file, which is
+    one of ``cwd`` or ``of``."""
+    given, folder = [], of or cwd
     for stem, content in patches.items():
-        kept = cwd / f"patch-of-{stem}"
+        kept = folder / f"patch-of-{stem}"
         kept.write_bytes(content)
         arguments = {"source": str(kept), "word": 1, "script": words[0]}
-        file = str(cwd / f"{stem}.py")
+        file = str(folder / f"{stem}.py")
         given.append({"target": "source", "arguments": arguments, "file": file})
     overrides = json.dumps(given)
     return run([str(PATCHED_MAIN), *words[1:]], cwd, PERFTUI_OVERRIDES=overrides)
@@ -268,20 +270,10 @@ def test_nothing_but_the_patch_differs(directory: Path, script: str) -> None:
     assert patched([script], directory, train=SCRIPT.encode()) == run([script], directory)
 
 
-def test_a_script_of_another_directory_finds_its_modules(directory: Path, tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    words = [str(directory / "train.py")]
-    content = SCRIPT.encode()
-    overrides = [
-        {
-            "target": "source",
-            "file": words[0],
-            "arguments": {"source": str(directory / "kept"), "word": 1, "script": words[0]},
-        }
-    ]
-    (directory / "kept").write_bytes(content)
-    said = run([str(PATCHED_MAIN)], tmp_path / "deep", PERFTUI_OVERRIDES=json.dumps(overrides))
-    assert said == run(words, tmp_path / "deep")
+def test_a_script_of_another_directory_finds_its_modules(directory: Path) -> None:
+    deep, script = directory / "deep", str(directory / "train.py")
+    deep.mkdir()
+    assert patched([script], deep, directory, train=SCRIPT.encode()) == run([script], deep)
 
 
 def test_the_patch_is_what_runs_and_what_is_shown(directory: Path) -> None:
@@ -342,23 +334,3 @@ def test_what_a_script_draws_is_its_own(train: Train) -> None:
     draw += "print(random.random(), torch.rand(1).item(), numpy.random.rand())"
     first, second = (train(draw, agent=False).out.split() for _ in range(2))
     assert all(one != other for one, other in zip(first, second, strict=True))
-
-
-@pytest.mark.slow
-def test_one_that_does_not_end_is_killed_and_the_next_one_runs(
-    warm_start: WarmStart, tmp_path: Path, environment: Environment
-) -> None:
-    env = {**environment(None), "PYTHONPATH": ""}
-    (tmp_path / "train.py").write_text("import time; print('begun', flush=True); time.sleep(99)")
-    with pytest.raises(TimeoutError, match="begun"):
-        warm_start.run(tmp_path, (), env, timeout=2)
-    (tmp_path / "train.py").write_text("print('done')")
-    assert warm_start.run(tmp_path, (), env, timeout=60).stdout == "done\n"
-
-
-def test_where_nothing_forks_it_is_said_why(tmp_path: Path, environment: Environment) -> None:
-    # No module of Python's own is found, so it ends before it waits for a training.
-    start = WarmStart(tmp_path, {**environment(None), "PYTHONHOME": "/nowhere"})
-    with pytest.raises(RuntimeError, match="encodings"):
-        start.run(tmp_path, (), environment(None), timeout=60)
-    start.close()

@@ -275,15 +275,10 @@ def test_gpus_are_told_by_their_uuid() -> None:
         "architecture": "sm_90",
         "uuids": [str(UUID(int=7)), str(UUID(int=9))],
     }
-
-
-def test_an_older_torch_tells_no_uuid() -> None:
-    told = devices(fake_torch(True, [None]))
-    assert told is not None
-    assert (told["uuids"], told["architecture"]) == (None, "sm_90")
-
-
-def test_no_gpu_is_asked_before_the_training_uses_one() -> None:
+    older = devices(fake_torch(True, [None]))
+    assert older is not None
+    assert (older["uuids"], older["architecture"]) == (None, "sm_90")
+    # None is asked before the training uses one.
     assert devices(fake_torch(False, [UUID(int=7)])) is None
 
 

@@ -15,7 +15,6 @@ from unittest.mock import patch
 
 import pytest
 
-from perftui.agent.dataloader.loaders import batches_ready
 from perftui.agent.recording.session import Session
 from perftui.agent.safety.signal_handlers import attempt, raised_by_handler
 from perftui.wire.spool import read_options
@@ -122,15 +121,6 @@ class Sized:
     def __len__(self) -> int:
         signal.raise_signal(signal.SIGUSR1)
         return 0
-
-    qsize = __len__
-
-
-def test_it_passes_through_the_question_how_many_batches_wait() -> None:
-    signal.signal(signal.SIGUSR1, function)
-    iterator = SimpleNamespace(_task_info={}, _data_queue=Sized())
-    with pytest.raises(TimeoutError, match="in a function"):
-        batches_ready(iterator)
 
 
 def test_it_passes_through_the_question_how_long_a_dataset_is() -> None:

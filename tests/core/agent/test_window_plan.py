@@ -131,6 +131,13 @@ def training(options: AgentOptions | None = None, spool: Path = Path("/nowhere")
     return Training(WindowPlan(spool, options or AgentOptions()))
 
 
+def request(spool: Path, number: int = 1) -> None:
+    """Ask for a window, as a viewer does, or begin a page on which none is asked for."""
+    page = bytearray(SIZE)
+    page[0] = number
+    (spool / "control").write_bytes(page)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.002, 0.01, 0.05])
 def test_all_windows_of_a_run_and_the_hooks_together_stay_within_the_budget(share: float) -> None:
@@ -198,13 +205,11 @@ def test_windows_that_are_always_cut_short_are_tried_few_times() -> None:
 
 
 def test_a_request_is_served_at_once(tmp_path: Path) -> None:
-    (tmp_path / "control").write_bytes(bytes(SIZE))
+    request(tmp_path, 0)
     run = training(spool=tmp_path)
     run.run(600)
-    before = len(run.windows)
-    with (tmp_path / "control").open("r+b") as page:
-        page.write((1).to_bytes(8, "little"))
-    asked = run.number
+    before, asked = len(run.windows), run.number
+    request(tmp_path)
     run.run(5)
 
     assert len(run.windows) == before + 1
@@ -286,13 +291,11 @@ def test_a_dear_window_whose_length_was_asked_for_is_opened_at_once() -> None:
 
 
 def test_a_dear_window_that_a_viewer_asks_for_is_opened_at_once(tmp_path: Path) -> None:
-    page = bytearray(SIZE)
-    (tmp_path / "control").write_bytes(page)
+    request(tmp_path, 0)
     run = training(spool=tmp_path)
     run.calls = 5_000
     run.run(100)
-    page[0] = 1
-    (tmp_path / "control").write_bytes(page)
+    request(tmp_path)
     run.run(10)
 
     assert [reason for _, _, reason in run.windows] == [ASKED]
@@ -379,13 +382,6 @@ def test_a_window_that_the_first_validation_took_is_followed_by_another() -> Non
     assert run.kinds[second] == TRAIN
     # And no pause between.
     assert second - first < 30 + 40
-
-
-def request(spool: Path, number: int = 1) -> None:
-    """Ask for a window, as a viewer does."""
-    page = bytearray(SIZE)
-    page[0] = number
-    (spool / "control").write_bytes(page)
 
 
 def test_a_request_within_a_gap_is_served_where_training_goes_on(tmp_path: Path) -> None:

@@ -80,6 +80,11 @@ class Run:
         """Facts of the first loader."""
         return self.notes("loader")[0]
 
+    def events(self, window: int = 0) -> list[dict[str, Any]]:
+        """Those that have a name, of the trace of one window."""
+        path = self.spool.root / self.notes("window")[window]["file"]
+        return [one for one in json.loads(path.read_text())["traceEvents"] if "name" in one]
+
 
 Train = Callable[..., Run]
 Environment = Callable[..., dict[str, str]]
@@ -155,5 +160,18 @@ def train(tmp_path: Path, request: pytest.FixtureRequest) -> Train:
             start: WarmStart = request.getfixturevalue("warm_start")
             done = start.run(tmp_path, args, env, timeout=120)
         return Run(done.returncode, done.stdout, done.stderr, Spool(spool))
+
+    return run
+
+
+@pytest.fixture
+def unnoticed(train: Train) -> Train:
+    """Runs a script as ``train`` does, which ends and prints as it does without the agent."""
+
+    def run(source: str, *args: str, fresh: bool = False, **watched: Any) -> Run:
+        alone = train(source, *args, agent=False, fresh=fresh)
+        run = train(source, *args, fresh=fresh, **watched)
+        assert (run.code, run.out, run.err) == (alone.code, alone.out, alone.err)
+        return run
 
     return run

@@ -54,7 +54,7 @@ def settings(run: Run) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.subprocess
-def test_it_is_reported_once_how_a_training_is_set_up(train: Train) -> None:
+def test_it_is_reported_once_how_a_training_is_set_up(unnoticed: Train) -> None:
     before = """
 torch.set_num_threads(2)
 torch.set_float32_matmul_precision("high")
@@ -65,9 +65,7 @@ gc.freeze()
 os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secret")
 """
     # Nothing is frozen before the script does it.
-    plain = train(training(before), agent=False, fresh=True)
-    run = train(training(before), options={"profile": False}, fresh=True)
-    assert (run.code, run.out, run.err) == (plain.code, plain.out, plain.err)
+    run = unnoticed(training(before), options={"profile": False}, fresh=True)
     assert run.code == 0
     told = settings(run)
     assert told["threads"]["intra_op"] == 2
@@ -102,11 +100,7 @@ os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secre
     assert optimizer["file"].endswith("train.py")
     line = training(before).splitlines().index("optimizer = torch.optim.AdamW(") + 1
     assert (optimizer["line"], optimizer["end_line"]) == (line, line + 3)
-    assert (optimizer["fused"], optimizer["foreach"], optimizer["capturable"]) == (
-        None,
-        True,
-        False,
-    )
+    assert [optimizer[name] for name in ("fused", "foreach", "capturable")] == [None, True, False]
     assert (optimizer["groups"], optimizer["parameters"]) == (2, 4)
     (floats,) = told["parameters"]
     assert floats == {
@@ -337,9 +331,8 @@ def rows(run: Run, kind: str) -> list[dict[str, object]]:
 
 @pytest.mark.slow
 @pytest.mark.subprocess
-def test_saving_is_noted_with_its_line_and_changes_nothing(train: Train) -> None:
-    plain, run = train(SAVING, agent=False), train(SAVING, options={"profile": False})
-    assert (run.code, run.out, run.err) == (plain.code, plain.out, plain.err)
+def test_saving_is_noted_with_its_line_and_changes_nothing(unnoticed: Train) -> None:
+    run = unnoticed(SAVING, options={"profile": False})
     assert run.code == 0
     assert run.notes("error") == []
     noted = rows(run, "save")
@@ -356,10 +349,8 @@ def test_saving_is_noted_with_its_line_and_changes_nothing(train: Train) -> None
 
 @pytest.mark.slow
 @pytest.mark.subprocess
-def test_compilations_are_noted_with_their_reason_and_change_nothing(train: Train) -> None:
-    plain = train(COMPILING, agent=False)
-    run = train(COMPILING, options={"profile": False})
-    assert (run.code, run.out, run.err) == (plain.code, plain.out, plain.err)
+def test_compilations_are_noted_with_their_reason_and_change_nothing(unnoticed: Train) -> None:
+    run = unnoticed(COMPILING, options={"profile": False})
     assert run.code == 0
     assert run.notes("error") == []
     noted = [note for note in rows(run, "compile") if note["data"]["function"] == "activate"]

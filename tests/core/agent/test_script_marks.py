@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import json
 import subprocess
 import sys
 import threading
@@ -49,19 +48,14 @@ def train():
 
 def marked(run: Any) -> list[str]:
     """The ranges of the window in order of time, without those of torch's own."""
-    (window,) = run.spool.root.glob("window-*.json")
-    events = [
-        event
-        for event in json.loads(window.read_text())["traceEvents"]
-        if event.get("cat") == "user_annotation" and not event["name"].startswith("Optimizer.")
-    ]
-    return [event["name"] for event in sorted(events, key=lambda event: event["ts"])]
+    marks = [event for event in run.events() if event.get("cat") == "user_annotation"]
+    names = [event["name"] for event in sorted(marks, key=lambda event: event["ts"])]
+    return [name for name in names if not name.startswith("Optimizer.")]
 
 
 def inside(run: Any, outer: str, inner: str) -> list[bool]:
     """Whether the events ``inner`` lie in the events ``outer``, one by one."""
-    (window,) = run.spool.root.glob("window-*.json")
-    events = [one for one in json.loads(window.read_text())["traceEvents"] if "dur" in one]
+    events = [one for one in run.events() if "dur" in one]
     spans = [
         sorted((one["ts"], one["ts"] + one["dur"]) for one in events if one["name"] == name)
         for name in (outer, inner)
@@ -147,12 +141,10 @@ for number in range(30):
 
 
 @pytest.mark.subprocess
-def test_a_script_runs_as_it_does_without(train: Any) -> None:
-    alone = train(OWN + LOOP + MISUSED, agent=False)
-    run = train(OWN + LOOP + MISUSED, options=WINDOW)
+def test_a_script_runs_as_it_does_without(unnoticed: Any) -> None:
+    run = unnoticed(OWN + LOOP + MISUSED, options=WINDOW)
 
-    assert alone.code == 0
-    assert (run.code, run.out, run.err) == (alone.code, alone.out, alone.err)
+    assert run.code == 0
     assert run.step_kinds == ["train"] * 30
     names = marked(run)
     assert "elsewhere" not in names
@@ -328,13 +320,12 @@ def test_the_last_step_that_was_asked_for_ends_the_script(train: Any) -> None:
 
 @pytest.mark.subprocess
 def test_the_training_of_the_docs_runs_with_an_agent_and_without(
-    train: Any, tmp_path: Path, environment: Any
+    unnoticed: Any, tmp_path: Path, environment: Any
 ) -> None:
     training, optional = snippets(ROOT / "docs" / "api.md")
-    alone = train(OWN + training, agent=False)
-    run = train(OWN + training, options=WINDOW)
+    run = unnoticed(OWN + training, options=WINDOW)
 
-    assert (alone.code, alone.out, alone.err) == (run.code, run.out, run.err) == (0, "", "")
+    assert (run.code, run.out, run.err) == (0, "", "")
     assert run.step_kinds == ["train"] * 99
     parts = ["update", "simulate"] * 3
     assert [name for name in marked(run) if not name.startswith(STEP_MARK)] == parts

@@ -71,11 +71,10 @@ REFUSED = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "why"), REFUSED)
-def test_what_is_trained_otherwise_keeps_its_gradients(train: Train, source: str, why: str) -> None:
-    plain = train(source, agent=False)
-    run = train(source, overrides=[ASKED])
-    assert (run.code, run.out, run.err) == (plain.code, plain.out, plain.err)
-    note = told(run)
+def test_what_is_trained_otherwise_keeps_its_gradients(
+    unnoticed: Train, source: str, why: str
+) -> None:
+    note = told(unnoticed(source, overrides=[ASKED]))
     assert (note["outcome"], note["why"]) == ("refused", f"requires_grad: {why}")
 
 
@@ -394,11 +393,10 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("how", ALIKE)
-def test_each_step_is_the_sum_of_its_backward_passes(train: Train, how: str) -> None:
+def test_each_step_is_the_sum_of_its_backward_passes(unnoticed: Train, how: str) -> None:
     source = TWO_LOSSES.format(backward=ALIKE[how])
-    plain = train(source, agent=False)
-    run = train(source, options={"losses": 4})
-    assert (run.code, run.out, run.err) == (0, plain.out, "")
+    run = unnoticed(source, options={"losses": 4})
+    assert (run.code, run.err) == (0, "")
     (note,) = run.notes("losses")
     assert note["values"] == pytest.approx([float(line) for line in run.out.split()[:4]], abs=1e-6)
 

@@ -152,11 +152,9 @@ def reinforce(turns, updates=1):
 def phases_of(run: Any) -> list[dict[str, int]]:
     """How often each phase is in each window."""
     found = []
-    for window in run.notes("window"):
-        trace = json.loads((run.spool.root / window["file"]).read_text())
-        names = [event["name"] for event in trace["traceEvents"] if "name" in event]
-        prefix = "perftui::"
-        found.append(Counter(name[len(prefix) :] for name in names if name.startswith(prefix)))
+    for window in range(len(run.notes("window"))):
+        parts = [event["name"].partition("perftui::") for event in run.events(window)]
+        found.append(Counter(phase for before, _, phase in parts if phase and not before))
     return found
 
 
@@ -371,7 +369,6 @@ def test_inference_gets_a_window_unless_an_optimizer_might_train_yet(train: Any,
     # Warm after 50 steps at the latest.
     window, *_ = watched.notes("window")
     assert window["reason"] == "warm"
-    trace = json.loads((watched.spool.root / window["file"]).read_text())
-    names = {event.get("name", "") for event in trace["traceEvents"]}
+    names = {event["name"] for event in watched.events()}
     assert {"perftui::forward", "aten::linear"} <= names
     assert any(name.startswith("ProfilerStep#") for name in names)

@@ -68,13 +68,21 @@ def pushed(start: int, end: int | None, text: str | None, kind: int = 59, **chan
     return start, end, kind, text, row["owner"], row["text_id"], row["domain"]
 
 
+ACTIVITIES = {"runtime": RUNTIME, "kernel": KERNEL, "memcpy": MEMCPY, "memset": MEMSET}
+ACTIVITIES |= {"synchronization": SYNC, "graph_trace": GRAPH, "overhead": OVERHEAD}
+
+
+def tables(**rows: Sequence[Sequence[Any]]) -> dict[str, Table]:
+    """Tables of the kinds of activities that CUPTI records, and of ``nvtx``."""
+    ranges = {"NVTX_EVENTS": (NVTX, rows.pop("nvtx"))} if "nvtx" in rows else {}
+    kinds = {f"CUPTI_ACTIVITY_KIND_{kind.upper()}": kind for kind in rows}
+    return {**{name: (ACTIVITIES[kind], rows[kind]) for name, kind in kinds.items()}, **ranges}
+
+
 def small() -> dict[str, Table]:
     """One launch inside a range, and its kernel."""
-    return {
-        "CUPTI_ACTIVITY_KIND_RUNTIME": (RUNTIME, [call(1_000, 1_200)]),
-        "CUPTI_ACTIVITY_KIND_KERNEL": (KERNEL, [kernel(1_500, 1_900)]),
-        "NVTX_EVENTS": (NVTX, [pushed(900, 2_000, "step 1")]),
-    }
+    launch, around = [call(1_000, 1_200)], [pushed(900, 2_000, "step 1")]
+    return tables(runtime=launch, kernel=[kernel(1_500, 1_900)], nvtx=around)
 
 
 def write(path: Path, tables: dict[str, Table], strings: dict[int, str] | None = None) -> Path:

@@ -81,8 +81,6 @@ def test_order_of_many_rows_however_many_are_out_of_place(seed: int, moved: int)
     rows = [(int(t), int(s), int(d), False) for t, s, d in zip(track, start, duration, strict=True)]
     found = order(track.astype(np.int32), start, duration)
     assert [rows[index] for index in found.tolist()] == ordered(rows)
-    same = np.lexsort((np.arange(len(start)), -duration, start, track))
-    assert found.tolist() == same.tolist()
 
 
 @pytest.mark.usefixtures("block")
@@ -167,10 +165,6 @@ def test_digits_below_a_nanosecond_are_never_guessed(whole: int, part: int, plac
     assert column is None or column.tolist() == [slow(text)]
 
 
-def test_a_half_of_a_nanosecond_is_left_to_the_text() -> None:
-    assert events.time_column([20.0005]) is None
-
-
 @given(st.lists(st.integers(-(2**51), 2**51), min_size=1))
 def test_whole_microseconds_are_exact(values: list[int]) -> None:
     column = events.time_column(values)
@@ -182,6 +176,7 @@ def test_whole_microseconds_are_exact(values: list[int]) -> None:
     "values",
     [
         [1712195495502094.565],
+        [20.0005],
         [float("nan")],
         [1.0, float("inf")],
         ["12.5"],

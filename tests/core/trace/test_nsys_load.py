@@ -77,17 +77,8 @@ def test_copies_sets_and_waits_are_called_as_kineto_calls_them(path: Path) -> No
         (10, 20, 0, 2**32 - 1, 27, nsys.process(), 1, 2**32 - 1),
         (10, 20, 0, 8, 28, nsys.process(), 2, 7197),
     ]
-    trace = load(
-        path,
-        {
-            "CUPTI_ACTIVITY_KIND_MEMCPY": (nsys.MEMCPY, copies),
-            "CUPTI_ACTIVITY_KIND_MEMSET": (
-                nsys.MEMSET,
-                [(90, 95, 0, 7, 25, nsys.process(), 256, 2)],
-            ),
-            "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": (nsys.SYNC, waits),
-        },
-    )
+    sets = [(90, 95, 0, 7, 25, nsys.process(), 256, 2)]
+    trace = load(path, nsys.tables(memcpy=copies, memset=sets, synchronization=waits))
     copied = {
         trace.name_of(row): int(trace.bytes[row])
         for row in np.flatnonzero(trace.in_category("gpu_memcpy", "gpu_memset")).tolist()
@@ -106,31 +97,21 @@ def test_copies_sets_and_waits_are_called_as_kineto_calls_them(path: Path) -> No
 
 
 def test_enumerations_of_the_file_go_before_known_ones(path: Path) -> None:
-    trace = load(
-        path,
-        {
-            "ENUM_CUDA_MEMCPY_OPER": (
-                "id, name, label",
-                [(1, "CUDA_MEMCPY_KIND_DTOD", "Device-to-Device")],
-            ),
-            "ENUM_CUDA_MEM_KIND": ("id, name, label", [(0, "X", "Managed"), (2, "Y", "Far")]),
-            "ENUM_NSYS_EVENT_TYPE": ("id, name, label", [(5, "NvtxPushPopRange", "Range")]),
-            "CUPTI_ACTIVITY_KIND_MEMCPY": (
-                nsys.MEMCPY,
-                [(10, 20, 0, 7, 21, nsys.process(), 4096, 1, 0, 2)],
-            ),
-            "NVTX_EVENTS": (
-                nsys.NVTX,
-                [nsys.pushed(1, 2, "mine", kind=5), nsys.pushed(3, 4, "other", kind=59)],
-            ),
-        },
-    )
+    labels = {
+        "CUDA_MEMCPY_OPER": [(1, "CUDA_MEMCPY_KIND_DTOD", "Device-to-Device")],
+        "CUDA_MEM_KIND": [(0, "X", "Managed"), (2, "Y", "Far")],
+        "NSYS_EVENT_TYPE": [(5, "NvtxPushPopRange", "Range")],
+    }
+    copies = [(10, 20, 0, 7, 21, nsys.process(), 4096, 1, 0, 2)]
+    ranges = [nsys.pushed(1, 2, "mine", kind=5), nsys.pushed(3, 4, "other", kind=59)]
+    enums = {f"ENUM_{name}": ("id, name, label", rows) for name, rows in labels.items()}
+    trace = load(path, {**enums, **nsys.tables(memcpy=copies, nvtx=ranges)})
     assert set(trace.names) == {"Memcpy DtoD (Managed -> Far)", "mine"}
 
 
 def test_calls_are_known_to_analysis_by_their_name(path: Path) -> None:
     calls = [nsys.call(10, 20, 2, 31), nsys.call(30, 40, 3, 32), nsys.call(50, 60, 77, 33)]
-    trace = load(path, {"CUPTI_ACTIVITY_KIND_RUNTIME": (nsys.RUNTIME, calls)})
+    trace = load(path, nsys.tables(runtime=calls))
     assert category_of(trace, "cudaMemcpyAsync") == "cuda_runtime"
     assert category_of(trace, "cuMemcpyDtoH_v2") == "cuda_driver"
     assert category_of(trace, "unknown call") == "cuda_runtime"
@@ -147,7 +128,7 @@ def test_ranges_that_pytorch_marked_are_operators(path: Path) -> None:
         "Fusion::lower": ("Fusion::lower", "user_annotation"),
     }
     rows = [nsys.pushed(10 * i, 10 * i + 5, text) for i, text in enumerate(texts)]
-    trace = load(path, {"NVTX_EVENTS": (nsys.NVTX, rows)})
+    trace = load(path, nsys.tables(nvtx=rows))
     found = {name: category_of(trace, name) for name in trace.names}
     assert found == dict(texts.values())
 
@@ -162,7 +143,7 @@ def test_only_ranges_of_nvtx_are_events_and_endless_ones_are_reported(path: Path
         nsys.pushed(30, 90, "crosses", kind=60),
         nsys.pushed(40, 120, "two threads", kind=60),
     ]
-    trace = load(path, {"NVTX_EVENTS": (nsys.NVTX, rows)})
+    trace = load(path, nsys.tables(nvtx=rows))
     found = {trace.name_of(row) for row in range(len(trace))}
     assert found == {"registered range", "crosses", "two threads"}
     assert int(trace.depth.max()) == 0
@@ -175,8 +156,7 @@ def test_processes_count_correlations_and_devices_on_their_own(path: Path) -> No
     calls = [nsys.call(10, 20), (12, 22, 0, nsys.thread(5001, other), 11, 1, 0)]
     kernels = [nsys.kernel(30, 40), nsys.kernel(35, 45, owner=nsys.process(other))]
     tables: dict[str, nsys.Table] = {
-        "CUPTI_ACTIVITY_KIND_RUNTIME": (nsys.RUNTIME, calls),
-        "CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, kernels),
+        **nsys.tables(runtime=calls, kernel=kernels),
         "TARGET_INFO_GPU": ("id, name, totalMemory", [(2, "A", 80), (3, "B", 40)]),
         "TARGET_INFO_CUDA_DEVICE": ("gpuId, cudaId, pid", [(2, 0, nsys.PID), (3, 0, other)]),
     }
@@ -200,13 +180,8 @@ def test_waits_are_on_the_device_of_their_context(path: Path) -> None:
         (10, 20, 0, 31, 23, nsys.process(5000), 2, 7197, 9),
     ]
     kernels = [nsys.kernel(30, 40), nsys.kernel(35, 45, device=1, owner=nsys.process(5000))]
-    trace = load(
-        path,
-        {
-            "CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, kernels),
-            "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": (columns, waits),
-        },
-    )
+    synchronization = {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": (columns, waits)}
+    trace = load(path, {**nsys.tables(kernel=kernels), **synchronization})
     rows = np.flatnonzero(trace.in_category("cuda_sync")).tolist()
     tracks = [trace.tracks[int(trace.track[row])] for row in rows]
     assert {(track.stream, track.device) for track in tracks} == {(7, 0), (30, 1), (31, 0)}
@@ -214,13 +189,7 @@ def test_waits_are_on_the_device_of_their_context(path: Path) -> None:
 
 def test_graphs_launched_as_a_whole_are_activity_and_told(path: Path) -> None:
     graphs = [(100, 900, 1, 9, 11, nsys.process(), 4)]
-    trace = load(
-        path,
-        {
-            "CUPTI_ACTIVITY_KIND_RUNTIME": (nsys.RUNTIME, [nsys.call(10, 20)]),
-            "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": (nsys.GRAPH, graphs),
-        },
-    )
+    trace = load(path, nsys.tables(runtime=[nsys.call(10, 20)], graph_trace=graphs))
     (activity,) = analyse(trace).activity
     assert (activity.device, activity.busy, activity.unlinked) == (1, 800, 0)
     (warning,) = trace.warnings
@@ -229,10 +198,9 @@ def test_graphs_launched_as_a_whole_are_activity_and_told(path: Path) -> None:
 
 
 def test_overhead_of_the_profiler_counts_while_the_program_works(path: Path) -> None:
-    tables = nsys.small()
-    tables["CUPTI_ACTIVITY_KIND_OVERHEAD"] = (nsys.OVERHEAD, [(1_010, 1_050, nsys.thread(), 7)])
     flushes = [(1, 5, nsys.thread(), 9), (1_300, 1_400, nsys.thread(), 9)]
-    tables["PROFILER_OVERHEAD"] = (nsys.OVERHEAD, flushes)
+    loading = nsys.tables(overhead=[(1_010, 1_050, nsys.thread(), 7)])
+    tables = {**nsys.small(), **loading, "PROFILER_OVERHEAD": (nsys.OVERHEAD, flushes)}
     trace = load(path, tables)
     assert trace.origin == 900
     overhead = np.flatnonzero(trace.in_category("overhead")).tolist()
@@ -243,21 +211,17 @@ def test_overhead_of_the_profiler_counts_while_the_program_works(path: Path) -> 
 
 
 def test_names_of_threads_the_clock_and_versions(path: Path) -> None:
-    tables = nsys.small()
-    tables["ThreadNames"] = (
-        "nameId, priority, globalTid",
-        [(6, 20, nsys.thread()), (4, 10, nsys.thread())],
-    )
-    tables["PROCESSES"] = ("globalPid, pid, name", [(nsys.process(), nsys.PID, "python train.py")])
-    tables["TARGET_INFO_SESSION_START_TIME"] = (
-        "utcEpochNs, utcTime",
-        [(1_700_000_000_000_000_000, "")],
-    )
-    tables["META_DATA_EXPORT"] = (
-        "name, value",
-        [("EXPORT_SCHEMA_VERSION", "3.13.2"), ("EXPORT_USER", "x")],
-    )
-    tables["TARGET_INFO_GPU"] = ("id, name, cuDevice", [(0, "near", 1), (1, "far", 0)])
+    threads = [(6, 20, nsys.thread()), (4, 10, nsys.thread())]
+    exported = [("EXPORT_SCHEMA_VERSION", "3.13.2"), ("EXPORT_USER", "x")]
+    process = (nsys.process(), nsys.PID, "python train.py")
+    tables = {
+        **nsys.small(),
+        "ThreadNames": ("nameId, priority, globalTid", threads),
+        "PROCESSES": ("globalPid, pid, name", [process]),
+        "TARGET_INFO_SESSION_START_TIME": ("utcEpochNs", [(1_700_000_000_000_000_000,)]),
+        "META_DATA_EXPORT": ("name, value", exported),
+        "TARGET_INFO_GPU": ("id, name, cuDevice", [(0, "near", 1), (1, "far", 0)]),
+    }
     trace = load(path, tables)
     cpu, gpu = (
         trace.tracks[int(trace.track[row_of(trace, name)])]
@@ -272,19 +236,15 @@ def test_names_of_threads_the_clock_and_versions(path: Path) -> None:
 
 
 def test_columns_that_an_old_schema_lacks_are_done_without(path: Path) -> None:
-    trace = load(
-        path,
-        {
-            "CUPTI_ACTIVITY_KIND_KERNEL": ("start, end, shortName", [(10, 30, 4)]),
-            "CUPTI_ACTIVITY_KIND_RUNTIME": ("start, end, globalTid", [(5, 8, nsys.thread())]),
-            "CUPTI_ACTIVITY_KIND_MEMCPY": ("start, end", [(40, 50)]),
-            "CUPTI_ACTIVITY_KIND_MEMSET": ("start", [(40,)]),
-            "NVTX_EVENTS": (
-                "start, end, text, globalTid",
-                [(1, 9, "r", nsys.thread()), (2, None, "m", 0)],
-            ),
-        },
-    )
+    ranges = [(1, 9, "r", nsys.thread()), (2, None, "m", 0)]
+    tables = {
+        "CUPTI_ACTIVITY_KIND_KERNEL": ("start, end, shortName", [(10, 30, 4)]),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": ("start, end, globalTid", [(5, 8, nsys.thread())]),
+        "CUPTI_ACTIVITY_KIND_MEMCPY": ("start, end", [(40, 50)]),
+        "CUPTI_ACTIVITY_KIND_MEMSET": ("start", [(40,)]),
+        "NVTX_EVENTS": ("start, end, text, globalTid", ranges),
+    }
+    trace = load(path, tables)
     assert set(trace.names) == {"add_kernel", "unknown call", "Memcpy", "r"}
     kernel = row_of(trace, "add_kernel")
     assert trace.tracks[int(trace.track[kernel])].device == 0
@@ -295,7 +255,7 @@ def test_columns_that_an_old_schema_lacks_are_done_without(path: Path) -> None:
 
 def test_times_that_make_no_sense_are_reported(path: Path) -> None:
     rows = [nsys.kernel(100, 40), nsys.kernel(200, 300), (None, *nsys.kernel(1, 2)[1:])]
-    trace = load(path, {"CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, rows)})
+    trace = load(path, nsys.tables(kernel=rows))
     assert trace.duration.tolist() == [0, 100]
     assert [w.message for w in trace.warnings] == ["1 events have a negative duration, taken as 0"]
 
@@ -303,7 +263,7 @@ def test_times_that_make_no_sense_are_reported(path: Path) -> None:
 def test_times_that_would_overflow_are_left_out_and_told(path: Path) -> None:
     odd = [(-(2**63), 100), (2**63 - 2, 2**63 - 1), (5, 2**62), (2**62, None), (1, None)]
     rows = [nsys.kernel(100, 140), *((*each, *nsys.kernel(1, 2)[2:]) for each in odd)]
-    trace = load(path, {"CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, rows)})
+    trace = load(path, nsys.tables(kernel=rows))
     assert (trace.start.tolist(), trace.duration.tolist()) == ([0], [40])
     assert [w.message for w in trace.warnings] == [
         "left out 4 events whose time is beyond 73 years",
@@ -314,7 +274,7 @@ def test_times_that_would_overflow_are_left_out_and_told(path: Path) -> None:
 def test_an_event_days_away_from_all_others_is_reported(path: Path) -> None:
     week = 7 * 24 * 3_600_000_000_000
     rows = [nsys.kernel(100, 140), nsys.kernel(200, 300), nsys.kernel(week, week + 5)]
-    trace = load(path, {"CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, rows)})
+    trace = load(path, nsys.tables(kernel=rows))
     assert [w.message for w in trace.warnings] == [
         "1 event lies 168 hours from all others, by the times in the file"
     ]
@@ -393,10 +353,7 @@ def test_other_databases_and_empty_exports_are_refused_in_one_sentence(path: Pat
 def many(rows: int) -> dict[str, nsys.Table]:
     kernels = [nsys.kernel(1_000 * i, 1_000 * i + 400, i + 1) for i in range(rows)]
     calls = [nsys.call(1_000 * i - 500, 1_000 * i - 100, 1, i + 1) for i in range(1, rows)]
-    return {
-        "CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, kernels),
-        "CUPTI_ACTIVITY_KIND_RUNTIME": (nsys.RUNTIME, calls),
-    }
+    return nsys.tables(kernel=kernels, runtime=calls)
 
 
 @pytest.mark.slow
@@ -487,7 +444,7 @@ def test_a_file_that_ends_within_a_row_may_have_that_one_wrong(path: Path) -> No
     for missing in range(1, page, 61):
         path.write_bytes(raw[:-missing])
         trace = load_trace(path)
-        assert len(set((trace.start + trace.origin).tolist()) - known) <= 1
+        assert len({*(trace.start + trace.origin).tolist()} - known) <= 1
         assert "the file was cut off" in trace.warnings[0].message
 
 
@@ -588,26 +545,19 @@ def timed(*others: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[Any, 
     return st.lists(row.map(lambda each: (each[0], each[0] + each[1], *each[2:])), max_size=12)
 
 
+placed = devices, streams, correlations, owners
+names = st.just(5), st.just(4)
+kinds = st.sampled_from([34, 59, 60, 75])
 exports = st.fixed_dictionaries(
     {},
     optional={
-        "CUPTI_ACTIVITY_KIND_KERNEL": timed(
-            devices, st.just(1), streams, correlations, owners, st.just(5), st.just(4)
-        ).map(lambda rows: (nsys.KERNEL, rows)),
-        "CUPTI_ACTIVITY_KIND_MEMCPY": timed(
-            devices, streams, correlations, owners, sizes, st.integers(0, 14), *[devices] * 2
-        ).map(lambda rows: (nsys.MEMCPY, rows)),
-        "CUPTI_ACTIVITY_KIND_MEMSET": timed(
-            devices, streams, correlations, owners, sizes, devices
-        ).map(lambda rows: (nsys.MEMSET, rows)),
-        "CUPTI_ACTIVITY_KIND_RUNTIME": timed(
-            st.just(0), threads, correlations, st.integers(1, 3), st.just(0)
-        ).map(lambda rows: (nsys.RUNTIME, rows)),
-        "NVTX_EVENTS": timed(
-            st.sampled_from([34, 59, 60, 75]), st.text(min_size=1), threads, st.none(), devices
-        ).map(lambda rows: (nsys.NVTX, rows)),
+        "kernel": timed(devices, st.just(1), streams, correlations, owners, *names),
+        "memcpy": timed(*placed, sizes, st.integers(0, 14), *[devices] * 2),
+        "memset": timed(*placed, sizes, devices),
+        "runtime": timed(st.just(0), threads, correlations, st.integers(1, 3), st.just(0)),
+        "nvtx": timed(kinds, st.text(min_size=1), threads, st.none(), devices),
     },
-)
+).map(lambda rows: nsys.tables(**rows))
 
 CATEGORIES = {
     "CUPTI_ACTIVITY_KIND_KERNEL": ("kernel",),

@@ -21,35 +21,40 @@ SECOND = 1_000_000_000
 
 
 class Proc:
-    """A made-up ``/proc``."""
+    """A made-up ``/proc``, with two processes that train and two that load where it is asked."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *pids: int) -> None:
         self.root = root
-        (root / "self").mkdir()
-        (root / "self" / "schedstat").touch()
+        self.place = write(root, {"self/schedstat": "0 0 0\n"})
+        self.roles = Roles(frozenset([10, 20]), frozenset([30, 40]))
+        for pid in pids:
+            self.thread(pid, pid, 0, 0)
 
     def process(self, pid: int, name: str, ticks: int, parent: int = 1, *words: str) -> None:
-        place = self.root / str(pid)
-        place.mkdir(exist_ok=True)
         fields = ["R", parent, *[0] * 9, ticks, 0, 0, 0]
-        (place / "stat").write_text(f"{pid} ({name}) " + " ".join(map(str, fields)))
-        (place / "cmdline").write_text("\0".join([name, *words]) + "\0")
+        stat = f"{pid} ({name}) " + " ".join(map(str, fields))
+        write(self.root, {f"{pid}/stat": stat, f"{pid}/cmdline": "\0".join([name, *words]) + "\0"})
 
-    def thread(self, pid: int, task: int, delay: int) -> None:
-        place = self.root / str(pid) / "task" / str(task)
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "schedstat").write_text(f"1 {delay} 1\n")
+    def thread(self, pid: int, task: int, ran: object, waited: int, name: str = "python") -> None:
+        place = f"{pid}/task/{task}"
+        files = {f"{place}/schedstat": f"{ran} {waited} 5\n", f"{place}/comm": f"{name}\n"}
+        write(self.root, files)
+
+    def threads(self) -> ThreadSource:
+        return ThreadSource(lambda: self.roles, self.place)
+
+
+FOUR = (10, 20, 30, 40)
 
 
 def test_the_thread_that_waited_the_longest_counts(tmp_path: Path) -> None:
     proc, roles = Proc(tmp_path), Roles(ranks=frozenset({7}))
     source = ContentionSource(lambda: roles, lambda: frozenset({7}), str(tmp_path))
-    proc.thread(7, 7, 5 * SECOND)
-    proc.thread(7, 8, 0)
+    proc.thread(7, 7, 1, 5 * SECOND)
+    proc.thread(7, 8, 1, 0)
     assert source.sample(100) == [None, None]
-    proc.thread(7, 7, 6 * SECOND)
-    proc.thread(7, 8, 2 * SECOND)
-    proc.thread(7, 9, 9 * SECOND)
+    for task, waited in ((7, 6), (8, 2), (9, 9)):
+        proc.thread(7, task, 1, waited * SECOND)
     assert source.sample(101) == [None, None]
     # The third is new: nobody knows when it waited.
     assert source.sample(104)[0] == 50.0
@@ -122,33 +127,11 @@ def test_processes_that_end_meanwhile_are_passed_over(tmp_path: Path) -> None:
 MS = 1_000_000
 
 
-def _thread(pid: int, task: int, ran: object, waited: int, name: str = "python") -> dict[str, str]:
-    place = f"{pid}/task/{task}"
-    return {f"{place}/schedstat": f"{ran} {waited} 5\n", f"{place}/comm": f"{name}\n"}
-
-
-class Given:
-    """Two processes that train and two that load."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.proc = write(root, {"self/schedstat": "0 0 0\n"})
-        self.roles = Roles(frozenset([10, 20]), frozenset([30, 40]))
-        for pid in (10, 20, 30, 40):
-            self.thread(pid, pid, 0, 0)
-
-    def thread(self, pid: int, task: int, ran: object, waited: int, name: str = "python") -> None:
-        write(self.root, _thread(pid, task, ran, waited, name))
-
-    def source(self) -> ThreadSource:
-        return ThreadSource(lambda: self.roles, self.proc)
-
-
 def test_threads_of_a_run(tmp_path: Path) -> None:
-    run = Given(tmp_path)
+    run = Proc(tmp_path, *FOUR)
     run.thread(10, 11, 0, 0, "pt_autograd_0")
     run.thread(10, 12, 0, 0, "pt_data_pin")
-    source = run.source()
+    source = run.threads()
     assert set(sampled(source, 0.0).values()) == {None}
     run.thread(10, 10, 400 * MS, 0)
     run.thread(20, 20, 500 * MS, 900 * MS)
@@ -164,8 +147,8 @@ def test_threads_of_a_run(tmp_path: Path) -> None:
 
 
 def test_autograd_threads_that_start_later_are_found(tmp_path: Path) -> None:
-    run = Given(tmp_path)
-    source = run.source()
+    run = Proc(tmp_path, *FOUR)
+    source = run.threads()
     for now in (0.0, 0.5):
         assert sampled(source, now)["processes.autograd_cpu"] is None
     run.thread(20, 21, 0, 0, "pt_autograd_1")
@@ -175,9 +158,9 @@ def test_autograd_threads_that_start_later_are_found(tmp_path: Path) -> None:
 
 
 def test_threads_that_end_or_whose_number_is_used_again_make_no_jump(tmp_path: Path) -> None:
-    run = Given(tmp_path)
+    run = Proc(tmp_path, *FOUR)
     run.thread(10, 10, 700 * MS, 0)
-    source = run.source()
+    source = run.threads()
     source.sample(0.0)
     run.thread(10, 10, 0, 0)
     run.thread(20, 20, "cut", 0)

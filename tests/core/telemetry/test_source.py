@@ -74,27 +74,6 @@ def test_pressure_from_totals(tmp_path: Path) -> None:
     assert source.sample(3.0) == [None]
 
 
-def test_failing_source_is_left_out_and_said_once() -> None:
-    class Broken:
-        columns = (Column("broken"),)
-
-        def sample(self, _now: float) -> list[float | None]:
-            raise RuntimeError("driver is gone")
-
-    class Steady:
-        columns = (Column("steady"),)
-
-        def sample(self, _now: float) -> list[float | None]:
-            return [1.0]
-
-    said: list[tuple[str, str]] = []
-    sampler = Sampler([Broken(), Steady()], lambda name, error: said.append((name, str(error))))
-    rows = [sampler.sample() for _ in range(3)]
-    assert [column.name for column in sampler.columns] == ["time", "broken", "steady"]
-    assert [row[1:] for row in rows] == [[None, 1.0]] * 3
-    assert said == [("Broken", "driver is gone")]
-
-
 def test_readings_are_some_seconds_apart_and_dear_ones_further() -> None:
     pace = Pace(3.0, 0.01)
     assert pace.is_due(100.0)
@@ -282,6 +261,7 @@ def test_what_a_source_raises_leaves_it_out_by_its_name(asked: Asked) -> None:
         lambda name, error: failed.append((name, str(error))),
     )
     asked.error = OSError("gone")
+    assert [column.name for column in sampler.columns] == ["time", "one", "two"]
     for _ in range(3):
         _, one, two = sampler.sample()
         assert one is None

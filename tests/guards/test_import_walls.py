@@ -1,11 +1,15 @@
-"""The walls between the rooms, seen from a fresh interpreter."""
+"""What is imported, seen from a fresh interpreter: walls between the rooms, and what a script that
+trains pays for ``import perftui``."""
 
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import perftui
 
 CORE = Path(__file__).parents[2] / "core" / "perftui"
 
@@ -20,21 +24,19 @@ def core_modules() -> list[str]:
     return modules
 
 
-def loaded_after(code: str) -> set[str]:
-    """Top-level modules in ``sys.modules`` after ``code`` in a fresh interpreter."""
-    tell = "print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
-    script = f"import sys, json\n{code}\n{tell}"
-    result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, check=True, text=True
-    )
-    return set(json.loads(result.stdout))
+def modules_after(code: str) -> set[str]:
+    """All that is imported after ``code`` in a fresh interpreter."""
+    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    return set(json.loads(done.stdout))
 
 
 @pytest.mark.slow
 def test_core_loads_neither_a_user_interface_nor_torch() -> None:
     modules = core_modules()
     assert len(modules) > 20
-    loaded = loaded_after("\n".join(f"import {module}" for module in modules))
+    loaded = modules_after("\n".join(f"import {module}" for module in modules))
     assert not loaded & {"textual", "rich", "plotext", "perftui_tui", "torch"}
 
 
@@ -45,23 +47,33 @@ def test_help_loads_no_framework() -> None:
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
         "    main(['--help'])\n"
     )
-    heavy = {
-        "textual",
-        "rich",
-        "numpy",
-        "torch",
-        "libcst",
-        "plotext",
-        "msgspec",
-        "asyncio",
-        "psutil",
-        "mcp",
-        "pydantic",
-    }
-    assert not loaded_after(code) & heavy
+    interface, parts = {"textual", "rich", "plotext"}, {"numpy", "torch", "libcst", "msgspec"}
+    heavy = interface | parts | {"asyncio", "psutil", "mcp", "pydantic"}
+    assert not modules_after(code) & heavy
 
 
 @pytest.mark.parametrize("package", ["perftui", "perftui_tui"])
 def test_packages_are_typed(package: str) -> None:
     root = {"perftui": CORE, "perftui_tui": CORE.parents[1] / "tui" / "perftui_tui"}[package]
     assert (root / "py.typed").is_file()
+
+
+def test_importing_it_and_marking_loads_nothing_else() -> None:
+    marks = "import perftui\nwith perftui.range('a'):\n    perftui.step()"
+    own = {"perftui", "perftui.agent", "perftui.agent.marks"}
+
+    assert modules_after(marks) - modules_after("") - {"__future__"} == own
+
+
+@pytest.mark.slow
+def test_other_names_come_when_they_are_used() -> None:
+    assert "numpy" in modules_after("import perftui\nperftui.open_run")
+    assert set(perftui.__all__) <= set(dir(perftui))
+    for name in perftui.__all__:
+        assert getattr(perftui, name).__doc__
+
+
+def test_a_name_that_there_is_not_is_an_error() -> None:
+    untyped: Any = perftui
+    with pytest.raises(AttributeError, match="module 'perftui' has no attribute 'open_runs'"):
+        untyped.open_runs()

@@ -42,20 +42,22 @@ def test_quantiles_of_values_and_a_histogram_are_within_a_bucket(
         assert abs(known.nearest_rank(percent) - exact) <= exact / 256
 
 
+def middle(values: list[int]) -> list[int]:
+    """All but a tenth at each end."""
+    tenth = len(values) // 10
+    return sorted(values)[tenth : len(values) - tenth]
+
+
 @given(VALUES.filter(bool))
 def test_without_a_histogram_everything_is_exact(values: list[int]) -> None:
-    ordered = sorted(values)
-    tenth = len(ordered) // 10
-    middle = ordered[tenth : len(ordered) - tenth]
-    assert Weighed(ints(values)).trimmed_mean(10) == sum(middle) // len(middle)
+    kept = middle(values)
+    assert Weighed(ints(values)).trimmed_mean(10) == sum(kept) // len(kept)
 
 
 @given(VALUES.filter(bool), VALUES)
 def test_a_trimmed_mean_of_both_is_within_a_bucket(values: list[int], counted: list[int]) -> None:
-    ordered = sorted(values + counted)
-    tenth = len(ordered) // 10
-    middle = ordered[tenth : len(ordered) - tenth]
-    exact = sum(middle) / len(middle)
+    kept = middle(values + counted)
+    exact = sum(kept) / len(kept)
     found = Weighed(ints(values), histogram(ints(counted))).trimmed_mean(10)
     assert abs(found - exact) <= exact / 256 + 1
 
@@ -110,24 +112,6 @@ def everything(journal: JournalTable) -> dict[tuple[str, bool, bool], Group]:
 
 def reader_of(path: Path, kept: Kept | None = None) -> JournalTable:
     return JournalTable(path, STEP_COLUMNS, text=STEP_TEXT, kept=kept)
-
-
-@pytest.mark.slow
-@given(STEPS, st.integers(1, 20), st.integers(1, 20))
-def test_a_reader_that_keeps_few_rows_loses_nothing_of_the_sums(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[list[Any]], first: int, newest: int
-) -> None:
-    path = tmp_path_factory.mktemp("rank") / "steps.jsonl"
-    writer = JournalWriter(path, STEP_COLUMNS)
-    few, all_rows = reader_of(path, Kept(first, newest)), reader_of(path)
-    for at in range(0, len(rows), 7):
-        writer.append(rows[at : at + 7])
-        assert everything(few) == groups(aggregates_of(steps_of(rows[: at + 7])))
-    writer.close()
-    assert all_rows.poll()["index"].tolist() == list(range(len(rows)))
-    assert not all_rows.sums
-    assert few.poll()["index"].tolist()[0] == 0
-    assert few.poll()["index"].tolist()[-1] == len(rows) - 1
 
 
 def test_a_reader_holds_no_more_rows_than_it_keeps(tmp_path: Path) -> None:
@@ -193,7 +177,8 @@ def test_however_late_a_reader_looks_it_reads_the_same_sums(
 ) -> None:
     path = tmp_path_factory.mktemp("rank") / "steps.jsonl"
     sink = small_sink(path, data.draw(st.sampled_from([700, 2600])))
-    readers = [reader_of(path, Kept(3, 5)), reader_of(path)]
+    kept = Kept(data.draw(st.integers(1, 20)), data.draw(st.integers(1, 20)))
+    readers = [reader_of(path, kept), reader_of(path)]
     at, turn = 0, 0
     while at < len(rows):
         size = sizes[turn % len(sizes)]

@@ -65,8 +65,9 @@ def test_a_source_that_is_a_device_is_not_read(tmp_path: Path) -> None:
 
 def test_names_of_ranks_lead_nowhere(tmp_path: Path) -> None:
     root = write_run(tmp_path / "runs", steps=40, **ENDED)
-    for name in ("rank-..", "rank-9/../../x", "rank-99999999999999999999x", "rank--1", "rank-٣"):
-        (root / name).mkdir(parents=True, exist_ok=True)
+    for name in ("..", "9/../../x", "99999999999999999999x", "-1", "٣", "²", "07", "x", ""):
+        (root / f"rank-{name}").mkdir(parents=True, exist_ok=True)
+    (root / "rank-5").write_text("")
     (root / "hosts").mkdir()
     (root / "hosts" / "up").symlink_to("../..")
     ranks = RunLayout(root).ranks()

@@ -119,13 +119,6 @@ def test_damaged_and_ill_fitting_lines_are_counted(layout: RunLayout) -> None:
     assert snapshot.skipped_lines == 2
 
 
-def test_directories_that_only_look_like_ranks(layout: RunLayout) -> None:
-    for name in ("rank-0", "rank-12", "rank-07", "rank-x", "rank-", "rank-²", "rank-٣"):
-        (layout.root / name).mkdir()
-    (layout.root / "rank-5").write_text("")
-    assert layout.ranks() == [0, 12]
-
-
 def test_run_with_a_journal_of_a_newer_version_is_refused_in_words(layout: RunLayout) -> None:
     layout.rank(0).root.mkdir()
     layout.rank(0).steps.write_text('{"columns": [], "schema": 99}\n')

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perftui.telemetry.gpu.find import Gpus, find_gpus
+from perftui.telemetry.gpu.find import find_gpus
 from perftui.telemetry.gpu.nvml_library import CHECKED_SECONDS, OtherProcess, OtherProcesses
 from tests.core.telemetry.conftest import DriverOf
 from tests.core.telemetry.fake_nvml import Card, nvml_of
@@ -35,17 +35,17 @@ def other(tmp_path: Path) -> Iterator[int]:
         process.kill()
 
 
-def found(*cards: Card, driver_of: DriverOf) -> Gpus:
-    return find_gpus(lambda: MINE, nvml_of(driver_of(*cards)), pci=Path("nowhere"))
+def watched(driver_of: DriverOf, *cards: Card) -> tuple[OtherProcesses, Watch]:
+    gpus = find_gpus(lambda: MINE, nvml_of(driver_of(*cards)), pci=Path("nowhere"))
+    return OtherProcesses(gpus.processes), Watch(gpus)
 
 
 @pytest.mark.subprocess
 def test_they_are_named_the_largest_first(driver_of: DriverOf, other: int) -> None:
     card = Card(compute={11: 3 * GIB, other: 2 * GIB, GONE: 1 * GIB})
-    gpus = found(card, driver_of=driver_of)
-    who = OtherProcesses(gpus.processes)
+    who, watch = watched(driver_of, card)
     assert who.changed(0.0) is None
-    Watch(gpus).sample()
+    watch.sample()
     name = f"{psutil.Process(other).name()} serve.py"
     user = psutil.Process(os.getpid()).username()
     assert who.changed(1.0) == {
@@ -55,8 +55,7 @@ def test_they_are_named_the_largest_first(driver_of: DriverOf, other: int) -> No
 
 def test_they_are_named_again_once_they_change_and_not_too_often(driver_of: DriverOf) -> None:
     card = Card(compute={11: 3 * GIB, GONE: 1 * GIB})
-    gpus = found(card, driver_of=driver_of)
-    who, watch = OtherProcesses(gpus.processes), Watch(gpus)
+    who, watch = watched(driver_of, card)
     watch.sample()
     assert who.changed(0.0) is not None
     # The same process with more memory is no news.
@@ -70,16 +69,15 @@ def test_they_are_named_again_once_they_change_and_not_too_often(driver_of: Driv
 
 
 def test_nobody_is_named_by_the_numbers_of_another_container(driver_of: DriverOf) -> None:
-    gpus = found(Card(compute={1: 3 * GIB}), driver_of=driver_of)
-    Watch(gpus).sample()
-    assert OtherProcesses(gpus.processes).changed(0.0) is None
+    who, watch = watched(driver_of, Card(compute={1: 3 * GIB}))
+    watch.sample()
+    assert who.changed(0.0) is None
 
 
 def test_they_are_known_after_the_run_has_left_the_card(driver_of: DriverOf) -> None:
     card = Card(compute={11: 3 * GIB, GONE: 1 * GIB})
-    gpus = found(card, driver_of=driver_of)
-    watch = Watch(gpus)
+    who, watch = watched(driver_of, card)
     watch.sample()
     card.compute = {GONE: 1 * GIB}
     watch.sample()
-    assert OtherProcesses(gpus.processes).changed(0.0) == {"gpu0": [OtherProcess(GONE, 1 * GIB)]}
+    assert who.changed(0.0) == {"gpu0": [OtherProcess(GONE, 1 * GIB)]}

@@ -20,8 +20,6 @@ OLDER = "## 1.1.0 - 2026-10-01\n\n### Fixed\n- Another.\n"
 
 def loaded() -> ModuleType:
     spec = spec_from_file_location("release_notes", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

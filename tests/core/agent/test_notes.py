@@ -270,7 +270,6 @@ def test_gpus_are_told_by_their_uuid() -> None:
         "uuids": [str(UUID(int=7)), str(UUID(int=9))],
     }
     older = devices(fake_torch(True, [None]))
-    assert older is not None
     assert (older["uuids"], older["architecture"]) == (None, "sm_90")
     # None is asked before the training uses one.
     assert devices(fake_torch(False, [UUID(int=7)])) is None

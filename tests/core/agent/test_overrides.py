@@ -228,7 +228,6 @@ def test_arguments_that_do_not_fit_are_left_to_the_constructor() -> None:
 def test_a_call_site_is_the_line_that_calls() -> None:
     site = find_call_site()
 
-    assert site is not None
     assert site.file == str(Path(__file__).resolve())
     assert site.function == "test_a_call_site_is_the_line_that_calls"
     lines = Path(__file__).read_text().splitlines()

@@ -120,14 +120,12 @@ def texts(count: int = 32, length: int = 64, longest: int = 40) -> torch.Tensor:
 
 def share(*tensors: torch.Tensor) -> float:
     told = of(*tensors)
-    assert told is not None
     return told.padded / told.tokens
 
 
 def test_texts_are_seen_to_be_padded_at_either_end() -> None:
     padded = texts()
     told = of(padded)
-    assert told is not None
     assert (told.tokens, told.padded) == (32 * 64, int((padded == 0).sum()))
     assert told.spare == 32 * (64 - int((padded > 0).sum(1).max()))
     assert of(padded.flip(1)) == told

@@ -193,7 +193,6 @@ def test_requests_are_read_as_they_are_or_as_they_were(tmp_path: Path) -> None:
     command = (sys.executable, "-c", REQUESTS, str(tmp_path))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         try:
-            assert writer.stdout is not None
             spool = Path(writer.stdout.readline().strip())
             with (spool / "control").open("r+b") as file:
                 words = memoryview(mmap.mmap(file.fileno(), SIZE)).cast("Q")

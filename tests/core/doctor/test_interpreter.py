@@ -198,7 +198,6 @@ def test_pyspy_is_judged_by_what_it_could_read(
 @pytest.mark.skipif(find_pyspy() is None, reason="py-spy is not installed")
 def test_pyspy_is_tried_on_a_real_child() -> None:
     attempt = try_pyspy(sys.executable)
-    assert attempt is not None
     # Where the system refuses, that is the answer.
     assert attempt.worked or attempt.message
 

@@ -33,7 +33,6 @@ def known(allocated: int, peak: int = -1, reserved: int = 0, **more: int) -> dic
 
 def test_peak_and_the_step_by_which_it_was_reached() -> None:
     use = memory_use(steps([known(1, 5, 8), known(3, 9, 12), {}, known(2, 9, 10)]))
-    assert use is not None
     assert use.step.tolist() == [0, 1, 3]
     assert use.allocated.tolist() == [1, 3, 2]
     assert use.most.tolist() == [5, 9, 9]
@@ -47,10 +46,8 @@ def test_a_training_without_a_gpu_has_none() -> None:
 
 def test_what_was_not_counted_is_not_taken_for_zero() -> None:
     use = memory_use(steps([known(1), known(1)]))
-    assert use is not None
     assert (use.retries, use.failures) == (None, None)
     counted = memory_use(steps([known(1, alloc_retries=2, alloc_failures=0), known(1)]))
-    assert counted is not None
     assert (counted.retries, counted.failures) == (2, 0)
 
 
@@ -73,8 +70,6 @@ def test_with_sums_it_is_as_without(allocated: list[int], data: st.DataObject) -
     between = (number >= first) & (number < end)
     whole = memory_use(table)
     part = memory_use(table.where(~between), aggregates_of(table.where(between)))
-    assert whole is not None
-    assert part is not None
     assert part.summed == end - first
     for name in ("peak_allocated", "peak_reserved", "retries", "failures"):
         assert getattr(part, name) == getattr(whole, name)
@@ -86,5 +81,4 @@ def test_with_sums_it_is_as_without(allocated: list[int], data: st.DataObject) -
 @pytest.mark.parametrize("allocated", [[5, 5], [5, 3]])
 def test_what_is_held_at_the_end_counts_for_the_peak(allocated: list[int]) -> None:
     use = memory_use(steps([known(one) for one in allocated]))
-    assert use is not None
     assert (use.peak_allocated, use.peak_step) == (5, 0)

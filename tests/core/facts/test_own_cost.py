@@ -61,7 +61,6 @@ def test_what_the_scatter_of_steps_hides_is_not_charged_but_told() -> None:
 
     cost = own_cost(steps(*plain[:8], *window, *plain[8:]))
 
-    assert cost is not None
     assert (cost.slowed, cost.total) == (0, 0)
     # 2 ms longer than the mean of ten steps beside it; they scatter by 10.3 ms.
     most = 2 * MS + 2 * 10.33 * MS * 1.1**0.5
@@ -76,7 +75,6 @@ def test_nothing_is_known_before_the_first_step_or_where_an_agent_did_not_count(
 def test_without_a_step_to_compare_with_nothing_was_slowed(profiled: int) -> None:
     cost = own_cost(steps(row(30 * MS, profiled=profiled)))
 
-    assert cost is not None
     assert (cost.total, cost.at_most) == (0, 0)
 
 
@@ -101,8 +99,6 @@ def test_steps_that_are_no_longer_kept_count_all_the_same(rows: list[list[Any]])
     together = own_cost(steps(*rows, *recent))
     apart = own_cost(steps(*recent), aggregates_of(steps(*rows)))
 
-    assert together is not None
-    assert apart is not None
     assert (apart.hooks, apart.stalls, apart.whole) == (
         together.hooks,
         together.stalls,

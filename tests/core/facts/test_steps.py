@@ -146,7 +146,6 @@ def test_only_timed_steps_that_were_chosen_count(
     if not chosen:
         assert share is None
         return
-    assert share is not None
     assert share.count == len(chosen)
     means = [sum(row[2 + at] for row in chosen) // len(chosen) for at in range(3)]
     assert share.parts == tuple(zip(("forward", "backward", "optimizer"), means, strict=True))
@@ -169,7 +168,6 @@ PHASE_TIMES = st.lists(st.integers(0, 10**10), min_size=len(PHASES), max_size=le
 @given(st.lists(PHASE_TIMES, min_size=1, max_size=30))
 def test_parts_sum_to_the_mean_step_and_are_the_means(rows: list[list[int]]) -> None:
     share = breakdown(rows)
-    assert share is not None
     assert sum(part for _, part in share.parts) == share.mean
     assert share.mean == sum(map(sum, rows)) // len(rows)
     for at, (_, part) in enumerate(share.parts):
@@ -189,7 +187,6 @@ def test_a_quantile_is_the_smallest_value_that_enough_do_not_exceed(
 def test_the_mask_chooses_the_steps() -> None:
     rows = [[1_000, 0, 5, 0, 0, 0, 0], [10, 0, 5, 0, 0, 0, 0], [20, 0, 5, 0, 0, 0, 0]]
     share = breakdown(rows, [False, True, True])
-    assert share is not None
     assert (share.count, share.mean, share.part("input_wait"), share.p50) == (2, 20, 15, 15)
     assert share.steps_per_second == pytest.approx(5e7)
     assert breakdown(rows[:1], [False]) is breakdown([]) is None
@@ -209,14 +206,12 @@ def test_the_usual_step_leaves_extreme_ones_out_and_regular_waits_in(
     durations: list[int], usual: int
 ) -> None:
     share = breakdown([[duration, 0, 0, 0, 0, 0, 0] for duration in durations])
-    assert share is not None
     assert share.usual == usual
 
 
 def test_steps_whose_phases_do_not_sum_are_left_out_and_counted() -> None:
     row = [10, 0, 5, 5, 0, 0, 0]
     share = breakdown([row, row, row], wrong_by=(0, 7))
-    assert share is not None
     assert (share.count, share.inconsistent, share.mean) == (2, 1, 20)
     assert breakdown([row], wrong_by=(1,)) is None
 

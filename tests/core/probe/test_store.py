@@ -42,14 +42,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_kept_is_found_again(cache: Path) -> None:
     assert ceilings() is None
     path = keep(FOUND)
-    assert path is not None
     assert path.parent == cache == ceilings_directory()
     assert path.stat().st_mode & 0o777 == 0o600
     assert ceilings() == FOUND
     found = ceilings("A card")
-    assert found is not None
     rate = found.rate(Ceiling.MEMORY)
-    assert rate is not None
     assert (rate.value, rate.low) == (3e12, 2.25e12)
     assert found.rate(Ceiling.TF32) is None
 
@@ -74,7 +71,6 @@ def test_homes_are_shared_by_hosts() -> None:
 
 def test_what_is_damaged_or_newer_is_as_if_it_were_not_there(cache: Path) -> None:
     path = keep(FOUND)
-    assert path is not None
     (cache / "a.json").write_bytes(b'{"schema": 1, "host": 3}')
     (cache / "b.json").write_bytes(path.read_bytes().replace(b'"schema":1', b'"schema":2'))
     (cache / "c.json").write_bytes(path.read_bytes()[:-5])

@@ -45,14 +45,12 @@ MB = 1 << 20
 
 def paths(folder: Path) -> RankPaths:
     chosen = choose_rank(folder)
-    assert chosen is not None
     return paths_of(chosen.ranks)
 
 
 def report(folder: Path, scheduler: str = "", tell: Progress | None = None) -> Any:
     """The whole report as JSON, with all ranks read before."""
     chosen = choose_rank(folder)
-    assert chosen is not None
     subject = replace(load_subject(chosen.path), beside=paths_of(chosen.ranks))
     ranks = read_beside(subject, tell, scheduler)
     return as_object(make_report(replace(subject, ranks=ranks)))
@@ -79,7 +77,6 @@ def numbers(found: Sequence[ReadRank]) -> list[int]:
 @pytest.mark.slow
 def test_in_turn_it_is_what_the_fact_works_out(many: Path) -> None:
     chosen = choose_rank(many)
-    assert chosen is not None
     subject = replace(load_subject(chosen.path), beside=paths_of(chosen.ranks))
     by_fact = as_object(make_report(subject))
     assert report(many) == by_fact

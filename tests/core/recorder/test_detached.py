@@ -158,7 +158,6 @@ def test_killing_the_viewer_leaves_the_training_running(
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
-    assert viewer.stdout is not None
     root = Path(viewer.stdout.readline().decode().strip())
     os.killpg(viewer.pid, signal.SIGHUP)
     os.killpg(viewer.pid, signal.SIGKILL)

@@ -50,7 +50,6 @@ def _warnings(rank: RankSnapshot) -> list[str]:
 def test_everything_the_agent_says_arrives(run_script: Starter) -> None:
     snapshot = _finished(run_script(AGENT, "500", "0.001"))
     manifest, rank = snapshot.manifest, snapshot.rank(0)
-    assert rank is not None
     assert rank.steps["index"].tolist() == list(range(500))
     assert set(rank.steps["duration"].tolist()) == {1000}
     row = [int(rank.steps[phase][7]) for phase in PHASES]
@@ -89,7 +88,6 @@ def test_killed_training_leaves_what_it_had_written(run_script: Starter) -> None
     snapshot = _finished(run)
     rank = snapshot.rank(0)
     assert snapshot.manifest.exit_code == 137
-    assert rank is not None
     assert len(rank.steps) == 40
 
 
@@ -108,7 +106,6 @@ def test_trainings_one_after_the_other_are_no_ranks_of_one_job(run_script: Start
     assert {rank.place for rank in snapshot.ranks} == {0}
     assert snapshot.world == 1
     newest = snapshot.rank()
-    assert newest is not None
     assert len(newest.steps) == 60
     assert problems(snapshot) == ()
     facts = Facts(snapshot, None)
@@ -162,7 +159,6 @@ def test_notes_of_a_process_that_never_trains_are_kept(run_script: Starter) -> N
         "\nmain()\n", "\nNotes(SPOOL.root).write('warning', {'message': 'torch is too old'})\n"
     )
     rank = _finished(run_script(source)).rank(0)
-    assert rank is not None
     assert len(rank.steps) == 0
     assert rank.events["data"].tolist() == [{"message": "torch is too old"}]
 

@@ -45,7 +45,6 @@ def _started(tmp_path: Path, source: str, **more: Any) -> tuple[subprocess.Popen
     """A recording with its output in a pipe, and its first line."""
     command = _recorded(tmp_path, source)
     recorded = subprocess.Popen(command, stdout=subprocess.PIPE, **more)
-    assert recorded.stdout is not None
     return recorded, recorded.stdout.readline()
 
 
@@ -192,8 +191,6 @@ def test_hang_up_that_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
 def test_reader_that_goes_away_is_noticed_as_without_us(tmp_path: Path) -> None:
     source = "while True: print('x' * 1000)"
     recorded, _ = _started(tmp_path, source, stderr=subprocess.PIPE)
-    assert recorded.stdout is not None
-    assert recorded.stderr is not None
     recorded.stdout.close()
     assert b"BrokenPipeError" in recorded.stderr.read()
     assert recorded.wait() == 1
@@ -363,7 +360,6 @@ def test_signal_that_comes_after_the_script_has_ended_changes_nothing(
 ) -> None:
     command = _recorded(tmp_path, f"import os, sys; {ending}", ENDING_SLOWLY)
     recorded = subprocess.Popen(command, stderr=subprocess.PIPE)
-    assert recorded.stderr is not None
     while b"ending" not in (line := recorded.stderr.readline()):
         assert line
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

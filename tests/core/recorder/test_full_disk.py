@@ -189,7 +189,6 @@ def test_run_on_a_full_disk_ends_as_it_would_have(tmp_path: Path) -> None:
     assert done.stdout == b"".join(b"%d\n" % n for n in range(100_000))
     assert done.stderr == b""
     (entry,) = list_runs(tmp_path / "runs")
-    assert entry.manifest is not None
     assert (entry.manifest.status, entry.manifest.exit_code) == (Status.EXITED, 0)
     assert (entry.root / "output.log").stat().st_size == 16384
     assert "output.log" in (entry.root / "recorder.log").read_text()
@@ -272,7 +271,6 @@ def test_a_disk_that_hangs_stops_neither_the_training_nor_its_output(tmp_path: P
         text=True,
     )
     # Read along, as a terminal does.
-    assert recorder.stdout is not None
     passed_on = []
     while len(passed_on) <= PRINTED // 100:
         line = recorder.stdout.readline()

@@ -245,7 +245,6 @@ def process(root: Path, stat: str = STAT, io: str = "rchar: 30\nsyscr: 4\nread_b
 def test_the_counters_of_a_process_are_read(tmp_path: Path) -> None:
     process(tmp_path)
     use = process_use(7, tmp_path)
-    assert use is not None
     # utime and stime are the fields 14 and 15 of ``proc(5)``, in ticks of 10 ms.
     assert use.others == (14 + 15) * 10_000_000 - 1000
     assert (use.cpu, use.delayed, use.threads, use.faults) == (1000, 2000, 20, 12)
@@ -266,5 +265,4 @@ def test_this_process_has_used_what_it_computed() -> None:
     while time.process_time() - start < 0.05:
         pass
     after = process_use(os.getpid())
-    assert after is not None
     assert after.cpu + after.others - before.cpu - before.others >= 30_000_000

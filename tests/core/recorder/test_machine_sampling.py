@@ -126,7 +126,6 @@ def test_samples_that_cost_too_much_are_left_out(
     assert _rows(layout) == 1
     monkeypatch.setattr("perftui.telemetry.source.time.thread_time", lambda: cost)
     journal = sampling._journal
-    assert journal is not None
     append = journal.append
 
     def dear(rows: list[list[object]]) -> None:
@@ -214,7 +213,6 @@ def test_another_takes_over_from_one_that_was_killed(run: RunLayout) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(run.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert holder.stdout is not None
     assert holder.stdout.readline() == b"True\n"
     waiting = candidate(part_of(run, "h-1-a"))
     assert not waiting.is_won()

@@ -162,7 +162,6 @@ def test_a_signal_reaches_the_script_and_its_end_is_ours(
 ) -> None:
     nsys()
     process = foreground(tmp_path, CATCHING)
-    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
     out, err = process.communicate(timeout=60)

@@ -73,7 +73,6 @@ def start() -> Iterator[Any]:
             )
         )
         stdout = started[-1].stdout
-        assert stdout is not None
         stdout.readline()
         return started[-1].pid
 

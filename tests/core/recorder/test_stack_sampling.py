@@ -59,7 +59,6 @@ def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     script = tmp_path / "train.py"
     script.write_text(SLEEPER)
     process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
     assert process.stdout.readline() == b"begun\n"
     yield process
     process.kill()
@@ -174,7 +173,6 @@ def test_a_worker_is_named_by_the_line_of_its_dataset(tmp_path: Path) -> None:
     script.write_text(WORKER)
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE) as process:
         try:
-            assert process.stdout is not None
             worker = int(process.stdout.readline())
             _skip_unless_readable(worker)
             sampled = Sampled(tmp_path, process.pid, rate=50, workers=[worker])

@@ -143,8 +143,6 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
     whole = run_breakdown(every, mask)
     kept = np.arange(400) < 40
     few = run_breakdown(every.where(kept), mask[kept], aggregates_of(every.where(~kept)))
-    assert whole is not None
-    assert few is not None
     assert (few.count, few.mean, few.parts) == (whole.count, whole.mean, whole.parts)
     assert few.inconsistent == whole.inconsistent == 8
     for name in ("p5", "p50", "p95", "usual"):
@@ -154,7 +152,6 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
 def test_steps_known_only_by_their_sums_make_a_budget() -> None:
     rows = [step(at, "train", 3000 + at, False, False) for at in range(9)]
     share = run_breakdown(Table(), np.zeros(0, dtype=bool), aggregates_of(steps_of(rows)))
-    assert share is not None
     assert (share.count, share.mean, sum(ns for _, ns in share.parts)) == (9, 3004, 3004)
 
 

@@ -172,7 +172,6 @@ def test_a_name_is_kept_and_taken_away(tmp_path: Path) -> None:
     rename_run(root, "  more \n workers ")
     assert RunReader(root).poll().manifest.name == "more workers"
     [entry] = list_runs(tmp_path)
-    assert entry.manifest is not None
     assert entry.manifest.name == "more workers"
     # The recorder writes the manifest again while the run lives.
     assert read_manifest(RunLayout(root).manifest).name == "the fix that was tried"

@@ -101,7 +101,6 @@ def test_every_part_of_a_run_is_found(layout: RunLayout) -> None:
 
     snapshot = RunReader(layout.root).poll()
     rank = snapshot.rank(0)
-    assert rank is not None
     assert rank.rank == 1
     assert rank.events["data"].tolist() == [{"generation": 2}]
     assert [path.name for path in rank.windows] == ["4.pt.trace.json.gz", "30.pt.trace.json"]

@@ -219,7 +219,6 @@ class Driver:
     ) -> int:
         if number.value not in (card.mig or {}):
             return NOT_FOUND
-        assert card.mig is not None
         _point(out._obj, self._addresses[id(card.mig[number.value])])
         return SUCCESS
 
@@ -298,11 +297,8 @@ def nvml_of(driver: Driver, without: Iterable[str] = ()) -> Any:
 def _bindings() -> ModuleType:
     """A copy of the bindings that nothing else uses."""
     found = importlib.util.find_spec("pynvml")
-    assert found is not None
     assert found.origin is not None
     spec = importlib.util.spec_from_file_location("pynvml_of_a_test", found.origin)
-    assert spec is not None
-    assert spec.loader is not None
     bindings = importlib.util.module_from_spec(spec)
     # They look themselves up while they are loaded.
     sys.modules[spec.name] = bindings

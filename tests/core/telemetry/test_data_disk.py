@@ -132,7 +132,6 @@ def test_the_mount_on_which_most_files_were_seen_is_the_one(given_machine: Given
     for file in Path(given_machine.proc, "5", "fd").iterdir():
         file.unlink()
     found = place.search(1000.0)
-    assert found is not None
     assert (found.mount.point, found.found_by) == ("/data", OPEN_FILES)
 
 
@@ -218,7 +217,6 @@ def test_a_file_that_a_real_process_holds_is_found(tmp_path: Path) -> None:
             os.sched_yield()
         assert files_read(pid) == [str(data)]
         found = DataPlace(pid, Roles).search(0.0)
-    assert found is not None
     assert found.found_by == OPEN_FILES
     device = data.stat().st_dev
     if not found.mount.number.startswith("0:"):

@@ -61,7 +61,6 @@ DIVIDED = (SPLIT, PART0, PART1, B)
 
 def bare(gpu: Gpu) -> str:
     """Its UUID as torch gives it."""
-    assert gpu.uuid is not None
     return gpu.uuid.partition("-")[2]
 
 

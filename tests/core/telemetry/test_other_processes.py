@@ -29,7 +29,6 @@ def other(tmp_path: Path) -> Iterator[int]:
     script.write_text("print(flush=True); import time; time.sleep(600)")
     command = [sys.executable, str(script), "--token", "secret"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         process.stdout.readline()
         yield process.pid
         process.kill()

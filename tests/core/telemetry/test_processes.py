@@ -86,8 +86,6 @@ def test_any_line_is_read_as_a_process_or_as_none(content: bytes) -> None:
 def test_own_counters_are_those_of_psutil_and_of_the_kernel() -> None:
     pid = os.getpid()
     reading, other = Proc().read(pid), Portable().read(pid)
-    assert reading is not None
-    assert other is not None
     assert reading.cpu == pytest.approx(other.cpu, abs=0.2)
     assert reading.rss == pytest.approx(other.rss, rel=0.1)
     assert reading.threads == other.threads
@@ -122,7 +120,6 @@ def test_tree_counts_children_and_forgets_them() -> None:
         [sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert main.stdin is not None
-    assert main.stdout is not None
     main.stdout.readline()
     tree = ProcessTreeSource(main.pid, lambda: Roles(frozenset([main.pid])))
     first = sampled(tree, 10.0)

@@ -131,7 +131,6 @@ def is_part_of_an_event(specimen: Specimen, row: Row, text: bytes) -> bool:
 def test_every_specimen_loads_whole(tmp_path: Path, kind: str) -> None:
     specimen = KINDS[kind]
     trace = opened(tmp_path / "trace", specimen.pack(specimen.text))
-    assert trace is not None
     assert trace.warnings == ()
     wanted = [row for row in specimen.rows if row]
     assert sorted(found_in(trace).values(), key=lambda row: row.number) == wanted

@@ -146,7 +146,6 @@ SPELLINGS = {
 @pytest.mark.parametrize(("event", "is_plain"), SPELLINGS.values(), ids=SPELLINGS.keys())
 def test_only_what_is_plain_is_scanned(event: str, is_plain: bool, tmp_path: Path) -> None:
     scanner = open_scanner()
-    assert scanner is not None
     scanned = scanner.scan(f"[{PLAIN},{event}]".encode(), 0, 0)
     assert (scanned is not None) == is_plain
     path = tmp_path / "trace.json"
@@ -164,7 +163,6 @@ def test_bytes_that_are_no_utf_8_are_left_to_python(tmp_path: Path) -> None:
 @given(st.binary(max_size=200))
 def test_no_text_is_too_odd(noise: bytes) -> None:
     scanner = open_scanner()
-    assert scanner is not None
     for text in (noise, b"[" + noise + b"]", b"[" + PLAIN.encode() + b"," + noise + b"]"):
         scanner.scan(text, 0, len(text))
 

@@ -26,47 +26,43 @@ from perftui.doctor.machine import (
     shared_memory_row,
     wsl_row,
 )
-from perftui.doctor.row import State
+from perftui.doctor.row import Row, State
 from tests.core.doctor.trees import says, tree
 
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize(
-    ("cores", "state", "found"),
-    [
-        (Cores(64, 64), State.OK, "64 cores"),
-        (Cores(1, 1), State.OK, "1 core"),
-        (Cores(64, 4), State.WARN, "64 cores: affinity allows 4"),
-        (Cores(64, 64, 2.5), State.WARN, "64 cores: the cgroup allows 2.5"),
-        (Cores(64, 8, 4.0), State.WARN, "64 cores: affinity allows 8 and the cgroup allows 4"),
-        (Cores(64, 64, 128.0), State.OK, "64 cores"),
-        (Cores(64, 64, is_known=False), State.UNKNOWN, "64 cores; cgroup v1 limits"),
-        (Cores(64, 4, is_known=False), State.WARN, "64 cores: affinity allows 4"),
-    ],
-)
-def test_fewer_cores_than_the_machine_has(cores: Cores, state: State, found: str) -> None:
-    row = cores_row(cores)
-    assert row.state is state
-    assert row.found.startswith(found)
+ROWS = [
+    (cores_row(Cores(64, 64)), State.OK, "64 cores"),
+    (cores_row(Cores(1, 1)), State.OK, "1 core"),
+    (cores_row(Cores(64, 4)), State.WARN, "64 cores: affinity allows 4"),
+    (cores_row(Cores(64, 64, 2.5)), State.WARN, "64 cores: the cgroup allows 2.5"),
+    (cores_row(Cores(64, 8, 4.0)), State.WARN, "affinity allows 8 and the cgroup allows 4"),
+    (cores_row(Cores(64, 64, 128.0)), State.OK, "64 cores"),
+    (cores_row(Cores(64, 64, is_known=False)), State.UNKNOWN, "64 cores; cgroup v1 limits"),
+    (cores_row(Cores(64, 4, is_known=False)), State.WARN, "64 cores: affinity allows 4"),
+    (memory_row(Memory(64 * GIB)), State.OK, "64.0 GiB"),
+    (memory_row(Memory(64 * GIB, 16 * GIB, 2 * GIB)), State.OK, "allows 16.0 GiB of 64.0 GiB"),
+    (memory_row(Memory(64 * GIB, 16 * GIB, 15 * GIB)), State.WARN, "with 15.0 GiB in use"),
+    (memory_row(Memory(64 * GIB, 16 * GIB)), State.OK, "the cgroup allows 16.0 GiB of 64.0 GiB"),
+    (memory_row(Memory(64 * GIB, 1 << 62)), State.OK, "64.0 GiB"),
+    (memory_row(Memory(64 * GIB, is_known=False)), State.UNKNOWN, "cgroup v1"),
+    (memory_row(Memory(0)), State.UNKNOWN, "does not report"),
+    (shared_memory_row(64 << 20, 64 << 20), State.WARN, "--shm-size"),
+    (shared_memory_row(64 * GIB, 60 * GIB), State.OK, "4.0 GiB of 64.0 GiB in use"),
+    (shared_memory_row(64 * GIB, 1 << 20), State.WARN, "Remove files"),
+    (shared_memory_row(None, 0), State.WARN, "there is no /dev/shm"),
+    (files_row(256), State.WARN, "256"),
+    *((files_row(soft), State.OK, "") for soft in (1024, -1, 1 << 20)),
+    (machine.judged_free(1 << 20), State.FAILS, "1.0 MiB"),
+    (machine.judged_free(GIB), State.WARN, "1.0 GiB"),
+    (machine.judged_free(9 * GIB), State.OK, "9.0 GiB"),
+]
 
 
-@pytest.mark.parametrize(
-    ("memory", "state", "found"),
-    [
-        (Memory(64 * GIB), State.OK, "64.0 GiB"),
-        (Memory(64 * GIB, 16 * GIB, 2 * GIB), State.OK, "the cgroup allows 16.0 GiB of 64.0 GiB"),
-        (Memory(64 * GIB, 16 * GIB, 15 * GIB), State.WARN, "with 15.0 GiB in use"),
-        (Memory(64 * GIB, 16 * GIB), State.OK, "the cgroup allows 16.0 GiB of 64.0 GiB"),
-        (Memory(64 * GIB, 1 << 62), State.OK, "64.0 GiB"),
-        (Memory(64 * GIB, is_known=False), State.UNKNOWN, "cgroup v1"),
-        (Memory(0), State.UNKNOWN, "does not report"),
-    ],
-)
-def test_memory_of_the_cgroup(memory: Memory, state: State, found: str) -> None:
-    row = memory_row(memory)
-    assert row.state is state
-    assert found in row.found
+@pytest.mark.parametrize(("row", "state", "words"), ROWS)
+def test_what_there_is_is_judged(row: Row, state: State, words: str) -> None:
+    assert says(row, state, words)
 
 
 def test_limits_are_read_from_cgroups_of_version_2(tmp_path: Path) -> None:
@@ -96,33 +92,11 @@ def test_limits_of_version_1_are_said_to_be_unknown(tmp_path: Path) -> None:
     assert memory_row(memory_of(root)).state is State.UNKNOWN
 
 
-@pytest.mark.parametrize(
-    ("total", "free", "state", "words"),
-    [
-        (64 << 20, 64 << 20, State.WARN, "--shm-size"),
-        (64 * GIB, 60 * GIB, State.OK, "4.0 GiB of 64.0 GiB in use"),
-        (64 * GIB, 1 << 20, State.WARN, "Remove files"),
-        (None, 0, State.WARN, "there is no /dev/shm"),
-    ],
-)
-def test_shared_memory_for_loader_workers(
-    total: int | None, free: int, state: State, words: str
-) -> None:
-    assert says(shared_memory_row(total, free), state, words)
-
-
 def test_shared_memory_that_is_not_there(tmp_path: Path) -> None:
     assert shared_memory(str(tmp_path / "shm")) == (None, 0)
     total, free = shared_memory(str(tmp_path))
     assert total is not None
     assert 0 < free <= total
-
-
-@pytest.mark.parametrize(
-    ("soft", "state"), [(256, State.WARN), (1024, State.OK), (-1, State.OK), (1 << 20, State.OK)]
-)
-def test_open_files(soft: int, state: State) -> None:
-    assert files_row(soft).state is state
 
 
 @pytest.mark.parametrize(
@@ -140,10 +114,6 @@ def test_containers_are_known_by_their_marks(
     tmp_path: Path, files: dict[str, str], environment: dict[str, str], kind: str | None
 ) -> None:
     assert container(environment, tree(tmp_path, files)) == kind
-
-
-def test_a_container_is_unknown_without_proc(tmp_path: Path) -> None:
-    assert container_row({}, tmp_path).state is State.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -202,8 +172,9 @@ def test_runs_on_a_network_disk_or_in_memory(
     assert row.found.startswith(f"{kind}, mounted at ")
 
 
-def test_a_file_system_is_unknown_without_proc(tmp_path: Path) -> None:
-    assert machine.file_system_row(tmp_path, tmp_path).state is State.UNKNOWN
+def test_without_proc_neither_a_container_nor_a_file_system_is_known(tmp_path: Path) -> None:
+    rows = container_row({}, tmp_path), machine.file_system_row(tmp_path, tmp_path)
+    assert [row.state for row in rows] == [State.UNKNOWN] * 2
 
 
 def test_a_run_directory_has_to_be_writable(
@@ -217,13 +188,6 @@ def test_a_run_directory_has_to_be_writable(
     monkeypatch.setattr(os, "access", lambda *_: False)
     row = machine.writable_row(runs)
     assert (row.state, "--runs" in row.advice) == (State.FAILS, True)
-
-
-@pytest.mark.parametrize(
-    ("free", "state"), [(1 << 20, State.FAILS), (1 << 30, State.WARN), (9 << 30, State.OK)]
-)
-def test_free_disk(free: int, state: State) -> None:
-    assert machine.judged_free(free).state is state
 
 
 def test_programs_of_nvidia_are_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:

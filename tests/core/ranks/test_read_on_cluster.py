@@ -54,16 +54,6 @@ def test_a_worker_that_is_killed_changes_nothing(many: Path, scheduler: str) -> 
     assert report(many, scheduler) == expected
 
 
-@pytest.mark.slow
-def test_the_command_reads_by_the_cluster(many: Path, scheduler: str) -> None:
-    command = [sys.executable, "-m", "perftui_tui", "report", str(many), "--json"]
-    alone = subprocess.run(command, capture_output=True, check=True)
-    by_cluster = subprocess.run(
-        [*command, "--scheduler", scheduler], capture_output=True, check=True
-    )
-    assert by_cluster.stdout == alone.stdout
-
-
 def test_workers_read_remote_traces_themselves(
     many: Path, scheduler: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -109,27 +110,21 @@ def test_times_are_on_the_wall_clock_and_kinds_are_named(tmp_path: Path) -> None
     reader.close()
 
 
-def test_slot_being_overwritten_is_not_trusted(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "ring-1", 4)
-    writer.write(4)
+def test_slots_that_are_overwritten_or_stored_for_another_number_are_not_trusted(
+    tmp_path: Path,
+) -> None:
+    full, writer = Writer(tmp_path / "ring-1", 4), Writer(tmp_path / "ring-2", 8)
+    full.write(4)
     # Record 4 is being written: its slot holds the number of record 0 and half of the new one.
-    with writer.path.open("r+b") as file:
+    with full.path.open("r+b") as file:
         file.seek(OFFSET + 8)
         file.write(b"\xff" * 20)
-    reader = RingReader(writer.path)
-    assert [record.sequence for record in reader.poll()] == [1, 2, 3]
-    assert reader.lost == 1
-    reader.close()
-
-
-def test_slot_stored_for_another_number_is_lost(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "ring-1", 8)
     writer.write(3)
     writer.store(9)
-    reader = RingReader(writer.path)
-    assert [record.sequence for record in reader.poll()] == [0, 2]
-    assert reader.lost == 1
-    reader.close()
+    for path, kept in ((full.path, [1, 2, 3]), (writer.path, [0, 2])):
+        with closing(RingReader(path)) as reader:
+            assert [record.sequence for record in reader.poll()] == kept
+            assert reader.lost == 1
 
 
 def test_head_that_falls_back_repeats_nothing(tmp_path: Path) -> None:

@@ -63,20 +63,17 @@ def test_a_directory_of_another_user_is_not_private(
 def test_code_is_told_apart_by_every_letter(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "a.py").write_text("x = 1\n")
-    (tmp_path / "inner" / "b.py").write_text("y = 1\n")
-    seen = {code_identity(tmp_path)}
-    assert code_identity(tmp_path) in seen
-    (tmp_path / "inner" / "b.py").write_text("y = 2\n")
-    seen.add(code_identity(tmp_path))
+    seen = [code_identity(tmp_path)]
+    for name, text in (
+        *(("inner/b.py", "y = 1\n"), ("inner/b.py", "y = 2\n"), ("d.py", "")),
+        *(("inner/e.c", "int z = 1;\n"), ("inner/e.c", "int z = 2;\n")),
+    ):
+        (tmp_path / name).write_text(text)
+        seen.append(code_identity(tmp_path))
     (tmp_path / "a.py").rename(tmp_path / "c.py")
-    seen.add(code_identity(tmp_path))
-    (tmp_path / "d.py").touch()
-    seen.add(code_identity(tmp_path))
-    (tmp_path / "inner" / "e.c").write_text("int z = 1;\n")
-    seen.add(code_identity(tmp_path))
-    (tmp_path / "inner" / "e.c").write_text("int z = 2;\n")
-    seen.add(code_identity(tmp_path))
-    assert len(seen) == 6
+    seen.append(code_identity(tmp_path))
+    assert code_identity(tmp_path) == seen[-1]
+    assert len(set(seen)) == 7
 
 
 @pytest.mark.parametrize("size", [0, 10, 64 * 1024, 200_000])

@@ -179,15 +179,11 @@ def test_those_of_a_trace_that_was_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert read(kept, [0, 17, 4_000]) == read(first, [0, 17, 4_000])
 
 
-def test_without_a_file_there_are_none(tmp_path: Path) -> None:
+def test_what_takes_a_look_for_each_is_not_read_for_too_many(tmp_path: Path) -> None:
+    """As where there is no file to read stretches of."""
     trace = load_trace(written(tmp_path / "trace.json"))
     plain = Trace(**{**vars(trace), "read_arguments": lambda row: {"number": row}})
     assert read(plain, [3, 1]) == {3: 3, 1: 1}
-
-
-def test_what_takes_a_look_for_each_is_not_read_for_too_many(tmp_path: Path) -> None:
-    trace = load_trace(written(tmp_path / "trace.json"))
-    plain = Trace(**{**vars(trace), "read_arguments": lambda row: {"number": row}})
     most = list(range(MOST_SINGLE))
     assert len(read(plain, most)) == MOST_SINGLE
     with pytest.raises(TooManyRowsError, match=f"{MOST_SINGLE + 1:,}, more than"):

@@ -241,10 +241,13 @@ for step in range(5):
 
 @pytest.mark.slow
 def test_a_compiled_training_compiles_as_often_as_without_us(train: Any) -> None:
+    """In seven ways, and where hooks stand around what is called within."""
     source = """
 import torch
 from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch._dynamo.utils import counters
+from torch.utils.data import DataLoader
 
 class Block(nn.Module):
     def __init__(self):
@@ -288,34 +291,10 @@ for way in ("root", "in place", "function", "inner", "forward", "step", "broken"
         call(torch.ones(4, 8)).sum().backward()
         step()
     print(way, counter.frame_count, counter.op_count)
-"""
-    # The compiler's log, on stderr, has the time in it.
-    alone, watched = train(source, agent=False), train(source)
 
-    assert (watched.code, watched.out) == (0, alone.out)
-    assert len(watched.of_kind("step")) == 7 * 14
-
-
-@pytest.mark.slow
-def test_what_hooks_stand_around_is_compiled_as_without_us(train: Any) -> None:
-    source = """
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-from torch._dynamo.testing import CompileCounterWithBackend
-from torch._dynamo.utils import counters
-
-model = nn.Linear(8, 8)
+model = Block()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 loader = DataLoader(torch.ones(16, 8), 4)
-
-def step(x):
-    optimizer.zero_grad()
-    model(x).sum().backward()
-    optimizer.step()
-
-def epoch(_):
-    return sum(model(x).sum() for x in loader)
 
 class Own(DataLoader):
     def __init__(self, *args, **kwargs):
@@ -323,6 +302,14 @@ class Own(DataLoader):
 
     def __iter__(self):
         return super().__iter__()
+
+def whole(x):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+
+def epoch(_):
+    return sum(model(x).sum() for x in loader)
 
 def made(_):
     return sum(model(x).sum() for x in Own(torch.ones(16, 8), batch_size=4))
@@ -334,22 +321,24 @@ def profiled(x):
     with torch.autograd.profiler.profile():
         return model(x).sum()
 
-for way in (step, epoch, made, fetch, profiled):
+for within in (whole, epoch, made, fetch, profiled):
     torch._dynamo.reset()
     counters.clear()
     counter = CompileCounterWithBackend("eager")
-    call = torch.compile(way, backend=counter)
+    call = torch.compile(within, backend=counter)
     for turn in range(8):
         if turn % 4 == 0:
             batches = iter(loader)
         call(torch.ones(4, 8))
     # What the hooks of optimizers break it has broken already.
-    breaks = way is step or sum(counters["graph_break"].values())
-    print(way.__name__, counter.frame_count, counter.op_count, breaks)
+    breaks = within is whole or sum(counters["graph_break"].values())
+    print(within.__name__, counter.frame_count, counter.op_count, breaks)
 """
+    # The compiler's log, on stderr, has the time in it.
     alone, watched = train(source, agent=False), train(source)
 
     assert (watched.code, watched.out) == (0, alone.out)
+    assert watched.step_kinds[: 7 * 14] == ["train"] * 7 * 14
 
 
 def test_a_fork_in_the_middle_of_a_window_records_nothing_of_the_child(train: Any) -> None:

@@ -203,13 +203,24 @@ def test_keys_reach_the_script_once_and_not_nsys(nsys: Any, tmp_path: Path, clos
     assert len(run_of(tmp_path).nsys_reports()) == 1
 
 
-def test_a_killed_script_is_reported_as_killed(nsys: Any, run_script: Any) -> None:
+KILLED = """
+import json, os, signal
+print(json.dumps(["PERFTUI_SPOOL" in os.environ, os.getppid()]), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_agent_is_in_the_script_and_a_killed_one_is_reported_as_killed(
+    nsys: Any, run_script: Any
+) -> None:
     nsys()
-    source = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    run = run_script(source, options=AgentOptions(nsys=True))
+    run = run_script(KILLED, options=AgentOptions(nsys=True))
     run.wait()
 
     assert (run.manifest.status, run.manifest.exit_code) == (Status.KILLED, 137)
+    armed, parent = json.loads(run.layout.output.read_text())
+    assert armed
+    assert parent != run.manifest.pid
 
 
 def test_an_nsys_that_fails_is_said_with_where_it_says_why(nsys: Any, tmp_path: Path) -> None:
@@ -261,19 +272,3 @@ def test_an_nsys_that_cannot_do_it_is_refused(
 
     with pytest.raises(NsysError, match=said):
         find_nsys()
-
-
-TREE = """
-import json, os, sys
-print(json.dumps(["PERFTUI_SPOOL" in os.environ, os.getppid()]))
-"""
-
-
-def test_the_agent_is_in_the_script(nsys: Any, run_script: Any) -> None:
-    nsys()
-    run = run_script(TREE, options=AgentOptions(nsys=True))
-    run.wait()
-
-    armed, parent = json.loads(run.layout.output.read_text())
-    assert armed
-    assert parent != run.manifest.pid

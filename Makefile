@@ -37,7 +37,7 @@ gpu-check:  ## what only a GPU can show, in eight minutes; WHEELS=DIR where perf
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) -m tests.gpu.check $(if $(WHEELS),--wheels $(WHEELS)) $(GPU_CHECK_ARGS)
 
 bench: $(STAMP)  ## measurements, as ratios in one run
-	for file in tests/verify/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	for file in tests/verify/benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=. $(BIN)/python $$file || exit 1; done
 
 screenshots: $(STAMP)  ## pictures of every screen and a film, from the real app on real runs
 	$(BIN)/python screenshots/make.py

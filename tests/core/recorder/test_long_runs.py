@@ -20,7 +20,7 @@ from perftui.run.aggregates import Group, aggregates_of
 from perftui.run.columns import PHASES
 from perftui.run.journal_table import Kept
 from perftui.run.reader import RankSnapshot, RunReader
-from tests.verify.benchmarks.week import HOST, Week, size_of
+from tests.core.recorder.week import HOST, Week, size_of
 
 SECOND = 1_000_000_000
 

@@ -78,6 +78,14 @@ def child(count: int) -> None:
 class Timed(Terminal):
     """A terminal that notes when each piece arrives, and makes a screen of them afterwards."""
 
+    def __init__(self, command: list[str], *size: int) -> None:
+        super().__init__(command, Path.cwd(), *size)
+        # The end of a frame is told to a terminal that knows what that is.
+        end = time.monotonic() + ENOUGH
+        while SYNC_QUERY not in self.written and time.monotonic() < end:
+            self.read(0.2)
+        self.press(SYNC_ANSWER)
+
     def arrivals(self) -> list[tuple[float, bytes]]:
         """Segments and when they came, until it is quiet."""
         found = []
@@ -104,12 +112,8 @@ def measure(count: int, size: tuple[int, int], rounds: int) -> None:
     """One app at one size."""
     command = [sys.executable, "-m", "tests.verify.benchmarks.bench_timeline_keys"]
     command += ["--child", "--events", str(count)]
-    terminal = Timed(command, Path.cwd(), *size)
+    terminal = Timed(command, *size)
     try:
-        end = time.monotonic() + ENOUGH
-        while SYNC_QUERY not in terminal.written and time.monotonic() < end:
-            terminal.read(0.2)
-        terminal.press(SYNC_ANSWER)
         terminal.wait_for("trace", ENOUGH)
         terminal.press("2")
         terminal.wait_for("gaps>", ENOUGH)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docs.alike import unlike
-from tests.docs.alike_json import differences, parsed
+from tests.docs.alike import differences, parsed, unlike
 
 SHOWN = """\
 recording /home/ada/vision/.perftui/runs/20261126-234900-train-eccd

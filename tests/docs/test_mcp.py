@@ -12,8 +12,7 @@ from mcp import Client
 
 from perftui_tui.commands.mcp_server import Calls, make_server
 from perftui_tui.commands.mcp_tools import offered
-from tests.docs.alike import HOME
-from tests.docs.alike_json import differences, parsed
+from tests.docs.alike import HOME, differences, parsed
 from tests.docs.documents import ROOT
 from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.in_process import in_process

@@ -12,12 +12,11 @@ from perftui.run.manifest import Manifest
 from perftui.run.reader import RunReader
 from perftui.run.worker_curve import read_worker_curve
 from tests.described import described
-from tests.docs.alike import HOME, masked, unlike
-from tests.docs.alike_json import differences, parsed
+from tests.docs.alike import HOME, differences, masked, parsed, unlike
 from tests.docs.documents import DOCUMENTS, PLAYED, ROOT, Shown, scripts, sessions
 from tests.docs.printed import printed
 from tests.docs.recordings import Recordings
-from tests.tui.fake_tune import play
+from tests.tui.fake_trial import play
 from tests.tui.recorded import ENDED, START, write_run
 from tests.tui.recorded import SCRIPT as TRAINING
 

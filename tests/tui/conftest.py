@@ -1,12 +1,15 @@
 """The terminal that these tests see: colours, no animations."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 
-from tests.tui.parsed_styles import parse_once
 from tests.tui.proof import check_presses
 from tests.tui.recorded import ENDED, SCRIPT, START, write_run
 
@@ -14,7 +17,29 @@ os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ.pop("NO_COLOR", None)
 os.environ.pop("TEXTUAL_THEME", None)
 
-parse_once()
+# What apps have parsed of styles is kept for those that other tests open: each parses the same
+# anew, which took a fifteenth of opening one.
+_parsed: dict[object, list[RuleSet]] = {}
+_parse = Stylesheet._parse_rules
+
+
+def _parse_once(
+    self: Stylesheet,
+    css: str,
+    read_from: tuple[str, str],
+    is_default_rules: bool = False,
+    tie_breaker: int = 0,
+    scope: str = "",
+) -> list[RuleSet]:
+    """As Textual's own; nobody changes the rules, which a sheet keeps for itself, too."""
+    place = (css, read_from, is_default_rules, tie_breaker, scope)
+    key = (place, frozenset(self._variables.items()))
+    if key not in _parsed:
+        _parsed[key] = _parse(self, *place)
+    return _parsed[key]
+
+
+Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign]
 
 
 @pytest.fixture(autouse=True)

@@ -23,9 +23,8 @@ from perftui_tui.panes.verdict import MARKS
 from perftui_tui.reading.snapshot import SLOW_RATIO
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, press, text_of, until, until_shown
-from tests.tui.op_traces import write_op_trace
 from tests.tui.recorded import NOW, write_run
-from tests.tui.traces import write_trace
+from tests.tui.traces import write_op_trace, write_trace
 
 
 def numbers_of(screen: str) -> str:

@@ -22,8 +22,7 @@ from perftui_tui.tables.rows import save_new
 from perftui_tui.tables.virtual import VirtualTable
 from tests.traces.builder import TraceBuilder, us
 from tests.tui.driving import in_ascii, opened, press, text_of, until
-from tests.tui.op_traces import ADD, GEMM, HOSTILE, op_analysis, write_op_trace
-from tests.tui.traces import write_trace
+from tests.tui.traces import ADD, GEMM, HOSTILE, op_analysis, write_op_trace, write_trace
 
 NCU = (
     '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value","Section Name"\n'

@@ -20,10 +20,9 @@ from perftui_tui.commands.farewell import achieved
 from perftui_tui.look.rows import plain
 from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, press, text_of, until, until_shown
+from tests.tui.driving import opened, press, press_shown, text_of, until, until_shown
 from tests.tui.fake_trial import FASTER, UNCLEAR, FakeTrial, progress_of
 from tests.tui.recorded import START, write_run
-from tests.tui.shown_keys import press_shown
 from tests.tui.test_running_again import end
 
 LINE = "#experiment-line"

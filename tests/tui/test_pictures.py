@@ -24,13 +24,12 @@ from tests.tui.driving import press, text_of, until, until_shown
 from tests.tui.fake_trial import UNCLEAR, progress_of
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
-from tests.tui.op_traces import write_op_trace
 from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.test_experiment_rows import TRYING, TUNED
 from tests.tui.test_memory_screen import three_lines
 from tests.tui.test_ranks_screen import write_ranks
 from tests.tui.test_timeline_ranks import write_rank
-from tests.tui.traces import write_trace
+from tests.tui.traces import write_op_trace, write_trace
 
 pytestmark = pytest.mark.snapshot
 

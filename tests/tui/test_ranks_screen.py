@@ -38,7 +38,7 @@ from perftui_tui.tables.rows import GAP, column_widths, shown_columns
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table
 from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, ms, us
-from tests.traces.ranks import write_ranks as write_rank_traces
+from tests.traces.builder import write_ranks as write_rank_traces
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import even_steps

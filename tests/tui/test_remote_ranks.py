@@ -12,8 +12,7 @@ import pytest
 from perftui.trace.recordings import choose_rank
 from perftui.trace.remote import mirror, remote_of
 from perftui_tui.app import PerftuiApp
-from tests.traces.builder import us
-from tests.traces.ranks import write_ranks
+from tests.traces.builder import us, write_ranks
 from tests.tui.driving import until, until_shown
 from tests.tui.recorded import NOW
 from tests.tui.traces import even_steps

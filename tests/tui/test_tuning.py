@@ -23,10 +23,9 @@ from perftui.run.reader import RunSnapshot
 from perftui.run.worker_curve import CurvePoint, WorkerCurve
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.experiment_state import Stage
-from tests.tui.driving import opened, press, text_of, until, until_shown
-from tests.tui.fake_tune import BASE, PlayedRuns, play
+from tests.tui.driving import opened, press, press_shown, text_of, until, until_shown
+from tests.tui.fake_trial import BASE, PlayedRuns, play
 from tests.tui.recorded import ENDED, MS, SCRIPT, write_run
-from tests.tui.shown_keys import press_shown
 from tests.tui.test_paired_trials import LINE, details, rows_of, shown_alone, until_told
 from tests.tui.test_running_again import end
 from tests.tui.traces import write_trace

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from perftui_tui.keys.all_keys import SCREENS
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import NotShownError, opened, press_shown, says, text_of, until, until_shown
 from tests.tui.gpu_window import COSTLY_LINE, SCRIPT, write_gpu_run
-from tests.tui.shown_keys import NotShownError, press_shown, says
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
 

@@ -15,8 +15,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.analysis.timeline.measure import Launches
 from perftui.trace.model import NONE, Trace
-from tests.traces.builder import AUTOGRAD, MAIN, TraceBuilder, ms, us
-from tests.traces.ranks import meet
+from tests.traces.builder import AUTOGRAD, MAIN, TraceBuilder, meet, ms, us
 from tests.traces.truth import Gap
 
 Action = tuple[str, dict[str, object]]

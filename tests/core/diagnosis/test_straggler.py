@@ -23,8 +23,7 @@ from perftui.trace.recordings import choose_rank
 from tests.core.diagnosis.runs import MS, event_table, make_run, stack_table, step_table
 from tests.core.diagnosis.stories import CALL, finding_of, found, reasons, severity_of, training
 from tests.described import described
-from tests.traces.builder import TraceBuilder, ms, us
-from tests.traces.ranks import meet, write_ranks
+from tests.traces.builder import TraceBuilder, meet, ms, us, write_ranks
 
 EVEN = {"forward": 40, "backward": 60}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.core.diagnosis.test_straggler import computing
-from tests.traces.ranks import write_ranks
+from tests.traces.builder import write_ranks
 
 RANKS = 64
 

@@ -28,7 +28,7 @@ from perftui.trace.model import LoadCancelled, TraceError
 from perftui.trace.remote import fetch, is_url, mirror, remote_of, without_secrets
 from perftui_tui.cli import main
 from tests.core.diagnosis.test_straggler import computing
-from tests.traces.ranks import write_ranks
+from tests.traces.builder import write_ranks
 
 USER, PASSWORD = "ada", "s3cret"
 CUT, CHANGED, REFUSED = "cut", "changed", "refused"

@@ -18,9 +18,9 @@ from tests.verify.corpus import (
     upstream_unit_tests,
 )
 from tests.verify.corpus.collection import expected, oracles
-from tests.verify.corpus.hta_frame import frame
 from tests.verify.corpus.opened import opened
 from tests.verify.corpus.outcome import Account
+from tests.verify.corpus.upstream_hta import frame
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.trace.model import Int64
-from tests.verify.corpus.hta_frame import frame
 from tests.verify.corpus.opened import Opened, opened
 from tests.verify.corpus.outcome import MET, Differs, Verdict, explained, not_shown
+from tests.verify.corpus.upstream_hta import frame
 
 LAST_STEP = explained("HTA", Differs.LAST_STEP)
 

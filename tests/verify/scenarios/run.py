@@ -25,8 +25,7 @@ from pathlib import Path
 from tests.described import described
 from tests.verify.scenarios.expected import Expected, Training, read_training
 from tests.verify.scenarios.recordings import recordings
-from tests.verify.scenarios.score import Row, failed, judge, totals
-from tests.verify.scenarios.table import summary, table
+from tests.verify.scenarios.score import Row, failed, judge, summary, table, totals
 
 TRAININGS = Path(__file__).parent / "trainings"
 RECORDINGS = Path(__file__).parents[3].parent / "shared" / "gpu"

@@ -20,8 +20,7 @@ from tests.verify.scenarios.expected import (
 )
 from tests.verify.scenarios.recordings import recordings
 from tests.verify.scenarios.run import TRAININGS
-from tests.verify.scenarios.score import BUSY, Row, failed, judge, totals
-from tests.verify.scenarios.table import summary, table
+from tests.verify.scenarios.score import BUSY, Row, failed, judge, summary, table, totals
 
 SOURCE = '''"""Planted: a log is written after every step.
 

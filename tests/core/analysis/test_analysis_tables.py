@@ -261,13 +261,10 @@ def test_ranges_by_name_whatever_nests_in_what(spans):
     assert sorted(found.total.tolist(), reverse=True) == found.total.tolist()
 
 
-def test_a_range_within_one_of_its_name_adds_no_time():
+def test_ranges_within_one_of_their_name_add_no_time_and_threads_count_each():
     trace = trace_of(named(1, "main"), mark("block", 0, 10), mark("block", 2, 4))
     found = range_sums(trace)
     assert (found.calls[0], found.total[0], found.mean[0]) == (2, 10_000, 7_000)
-
-
-def test_threads_count_each_for_itself():
     trace = trace_of(named(1, "main"), mark("block", 0, 10), mark("block", 2, 4, tid=2))
     assert range_sums(trace).total.tolist() == [14_000]
 

@@ -97,14 +97,11 @@ def test_without_durations_launches_count_alike() -> None:
     assert kernel.duration_ratio is None
 
 
-def test_instances_of_a_template_are_distinguished() -> None:
+def test_a_kernel_is_known_by_its_template_or_by_a_bare_name_that_only_it_has() -> None:
     kernels = table(("void f<1>(int)", 1, 1), ("void f<2>(int)", 1, 1))
     joined = join([launch("void f<(int)2>(int)"), launch("void f<(int)3>(int)")], kernels)
     assert rows(joined) == [(1, 1)]
     assert joined.unmatched == ("void f<(int)3>(int)",)
-
-
-def test_a_bare_function_name_joins_its_only_kernel_and_no_other() -> None:
     joined = join([launch("f"), launch("g")], table(("void ns::f<1>(int)", 1, 1)))
     assert rows(joined) == [(0, 1)]
     assert joined.unmatched == ("g",)

@@ -256,14 +256,11 @@ def test_the_gpus_come_first_and_what_the_cpu_held_before_is_not_known() -> None
     assert held(found[-1], 0) == {Category.BEFORE: 7}
 
 
-def test_without_addresses_the_level_alone_is_known() -> None:
+def test_without_addresses_the_level_alone_is_known_and_without_events_nothing() -> None:
     events = [cpu("aten::mm", 0, 9), memory(1, 64, 164), memory(2, -32, 132)]
     (memory_,) = memory_of_trace(load({"traceEvents": events}))
     assert at_peak(memory_) == {Category.OTHER: 164}
     assert not memory_.has_categories
-
-
-def test_a_trace_without_memory_events_has_none() -> None:
     assert memory_of_trace(load({"traceEvents": [cpu("aten::mm", 0, 9)]})) == ()
 
 

@@ -61,15 +61,12 @@ def scenario() -> Allocator:
     return allocator
 
 
-def test_what_is_held_by_line_at_the_end_and_at_the_peak(take: Take) -> None:
+def test_what_is_held_by_line_at_the_end_and_at_the_peak_from_the_start_on(take: Take) -> None:
     loaded = take(scenario())
     assert lines(loaded, allocations_at_end(loaded, 0)) == {1: (4000, 1), 3: (100, 1), 5: (50, 1)}
     assert len(allocations_at_end(loaded, 1)) == 0
     held = lines(loaded, allocations_at_peak(loaded, 0))
     assert held == {4: (9000, 1), 1: (4000, 1), NONE: (700, 1), 3: (100, 1)}
-
-
-def test_net_and_peak_are_relative_to_the_start_of_the_trace(take: Take) -> None:
     balance = trace_balance(take(scenario()).traces[0])
     assert (balance.device, balance.net, balance.peak, balance.peak_row) == (0, -550, 9100, 1)
 

@@ -256,15 +256,14 @@ def test_a_file_that_was_changed_is_read_again(
     assert_right(read_again(path, loads), path)
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_kept(path: Path, cache: Path) -> None:
+def test_a_file_that_changes_is_not_kept_and_its_arguments_are_refused(
+    path: Path, cache: Path
+) -> None:
     work: list[Callable[[], None]] = []
     open_trace(path, later=work.append)
     path.write_text(document(3))
     work[0]()
     assert kept(cache) == []
-
-
-def test_arguments_of_a_file_that_changed_are_refused(path: Path) -> None:
     open_trace(path, later=at_once)
     again = open_trace(path)
     path.write_text(document(3))

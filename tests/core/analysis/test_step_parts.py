@@ -305,13 +305,10 @@ def test_kernels_without_a_launch_that_run_during_a_wait_were_queued() -> None:
     }
 
 
-def test_a_trace_of_one_instant_has_nothing_to_split() -> None:
+def test_one_instant_has_nothing_to_split_and_without_a_cpu_side_nothing_is_explained() -> None:
     analysis = analysis_of(gpu("first", 10, 0, 1), cpu("aten::add", 10, 0))
     assert (analysis.gaps, parts(analysis)) == ((), {})
     assert [each.kernel_count for each in analysis.activity] == [1]
-
-
-def test_without_a_cpu_side_nothing_is_explained() -> None:
     analysis = analysis_of(gpu("a", 0, 10), gpu("b", 60, 10))
     assert only_gap(analysis).cause == GapCause.UNEXPLAINED
     assert parts(analysis) == {"gpu compute": 20, "unexplained": 50}
@@ -477,15 +474,12 @@ def test_modules_in_stacks_are_the_forward_pass() -> None:
     assert not any("forward" in note for note in analysis.notes)
 
 
-def test_phases_are_in_drawing_order() -> None:
+def test_phases_are_in_drawing_order_and_without_steps_the_whole_trace_is_one_budget() -> None:
     names = ("optimizer", "backward", "forward", "input_wait")
     marks = [mark(f"perftui::{name}", i, 1) for i, name in enumerate(names)]
     analysis = analysis_of(*marks)
     drawn = [name for name, _ in analysis.step_parts[0].parts]
     assert drawn == ["input_wait", "forward", "backward", "optimizer", "other"]
-
-
-def test_without_steps_the_whole_trace_is_one_budget() -> None:
     analysis = analysis_of(cpu("aten::mm", 5, 20), cpu("aten::mm", 45, 10))
     assert analysis.steps == ()
     assert [budget.step.index for budget in analysis.step_parts] == [-1]

@@ -45,13 +45,10 @@ def test_a_step_ends_as_that_of_the_optimizer() -> None:
     ]
 
 
-def test_two_steps_of_the_optimizer_are_no_rhythm() -> None:
+def test_two_steps_of_the_optimizer_are_no_rhythm_and_marks_go_first() -> None:
     found = TraceBuilder().repeat(2, iteration).analysis()
     assert found.steps == ()
     assert [each.step.index for each in found.step_parts] == [-1]
-
-
-def test_marks_go_first() -> None:
     found = TraceBuilder().repeat(4, lambda t: iteration(t.step()) or t.end()).analysis()
     assert [step.duration for step in found.steps] == [ms(1)] * 4
     assert step_source(found.trace, found.steps) == ""
@@ -93,12 +90,9 @@ def test_an_optimizer_that_calls_its_base_class_steps_once() -> None:
     assert [step.duration for step in found.steps] == [us(115)] * 3
 
 
-def test_without_an_optimizer_batches_tell() -> None:
+def test_batches_tell_without_an_optimizer_and_the_thread_with_most_of_them_counts() -> None:
     found = TraceBuilder().repeat(4, lambda t: t.data_wait(us(50)).op("aten::mm", us(200)))
     assert spans(found.analysis()) == [(us(at), us(at + 250)) for at in (0, 250, 500)]
-
-
-def test_the_thread_with_most_of_it_counts() -> None:
     story = TraceBuilder().repeat(4, iteration).at(0).on(AUTOGRAD)
     story.repeat(9, lambda t: t.optimizer_step(us(20)).pause(us(80)))
     assert [step.duration for step in story.analysis().steps] == [ms(1)] * 3
@@ -143,26 +137,20 @@ def launching(t: TraceBuilder) -> TraceBuilder:
     return t.end()
 
 
-def test_a_mark_behind_the_work_is_no_step() -> None:
+def test_a_mark_behind_the_work_is_no_step_and_one_of_some_of_the_time_is() -> None:
     found = unmarked(us(14)).analysis()
     assert found.steps == ()
     finding = finding_of(unmarked(us(14)), "input-in-main-thread")
     assert (finding.steps, round(finding.share, 2)) == (0, 0.6)
-
-
-def test_a_mark_of_some_of_the_time_is_believed() -> None:
     assert len(unmarked(ms(2)).analysis().steps) == 1
 
 
-def test_a_last_step_of_next_to_nothing_is_left_out() -> None:
+def test_a_last_step_counts_if_it_has_some_work() -> None:
     story = launching(training()).pause(us(30)).step(us(30))
     judged = trace_steps(story.analysis())
     assert judged is not None
     assert [one.step.index for one in judged.each] == [0]
     assert finding_of(story, "launch-bound").steps == 1
-
-
-def test_a_last_step_of_some_work_is_kept() -> None:
     story = launching(training()).pause(us(30)).step()
     story.repeat(8, lambda t: t.launch("add", us(3), call=CALL).pause(us(40))).end()
     assert len(story.analysis().steps) == 2

@@ -142,15 +142,12 @@ def test_threads_are_called_by_the_names_that_torch_gives_them(name: str, label:
     assert labels(trace) == ["main thread", label]
 
 
-def test_several_of_one_role_are_numbered() -> None:
+def test_threads_of_one_role_are_numbered_and_a_name_of_their_own_stays() -> None:
     backward = "autograd::engine::evaluate_function: MmBackward0"
     trace = trace_of(
         mark("ProfilerStep#1", 0, 100), cpu(backward, 40, 20, tid=7), cpu(backward, 30, 20, tid=8)
     )
     assert labels(trace) == ["main thread", "autograd 1", "autograd 2"]
-
-
-def test_a_thread_with_a_name_of_its_own_keeps_it() -> None:
     trace = trace_of(mark("ProfilerStep#1", 0, 100), frame("train.py(1): f", 5, 5), named(1, "go"))
     assert labels(trace) == ["go"]
 
@@ -265,9 +262,12 @@ def test_a_missing_sample_is_a_gap(run):
     assert memory.place_at(2 * SECOND - 1) is None
 
 
-def test_only_what_has_a_sample_in_the_time_of_the_trace_is_a_counter(run):
+def test_a_counter_needs_a_clock_and_a_sample_in_the_time_of_the_trace(run):
     known = sampled(run, [0, SECOND], gpu0__utilization=[1, 2], disk__read=[3, 4])
     assert counters(Facts(known, window())) == ()
+    known = sampled(run, [10 * SECOND, 11 * SECOND], gpu0__memory_used=[1, 1])
+    assert counters(Facts(known, window(wall=None))) == ()
+    assert counters(Facts(None, window())) == ()
 
 
 def test_the_most_there_can_be_is_the_top(run):
@@ -285,22 +285,13 @@ def test_the_most_there_can_be_is_the_top(run):
     assert by_name(counters(Facts(still, window())))["disk read"].top == 0
 
 
-def test_the_disk_of_the_data_set_goes_before_all_disks(run):
+def test_the_disk_of_the_data_set_goes_first_and_several_gpus_are_numbered(run):
     columns = {"disk__read": [9, 9], "data_disk__read": [1, 2]}
     known = sampled(run, [10 * SECOND, 11 * SECOND], **columns)
     assert by_name(counters(Facts(known, window())))["disk read"].value.tolist() == [2]
-
-
-def test_several_gpus_are_numbered(run):
     columns = {"gpu0__memory_used": [1, 1], "gpu3__memory_used": [2, 2]}
     found = counters(Facts(sampled(run, [10 * SECOND, 11 * SECOND], **columns), window()))
     assert [each.name for each in found] == ["GPU 0 memory", "GPU 3 memory"]
-
-
-def test_without_a_clock_nothing_of_the_run_can_be_placed(run):
-    known = sampled(run, [10 * SECOND, 11 * SECOND], gpu0__memory_used=[1, 1])
-    assert counters(Facts(known, window(wall=None))) == ()
-    assert counters(Facts(None, window())) == ()
 
 
 def test_the_queue_of_the_loader_is_that_of_each_step(run):

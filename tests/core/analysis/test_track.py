@@ -362,12 +362,9 @@ def test_nothing_is_known_between_samples_that_are_far_apart():
     assert math.isnan(means[7])
 
 
-def test_a_sample_may_be_half_an_interval_late():
+def test_a_sample_may_be_half_an_interval_late_and_a_mean_is_of_the_time_before_it():
     found = counter_of([0, 140, 300], [1, 2, 3], 100)
     assert found.end.tolist() == [140, 240, 400]
-
-
-def test_a_mean_stands_for_the_time_before_it():
     found = counter_of([100, 200], [50, 70], 100, is_mean=True)
     assert list(zip(found.start, found.end, strict=True)) == [(0, 100), (100, 200)]
     assert found.place_at(150) == 1
@@ -380,13 +377,10 @@ def test_a_column_within_one_sample_has_its_value_exactly():
     assert set(found.means(10**9 + 7, 10**9 + 5000, 50).tolist()) == {huge}
 
 
-def test_no_sample_is_nothing():
+def test_no_sample_is_nothing_and_the_usual_interval_is_the_median():
     found = counter_of([], [], 100)
     assert np.isnan(found.means(0, 100, 3)).all()
     assert found.place_at(5) is None
     assert not found.is_sampled_in(0, 100)
-
-
-def test_the_usual_interval_is_the_median():
     assert usual_interval(np.array([0, 10, 20, 500], dtype=np.int64), 7) == 10
     assert usual_interval(np.array([3], dtype=np.int64), 7) == 7

@@ -108,14 +108,13 @@ def normalising(layers: int, computing: float = 2) -> TraceBuilder:
     return training().repeat(4, step)
 
 
-def test_many_small_reductions_are_named_at_what_their_number_costs() -> None:
+def test_many_small_reductions_are_named_at_what_their_number_costs_and_the_rest_is_another() -> (
+    None
+):
     finding = finding_of(reducing(40, 3 * KIB), "many-small-reductions")
     assert finding.severity is Severity.CRITICAL
     assert finding.cost_ns == 39 * us(20)
     assert "40 tensors of 12.0 KiB" in finding.sentence
-
-
-def test_what_is_left_of_the_communication_is_a_finding_of_its_own() -> None:
     judged = diagnosed(reducing(40, 3 * KIB))
     both = [found(judged, rule) for rule in ("many-small-reductions", "communication-exposed")]
     costs = [one.cost_ns if one else 0 for one in both]
@@ -209,23 +208,19 @@ def test_the_rest_is_left_to_communication_in_general() -> None:
     assert sum(part.cost_ns for part in parts if part) <= ms(4)
 
 
-def test_the_fastest_call_tells_not_those_that_wait() -> None:
+def test_the_fastest_call_tells_and_without_types_the_bytes_are_not_known() -> None:
     story = moving(25, 2)
     next(span for span in story.spans if span.name.startswith("nccl")).end -= ms(1.8)
     assert found(diagnosed(story), "slow-network") is None
+    for span in story.spans:
+        span.args.pop("dtype", None)
+    assert "bytes" in reasons(diagnosed(story))["slow-network"]
 
 
 def test_ranks_of_several_machines_are_not_judged() -> None:
     run = make_run(count=40, phases={"forward": 12})
     ranks_of = tuple(replace(run.ranks[0], rank=at, host=f"box{at}") for at in range(2))
     assert found(diagnosed(moving(25, 2), replace(run, ranks=ranks_of)), "slow-network") is None
-
-
-def test_without_types_the_bytes_are_not_known() -> None:
-    story = moving(25, 2)
-    for span in story.spans:
-        span.args.pop("dtype", None)
-    assert "bytes" in reasons(diagnosed(story))["slow-network"]
 
 
 @pytest.mark.parametrize(

@@ -217,14 +217,11 @@ def test_without_sizes_or_a_known_card_it_says_so(tmp_path: Path) -> None:
         roofline(open_trace(unknown.write(tmp_path / "unknown.json")))
 
 
-def test_what_stays_in_caches_saves_nothing(tmp_path: Path) -> None:
+def test_what_stays_in_caches_saves_nothing_and_8_bits_have_no_roof_here(tmp_path: Path) -> None:
     fast = busy_with(K(ADD, 10, ("aten::add",), args=SUM))
     (found,) = roofline(open_trace(fast.write(tmp_path / "trace.json"))).calls
     assert found.reached > 1
     assert found.saved == 0
-
-
-def test_kernels_with_8_bits_have_no_roof_here(tmp_path: Path) -> None:
     story = busy_with(K("sm90_xmma_gemm_e4m3bf16", 200, ("aten::mm",), args=PRODUCT))
     (found,) = roofline(open_trace(story.write(tmp_path / "trace.json"))).calls
     assert (found.roof, found.saved) == (0, None)

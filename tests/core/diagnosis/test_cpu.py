@@ -124,12 +124,9 @@ def test_other_programs_on_the_same_cores_are_named() -> None:
     }
 
 
-def test_perftui_is_no_other_program() -> None:
+def test_other_programs_are_neither_perftui_nor_always_named() -> None:
     measured = neighbours(**{"processes.perftui_cpu": 200}, profile=NAMED)
     assert finding(measured, "busy-host").sentence.startswith("Other programs take 3.0 of 8 cores")
-
-
-def test_without_names_other_programs_may_be_those_of_a_container() -> None:
     assert "container" in finding(neighbours(), "busy-host").would_raise_confidence
 
 

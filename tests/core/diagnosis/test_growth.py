@@ -178,14 +178,11 @@ def test_a_state_that_keeps_its_graph_through_a_story_is_reported_with_its_line(
     assert said(stories(tmp_path), "growing-steps") is None
 
 
-def test_the_shortest_story_and_the_least_growth_that_count(tmp_path: Path) -> None:
+def test_stories_of_three_chunks_that_grow_in_turn_keep_a_graph(tmp_path: Path) -> None:
     assert said(stories(tmp_path, chunks=3), "kept-graph") is not None
     assert said(stories(tmp_path, chunks=2), "kept-graph") is None
     assert said(stories(tmp_path, each=0.72), "kept-graph") is not None
     assert said(stories(tmp_path, each=0.71), "kept-graph") is None
-
-
-def test_documents_of_different_lengths_keep_nothing(tmp_path: Path) -> None:
     assert said(stories(tmp_path, shuffled=True), "kept-graph") is None
     assert said(stories(tmp_path, forward=10), "kept-graph") is None
 

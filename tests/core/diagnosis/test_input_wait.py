@@ -175,12 +175,9 @@ def test_workers_with_threads_of_their_own_and_the_training_want_too_many_cores(
     assert set(found.top.parts) == {"input_wait", "forward"}
 
 
-def test_two_workers_on_four_cores_are_not_too_many() -> None:
+def test_workers_are_too_many_only_on_cores_that_nobody_else_takes() -> None:
     found = top(worker(0, cpu=0.7, delayed=0.3), worker(1, cpu=0.7, delayed=0.3), cores=4)
     assert found.rule == "input-worker-bound"
-
-
-def test_workers_that_others_keep_from_the_cores_are_not_too_many() -> None:
     run = run_of(*(worker(at, cpu=0.3, delayed=0.7) for at in range(4)), cores=2, num_workers=4)
     others = {"cpu.utilization": 100.0, "processes.cpu": 40.0, "cpu.cores": 2.0}
     assert judged(run).top.rule == "workers-oversubscribed"  # type: ignore[union-attr]
@@ -237,14 +234,11 @@ def test_no_workers_are_better_where_they_save_a_sixth_of_the_step(busy, has_fin
     assert ("without workers" in found.sentence) is has_finding
 
 
-def test_a_slow_worker_holds_up_the_others() -> None:
+def test_a_slow_worker_or_a_few_long_batches_hold_up_the_others() -> None:
     found = top(worker(0, busy=0.1), worker(1, busy=0.9))
     assert found.rule == "input-uneven"
     assert found.sentence.endswith("worker 1 takes 9.0 times as long for a batch as the others.")
     assert top(worker(0, busy=0.5), worker(1, busy=0.9)).rule != "input-uneven"
-
-
-def test_a_few_long_batches_hold_up_the_others() -> None:
     uneven = {**worker(0, busy=0.5), "squares": 10 * 150_000**2}
     found = top(uneven)
     assert found.rule == "input-uneven"

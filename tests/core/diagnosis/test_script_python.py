@@ -168,15 +168,14 @@ def with_operators(run: RunSnapshot) -> Finding:
     return next(one for one in found if one.rule == "python-bound" and "other" in one.parts)
 
 
-def test_a_loop_in_a_function_of_its_own_may_call_operators(tmp_path) -> None:
+def test_a_loop_of_its_own_may_call_operators_and_what_the_framework_does_for_it_has_its_line(
+    tmp_path,
+) -> None:
     script = tmp_path / "train.py"
     script.write_text("def penalty(weights):\n    return [svdvals(one) for one in weights]\n")
     seen = (Seen(100 * at + 50, 50, 2, "", "penalty", file=str(script)) for at in range(STEPS))
     run = run_of(step_table(STEPS, {"forward": 50, "other": 50}), *seen)
     assert with_operators(run).cost_ns == 25 * MS
-
-
-def test_what_the_framework_does_in_python_for_the_script_has_its_line() -> None:
     run = logging(50, (1, 15, "<module>", "torch/_tensor_str.py _str"))
     assert source_of(with_operators(run)) == "/p/train.py:15"
 

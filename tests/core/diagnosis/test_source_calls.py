@@ -190,41 +190,38 @@ def test_the_line_that_keeps_a_graph_is_found(
     assert line(line_that_keeps_graph(script(text))) == expected
 
 
-def test_modules_beside_the_script_are_searched_too(script: Script, tmp_path: Path) -> None:
+def test_modules_beside_the_script_are_searched_too_and_no_changed_file_is(
+    script: Script, tmp_path: Path
+) -> None:
     (tmp_path / "settings.py").write_text('import os\nos.environ["OMP_NUM_THREADS"] = "1"\n')
     (tmp_path / "unused.py").write_text('OMP_NUM_THREADS = "1"\n')
     facts = script("import json\nfrom settings import SEED\n")
     assert matching_line(facts, "OMP_NUM_THREADS") == LineShare(str(tmp_path / "settings.py"), 2)
     assert matching_line(script("import json\n"), "OMP_NUM_THREADS") is None
-
-
-def test_a_file_that_was_changed_later_tells_nothing(tmp_path: Path) -> None:
     facts = Facts(script_run(tmp_path, SORTS, started_ns=1))
     assert call_of(facts, "aten::linalg_svdvals") is None
 
 
-def test_an_operator_without_samples_is_placed_by_the_text(script: Script) -> None:
+def test_an_operator_without_samples_is_placed_by_the_text_and_only_probably(
+    script: Script,
+) -> None:
     facts = script(SORTS)
     place = with_line(facts, Place(operator="aten::linalg_svdvals"), None)
     assert place.line == 3
     unknown = Place(operator="aten::addmm")
     assert with_line(facts, unknown, None) is unknown
+    assert at(call_of(script(SORTS), "aten::linalg_svdvals")) == " probably at train.py:3"
 
 
-def test_the_only_line_that_runs_backward_is_its_place(script: Script) -> None:
+def test_the_only_line_that_runs_backward_is_its_place_and_that_of_its_growth(
+    script: Script, tmp_path: Path
+) -> None:
     assert line(line_of(script(CHECKS), "backward")) == 4
     assert line_of(script(CHECKS), "forward") is None
     assert line_of(script(CHECKS + "loss.backward()"), "backward") is None
-
-
-def test_steps_whose_backward_grows_are_placed_there(tmp_path: Path) -> None:
     steps = joined(*(step_table(1, {"forward": 10, "backward": 10 + at / 2}) for at in range(100)))
     found = growing_steps(Facts(script_run(tmp_path, CHECKS, steps=steps)))
     assert line(found.line) == 4
-
-
-def test_what_only_the_text_tells_is_said_to_be_probable(script: Script) -> None:
-    assert at(call_of(script(SORTS), "aten::linalg_svdvals")) == " probably at train.py:3"
 
 
 MODEL = """

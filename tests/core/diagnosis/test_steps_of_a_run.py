@@ -25,7 +25,7 @@ from tests.core.diagnosis.runs import (
     step_table,
     telemetry_table,
 )
-from tests.core.diagnosis.stories import busy, finding_of, forward_passes
+from tests.core.diagnosis.stories import busy, finding_of, forward_passes, reasons
 
 IN_MAIN = {"id": 1, "num_workers": 0, "dataset": "Images", "file": "/p/train.py", "line": 7}
 WORKERS = {**IN_MAIN, "num_workers": 2}
@@ -110,10 +110,11 @@ def test_no_steps_are_no_data_and_never_healthy() -> None:
         assert {a.rule: a.reason for a in diagnosis.abstentions}["healthy"].startswith("0 of 2")
 
 
-def test_steps_without_a_length_are_not_judged() -> None:
+def test_steps_without_a_length_are_not_judged_and_a_run_that_is_over_waits_for_nothing() -> None:
     diagnosis = judged(phases={"forward": 0})
     assert diagnosis.top is None
     assert {a.reason for a in diagnosis.abstentions} == {"the recorded steps take no time"}
+    assert judged(count=1).progress == ""
 
 
 def test_of_several_ranks_the_one_judged_is_said() -> None:
@@ -122,10 +123,6 @@ def test_of_several_ranks_the_one_judged_is_said() -> None:
     assert notes(Facts(run, None)) == ()
     told = notes(Facts(replace(run, ranks=ranks), None))
     assert told == ("8 training processes: the diagnosis covers rank 0",)
-
-
-def test_a_run_that_is_over_waits_for_nothing() -> None:
-    assert judged(count=1).progress == ""
 
 
 def test_a_slow_start_does_not_count() -> None:
@@ -153,11 +150,14 @@ def test_python_within_the_model_is_told_from_its_operators() -> None:
     assert found.parts == ("python in forward",)
 
 
-def test_a_training_whose_operators_nobody_saw_is_not_called_healthy() -> None:
-    unseen = diagnosis(Facts(make_run(), None))
+def test_neither_operators_that_nobody_saw_nor_the_driver_s_samples_are_health() -> None:
+    """It counts a device as busy through gaps shorter than its samples, and in communication."""
+    unseen = diagnosis(Facts(make_run()))
     assert unseen.findings == ()
-    reasons = {a.rule: a.reason for a in unseen.abstentions}
-    assert reasons["healthy"] == "no profiled step shows the operators"
+    sampled = judged(**ON_GPU, telemetry=card_samples(50))
+    assert sampled.top is None
+    for each in (unseen, sampled):
+        assert reasons(each)["healthy"] == "no profiled step shows the operators"
 
 
 @pytest.mark.parametrize(("longest", "healthy"), [(10, True), (600, False)])
@@ -175,14 +175,11 @@ def test_much_evaluation_is_not_called_healthy() -> None:
     assert rules(judged(steps=steps))[0] == "evaluation"
 
 
-def test_memory_that_runs_short_is_a_finding_without_a_cost() -> None:
+def test_memory_that_runs_short_costs_nothing_and_is_a_word_while_no_allocation_fails() -> None:
     samples = {"telemetry": card_samples(97), "allocated": 1, "alloc_retries": 1}
     finding = finding_of(judged(**ON_GPU, **samples), "memory-pressure")
     assert finding.cost_ns == 0
     assert "of its 100 GiB" in finding.sentence
-
-
-def test_memory_that_is_nearly_full_costs_nothing_while_no_allocation_fails() -> None:
     found = {each.rule: each for each in judged(**ON_GPU, telemetry=card_samples(99)).findings}
     assert found["memory-pressure"].severity is Severity.INFO
     assert "tried again" not in found["memory-pressure"].sentence
@@ -243,14 +240,6 @@ def test_samples_of_another_host_are_not_this_ones() -> None:
     assert here.machine_cores == 4
     elsewhere = replace(run, telemetry={"other": run.telemetry["box"], "box": Table()})
     assert machine_use(Facts(elsewhere, None)).machine_cores is None
-
-
-def test_what_the_driver_samples_makes_no_gpu_healthy() -> None:
-    """It counts a device as busy through gaps shorter than its samples, and in communication."""
-    diagnosis = judged(**ON_GPU, telemetry=card_samples(50))
-    assert diagnosis.top is None
-    reasons = {a.rule: a.reason for a in diagnosis.abstentions}
-    assert reasons["healthy"] == "no profiled step shows the operators"
 
 
 def test_on_a_gpu_a_wait_of_the_host_alone_is_not_certain() -> None:

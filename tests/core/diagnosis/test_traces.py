@@ -82,14 +82,11 @@ def test_a_count_of_gaps_that_was_cut_is_said_to_be_one(monkeypatch) -> None:
     assert next(fact.value for fact in finding.facts if fact.label == "gaps") == "at least 3"
 
 
-def test_many_steps_give_high_confidence_and_one_no_more_than_a_warning() -> None:
+def test_many_steps_give_high_confidence_and_an_only_one_no_more_than_a_warning() -> None:
     finding = finding_of(synchronising(300, steps=20), "sync-bound")
     assert (finding.confidence, finding.would_raise_confidence) == (Confidence.HIGH, "")
     finding = finding_of(warming_up(5000), "sync-bound")
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)
-
-
-def test_the_only_step_of_a_trace_gives_no_more_than_a_warning() -> None:
     for run in (None, make_run(phases={"forward": 1}, **ON_GPU)):
         finding = finding_of(synchronising(300, steps=1), "sync-bound", run)
         assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)

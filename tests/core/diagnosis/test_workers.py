@@ -73,15 +73,12 @@ def test_the_training_loader_is_told_by_role_then_shuffling_then_order(events, e
     assert chosen(*events) == expected
 
 
-def test_other_calls_whose_loaders_train_are_known() -> None:
+def test_loaders_that_train_are_known_and_the_newest_of_one_call_counts() -> None:
     roles = [{"id": 1, "role": "train"}, {"id": 2, "role": "train"}]
     facts = loader_of(TRAIN, EVAL, *roles)
     assert facts.others == ("/p/train.py:9",)
     alone = loader_of(TRAIN, EVAL, roles[0])
     assert alone.others == ()
-
-
-def test_of_loaders_made_by_one_call_the_newest_counts() -> None:
     again = {**TRAIN, "id": 3, "num_workers": 2}
     facts = loader_of(TRAIN, again, EVAL, {"id": 3, "role": "train"})
     assert (facts.num_workers, facts.certain) == (2, True)

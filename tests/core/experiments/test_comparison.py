@@ -93,14 +93,11 @@ def test_a_difference_must_exceed_what_two_equal_runs_differ_by(count, after, ve
     assert compare(forward(100, count), forward(after, count)).verdict is verdict
 
 
-def test_too_few_steps_say_nothing() -> None:
+def test_too_few_steps_say_nothing_and_no_steps_have_no_speedup() -> None:
     found = compare(forward(100), forward(10, count=19))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.reason == "the second run has 19 steady steps of 20"
     assert found.speedup == pytest.approx(10)
-
-
-def test_a_run_without_steps_has_no_speedup() -> None:
     found = compare(forward(100), forward(10, count=0))
     assert (found.verdict, found.speedup, found.phases) == (Verdict.INCONCLUSIVE, None, ())
 
@@ -143,13 +140,10 @@ def test_other_programs_on_cores_that_nobody_waits_for_make_no_busy_host() -> No
         assert compare(forward(100, telemetry=samples), forward(90)).verdict is verdict
 
 
-def test_pressure_stands_in_where_the_training_own_part_is_unknown() -> None:
+def test_pressure_stands_in_where_the_training_own_part_is_unknown_but_not_its_own() -> None:
     for pressure, verdict in ((9.0, Verdict.FASTER), (40.0, Verdict.INCONCLUSIVE)):
         samples = telemetry_table(**{"pressure.cpu": pressure})
         assert compare(forward(100, telemetry=samples), forward(90)).verdict is verdict
-
-
-def test_pressure_by_the_training_itself_is_no_busy_host() -> None:
     samples = telemetry_table(
         **{"pressure.cpu": 80.0, "cpu.utilization": 100.0, "processes.cpu": 800.0}
     )

@@ -71,14 +71,11 @@ def test_each_difference_is_named_with_its_effect(changes, text, effect) -> None
     assert (found.text, found.effect) == (text, effect)
 
 
-def test_another_processor_forbids_the_comparison_of_trainings_without_a_gpu() -> None:
+def test_another_processor_or_gpu_forbids_the_comparison_and_other_versions_do_not() -> None:
     before, after = run_with(gpus=()), run_with(5, gpus=(), cpu_name="Xeon")
     found = compare(before, after)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.reason == "CPU AMD EPYC 9534 -> Xeon: the step is that of another machine"
-
-
-def test_another_gpu_forbids_it_and_other_versions_do_not() -> None:
     assert compare(run_with(), run_with(5, gpus=("H200",))).verdict is Verdict.INCONCLUSIVE
     assert compare(run_with(), run_with(5, torch_version="2.9.1")).verdict is Verdict.FASTER
 
@@ -148,12 +145,16 @@ def test_threads_and_precision_in_force_are_named() -> None:
     )
 
 
-def test_other_batches_are_not_comparable() -> None:
+def test_other_batches_are_not_comparable_and_another_number_of_processes_is_named() -> None:
     one, other = (
         Facts(make_run(count=100, loaders=({"num_workers": 0, "batch_size": size},)))
         for size in (64, 32)
     )
     assert differences(one, other) == (Difference("batch size", "64", "32", Effect.NOT_COMPARABLE),)
+    two = run_with()
+    ranks = (two.run.ranks[0], replace(two.run.ranks[0], rank=1))
+    [found] = differences(run_with(), Facts(replace(two.run, ranks=ranks)))
+    assert found == Difference("training processes", "1", "2", Effect.NOT_COMPARABLE)
 
 
 def test_one_commit_with_changes_on_both_sides_says_nothing_of_the_source() -> None:
@@ -161,13 +162,6 @@ def test_one_commit_with_changes_on_both_sides_says_nothing_of_the_source() -> N
     dirty = run_with(git_dirty=True)
     assert said in compare(dirty, run_with(git_dirty=True)).notes
     assert said not in compare(dirty, run_with()).notes
-
-
-def test_another_number_of_processes_is_named() -> None:
-    two = run_with()
-    ranks = (two.run.ranks[0], replace(two.run.ranks[0], rank=1))
-    [found] = differences(run_with(), Facts(replace(two.run, ranks=ranks)))
-    assert found == Difference("training processes", "1", "2", Effect.NOT_COMPARABLE)
 
 
 def test_they_are_told_below_the_verdict_those_that_limit_most_first() -> None:

@@ -107,14 +107,11 @@ def test_the_trials_of_a_run_go_with_it_and_those_of_others_stay(tmp_path: Path)
     assert kept.is_dir()
 
 
-def test_a_trial_that_goes_on_keeps_its_run(tmp_path: Path) -> None:
+def test_a_trial_that_goes_on_keeps_its_run_even_in_an_unusual_place(tmp_path: Path) -> None:
     root, trial = run_with_trial(tmp_path, status=Status.RUNNING, host="node2", recorder_pid=1)
     with pytest.raises(NotRemovableError, match="its trial tried: it still runs on node2"):
         delete_run(root)
     assert trial.is_dir()
-
-
-def test_so_does_one_inside_a_run_of_an_unusual_place(tmp_path: Path) -> None:
     root = make_run(tmp_path, "one", status=Status.EXITED)
     make_run(trials_of(root), "tried", status=Status.RUNNING, host="node2", recorder_pid=1)
     assert "its trial tried" in why_kept(root)

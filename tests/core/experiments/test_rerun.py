@@ -33,15 +33,12 @@ def run(**changes):
     return make_run(root=Path("/runs/one"), cwd="/p", **changes)
 
 
-def test_a_run_is_repeated_with_the_override() -> None:
+def test_a_run_is_repeated_with_the_override_or_the_patch_that_replaces_it() -> None:
     launch = rerun_launch(run(), OPTION)
     assert launch.command == ("python", "train.py")
     assert launch.overrides == (TRY,)
     assert (launch.parent, launch.runs, launch.cwd) == ("one", Path("/runs"), Path("/p"))
     assert launch.name == "num_workers 0 -> 2"
-
-
-def test_a_patched_source_runs_without_the_override_it_replaces() -> None:
     other = Override("environment", {"OMP_NUM_THREADS": "1"}, fix="threads")
     launch = rerun_launch(run(overrides=(TRY, other)), OPTION, Form.SOURCE)
     assert (launch.command, launch.overrides) == (("python", "train.py"), (other,))
@@ -83,12 +80,9 @@ def test_an_option_that_cannot_be_tried_is_refused() -> None:
         rerun_launch(run(), bare)
 
 
-def test_the_options_of_the_profiler_are_used_again() -> None:
+def test_the_profiler_looks_again_as_often_and_with_its_options() -> None:
     assert repeat_launch(run(profile={"window_steps": 5})).options.window_steps == 5
     assert repeat_launch(run(profile={"window_steps": "many"})).options.window_steps is None
-
-
-def test_the_main_thread_is_looked_at_as_often_again() -> None:
     assert repeat_launch(run(profile={"stack_rate": 25})).stack_samples_per_second == 25
     assert repeat_launch(run(profile={"stack_rate": 0})).stack_samples_per_second == 0
     assert repeat_launch(run(profile={"stack_rate": "often"})).stack_samples_per_second == 0
@@ -187,11 +181,8 @@ def test_an_override_that_was_refused_proves_nothing(told: Events, said: str) ->
     assert reason(FUSED_TRIED, events=told) == said
 
 
-def test_an_override_that_was_applied_is_believed() -> None:
+def test_overrides_that_were_applied_are_believed_each_for_itself() -> None:
     assert trial(FUSED_TRIED, events=(note("applied"),)).verdict is Verdict.FASTER
-
-
-def test_each_of_several_overrides_has_to_arrive() -> None:
     both = (WORKERS_TRIED, FUSED_TRIED)
     told = (note("applied"), note("refused", "fused: no", number=1))
     assert "fused=True was refused" in reason(*both, events=told)

@@ -219,14 +219,13 @@ def test_a_switch_that_does_not_reach_the_training_has_no_effect(
     assert asked == ["1", "1", "1", "2"]
 
 
-def test_other_losses_are_not_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_that_differ_or_were_not_seen_do_not_compare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     runs = Played(losses=((1.0, 0.5), (1.0, 0.7)))
     last = played(monkeypatch, runs)[-1]
     assert last.verdict.outcome is Outcome.NOT_COMPARABLE
     assert (runs.made, runs.repeated) == (2, 1)
-
-
-def test_losses_that_were_not_seen_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Played(losses=((),))
     last = played(monkeypatch, runs)[-1]
     assert (runs.repeated, last.losses.agreement) == (0, Agreement.NOT_CHECKED)
@@ -298,12 +297,9 @@ def test_the_fix_takes_the_number_that_was_measured() -> None:
     assert (change.title, change.why_not) == ("num_workers 0 -> 4", "")
 
 
-def test_a_number_can_be_asked_for() -> None:
+def test_a_number_can_be_asked_for_unless_something_speaks_against_any() -> None:
     option = with_workers(facts(0, 16), 8)
     assert option.override.arguments == {"num_workers": 8, "persistent_workers": True}
-
-
-def test_what_speaks_against_workers_speaks_against_any_number() -> None:
     option = with_workers(facts(0, 16, holds_files=True), 8)
     assert option.override is None
     assert "open files" in option.why_not

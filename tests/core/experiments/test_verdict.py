@@ -220,12 +220,9 @@ def test_the_oldest_of_the_newest_interval_is_named() -> None:
     assert found[-1].usual_ns == pytest.approx(40 * MS)
 
 
-def test_a_slow_first_run_is_not_what_is_usual() -> None:
+def test_a_slow_first_run_is_not_what_is_usual_and_a_faster_level_that_lasts_is() -> None:
     found = of(90, *FIVE, 47)[-1]
     assert (found.place, found.since) == (Standing.SLOWER, 6)
-
-
-def test_a_faster_level_that_lasts_is_what_is_usual() -> None:
     faster = [30] * FEWEST_RUNS
     assert places(*FIVE, *faster[1:], 40)[-1] is Standing.USUAL
     assert places(*FIVE, *faster, 34)[-1] is Standing.SLOWER

@@ -178,13 +178,10 @@ def test_a_patch_that_is_not_certain_says_why_and_shows_the_line(script) -> None
     )
 
 
-def test_a_source_that_was_edited_since_the_run_is_not_patched(script) -> None:
+def test_a_source_that_was_edited_or_installed_is_not_patched(script, tmp_path) -> None:
     option = workers(script, started_ns=script.stat().st_mtime_ns - 1)
     assert option.patch is None
     assert "edited after this run" in option.why_not
-
-
-def test_code_of_an_installed_package_is_not_patched(tmp_path) -> None:
     package = tmp_path / "site-packages" / "loaders.py"
     package.parent.mkdir()
     package.write_text(SCRIPT)

@@ -29,11 +29,8 @@ COMPILED = SCRIPT.replace("net = Net().cuda()", "net = torch.compile(Net().cuda(
 IN_PLACE = SCRIPT.replace("optimizer =", "net.compile(mode='default')\noptimizer =")
 
 
-def test_a_model_is_compiled_into_graphs() -> None:
+def test_a_model_is_compiled_into_graphs_and_one_that_is_compiled_gets_the_mode() -> None:
     assert difference(PLAN, SCRIPT) == ['+ net.compile(mode="reduce-overhead")']
-
-
-def test_one_that_is_compiled_gets_the_mode() -> None:
     after = 'net = torch.compile(Net().cuda(), fullgraph=True, mode="reduce-overhead")'
     assert after in changed(PLAN, COMPILED)
     assert 'net.compile(mode="reduce-overhead")\n' in changed(PLAN, IN_PLACE)

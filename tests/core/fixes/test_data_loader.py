@@ -161,15 +161,14 @@ def offered(script: Path, source: str) -> dict[str, FixOption]:
     return {one.fix: one for one in options(finding, facts)}
 
 
-def test_the_line_is_found_in_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_set_at_the_line_of_the_script_or_advised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = tmp_path / "train.py"
     monkeypatch.setattr("perftui.fixes.data_loader.own_files", lambda _: ((script, 0),))
     found = offered(script, START)["worker-threads"]
     assert (found.title, found.line) == ("threads of a worker 4 -> 1", 5)
     assert b"    torch.set_num_threads(1)\n" in found.patch.after
-
-
-def test_where_no_line_sets_them_it_is_advised(tmp_path: Path) -> None:
     found = offered(tmp_path / "train.py", "\n\n\nloader = DataLoader(data)\n")["worker-threads"]
     assert (found.patch, found.line) == (None, 6)
     assert "cv2.setNumThreads(0)" in found.advice

@@ -76,12 +76,9 @@ def test_a_run_with_the_usual_cap_is_not_advised_to_lower_it(tmp_path: Path) -> 
         assert option(BUCKETS, facts_of(tmp_path, ALL_IN_ONE, wrapped(cap))) is None
 
 
-def test_without_the_finding_it_is_not_offered(tmp_path: Path) -> None:
+def test_without_its_finding_or_its_script_it_is_not_offered(tmp_path: Path) -> None:
     facts = facts_of(tmp_path, ALL_IN_ONE, wrapped(1000 * MIB), size=49 * MIB)
     assert option(BUCKETS, facts) is None
-
-
-def test_a_run_of_no_known_script_is_not_offered_it(tmp_path: Path) -> None:
     facts = facts_of(tmp_path, ALL_IN_ONE, command=("accelerate", "launch", "train.py"))
     assert option(BUCKETS, facts) is None
 

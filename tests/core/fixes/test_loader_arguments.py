@@ -444,15 +444,12 @@ def test_a_patch_says_which_call_has_its_arguments_and_where(path) -> None:
         call_patch(path, 7, LOADER, {"pin_memory": True}, {"pin_memory": True})
 
 
-def test_only_the_call_at_the_line_changes(path) -> None:
+def test_any_line_of_a_call_finds_it_and_only_that_call_changes(path) -> None:
     source = HEAD + "train = DataLoader(a)\ntest = DataLoader(b)\n"
     after = patched(path, source.encode(), line=3)
     assert after.decode() == source.replace(
         "DataLoader(b)", "DataLoader(b, num_workers=2, persistent_workers=True)"
     )
-
-
-def test_any_line_of_a_call_finds_it(path) -> None:
     source = (HEAD + "train = DataLoader(\n    a,\n)\n").encode()
     assert patched(path, source, line=3) == patched(path, source, line=2)
 

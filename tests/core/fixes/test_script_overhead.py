@@ -28,9 +28,11 @@ def written(source: str) -> str:
     return changed(frozen, HEAD + source).removeprefix("import gc\n")
 
 
-def test_it_comes_before_the_outermost_loop_of_the_training() -> None:
+def test_it_comes_before_the_outermost_loop_or_as_the_first_statement_of_a_function() -> None:
     source = "for epoch in range(9):\n    for x in loader:\n        TRAIN\n"
     assert written(source) == "gc.freeze()\n" + source.replace("TRAIN", TRAIN)
+    source = "def fit(model, loader):\n    for x in loader:\n        TRAIN\n"
+    assert "def fit(model, loader):\n    gc.freeze()\n    for x in loader:\n" in written(source)
 
 
 def test_comments_stay_with_the_loop_and_blank_lines_before_it() -> None:
@@ -38,11 +40,6 @@ def test_comments_stay_with_the_loop_and_blank_lines_before_it() -> None:
     assert written(source).startswith(
         "def f():\n    pass\n\n\ngc.freeze()\n# Train.\nfor x in loader:\n"
     )
-
-
-def test_the_first_statement_of_a_function() -> None:
-    source = "def fit(model, loader):\n    for x in loader:\n        TRAIN\n"
-    assert "def fit(model, loader):\n    gc.freeze()\n    for x in loader:\n" in written(source)
 
 
 def test_the_loop_over_epochs_in_another_function() -> None:
@@ -127,14 +124,13 @@ def offered(script: Path, pause: float, *events: tuple[str, dict[str, Any]]) -> 
     return option(FREEZE, Facts(replace(run, ranks=(rank,))))
 
 
-def test_it_is_offered_for_long_collections_only(tmp_path: Path) -> None:
+def test_it_is_offered_for_long_collections_only_and_where_nothing_is_frozen(
+    tmp_path: Path,
+) -> None:
     found = offered(tmp_path / "train.py", 30)
     assert (found.line, found.override, found.risks) == (2, None, (Risk.MEMORY,))
     assert b"import torch\nimport gc\ngc.freeze()\nfor x" in found.patch.after
     assert offered(tmp_path / "train.py", 4) is None
-
-
-def test_it_is_not_offered_where_objects_are_frozen_already(tmp_path: Path) -> None:
     events = ("settings", {"gc": {"enabled": True, "thresholds": [700, 10, 10], "frozen": 90_000}})
     assert offered(tmp_path / "train.py", 30, events) is None
 

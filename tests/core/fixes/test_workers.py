@@ -321,14 +321,11 @@ COST = StepCost(
 )
 
 
-def test_a_step_is_bound_by_its_slowest_part() -> None:
+def test_a_step_is_bound_by_its_slowest_part_and_a_short_training_pays_for_the_start() -> None:
     assert COST.with_workers(1) == pytest.approx(60.4 * MS, rel=0.01)
     assert COST.with_workers(4) == pytest.approx(40.4 * MS, rel=0.01)
     assert replace(COST, cores=1.0).with_workers(4) == pytest.approx(100.8 * MS, rel=0.01)
     assert replace(COST, batches=4).with_workers(4) == pytest.approx(60.4 * MS, rel=0.01)
-
-
-def test_a_short_training_pays_for_the_start() -> None:
     assert replace(COST, steps=10).with_workers(2) == pytest.approx(50.4 * MS, rel=0.01)
 
 
@@ -395,14 +392,11 @@ def test_batches_that_take_no_longer_than_handing_them_over_are_left_where_they_
     )
 
 
-def test_workers_bring_nothing_where_others_take_the_cores() -> None:
+def test_workers_bring_nothing_where_others_take_the_cores_as_far_as_is_known() -> None:
     found = offered(4, 6, cores=2, others=1.0)
     assert found.override is None
     assert "1.0 cores are left for both" in found.why_not
     assert offered(4, 6, cores=2).override is not None
-
-
-def test_what_is_not_known_is_no_reason_against_workers() -> None:
     facts = Facts(make_run(phases={"input_wait": 60, "forward": 40}, loaders=({"num_workers": 0},)))
     assert step_cost(facts) is None
     assert LEAST_GAIN > 1

@@ -235,13 +235,10 @@ def test_what_cannot_be_read_here_is_named_by_the_file(script: Path) -> None:
     assert key(script.with_suffix(".so"), 1) == "input-bound@train.so"
 
 
-def test_without_a_line_the_operator_counts_and_else_the_rule_alone() -> None:
+def test_without_a_line_the_operator_counts_and_long_names_end_in_a_digest() -> None:
     assert finding_key(at(Place(operator="aten::sort"))) == "input-bound@aten::sort"
     assert finding_key(at(Place(rank=3))) == "input-bound"
     assert finding_key(at(None)) == "input-bound"
-
-
-def test_long_names_end_in_a_digest() -> None:
     long = [finding_key(at(Place(operator="k" * 300 + end))) for end in ("a", "b", "a")]
     assert long[0] == long[2] != long[1]
     assert max(map(len, long)) == 109

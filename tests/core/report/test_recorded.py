@@ -101,7 +101,7 @@ def test_chosen_steps_are_reported_as_they_were_asked_for(tmp_path: Path) -> Non
     )
 
 
-def test_memory_of_the_gpu_is_reported_where_it_is_known(tmp_path: Path) -> None:
+def test_memory_of_the_gpu_is_reported_where_it_is_known_alone(tmp_path: Path) -> None:
     known = {"allocated": 3 << 30, "reserved": 5 << 30, "peak_allocated": 4 << 30}
     layout = write_run(tmp_path, AgentOptions(), [], **known, alloc_retries=1, alloc_failures=0)
 
@@ -121,11 +121,7 @@ def test_memory_of_the_gpu_is_reported_where_it_is_known(tmp_path: Path) -> None
         "retries": 30,
         "failures": 0,
     }
-
-
-def test_memory_that_is_not_known_is_not_reported(tmp_path: Path) -> None:
-    layout = write_run(tmp_path, AgentOptions(), [])
-
+    layout = write_run(tmp_path / "unknown", AgentOptions(), [])
     assert "GPU memory" not in render(make_report(load_subject(layout.root)))
     assert (
         described("report", as_object(make_report(load_subject(layout.root))))["recording"][

@@ -92,14 +92,11 @@ def test_a_rule_names_its_limits_their_source_and_its_fixes() -> None:
     assert f"loader-workers: {CATALOGUE['loader-workers'].what}" in text
 
 
-def test_a_fix_names_what_it_answers() -> None:
+def test_a_fix_names_what_it_answers_and_its_risks() -> None:
     answers = " ".join(explain("loader-workers").split())
     assert answers.endswith(
         "Addresses: input-in-main-thread, input-worker-bound, input-disk-bound, input-bound."
     )
-
-
-def test_a_fix_names_its_risks() -> None:
     text = " ".join(explain("optimizer-foreach").split())
     assert "Risks: may change the last digits of results; uses more memory." in text
     (fix,) = described("explain", as_json("optimizer-foreach"))["fixes"]
@@ -112,11 +109,8 @@ def test_all_are_listed_one_a_line() -> None:
     assert listed == [*dict.fromkeys(rule.id for rule in RULES), *(rung.id for rung in LADDER)]
 
 
-def test_limits_are_shares_in_json() -> None:
+def test_limits_are_shares_in_json_and_grow_from_warning_to_critical() -> None:
     rules = {one["rule"]: one for one in described("explain", as_json())["rules"]}
     assert set(rules) == {rule.id for rule in RULES}
     assert (rules["launch-bound"]["warning"], rules["launch-bound"]["critical"]) == (0.25, 0.4)
-
-
-def test_limits_grow_from_warning_to_critical() -> None:
     assert all(0 < rule.limits.warning < rule.limits.critical <= 1 for rule in RULES)

@@ -313,12 +313,9 @@ def test_kernels_that_ran_quite_differently_under_ncu_are_said(tmp_path: Path) -
     assert any("2 kernels took more than 2 times as long" in note for note in report.notes)
 
 
-def test_a_trace_without_kernels_is_said(tmp_path: Path) -> None:
+def test_a_trace_without_kernels_is_said_and_without_metrics_nothing(tmp_path: Path) -> None:
     report = with_metrics(tmp_path, cpu("aten::mm", 0, 80))
     assert "the trace has no kernels to join metrics to" in render(report)
-
-
-def test_without_metrics_nothing_is_said_of_them(tmp_path: Path) -> None:
     trace = write(tmp_path / "trace.json", [gpu("gemm", 1, 2)])
     report = make_report(load_subject(trace))
     assert "ncu" not in render(report)

@@ -170,15 +170,12 @@ def test_a_first_step_of_a_hundred_times_the_usual_flattens_nothing() -> None:
     assert down(first) == 0
 
 
-def test_slow_steps_are_marked_with_their_times() -> None:
+def test_slow_steps_are_marked_with_their_times_and_even_ones_are_none() -> None:
     page = chart(times(*([20] * 15), 45, *([20] * 15)))
     (slow,) = page.every("path", "slow")
     assert slow.text == "step 15, 45 ms, slow"
     assert "31 steady steps, median 20 ms, 1 slow (over 30 ms)." in page.text
     assert len(list(page.every("path", "steady"))) == 30
-
-
-def test_even_steps_have_no_slow_ones() -> None:
     page = chart(times(*([20] * 30)))
     assert not list(page.every("path", "slow"))
     assert "none slow" in page.text

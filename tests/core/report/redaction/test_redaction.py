@@ -261,13 +261,10 @@ def test_a_page_says_what_is_redacted(of_run: Report) -> None:
     assert shown.index("redacted: user names") < shown.index("<dl")
 
 
-def test_brief_reports_stay_brief(of_run: Report) -> None:
+def test_brief_reports_stay_brief_and_tables_stay_tables(of_run: Report, of_trace: Report) -> None:
     for form in ("brief", "brief json"):
         assert len(rendered(FORMS[form], redacted(of_run)).encode()) <= 2000
     described("report", as_json.encode(of_run))
-
-
-def test_tables_stay_tables(of_trace: Report) -> None:
     shown = rendered(FORMS["kernels"], redacted(of_trace))
     names = [row["kernel or copy"] for row in csv.DictReader(io.StringIO(shown))]
     assert names == ["gemm"]

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Diagnosis, Finding
+from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
 from perftui.run.columns import (
     EVENT_COLUMNS,
@@ -24,7 +23,6 @@ from perftui.run.journal import Column
 from perftui.run.manifest import Expected, Manifest, Override, Status
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import GrowingTable, Table
-from tests.core.diagnosis.stories import found
 from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, us
 
@@ -206,11 +204,6 @@ def trained(
     return Facts(replace(run, ranks=(rank,)), TraceBuilder().repeat(steps, whole).analysis())
 
 
-def judged(facts: Facts, rule: str) -> Finding | None:
-    """What that rule says."""
-    return found(diagnosis(facts), rule)
-
-
 def ops(story: TraceBuilder, *names: str, each: float = 10, gap: float = 0) -> TraceBuilder:
     """Operators one after the other, of so many us and with so many between."""
     for name in names:
@@ -285,28 +278,8 @@ def run_of(
     return replace(made, ranks=(rank,))
 
 
-def diagnosis_of(run: RunSnapshot) -> Diagnosis:
-    return diagnosis(Facts(run, None))
-
-
-def said(run: RunSnapshot, rule: str) -> Finding | None:
-    return next((one for one in diagnosis_of(run).findings if one.rule == rule), None)
-
-
-def told(run: RunSnapshot, rule: str) -> Finding:
-    """What that rule says, which is to say something."""
-    found = said(run, rule)
-    assert found is not None, diagnosis_of(run).abstentions
-    return found
-
-
 def source_of(finding: Finding) -> str | None:
     return finding.place.source if finding.place else None
-
-
-def reason(run: RunSnapshot, rule: str) -> str:
-    """Why that rule does not judge."""
-    return next(one.reason for one in diagnosis_of(run).abstentions if one.rule == rule)
 
 
 ORIGIN = 1_000 * MS

@@ -135,8 +135,8 @@ def test_the_collective_is_told_by_its_arguments_where_the_kernel_has_no_name_of
     other = reducing(40, 0, **told, **{"Collective name": "broadcast"})
     for span in (*story.spans, *other.spans):
         span.name = span.name.replace("AllReduce_Sum_f32_RING_LL", "Generic")
-    assert found(diagnosed(story), "many-small-reductions") is not None
-    assert found(diagnosed(other), "many-small-reductions") is None
+    assert found(story, "many-small-reductions") is not None
+    assert found(other, "many-small-reductions") is None
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_hidden_ones_cost_nothing() -> None:
     begin = [span.start for span in story.spans if span.name.startswith("ProfilerStep")]
     for start in begin:
         story.kernel("gemm", ms(3), starts=start, stream=9)
-    assert found(diagnosed(story), "many-small-reductions") is None
+    assert found(story, "many-small-reductions") is None
 
 
 @pytest.mark.slow
@@ -211,10 +211,10 @@ def test_the_rest_is_left_to_communication_in_general() -> None:
 def test_the_fastest_call_tells_and_without_types_the_bytes_are_not_known() -> None:
     story = moving(25, 2)
     next(span for span in story.spans if span.name.startswith("nccl")).end -= ms(1.8)
-    assert found(diagnosed(story), "slow-network") is None
+    assert found(story, "slow-network") is None
     for span in story.spans:
         span.args.pop("dtype", None)
-    assert "bytes" in reasons(diagnosed(story))["slow-network"]
+    assert "bytes" in reasons(story)["slow-network"]
 
 
 def test_ranks_of_several_machines_are_not_judged() -> None:

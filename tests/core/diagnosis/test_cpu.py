@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.facts.fact import Facts
 from perftui.run.manifest import OTHER_PROGRAMS
 from tests.core.diagnosis.runs import MS, Events, make_run, telemetry_table
-from tests.core.diagnosis.stories import found
+from tests.core.diagnosis.stories import finding_of, found
 from tests.traces.builder import TraceBuilder, ms
 
 HERE = {
@@ -71,30 +69,20 @@ def facts_of(
     return Facts(run, (story or window()).analysis())
 
 
-def judged(facts: Facts) -> Diagnosis:
-    return diagnosis(facts)
-
-
-def finding(facts: Facts, rule: str) -> Finding:
-    one = found(judged(facts), rule)
-    assert one is not None
-    return one
-
-
 def test_a_variable_of_the_environment_is_named_where_no_line_sets_it() -> None:
     events = settings(threads=1, places={}, environment={"OMP_NUM_THREADS": "1"})
-    one = finding(facts_of(events), "cpu-threads")
+    one = finding_of(facts_of(events), "cpu-threads")
     assert "1 thread (OMP_NUM_THREADS=1 in the environment) while" in one.sentence
     assert one.place is None
 
 
 def test_a_quota_of_the_container_is_found_and_torch_does_not_know_it() -> None:
-    one = finding(facts_of(settings(threads=2), busy=2, own=2, cores=2), "cpu-affinity")
+    one = finding_of(facts_of(settings(threads=2), busy=2, own=2, cores=2), "cpu-affinity")
     assert "may run on 2 of 8 cores" in one.sentence
     # torch does not know of the quota, and nobody but the user can tell it.
     facts = facts_of(settings(threads=8), busy=2, own=2, cores=2)
-    assert finding(facts, "cpu-threads").cost_ns == 6 * MS
-    assert found(judged(facts), "cpu-affinity") is None
+    assert finding_of(facts, "cpu-threads").cost_ns == 6 * MS
+    assert found(facts, "cpu-affinity") is None
 
 
 NAMED = {OTHER_PROGRAMS: {"box": {"seconds": 9, "cores": {"cc1": 5.0, "ls": 0.01}}}}
@@ -112,7 +100,7 @@ def with_pids(pids: dict[str, list[int]], **cores: float) -> dict[str, Any]:
 def test_other_programs_on_the_same_cores_are_named() -> None:
     cores = {"python other\x1b.py": 0.98, "cc1": 3.0, "ls": 0.01}
     pids = {"python other\x1b.py": [4123], "cc1": [7, 9], "ls": [1]}
-    one = finding(neighbours(profile=with_pids(pids, **cores)), "busy-host")
+    one = finding_of(neighbours(profile=with_pids(pids, **cores)), "busy-host")
     assert one.sentence == (
         "Other programs take 5.0 of 8 cores (pid 4123 python other\\x1b.py, pid 7 cc1): the "
         "training waits for a core 4.0 ms of each 10 ms step (40 %)."
@@ -126,15 +114,17 @@ def test_other_programs_on_the_same_cores_are_named() -> None:
 
 def test_other_programs_are_neither_perftui_nor_always_named() -> None:
     measured = neighbours(**{"processes.perftui_cpu": 200}, profile=NAMED)
-    assert finding(measured, "busy-host").sentence.startswith("Other programs take 3.0 of 8 cores")
-    assert "container" in finding(neighbours(), "busy-host").would_raise_confidence
+    assert finding_of(measured, "busy-host").sentence.startswith(
+        "Other programs take 3.0 of 8 cores"
+    )
+    assert "container" in finding_of(neighbours(), "busy-host").would_raise_confidence
 
 
 def test_threads_of_its_own_beyond_the_cores_are_not_blamed_on_others() -> None:
     sampled = {"pressure.cpu": 50, "processes.delayed": 80}
     facts = facts_of(settings(32), busy=8, own=4, **sampled)
     # Others want 4 cores more than there are, and so many as 24 threads of its own.
-    assert finding(facts, "busy-host").cost_ns == pytest.approx(8 * MS * 4 / 28, abs=1)
+    assert finding_of(facts, "busy-host").cost_ns == pytest.approx(8 * MS * 4 / 28, abs=1)
 
 
 def beside(rest: float = 2, **sampled: float) -> Facts:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.run.columns import EVENT_COLUMNS, STACK_COLUMNS, STACK_TEXT
@@ -21,10 +20,8 @@ from tests.core.diagnosis.runs import (
     joined,
     make_run,
     run_of,
-    said,
     source_of,
     step_table,
-    told,
 )
 from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, training
 from tests.traces.builder import TraceBuilder, us
@@ -36,7 +33,7 @@ def settings(**known: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
 
 def flags(story: TraceBuilder | None = None, **run: Any) -> Finding | None:
     facts = Facts(make_run(**run), story.analysis() if story else None)
-    return found(diagnosis(facts), "debug-flags")
+    return found(facts, "debug-flags")
 
 
 def launched(blocking: bool, kernels: int = 50) -> TraceBuilder:
@@ -116,7 +113,7 @@ def test_stacks_that_are_written_down_count_too() -> None:
         table.extend([[at * 10 * MS, 10 * MS, 1, "train.py", 9, "main", inner, 10 * MS, "", ""]])
     run = make_run(events=settings(modes={"anomaly": True}))
     ranks = tuple(replace(rank, stacks=table.freeze()) for rank in run.ranks)
-    finding = found(diagnosis(Facts(replace(run, ranks=ranks))), "debug-flags")
+    finding = found(replace(run, ranks=ranks), "debug-flags")
     assert "Anomaly detection is on, which takes at least 2.5 ms of each" in finding.sentence
     assert finding.gain == "1.33x faster or more"
     assert finding.gain_mark == "≥1.33x"
@@ -181,7 +178,7 @@ def profiling(samples: int = 40) -> Finding | None:
         row = [at * 10 * MS, 10 * MS, 1, "train.py", 9, "main", inner if at % 2 else "x", 10 * MS]
         table.extend([[*row, "", ""]])
     ranks = tuple(replace(rank, stacks=table.freeze()) for rank in run.ranks)
-    return found(diagnosis(Facts(replace(run, ranks=ranks))), "profiler-overhead")
+    return found(replace(run, ranks=ranks), "profiler-overhead")
 
 
 def test_a_profiler_of_the_script_is_named_by_fifteen_samples() -> None:
@@ -203,7 +200,7 @@ def test_a_profiler_that_takes_much_of_its_own_window_is_said(
         t.step().launch("gemm", rest, call=CALL, starts=t.now).pause(rest - CALL)
         t.phase("profiler", us(lasting)).end()
 
-    finding = found(diagnosed(training().repeat(20, step)), "profiler-overhead")
+    finding = found(training().repeat(20, step), "profiler-overhead")
     assert (finding is not None) is has_finding
     if finding is not None:
         assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
@@ -224,7 +221,7 @@ def compiling(seconds: float, first: float = 5, steps: int = 60, **run: Any) -> 
 
 
 def test_it_is_reported_with_the_steps_that_would_pay() -> None:
-    finding = said(compiling(4), "compile-not-paid")
+    finding = found(compiling(4), "compile-not-paid")
     assert finding.sentence == (
         "torch.compile took 4.0 s, 36 % of the run: with the usual gain that pays off after 93 "
         "steps, and this run had 61."
@@ -245,7 +242,7 @@ def compiled(*functions: str, file: str = "/p/model.py") -> RunSnapshot:
 
 
 def test_each_line_is_named_once() -> None:
-    finding = told(
+    finding = finding_of(
         compiled(
             "forward",
             "torch_dynamo_resume_in_forward_at_10",

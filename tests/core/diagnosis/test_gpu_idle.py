@@ -92,7 +92,7 @@ def test_memory_got_within_the_operator_that_copies_is_no_wait_for_the_copy(
         t.copy("HtoD", us(1), 64, pinned=False, call=us(waiting), starts=t.now).close()
         t.launch("gemm", us(400), call=CALL, starts=begin + us(600)).at(begin + us(1000)).end()
 
-    finding = found(diagnosed(training().repeat(4, step)), "pageable-copies")
+    finding = found(training().repeat(4, step), "pageable-copies")
     assert severity_of(finding) is severity
     assert finding is None or finding.cost_ns == us(waiting)
 

@@ -21,16 +21,13 @@ from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import (
     MS,
     Seen,
-    diagnosis_of,
     event_table,
-    reason,
     run_of,
-    said,
     source_of,
     stacks_of,
     step_table,
-    told,
 )
+from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons
 from tests.step_rows import step_row
 
 
@@ -70,7 +67,7 @@ def memory(steps: Table, first: int, last: int) -> Table:
 def test_the_part_that_grows_is_named_with_its_line() -> None:
     steps = growing(other=1)
     run = run_of(steps, *seen_in(steps), telemetry=memory(steps, 400, 450))
-    finding = told(run, "growing-steps")
+    finding = finding_of(run, "growing-steps")
     assert finding.sentence.startswith("Steps grow from ")
     assert "the script's own code takes " in finding.sentence
     assert " at train.py:22, and memory grows by " in finding.sentence
@@ -80,7 +77,7 @@ def test_the_part_that_grows_is_named_with_its_line() -> None:
 
 
 def test_steps_three_times_as_long_have_grown_whichever_parts_do() -> None:
-    finding = told(run_of(growing(forward=1.4, other=0.7)), "growing-steps")
+    finding = finding_of(run_of(growing(forward=1.4, other=0.7)), "growing-steps")
     assert "forward takes " in finding.sentence
     # They add 2.1 ms with each step.
     assert finding.cost_ns == pytest.approx(2.1 * 61 * MS, rel=0.02)
@@ -100,7 +97,7 @@ def test_scatter_of_the_little_that_is_left_hides_no_growth() -> None:
     ]
     starts = np.cumsum([0, *(sum(row) for row in rows)]).tolist()
     table.extend([step_row(at, row, start=starts[at]) for at, row in enumerate(rows)])
-    finding = told(run_of(table.freeze()), "growing-steps")
+    finding = finding_of(run_of(table.freeze()), "growing-steps")
     assert finding.severity is Severity.CRITICAL
     assert "backward takes " in finding.sentence
 
@@ -108,10 +105,10 @@ def test_scatter_of_the_little_that_is_left_hides_no_growth() -> None:
 def test_the_first_steps_fill_memory_without_growing_for_ever() -> None:
     steps = step_table(19, {"forward": 1000})
     run = run_of(steps, telemetry=memory(steps, 400, 700))
-    assert said(run, "memory-growth") is None
-    assert reason(run, "memory-growth") == "19 of 20 steady steps so far"
+    assert found(run, "memory-growth") is None
+    assert reasons(run)["memory-growth"] == "19 of 20 steady steps so far"
     steps = step_table(20, {"forward": 1000})
-    assert said(run_of(steps, telemetry=memory(steps, 400, 700)), "memory-growth") is not None
+    assert found(run_of(steps, telemetry=memory(steps, 400, 700)), "memory-growth") is not None
 
 
 @given(st.integers(1, 1000), st.integers(0, 100), st.integers(10, 400))
@@ -169,22 +166,22 @@ def stories(
 def test_a_state_that_keeps_its_graph_through_a_story_is_reported_with_its_line(
     tmp_path: Path,
 ) -> None:
-    finding = told(stories(tmp_path), "kept-graph")
+    finding = finding_of(stories(tmp_path), "kept-graph")
     assert finding.sentence == (
         "Backward grows from 10 ms to 80 ms and starts over, because train.py:5 keeps the graphs "
         "of earlier steps: 35 ms of each 55 ms step (64 %)."
     )
     assert finding.cost_ns == pytest.approx(35 * MS, rel=0.02)
-    assert said(stories(tmp_path), "growing-steps") is None
+    assert found(stories(tmp_path), "growing-steps") is None
 
 
 def test_stories_of_three_chunks_that_grow_in_turn_keep_a_graph(tmp_path: Path) -> None:
-    assert said(stories(tmp_path, chunks=3), "kept-graph") is not None
-    assert said(stories(tmp_path, chunks=2), "kept-graph") is None
-    assert said(stories(tmp_path, each=0.72), "kept-graph") is not None
-    assert said(stories(tmp_path, each=0.71), "kept-graph") is None
-    assert said(stories(tmp_path, shuffled=True), "kept-graph") is None
-    assert said(stories(tmp_path, forward=10), "kept-graph") is None
+    assert found(stories(tmp_path, chunks=3), "kept-graph") is not None
+    assert found(stories(tmp_path, chunks=2), "kept-graph") is None
+    assert found(stories(tmp_path, each=0.72), "kept-graph") is not None
+    assert found(stories(tmp_path, each=0.71), "kept-graph") is None
+    assert found(stories(tmp_path, shuffled=True), "kept-graph") is None
+    assert found(stories(tmp_path, forward=10), "kept-graph") is None
 
 
 @pytest.mark.parametrize(
@@ -197,14 +194,14 @@ def test_stories_of_three_chunks_that_grow_in_turn_keep_a_graph(tmp_path: Path) 
     ids=["detached", "not retained", "let go"],
 )
 def test_without_a_line_that_keeps_a_graph_nothing_is_said(tmp_path: Path, text: str) -> None:
-    assert said(stories(tmp_path, text), "kept-graph") is None
+    assert found(stories(tmp_path, text), "kept-graph") is None
 
 
 def test_graphs_kept_for_ever_are_growing_steps_and_few_steps_do_not_tell(tmp_path: Path) -> None:
     run = stories(tmp_path, chunks=96)
-    assert said(run, "growing-steps") is not None
-    assert said(run, "kept-graph") is None
-    why = reason(stories(tmp_path, count=24), "kept-graph")
+    assert found(run, "growing-steps") is not None
+    assert found(run, "kept-graph") is None
+    why = reasons(stories(tmp_path, count=24))["kept-graph"]
     assert why.endswith(" of 30 steady steps so far")
 
 
@@ -224,16 +221,12 @@ def waiting(seconds: float, *seen: Seen, step: float = 100, **run: Any) -> RunSn
     return run_of(step_table(40, {"forward": step}), *seen, **{**usual, **run})
 
 
-def told_silence(run: RunSnapshot) -> Finding | None:
-    return said(run, "no-progress")
-
-
 HUNG = Seen(4050, 30_000, 31, function="reduce", via="torch/distributed all_reduce")
 
 
 def test_a_training_that_hangs_is_not_healthy() -> None:
     run = waiting(45, Seen(3000, 900, 12), HUNG)
-    assert "healthy" not in [one.rule for one in diagnosis_of(run).findings]
+    assert "healthy" not in [one.rule for one in diagnosed(run).findings]
 
 
 def test_ranks_are_reported_by_where_they_wait() -> None:
@@ -242,7 +235,7 @@ def test_ranks_are_reported_by_where_they_wait() -> None:
         replace(run.ranks[0], rank=number, stacks=stacks_of(seen))
         for number, seen in ((1, HUNG), (2, Seen(4100, 20_000, 7, function="load")))
     ]
-    finding = told_silence(replace(run, ranks=(*run.ranks, *others)))
+    finding = found(replace(run, ranks=(*run.ranks, *others)), "no-progress")
     assert finding.sentence.endswith(
         "Main threads were last seen: rank 0, 1 at train.py:31 in reduce; rank 2 at train.py:7 in "
         "load."
@@ -250,7 +243,7 @@ def test_ranks_are_reported_by_where_they_wait() -> None:
 
 
 def test_without_samples_it_says_so() -> None:
-    finding = told_silence(waiting(45))
+    finding = found(waiting(45), "no-progress")
     assert finding.sentence.endswith("No stack sample shows where its main thread is.")
     assert finding.place is None
 
@@ -263,7 +256,7 @@ def test_a_pause_as_long_as_one_before_is_none() -> None:
 
     def after(seconds: float) -> Finding | None:
         samples = until(24 * SECOND + seconds * SECOND)
-        return told_silence(run_of(steps, status=Status.RUNNING, telemetry=samples))
+        return found(run_of(steps, status=Status.RUNNING, telemetry=samples), "no-progress")
 
     assert after(40) is None
     assert after(41) is not None
@@ -271,4 +264,4 @@ def test_a_pause_as_long_as_one_before_is_none() -> None:
 
 @pytest.mark.parametrize("status", [Status.EXITED, Status.KILLED, Status.LOST])
 def test_a_run_that_is_over_does_not_wait(status: Status) -> None:
-    assert told_silence(waiting(45, HUNG, status=status)) is None
+    assert found(waiting(45, HUNG, status=status), "no-progress") is None

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from perftui.analysis.steps import COMPUTE
-from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
@@ -135,7 +134,7 @@ def attending(args: dict[str, Any] | None, lasting: int = 400) -> TraceBuilder:
 
 @pytest.mark.parametrize("args", [None, SQUARE, BIAS], ids=["no shapes", "no strides", "bias"])
 def test_attention_is_not_accused_of_a_mask_that_nothing_shows(args: dict[str, Any] | None) -> None:
-    assert found(diagnosed(attending(args)), "attention-mask") is None
+    assert found(attending(args), "attention-mask") is None
 
 
 BMM = ("aten::matmul", "aten::bmm")
@@ -192,7 +191,7 @@ def test_each_is_spoken_of_from_its_limit_on(rule: str, kernels: list[K], least:
     def judged(lasting: int) -> Finding | None:
         chosen = [each._replace(us=each.us or lasting) for each in kernels]
         rest = K(BF16, 980 - sum(each.us for each in chosen), ("aten::mm",), "backward")
-        return found(diagnosed(busy_with(*chosen, rest)), rule)
+        return found(busy_with(*chosen, rest), rule)
 
     finding = judged(least)
     assert 0 < finding.cost_ns <= us(sum(each.us or least for each in kernels))
@@ -202,7 +201,7 @@ def test_each_is_spoken_of_from_its_limit_on(rule: str, kernels: list[K], least:
 
 def test_without_kernels_none_of_them_is_judged() -> None:
     story = training().repeat(3, lambda t: t.step().op("aten::mm", ms(1)).end())
-    said = reasons(diagnosed(story))
+    said = reasons(story)
     others = ("matmul-fp32", "layout-conversion", "cudnn-benchmark", "zero-grad-memset", "sorting")
     for rule in (*others, "float64", *(rule for rule, *_ in NEAR)):
         assert "no GPU kernels" in said[rule]
@@ -264,7 +263,7 @@ def facts_of(optimizer: float = 30, device: str = "cpu", **made: Any) -> Facts:
 
 
 def judged_optimizer(facts: Facts) -> Finding | None:
-    return found(diagnosis(facts), "optimizer-single-tensor")
+    return found(facts, "optimizer-single-tensor")
 
 
 def offered(facts: Facts) -> FixOption | None:

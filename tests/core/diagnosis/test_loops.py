@@ -15,7 +15,6 @@ from tests.core.diagnosis.runs import (
     NOTE,
     SGD,
     call,
-    judged,
     make_run,
     ops,
     script_run,
@@ -50,7 +49,7 @@ def averaging(turns: int, each: float = 40, rest: float = 0) -> Facts:
 
 
 def test_what_takes_long_for_each_parameter_is_arithmetic() -> None:
-    finding = judged(averaging(60, each=400), "per-parameter-loop")
+    finding = found(averaging(60, each=400), "per-parameter-loop")
     assert finding.cost_ns == pytest.approx(24 * MS, rel=0.01)
 
 
@@ -80,7 +79,7 @@ def recurrence(turns: int, *, weights: bool = False, long: float = 0) -> Facts:
 
 
 def test_layers_that_split_tensors_are_a_loop_where_they_are_many() -> None:
-    finding = judged(recurrence(40, weights=True), "loop-of-indexing")
+    finding = found(recurrence(40, weights=True), "loop-of-indexing")
     assert "aten::sigmoid, ...) 40 times for a slice of a tensor each" in finding.sentence
 
 
@@ -105,8 +104,8 @@ def matching(pieces: int, between: int = 0, back: int = 0) -> Facts:
 
 def test_the_backward_pass_of_its_pieces_is_part_of_such_a_loop() -> None:
     alone, with_backward = matching(300, back=59), matching(300, back=300)
-    without = judged(alone, "loop-of-indexing")
-    finding = judged(with_backward, "loop-of-indexing")
+    without = found(alone, "loop-of-indexing")
+    finding = found(with_backward, "loop-of-indexing")
     assert finding.cost_ns - without.cost_ns == pytest.approx(300 * 20_000, rel=0.02)
     assert set(finding.parts) == {"backward", "other"}
 
@@ -254,7 +253,7 @@ def test_what_the_loader_takes_amid_such_a_loop_is_not_the_loop_s(fetching) -> N
     story = averaging_on_gpu(60, *AVERAGE, fetching=fetching)
     assert abs(finding_of(story, "per-parameter-loop").cost_ns - round(us(480) * 0.9)) < us(8)
     few = averaging_on_gpu(50, "aten::mul_", fetching=10 * fetching)
-    assert (found(diagnosed(few), "per-parameter-loop") is None) == bool(fetching)
+    assert (found(few, "per-parameter-loop") is None) == bool(fetching)
 
 
 def zeroing(lasting: int, mark: str = "Optimizer.zero_grad#SGD.zero_grad") -> TraceBuilder:

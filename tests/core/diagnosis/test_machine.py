@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.diagnosis.symptoms.script.python_bound import python_in_model, without_profiler
 from perftui.facts.cpu.machine import cards, machine_use
@@ -364,7 +363,7 @@ def test_what_the_script_waits_for_itself_is_no_wait_for_the_lock() -> None:
     def lost(known: bool) -> int | None:
         facts = facts_of(stacks=held(0.5, idle=0.5, known=known))
         facts.worked_out[waiting] = 0.2
-        one = found(diagnosis(facts), "gil-contention")
+        one = found(facts, "gil-contention")
         return one.cost_ns if one else None
 
     assert lost(known=True) == pytest.approx(3 * MS)

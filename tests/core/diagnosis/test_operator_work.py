@@ -12,10 +12,11 @@ from perftui.diagnosis.model import Severity
 from perftui.diagnosis.symptoms.operators.precision import is_float64
 from perftui.facts.fact import Facts
 from perftui.facts.source.operator_lines import calls_of, line_of, line_with
-from tests.core.diagnosis.runs import FLOATS, MS, NOTE, SGD, call, judged, ops, trained
+from tests.core.diagnosis.runs import FLOATS, MS, NOTE, SGD, call, ops, trained
 from tests.core.diagnosis.stories import (
     CALL,
     finding_of,
+    found,
     training,
 )
 from tests.traces.builder import TraceBuilder, ms, us
@@ -68,7 +69,7 @@ SORT = ("aten::sort", "aten::stable_sort")
     ],
 )
 def test_less_of_it_or_of_what_models_are_made_of_is_left_alone(rule: str, part: Part) -> None:
-    assert judged(forward(part), rule) is None
+    assert found(forward(part), rule) is None
 
 
 def test_an_operator_of_the_scripts_own_code_is_lost_whole_with_its_backward_pass() -> None:
@@ -78,7 +79,7 @@ def test_an_operator_of_the_scripts_own_code_is_lost_whole_with_its_backward_pas
         t.backward().op(f"{NODE}LinalgSvdBackward0", ms(20)).op(f"{NODE}Conv", ms(10)).close()
 
     facts = trained(step, {"forward": 40, "other": 30, "backward": 30}, ("/p/train.py", 9, ""))
-    finding = judged(facts, "slow-operator")
+    finding = found(facts, "slow-operator")
     assert finding.sentence == (
         "aten::linalg_svdvals at train.py:9 takes 50 ms of each 100 ms step (50 %), with its "
         "backward pass."
@@ -153,7 +154,7 @@ def passes(metrics: float, times: int = 1, *, tensors: int = 60, noted: bool = T
 
 
 def test_every_pass_but_that_of_backward_is_reported() -> None:
-    finding = judged(passes(2, times=2), "repeated-forward")
+    finding = found(passes(2, times=2), "repeated-forward")
     assert finding.cost_ns == 4 * MS
 
 

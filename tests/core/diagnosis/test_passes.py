@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_calls import line_without_gradients, same_call
 from tests.core.diagnosis.runs import (
@@ -15,14 +14,13 @@ from tests.core.diagnosis.runs import (
     MS,
     SGD,
     call,
-    judged,
     make_run,
     ops,
     script_run,
     telemetry_table,
     trained,
 )
-from tests.core.diagnosis.stories import BF16, K, busy_with, finding_of
+from tests.core.diagnosis.stories import BF16, K, busy_with, finding_of, found
 from tests.traces.builder import TraceBuilder, us
 
 NODE = "autograd::engine::evaluate_function: "
@@ -52,20 +50,16 @@ def passes(count: int, lasting: float = 50, rest: float = 0) -> Facts:
     return trained(step, {"forward": each + rest / 1000, "backward": each}, *LINES)
 
 
-def told(facts: Facts) -> Finding | None:
-    return judged(facts, MANY)
-
-
 def test_long_operators_of_micro_batches_are_no_loss() -> None:
     """Only the Python between them is: a quarter of each pass."""
-    finding = told(passes(10, 1000))
+    finding = found(passes(10, 1000), MANY)
     assert finding.cost_ns == pytest.approx(18 * MS, rel=0.01)
 
 
 def test_the_only_jacobian_is_where_they_come_from(tmp_path: Path) -> None:
     text = "def slope(model, x):\n    return jacobian(model, x)\n"
     run = script_run(tmp_path, text, count=100, phases={"forward": 2, "backward": 2})
-    assert told(Facts(run, passes(20).analysis)).place.line == 2
+    assert found(Facts(run, passes(20).analysis), MANY).place.line == 2
 
 
 SUM = f"{NODE}torch::autograd::AccumulateGrad"
@@ -117,7 +111,7 @@ def losses(
 
 def test_a_forward_pass_between_them_makes_no_other_graph() -> None:
     """As where a state is handed on with its graph, and each part goes backward by itself."""
-    finding = judged(losses(forward=True), "repeated-backward")
+    finding = found(losses(forward=True), "repeated-backward")
     assert finding.cost_ns == pytest.approx(8 * MS, rel=0.01)
 
 
@@ -319,19 +313,19 @@ def used_twice(
 
 
 def test_layers_that_run_twice_with_the_same_input_are_reported(tmp_path: Path) -> None:
-    finding = judged(facts_of(CENTRES, tmp_path, used_twice(), forward=20, backward=20), REPEATED)
+    finding = found(facts_of(CENTRES, tmp_path, used_twice(), forward=20, backward=20), REPEATED)
     assert finding.sentence == (
         "The same layers run twice on the same input in one step, forward and backward: the "
         "second run takes 20 ms of each 40 ms step (50 %), at train.py:14."
     )
     assert finding.cost_ns == pytest.approx(20 * MS, rel=0.01)
     short = facts_of(CENTRES, tmp_path, used_twice(0.5), forward=10.5, backward=10.5)
-    assert judged(short, REPEATED) is None
+    assert found(short, REPEATED) is None
 
 
 def test_a_pass_before_them_without_a_backward_pass_hides_nothing(tmp_path: Path) -> None:
     story = used_twice(before=True)
-    finding = judged(facts_of(CENTRES, tmp_path, story, forward=30, backward=20), REPEATED)
+    finding = found(facts_of(CENTRES, tmp_path, story, forward=30, backward=20), REPEATED)
     assert finding.cost_ns == pytest.approx(20 * MS, rel=0.01)
 
 
@@ -348,8 +342,8 @@ def test_a_pass_before_them_without_a_backward_pass_hides_nothing(tmp_path: Path
 def test_without_either_evidence_nothing_is_said(
     tmp_path: Path, text: str, story: TraceBuilder
 ) -> None:
-    assert judged(facts_of(text, tmp_path, story, forward=20, backward=20), REPEATED) is None
-    assert judged(facts_of(CENTRES, tmp_path), REPEATED) is None
+    assert found(facts_of(text, tmp_path, story, forward=20, backward=20), REPEATED) is None
+    assert found(facts_of(CENTRES, tmp_path), REPEATED) is None
 
 
 GENERATOR, CRITIC = "ConvolutionBackward0", "AddmmBackward0"
@@ -408,7 +402,7 @@ def gan(
 
 def test_a_critic_that_stands_still_while_the_generator_learns_is_no_excuse() -> None:
     """The generator's pass then keeps only its own gradients."""
-    finding = judged(gan(second=3), "unused-gradients")
+    finding = found(gan(second=3), "unused-gradients")
     assert finding.cost_ns == pytest.approx(6 * MS, rel=0.01)
 
 
@@ -425,7 +419,7 @@ def test_a_critic_that_stands_still_while_the_generator_learns_is_no_excuse() ->
     ],
 )
 def test_what_may_be_meant_is_not_reported(other: dict[str, Any]) -> None:
-    assert judged(gan(**other), "unused-gradients") is None
+    assert found(gan(**other), "unused-gradients") is None
 
 
 SAMPLES = """

@@ -17,13 +17,10 @@ from perftui.run.manifest import Status
 from tests.core.diagnosis.runs import (
     MS,
     Seen,
-    diagnosis_of,
     make_run,
-    reason,
     run_of,
     source_of,
     step_table,
-    told,
 )
 from tests.core.diagnosis.stories import (
     H100,
@@ -120,7 +117,7 @@ def test_work_before_the_first_kernel_that_is_not_there_is_missing() -> None:
     story = training().launch("gemm", ms(10), starts=ms(8)).at(ms(20)).op("aten::t", us(1))
     finding = finding_of(story, "trace-incomplete")
     assert finding.sentence.startswith("Work was queued for 8.0 ms before the first recorded")
-    assert found(diagnosed(story), "largest-part") is None
+    assert found(story, "largest-part") is None
 
 
 def test_kernels_are_judged_from_the_first_one_on() -> None:
@@ -130,10 +127,10 @@ def test_kernels_are_judged_from_the_first_one_on() -> None:
     story.at(ms(20)).op("aten::t", us(1))
     finding = finding_of(story, "matmul-fp32")
     assert finding.step_ns == pytest.approx(ms(12), abs=us(60))
-    assert found(diagnosed(story), "trace-incomplete") is not None
-    assert "lacks the device's activity" in reasons(diagnosed(story))["launch-bound"]
+    assert found(story, "trace-incomplete") is not None
+    assert "lacks the device's activity" in reasons(story)["launch-bound"]
     story.call("cudaLaunchKernel", us(1), correlation=1_000)
-    assert "1 of 3 kernel launches" in reasons(diagnosed(story))["matmul-fp32"]
+    assert "1 of 3 kernel launches" in reasons(story)["matmul-fp32"]
 
 
 def test_launches_of_a_graph_that_is_captured_run_nothing() -> None:
@@ -141,7 +138,7 @@ def test_launches_of_a_graph_that_is_captured_run_nothing() -> None:
     for number in range(50):
         story.call("cudaLaunchKernel", us(5), correlation=1_000 + number)
     story.call("cudaStreamEndCapture_v10000", us(2)).launch("gemm", ms(1)).end()
-    assert found(diagnosed(story), "trace-incomplete") is None
+    assert found(story, "trace-incomplete") is None
 
 
 @pytest.mark.parametrize("api", ["cuda", "hip", "cu"])
@@ -220,7 +217,7 @@ def test_other_operators_prove_no_gpu(operator: str) -> None:
 def test_short_first_calls_set_nothing_up() -> None:
     story = training().op("aten::cudnn_batch_norm", ms(4.9))
     story.repeat(20, lambda t: t.op("aten::cudnn_batch_norm", us(100)))
-    assert found(diagnosed(story), "initialisation") is None
+    assert found(story, "initialisation") is None
 
 
 JSON = "python3.12/json/__init__.py dumps"
@@ -234,16 +231,16 @@ def one_step(status: Status = Status.EXITED, length: int = 8000):
 
 
 def test_a_run_of_one_long_step_is_judged_at_low_confidence_once_it_is_over() -> None:
-    finding = told(one_step(), "python-bound")
+    finding = finding_of(one_step(), "python-bound")
     assert (finding.cost_ns, source_of(finding)) == (4000 * MS, "/p/train.py:15")
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)
-    assert diagnosis_of(one_step(Status.RUNNING)).top is None
-    assert reason(one_step(length=2000), "python-bound") == "0 of 2 steady steps so far"
+    assert diagnosed(one_step(Status.RUNNING)).top is None
+    assert reasons(one_step(length=2000))["python-bound"] == "0 of 2 steady steps so far"
 
 
 def test_a_run_without_steps_names_where_it_was() -> None:
     seen = (Seen(0, 6000, 22, function="distance"), Seen(6000, 2000, 30))
-    top = diagnosis_of(run_of(step_table(0, {}), *seen)).top
+    top = diagnosed(run_of(step_table(0, {}), *seen)).top
     assert top.sentence == (
         "The script's own code takes 8.0 s of the recorded 8.0 s (100 %), outside forward, "
         "backward and optimizer, 75 % of it at train.py:22 in distance."

@@ -40,15 +40,13 @@ from tests.core.diagnosis.runs import (
     RATE,
     Seen,
     at_wall,
-    diagnosis_of,
     run_of,
     run_with,
     source_of,
     stack_table,
     step_table,
-    told,
 )
-from tests.core.diagnosis.stories import training
+from tests.core.diagnosis.stories import diagnosed, finding_of, training
 from tests.described import described
 from tests.traces.builder import us
 
@@ -71,7 +69,7 @@ def logging(other: float, *lines: tuple[float, int, str, str]) -> RunSnapshot:
 
 
 def test_the_function_and_what_it_does_are_named() -> None:
-    finding = told(
+    finding = finding_of(
         logging(
             50,
             (0.3, 15, "report", JSON),
@@ -92,7 +90,7 @@ def test_the_function_and_what_it_does_are_named() -> None:
 
 
 def test_the_largest_part_does_not_say_it_again() -> None:
-    diagnosis = diagnosis_of(logging(50, (1, 15, "report", JSON)))
+    diagnosis = diagnosed(logging(50, (1, 15, "report", JSON)))
     assert [finding.rule for finding in diagnosis.findings] == ["python-bound"]
 
 
@@ -101,7 +99,7 @@ REDUCE = "torch/distributed/c10d_logger.py _exception_logger.<locals>.wrapper"
 
 def test_waiting_for_other_ranks_is_none_of_the_scripts_own_python() -> None:
     run = logging(50, (0.9, 15, "average", REDUCE), (0.1, 16, "average", JSON))
-    assert told(run, "python-bound").cost_ns == 5 * MS
+    assert finding_of(run, "python-bound").cost_ns == 5 * MS
 
 
 def reducing(calls: int) -> Facts:
@@ -125,10 +123,15 @@ def test_collectives_of_the_scripts_own_name_their_line(calls: int, words: str) 
 
 
 def test_copies_are_the_scripts_own_and_what_torch_is_called_for_is_not() -> None:
-    finding = told(logging(20, (1, 15, "loss", "torch/nn/functional.py mse_loss")), "python-bound")
+    finding = finding_of(
+        logging(20, (1, 15, "loss", "torch/nn/functional.py mse_loss")), "python-bound"
+    )
     assert finding.place is None
     run = logging(20, (1, 15, "<module>", "python3.12/copy.py deepcopy"))
-    assert "copying objects (copy.deepcopy), at train.py:15" in told(run, "python-bound").sentence
+    assert (
+        "copying objects (copy.deepcopy), at train.py:15"
+        in finding_of(run, "python-bound").sentence
+    )
 
 
 def test_a_logger_that_a_framework_calls_is_named_by_the_line_that_trains() -> None:
@@ -136,7 +139,7 @@ def test_a_logger_that_a_framework_calls_is_named_by_the_line_that_trains() -> N
     row = Seen(60, 40, 90, via="lightning/trainer.py fit", inner="wandb/sdk/run.py:7 log")
     logged = [row._replace(start=100 * at + 60) for at in range(STEPS)]
     computed = [Seen(100 * at, 60, 90, FORWARD, via="lightning/trainer.py") for at in range(STEPS)]
-    finding = told(run_of(steps, *logged, *computed), "python-bound")
+    finding = finding_of(run_of(steps, *logged, *computed), "python-bound")
     assert finding.sentence.endswith("is reporting to Weights & Biases, at train.py:90.")
 
 
@@ -185,7 +188,7 @@ def test_a_closure_of_the_optimizer_counts() -> None:
     for start in range(0, 100 * STEPS, 100):
         seen.append(Seen(start, 40, 9, OPTIMIZER, "closure", JSON))
         seen.append(Seen(start + 40, 60, 20, OPTIMIZER, via="torch/optim/optimizer.py wrapper"))
-    finding = told(run_of(step_table(STEPS, {"optimizer": 100}), *seen), "python-bound")
+    finding = finding_of(run_of(step_table(STEPS, {"optimizer": 100}), *seen), "python-bound")
     assert (finding.cost_ns, source_of(finding)) == (40 * MS, "/p/train.py:9")
 
 
@@ -245,7 +248,7 @@ def test_reading_is_no_saving(inner: str, rule: str) -> None:
         for start in range(0, 100 * STEPS, 100)
         for at in (0, 50)
     ]
-    assert told(run_of(step_table(STEPS, {"other": 100}), *seen), rule) is not None
+    assert finding_of(run_of(step_table(STEPS, {"other": 100}), *seen), rule) is not None
 
 
 def test_lines_that_save_are_known_by_their_text(tmp_path) -> None:
@@ -274,9 +277,9 @@ def test_operators_of_a_training_without_modules_are_no_python() -> None:
 
 def test_without_a_window_nothing_tells_the_operators_of_such_a_training() -> None:
     steps = step_table(STEPS, {"backward": 50, "other": 50})
-    assert diagnosis_of(run_of(steps, *AT_A_LINE)).top is None
+    assert diagnosed(run_of(steps, *AT_A_LINE)).top is None
     writes = (Seen(100 * at, 50, 16, "", "report", JSON) for at in range(STEPS))
-    assert told(run_of(steps, *writes), "python-bound").cost_ns == 50 * MS
+    assert finding_of(run_of(steps, *writes), "python-bound").cost_ns == 50 * MS
 
 
 def gap(start: int, length: int, cause: GapCause = GapCause.PYTHON) -> Gap:

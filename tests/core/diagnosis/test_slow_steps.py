@@ -21,21 +21,17 @@ from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import (
     MS,
     Seen,
-    diagnosis_of,
     event_table,
     joined,
     make_run,
     pauses,
-    reason,
     run_of,
-    said,
     source_of,
     stacks_of,
     step_table,
     telemetry_table,
-    told,
 )
-from tests.core.diagnosis.stories import found, severity_of
+from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, severity_of
 from tests.core.diagnosis.test_machine import held
 
 USUAL = {"forward": 10, "backward": 10}
@@ -57,9 +53,9 @@ def saving(length: float, line: int = 20, stage: str = SAVE) -> RunSnapshot:
 
 
 def test_what_checkpoints_take_comes_first() -> None:
-    assert diagnosis_of(saving(1000)).top.rule == "slow-steps"
-    assert told(saving(27), "checkpoint").cost_ns == round(27 / 25 * MS)
-    assert diagnosis_of(saving_calls(500)).top.rule == "checkpoint"
+    assert diagnosed(saving(1000)).top.rule == "slow-steps"
+    assert finding_of(saving(27), "checkpoint").cost_ns == round(27 / 25 * MS)
+    assert diagnosed(saving_calls(500)).top.rule == "checkpoint"
 
 
 def saving_in_each() -> RunSnapshot:
@@ -70,7 +66,7 @@ def saving_in_each() -> RunSnapshot:
 
 
 def test_slow_steps_without_a_cause_are_placed_where_the_script_is() -> None:
-    finding = told(saving(1000, line=31, stage=""), "slow-steps")
+    finding = finding_of(saving(1000, line=31, stage=""), "slow-steps")
     assert finding.sentence.endswith("the time is in the script's own code, mostly at train.py:31.")
 
 
@@ -83,7 +79,7 @@ def evaluating_within(script: Path | None = None) -> RunSnapshot:
 def test_only_the_steps_that_evaluate_are_counted_as_evaluation() -> None:
     """They count what they got right as well, and other steps are a little slow for no reason."""
     noisy = step_table(16, {"forward": 8, "backward": 22, "optimizer": 2})
-    finding = told(run_of(joined(every_25th(forward=350, other=140), noisy)), "evaluation")
+    finding = finding_of(run_of(joined(every_25th(forward=350, other=140), noisy)), "evaluation")
     assert "4 steps call the model many times" in finding.sentence
     steps = 100 + 16
     assert finding.cost_ns == 4 * 490 * MS // steps
@@ -96,12 +92,12 @@ def test_only_the_steps_that_evaluate_are_counted_as_evaluation() -> None:
 def test_a_script_that_never_says_no_grad_lacks_it(tmp_path, said_there, end) -> None:
     script = tmp_path / "train.py"
     script.write_text(f"import torch\n{said_there}\n")
-    assert told(evaluating_within(script), "evaluation").sentence.endswith(end)
+    assert finding_of(evaluating_within(script), "evaluation").sentence.endswith(end)
 
 
 def test_one_step_of_evaluation_at_the_end_hides_no_others() -> None:
     steps = joined(every_25th(forward=500), step_table(1, {"forward": 40}, kind="eval"))
-    finding = told(run_of(steps), "evaluation")
+    finding = finding_of(run_of(steps), "evaluation")
     assert finding.cost_ns == 20 * MS
 
 
@@ -119,7 +115,7 @@ def test_a_sample_that_began_in_training_names_no_line_of_evaluation() -> None:
     stacks += [Seen(n * 1000 + 950, 50, 51) for n in range(4)]
     stacks += [Seen(3990, 5, 51), Seen(3995, 5, 52)]
     rank = replace(run.ranks[0], stacks=stacks_of(*stacks))
-    assert source_of(told(replace(run, ranks=(rank,)), "evaluation")) == "/p/train.py:51"
+    assert source_of(finding_of(replace(run, ranks=(rank,)), "evaluation")) == "/p/train.py:51"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +137,7 @@ def test_evaluation_without_samples_is_where_the_text_says_so(
     stacks = stacks_of(*(Seen(at * 100, 100, 1, file=script) for at in range(4)))
     rank = replace(run.ranks[0], stacks=stacks, events=events)
     manifest = replace(run.manifest, cwd=str(tmp_path))
-    source = source_of(told(replace(run, ranks=(rank,), manifest=manifest), "evaluation"))
+    source = source_of(finding_of(replace(run, ranks=(rank,), manifest=manifest), "evaluation"))
     assert (source.rpartition("/")[2] if source else None) == place
 
 
@@ -155,7 +151,7 @@ def compiling(share: float) -> RunSnapshot:
 @pytest.mark.parametrize(("every", "has_finding"), [(20, True), (22, False)])
 def test_compiling_counts_from_a_twentieth_of_the_steps_on(every: int, has_finding: bool) -> None:
     seen = [Seen(100 * n, 100, 17, FORWARD if n % every else COMPILE) for n in range(400)]
-    finding = said(run_of(step_table(400, {"forward": 100}), *seen), "recompiles")
+    finding = found(run_of(step_table(400, {"forward": 100}), *seen), "recompiles")
     assert severity_of(finding) is (Severity.WARNING if has_finding else None)
 
 
@@ -173,7 +169,7 @@ def compiled(
 
 
 def test_what_torch_tells_of_compiling_is_exact_without_samples() -> None:
-    finding = told(compiled(50), "recompiles")
+    finding = finding_of(compiled(50), "recompiles")
     assert finding.sentence == (
         "torch.compile takes 50 ms of each 100 ms step (50 %) after the warm-up: it recompiles for "
         'model.py:5 in 60 of 60 steps, last because of "size 16, now 17".'
@@ -186,7 +182,7 @@ def test_what_torch_tells_of_compiling_is_exact_without_samples() -> None:
 
 def test_a_function_of_torchs_own_is_no_place() -> None:
     own = "/site-packages/torch/_dynamo/external_utils.py"
-    assert source_of(told(compiled(50, file=own), "recompiles")) is None
+    assert source_of(finding_of(compiled(50, file=own), "recompiles")) is None
 
 
 @pytest.mark.parametrize(
@@ -202,14 +198,14 @@ def test_the_only_call_of_the_compiler_is_the_place(tmp_path: Path, text: str, p
     run = compiling(0.5)
     rank = replace(run.ranks[0], events=event_table(events=(("process", {"argv0": "train.py"}),)))
     manifest = replace(run.manifest, cwd=str(tmp_path))
-    source = source_of(told(replace(run, ranks=(rank,), manifest=manifest), "recompiles"))
+    source = source_of(finding_of(replace(run, ranks=(rank,), manifest=manifest), "recompiles"))
     assert source.endswith(place)
 
 
 def test_compilers_are_known_in_runs_that_recorded_no_stages() -> None:
     inner = "torch/_dynamo/guards.py:2291 GuardBuilder.EQUALS_MATCH"
     seen = [Seen(100 * n, 100, 17, inner=inner) for n in range(60)]
-    finding = told(run_of(step_table(60, {"forward": 100}), *seen), "recompiles")
+    finding = finding_of(run_of(step_table(60, {"forward": 100}), *seen), "recompiles")
     assert finding.cost_ns == 100 * MS
 
 
@@ -225,11 +221,11 @@ def test_short_collections_are_named_and_few_large_ones_count_as_the_mean() -> N
     run = collecting(30)
     short = [(100 * n + 20, 6, 1) for n in range(50)]
     mixed = replace(run.ranks[0], events=pauses((250, 900, 2), *short))
-    sentence = told(replace(run, ranks=(mixed,)), "gc-pauses").sentence
+    sentence = finding_of(replace(run, ranks=(mixed,)), "gc-pauses").sentence
     assert "1 full collection of 900 ms and 50 short ones in 60 steps" in sentence
     run = collecting(30)
     few = replace(run.ranks[0], events=pauses((250, 900, 2)))
-    finding = told(replace(run, ranks=(few,)), "gc-pauses")
+    finding = finding_of(replace(run, ranks=(few,)), "gc-pauses")
     assert (finding.cost_ns, finding.severity) == (15 * MS, Severity.WARNING)
 
 
@@ -264,9 +260,9 @@ def test_steps_that_are_slow_now_and_then_on_a_busy_host_are_no_fault(
 ) -> None:
     others = {"cpu.utilization": 100 * (used + 0.5) / 8, "processes.cpu": 50.0, "cpu.cores": 8.0}
     run = run_of(NOW_AND_THEN, telemetry=telemetry_table(**others))
-    assert (said(run, "slow-steps") is None) is is_busy
+    assert (found(run, "slow-steps") is None) is is_busy
     if is_busy:
-        assert reason(run, "slow-steps") == "other programs used 1.7 of 8 cores"
+        assert reasons(run)["slow-steps"] == "other programs used 1.7 of 8 cores"
 
 
 @pytest.mark.parametrize(("held_for", "has_finding"), [(0.499, True), (0.5, False)])
@@ -275,8 +271,8 @@ def test_steps_that_wait_for_pythons_lock_are_told_by_its_own_rule(
 ) -> None:
     run = run_of(NOW_AND_THEN)
     rank = replace(run.ranks[0], **held(held_for))
-    found = said(replace(run, ranks=(rank,)), "slow-steps")
-    assert (found is not None) is has_finding
+    finding = found(replace(run, ranks=(rank,)), "slow-steps")
+    assert (finding is not None) is has_finding
 
 
 HOUR = 3_600_000_000_000
@@ -300,7 +296,7 @@ def keep(root: Path, step: float = 10, **manifest: Any) -> None:
 
 def slower(root: Path, step: float, **manifest: Any) -> Finding | None:
     _ended_before.cache_clear()
-    return found(diagnosis(Facts(run(root, step, **manifest))), "slower-than-before")
+    return found(run(root, step, **manifest), "slower-than-before")
 
 
 def test_it_is_reported_with_what_has_changed(tmp_path: Path) -> None:

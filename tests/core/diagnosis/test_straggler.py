@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.collectives import collectives_of_ranks
 from perftui.facts.ranks.straggler import straggler_place
@@ -205,20 +205,14 @@ def report(folder: Path, rank: int = 0) -> Report:
     return make_report(replace(load_subject(chosen.path), beside=paths_of(chosen.ranks)))
 
 
-def straggler(judged: Diagnosis) -> Finding:
-    finding = found(judged, "straggler")
-    assert finding is not None
-    return finding
-
-
 def test_it_is_a_finding_on_every_rank(tmp_path: Path) -> None:
     """Rank 2 computes 300 us longer than two of the others, and 200 us longer than the third."""
     write_ranks(tmp_path, computing(300, 400, 600, 300))
     for rank, cost in ((0, 300), (1, 200), (3, 300)):
-        finding = straggler(report(tmp_path, rank).diagnosis)
+        finding = finding_of(report(tmp_path, rank).diagnosis, "straggler")
         assert (finding.cost_ns, finding.severity) == (us(cost), Severity.CRITICAL)
         assert (finding.place.rank, finding.place.operator) == (2, "gemm")
-    own = straggler(report(tmp_path, 2).diagnosis)
+    own = finding_of(report(tmp_path, 2).diagnosis, "straggler")
     assert own.cost_ns == us(800) // 3
     assert own.sentence == (
         "Rank 2 arrives late at collectives and makes each of the others wait 267 µs of each 1.0 "
@@ -247,7 +241,7 @@ def test_a_shorter_wait_leaves_the_rest_of_the_communication(tmp_path: Path) -> 
                 span.end += us(250)
     write_ranks(tmp_path, ranks)
     judged = report(tmp_path).diagnosis
-    assert straggler(judged).cost_ns == us(60)
+    assert finding_of(judged, "straggler").cost_ns == us(60)
     rest = found(judged, "communication-exposed")
     assert rest.cost_ns == us(300)
     assert "in collectives besides the wait for rank 1, with no computation" in rest.sentence
@@ -266,7 +260,7 @@ def test_the_line_of_the_late_rank_is_named_on_every_rank(tmp_path: Path) -> Non
     """All run Python between steps, rank 1 for longer, at its line 400."""
     write_ranks(tmp_path, computing(150, 400, 150, part="counts"))
     for rank in range(3):
-        finding = straggler(report(tmp_path, rank).diagnosis)
+        finding = finding_of(report(tmp_path, rank).diagnosis, "straggler")
         assert (finding.place.rank, finding.place.file, finding.place.line) == (1, "train.py", 400)
         assert "there python takes 250 µs longer (train.py:400)" in finding.sentence
 
@@ -275,7 +269,7 @@ def test_a_rank_that_was_late_before_its_step_is_said_to(tmp_path: Path) -> None
     """Rank 1 begins the only step 300 us later, and does in it what the other does."""
     ranks = computing(300, 300, steps=1, later_us=300)
     write_ranks(tmp_path, ranks)
-    finding = straggler(report(tmp_path).diagnosis)
+    finding = finding_of(report(tmp_path).diagnosis, "straggler")
     assert "makes rank 0 wait 300 µs" in finding.sentence
     assert finding.sentence.endswith("no single part of its own step explains even half of that.")
 
@@ -289,8 +283,8 @@ def test_ranks_without_a_gpu_wait_in_the_librarys_threads(tmp_path: Path) -> Non
             rank.range("gloo:all_reduce", us(600 - takes)).at(ms(at + 1)).end()
         ranks.append(rank)
     write_ranks(tmp_path, ranks)
-    assert straggler(report(tmp_path).diagnosis).cost_ns == us(300)
-    assert straggler(report(tmp_path, 1).diagnosis).cost_ns == us(300)
+    assert finding_of(report(tmp_path).diagnosis, "straggler").cost_ns == us(300)
+    assert finding_of(report(tmp_path, 1).diagnosis, "straggler").cost_ns == us(300)
 
 
 def test_process_groups_are_those_that_the_file_names(tmp_path: Path) -> None:
@@ -306,7 +300,7 @@ def test_process_groups_are_those_that_the_file_names(tmp_path: Path) -> None:
     assert (waits.between(0, 1), waits.between(0, 3)) == (us(100), 0)
     assert waits.between(2, 3) == us(300)
     for rank, late, cost in ((0, 1, 100), (1, 1, 100), (2, 3, 300), (3, 3, 300)):
-        finding = straggler(report(tmp_path, rank).diagnosis)
+        finding = finding_of(report(tmp_path, rank).diagnosis, "straggler")
         assert (finding.place.rank, finding.cost_ns) == (late, us(cost))
 
 
@@ -333,7 +327,7 @@ def test_a_rank_that_cannot_be_read_is_named_and_the_others_are_compared(tmp_pat
     write_ranks(tmp_path, computing(300, 300, 600))
     (tmp_path / "rank1.pt.trace.json").write_text('{"traceEvents": "none"')
     made = report(tmp_path)
-    finding = straggler(made.diagnosis)
+    finding = finding_of(made.diagnosis, "straggler")
     assert finding.cost_ns == us(300)
     assert finding.would_raise_confidence == "the trace of rank 1"
     assert any(note.startswith("rank 1 cannot be read: ") for note in made.notes)

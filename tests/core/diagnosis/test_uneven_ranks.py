@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.rank_table import RankRow, compared, late_ranks, rank_table
@@ -150,7 +149,7 @@ def test_ranks_that_are_late_in_turn() -> None:
     facts = Facts(run_of(in_turn, 20))
     late = late_ranks(facts)
     assert (late.part, late.part_lag, late.apart) == ("input_wait", 20 * MS, 0)
-    finding = found(diagnosis(facts), "uneven-ranks")
+    finding = found(facts, "uneven-ranks")
     assert finding.cost_ns == pytest.approx(15 * MS, rel=0.05)
     assert "a different one each time" in finding.sentence
 
@@ -164,7 +163,7 @@ def test_ranks_that_do_not_wait_for_each_other_lose_nothing() -> None:
             for step in range(40)
         ]
         apart.append(replace(rank, steps=joined(*rows)))
-    assert found(diagnosis(Facts(replace(run, ranks=tuple(apart)))), "uneven-ranks") is None
+    assert found(replace(run, ranks=tuple(apart)), "uneven-ranks") is None
 
 
 def holding(*peaks: float, total: float = 80, sampled: bool = True) -> RunSnapshot:
@@ -191,7 +190,7 @@ def holding(*peaks: float, total: float = 80, sampled: bool = True) -> RunSnapsh
 
 
 def test_a_rank_with_much_more_memory_is_a_hint() -> None:
-    finding = found(diagnosis(Facts(holding(50, 70, 52))), "uneven-memory")
+    finding = found(holding(50, 70, 52), "uneven-memory")
     assert finding.severity is Severity.INFO
     assert finding.sentence.startswith("Rank 1 holds up to 70.0 GiB")
     assert finding.cost_ns == 0

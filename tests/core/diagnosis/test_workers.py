@@ -328,7 +328,7 @@ KILLED = b"RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed.
 def died(root: Path, output: bytes | None, **run: Any) -> Finding | None:
     if output is not None:
         (root / "output.log").write_bytes(output)
-    return found(diagnosis(Facts(make_run(root=root, **run))), "workers-died")
+    return found(make_run(root=root, **run), "workers-died")
 
 
 def test_a_worker_without_shared_memory_is_reported_with_torchs_words(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from perftui.fixes.gradients import clipped_at_once, summed, untrained_without
 from perftui.fixes.option import Risk
 from perftui.run.manifest import Override
 from perftui.script.program import PatchRefusedError
-from tests.core.diagnosis.runs import judged, staged
+from tests.core.diagnosis.runs import staged
+from tests.core.diagnosis.stories import found
 from tests.core.diagnosis.test_operator_work import backward, floats
 from tests.core.fixes.test_line_changes import changed
 from tests.verify.scenarios.expected import read_training
@@ -342,7 +343,7 @@ def test_the_planted_training_is_mended_and_the_uncertain_one_is_not() -> None:
 
 def test_it_can_be_tried_whatever_the_source_says() -> None:
     facts = backward(note=floats(unused=40, unused_elements=3_000_000))
-    finding = judged(facts, "unused-gradients")
+    finding = found(facts, "unused-gradients")
     assert finding is not None
     (option,) = options(finding, facts)
     asked = Override("parameters", {"requires_grad": False}, fix="requires-grad-off")
@@ -361,7 +362,7 @@ def test_where_the_source_is_certain_its_text_is_tried(tmp_path: Path) -> None:
     manifest = replace(facts.run.manifest, cwd=str(tmp_path))
     run = replace(facts.run, manifest=manifest, ranks=(replace(rank, stacks=lines),))
     given = Facts(run, facts.analysis)
-    finding = judged(given, "unused-gradients")
+    finding = found(given, "unused-gradients")
     assert finding is not None
     (option,) = options(finding, given)
     assert (option.override, option.line, option.script_word) == (None, 8, 1)

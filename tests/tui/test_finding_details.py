@@ -9,9 +9,9 @@ import pytest
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Figure, Finding, Severity
 from perftui.facts.data_loader.batch_place import WorkerLines, loader_lines
-from perftui.facts.fact import Place
 from perftui.facts.gpu.host_waits import SyncCall, SyncCalls, syncs
 from perftui.facts.gpu.idle import GapLines, gap_lines
+from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime, LineShare, main_thread
 from perftui.fixes.option import Patch, Risk
 from perftui_tui.dialogs.choice import labelled

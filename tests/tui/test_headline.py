@@ -14,7 +14,7 @@ from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
 from perftui.experiments.journal import Proof, ProvenPair
 from perftui.experiments.trial_verdict import Outcome
-from perftui.facts.fact import Place
+from perftui.facts.place import Place
 from perftui.fixes.option import FixOption, Risk
 from perftui.run.manifest import Override, Status, StopReason
 from perftui_tui.look.rows import plain

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
 from perftui.experiments.journal import Proof
 from perftui.experiments.trial_verdict import Outcome
-from perftui.facts.fact import Place
+from perftui.facts.place import Place
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.help import HelpDialog
 from perftui_tui.screens.compare.screen import CompareScreen

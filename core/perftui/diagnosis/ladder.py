@@ -26,10 +26,11 @@ from perftui.diagnosis.rule import (
     step_figures,
 )
 from perftui.facts.cpu.machine import without_core_wait
-from perftui.facts.fact import Facts, Place, UnknownError
+from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.cards import trace_card
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.facts.gpu.roofline import RoofedCall, longest_call
+from perftui.facts.place import Place
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import forward_lines, idle_place, part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step

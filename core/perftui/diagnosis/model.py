@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from perftui.facts.fact import Place
+from perftui.facts.place import Place
 
 COMPUTE_BOUND_ID = "compute-bound"
 """The rule of the verdict that nearly all time is computing: no bottleneck, and no praise."""

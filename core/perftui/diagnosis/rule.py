@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
-from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.step.steps import FEWEST_STEPS, MANY_STEPS, StepBreakdown
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from perftui import format as fmt
+from perftui.facts.place import Place, SourceLine
 from perftui.run.aggregates import NO_AGGREGATES
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import Table
@@ -19,43 +18,6 @@ from perftui.run.table import Table
 if TYPE_CHECKING:
     # Of a run that is not judged yet nothing is analysed.
     from perftui.analysis.model import TraceAnalysis
-
-
-class SourceLine(Protocol):
-    """A line of source code, such as ``LineShare``; None where it is unknown."""
-
-    @property
-    def file(self) -> str | None:
-        """Path of the file."""
-
-    @property
-    def line(self) -> int | None:
-        """Number of the line, from 1."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a number came from, so that a screen can jump there; what is unknown is None."""
-
-    rank: int | None = None
-    step: int | None = None
-    start: int | None = None
-    """Nanoseconds since the trace's start 0."""
-    end: int | None = None
-    trace_row: int | None = None
-    operator: str | None = None
-    file: str | None = None
-    line: int | None = None
-
-    @property
-    def source(self) -> str | None:
-        """``file:line`` where known."""
-        return fmt.source(self.file, self.line)
-
-    @property
-    def short(self) -> str:
-        """File name and line, without directories; empty where unknown."""
-        return (self.source or "").rpartition("/")[2]
 
 
 T = TypeVar("T")

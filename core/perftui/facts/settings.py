@@ -10,7 +10,8 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from perftui.facts.fact import Facts, Place, fact, notes_of
+from perftui.facts.fact import Facts, fact, notes_of
+from perftui.facts.place import Place
 
 
 class Threads(msgspec.Struct, frozen=True):

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.facts.fact import Facts, Place
+from perftui.facts.fact import Facts
+from perftui.facts.place import Place
 from perftui.facts.source.source_calls import own_files
 from perftui.fixes.apply_and_undo import applied_to, patch_store
 from perftui.fixes.option import WRITTEN, FixOption, Patch, Risk

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from perftui.facts.cpu.machine import THREAD_VARIABLES, cpu_share
-from perftui.facts.fact import Facts, Place
+from perftui.facts.fact import Facts
+from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.fixes.fix import (
     CallChange,

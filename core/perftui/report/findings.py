@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from perftui.diagnosis.model import Confidence, Diagnosis, Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to
-from perftui.facts.fact import Place
+from perftui.facts.place import Place
 from perftui.facts.source.source_calls import LARGEST
 from perftui.fixes.apply_and_undo import AppliedPatch
 from perftui.fixes.option import FixOption, Patch

@@ -15,7 +15,8 @@ from perftui.diagnosis.ladder import LADDER
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.diagnosis.rules import RULES
 from perftui.diagnosis.store import write_findings
-from perftui.facts.fact import Facts, Place
+from perftui.facts.fact import Facts
+from perftui.facts.place import Place
 from tests.core.diagnosis.runs import make_run
 
 TESTS = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))

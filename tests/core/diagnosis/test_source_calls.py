@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.facts.fact import Facts, Place
+from perftui.facts.fact import Facts
+from perftui.facts.place import Place
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import (
     at,

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from perftui.diagnosis.model import Finding, Severity
 from perftui.experiments.journal import Proof, ProvenPair, write_proof
 from perftui.experiments.trial_verdict import Outcome
-from perftui.facts.fact import Place
+from perftui.facts.place import Place
 from perftui.fixes.option import FixOption, Risk
 from perftui.report.brief import brief_json, brief_text
 from perftui.report.markdown import code, fenced, folded, plain, render, table

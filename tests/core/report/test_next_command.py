@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Finding, Severity
-from perftui.facts.fact import Place
+from perftui.facts.place import Place
 from perftui.fixes.option import FixOption, Patch
 from perftui.report import as_json
 from perftui.report.findings import finding_key, fix_object

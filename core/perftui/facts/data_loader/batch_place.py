@@ -9,7 +9,8 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.facts.data_loader.loader import training_loader, worker_rows, worker_use
-from perftui.facts.fact import Facts, Place, fact
+from perftui.facts.fact import Facts, fact
+from perftui.facts.place import Place
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
     FEWEST_TO_NAME,

@@ -15,7 +15,8 @@ from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.analysis.ops import call_groups
 from perftui.facts.cpu.machine import has_gpu
-from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, fact, trace_fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
+from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime, LineShare, lines_by_time, stack_samples
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import StepBreakdown, steady_rows

@@ -20,8 +20,9 @@ from perftui.analysis.kinds import begun_in, part_of_rows
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, find_phases
-from perftui.facts.fact import Place, UnknownError, trace_fact
+from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.idle import source_line
+from perftui.facts.place import Place
 from perftui.facts.step.trace_steps import TraceSteps, gpu_steps
 from perftui.trace.model import KERNEL, NONE, Int32, Int64, Mask, Trace
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import COMPUTE
-from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.place import Place
 from perftui.facts.ranks.collectives import collectives_of_ranks
 from perftui.facts.ranks.rank_table import (
     STRAGGLER_WARNING,

@@ -10,7 +10,8 @@ import numpy as np
 
 from perftui.analysis.intervals import intersect, union
 from perftui.analysis.steps import OTHER
-from perftui.facts.fact import Facts, Place, UnknownError, events_of, fact
+from perftui.facts.fact import Facts, UnknownError, events_of, fact
+from perftui.facts.place import Place
 from perftui.facts.source.lines import FEWEST_TO_NAME, LinesByTime, lines_by_time
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, moments
 from perftui.facts.step.steps import steady_rows, steady_span, steady_step, usual_distance

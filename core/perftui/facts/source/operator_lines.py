@@ -23,9 +23,10 @@ from perftui.analysis.intervals import EMPTY, Intervals
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops import call_groups
 from perftui.analysis.steps import BACKWARD, EXPOSED_COMMUNICATION
-from perftui.facts.fact import Facts, Place, fact, trace_fact
+from perftui.facts.fact import Facts, fact, trace_fact
 from perftui.facts.gpu.host_waits import gaps_of
 from perftui.facts.gpu.idle import gap_lines, gap_place
+from perftui.facts.place import Place
 from perftui.facts.source.lines import (
     MOST_LINES,
     LinesByTime,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
-from perftui.facts.fact import Place
+from perftui.facts.place import Place
 from perftui.report.report import Report, make_report
 from perftui.report.subject import load_subject
 from perftui.run.columns import EVENT_COLUMNS, STACK_COLUMNS

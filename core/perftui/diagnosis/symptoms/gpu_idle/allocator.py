@@ -13,10 +13,11 @@ from perftui.analysis.intervals import union
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, Place, UnknownError, fact, trace_fact
+from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.host_waits import distinct, gaps_of, host_waits
 from perftui.facts.gpu.idle import device_steps, rows_place, window_step
 from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.place import Place
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
     LinesByTime,

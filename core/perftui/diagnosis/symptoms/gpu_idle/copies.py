@@ -18,7 +18,7 @@ from perftui.analysis.steps import EXPOSED_COPIES
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.fact import Facts, Place, trace_fact
+from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import (
     SMALL,
     Copies,
@@ -28,6 +28,7 @@ from perftui.facts.gpu.host_waits import (
     idle_of_host,
 )
 from perftui.facts.gpu.idle import device_steps, per_step, rows_place, window_step
+from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import with_line
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.trace.model import DEVICE_ACTIVITY, LAUNCHES, MEMCPY, NONE, Int64, Mask, Trace

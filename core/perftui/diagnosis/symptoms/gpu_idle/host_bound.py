@@ -12,7 +12,7 @@ from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, Place, trace_fact
+from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import HostWaits, SyncCalls, WaitKind, host_waits, syncs
 from perftui.facts.gpu.idle import (
     gap_place,
@@ -23,6 +23,7 @@ from perftui.facts.gpu.idle import (
     window_step,
 )
 from perftui.facts.gpu.kernels import kernels
+from perftui.facts.place import Place
 from perftui.facts.script.debug_tools import anomaly_checks
 from perftui.facts.source.lines import main_thread
 from perftui.facts.source.operator_lines import forward_lines, idle_place, with_line

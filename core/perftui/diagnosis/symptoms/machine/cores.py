@@ -28,12 +28,12 @@ from perftui.facts.cpu.operators import operators
 from perftui.facts.fact import (
     Facts,
     NotApplicableError,
-    Place,
     UnknownError,
     fact,
     noted_of_host,
     trace_fact,
 )
+from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_place, line_with
 from perftui.facts.source.source_calls import matching_line

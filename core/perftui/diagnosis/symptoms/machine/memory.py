@@ -15,10 +15,11 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work
 from perftui.diagnosis.symptoms.step.growth import MEMORY_GROWTH
 from perftui.facts.cpu.machine import has_gpu, machine_use
-from perftui.facts.fact import Facts, Place, UnknownError, fact, trace_fact
+from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.cards import trace_card
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.facts.gpu.memory import gpu_memory, peak_reserved
+from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import forward_lines, with_line
 from perftui.facts.step.steps import median, steady_rows, step_count
 from perftui.trace.kineto.arguments import arguments_of

@@ -24,8 +24,9 @@ from perftui.facts.cpu.operators import (
     operators,
     work_of,
 )
-from perftui.facts.fact import Facts, Place, trace_fact
+from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, launched_under
+from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import calls_of, line_of
 from perftui.facts.source.source_calls import call_of
 from perftui.trace.model import NONE, Int64, Mask

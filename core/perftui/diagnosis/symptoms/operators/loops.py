@@ -18,9 +18,10 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import CpuWork, cpu_work, kernel_work
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows, time_in
-from perftui.facts.fact import Facts, Place, UnknownError, trace_fact
+from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.gpu.idle import device_steps, source_line
+from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_of, line_place, part_lines, with_line
 from perftui.facts.source.source_calls import loop_of

@@ -17,8 +17,9 @@ from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.cpu.operator_loops import loops, time_in
 from perftui.facts.cpu.operators import cpu_operators
-from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, fact, trace_fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
+from perftui.facts.place import Place
 from perftui.facts.settings import OptimizerSettings, settings
 from perftui.facts.source.operator_lines import line_of, line_place, optimizer_lines, with_line
 from perftui.facts.source.source_calls import call_of

@@ -15,8 +15,9 @@ from perftui.diagnosis.symptoms.ranks.collectives import (
     SYNC_BATCH_NORM,
 )
 from perftui.facts.cpu.machine import machine_use
-from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.place import Place
 from perftui.facts.ranks.collectives import (
     MOST_RANKS,
     backward_passes,

@@ -13,10 +13,11 @@ from perftui.analysis.steps import OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.machine import has_gpu
-from perftui.facts.fact import Facts, Place, trace_fact
+from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.gpu.idle import per_step, rows_place
 from perftui.facts.gpu.kernels import kernels
+from perftui.facts.place import Place
 from perftui.facts.script.debug_tools import (
     anomaly_checks,
     profiler_lines,

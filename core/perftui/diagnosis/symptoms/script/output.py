@@ -12,7 +12,8 @@ from typing import TypeVar
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, Place
+from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.place import Place
 from perftui.run.files import open_regular
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status

@@ -15,8 +15,9 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import step_source
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, Place, UnknownError, trace_fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.idle import gap_place, idle_steps
+from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import idle_place
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import StepBreakdown

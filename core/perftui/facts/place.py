@@ -1,0 +1,48 @@
+"""Where a number came from: the time, the operator and the line of the user's code.
+
+Apart from facts, which need NumPy: the app's first picture waits for what it imports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from perftui import format as fmt
+
+
+class SourceLine(Protocol):
+    """A line of source code, such as ``LineShare``; None where it is unknown."""
+
+    @property
+    def file(self) -> str | None:
+        """Path of the file."""
+
+    @property
+    def line(self) -> int | None:
+        """Number of the line, from 1."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a number came from, so that a screen can jump there; what is unknown is None."""
+
+    rank: int | None = None
+    step: int | None = None
+    start: int | None = None
+    """Nanoseconds since the trace's start 0."""
+    end: int | None = None
+    trace_row: int | None = None
+    operator: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    @property
+    def source(self) -> str | None:
+        """``file:line`` where known."""
+        return fmt.source(self.file, self.line)
+
+    @property
+    def short(self) -> str:
+        """File name and line, without directories; empty where unknown."""
+        return (self.source or "").rpartition("/")[2]

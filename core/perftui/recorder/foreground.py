@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import NoReturn, TypeAlias
 
 from perftui.recorder.launch import Launch, prepare
-from perftui.recorder.recording import Recording
+from perftui.recorder.recorder import RunRecorder
 from perftui.recorder.relay import OutputLog, Relay, hand_over
 from perftui.recorder.supervise import POLL_SECONDS, Received, SignalQueue, supervise
 from perftui.recorder.terminal import (
@@ -198,7 +198,7 @@ def run_as_command(launch: Launch) -> NoReturn:
 def _record(layout: RunLayout, signals: SignalQueue) -> int:
     recording = None
     try:
-        recording = Recording(layout)
+        recording = RunRecorder(layout)
         attachment = attach(recording.command(signals.restore), recording.output)
     except StartError as error:
         if recording is not None:
@@ -219,7 +219,7 @@ def _record(layout: RunLayout, signals: SignalQueue) -> int:
     return returncode
 
 
-def _follow(recording: Recording, attachment: Attachment, signals: SignalQueue) -> int:
+def _follow(recording: RunRecorder, attachment: Attachment, signals: SignalQueue) -> int:
     returncode = supervise(
         recording,
         attachment.training,

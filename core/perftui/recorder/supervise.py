@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perftui.recorder.recording import Recording
+from perftui.recorder.recorder import RunRecorder
 from perftui.recorder.relay import Relay
 from perftui.recorder.terminal import Terminal
 from perftui.recorder.training import StartError, Training, no_start, start_as_job
@@ -116,7 +116,7 @@ class Stopper:
 
 
 def _serve(
-    request: Request, recording: Recording, stopper: Stopper, terminal: Terminal | None
+    request: Request, recording: RunRecorder, stopper: Stopper, terminal: Terminal | None
 ) -> None:
     if request.kind == CAPTURE:
         recording.count_capture()
@@ -142,7 +142,7 @@ POLL_SECONDS = 0.1
 
 
 def supervise(
-    recording: Recording,
+    recording: RunRecorder,
     training: Training,
     terminal: Terminal | None,
     signals: SignalQueue,
@@ -176,7 +176,7 @@ def record(root: Path, rows: int, columns: int) -> None:
     """
     signals = SignalQueue([signal.SIGTERM], ignored=[signal.SIGHUP, signal.SIGINT])
     try:
-        recording = Recording(RunLayout(root))
+        recording = RunRecorder(RunLayout(root))
     except StartError:
         # Noted in the manifest, which is where whoever started us looks.
         return

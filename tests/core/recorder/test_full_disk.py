@@ -213,7 +213,7 @@ HANGING = f"""\
 import os, sys, time
 from functools import partial
 from pathlib import Path
-import perftui.recorder.recording as recording
+import perftui.recorder.recorder as recording
 import perftui.run.journal
 from perftui.recorder.relay import OutputLog
 

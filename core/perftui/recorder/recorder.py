@@ -1,4 +1,4 @@
-"""Everything that is recorded about one run, from its first moment to its last."""
+"""Records one run, from its first moment to its last: what begins and what ends with it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PATIENCE = 2.0
 answers, and whoever waits for the exit code must not wait for that."""
 
 
-class Recording:
+class RunRecorder:
     """Records the run that is prepared in ``layout``.
 
     ``begin`` once the training has started (no thread runs before), ``end`` when it has ended.

@@ -122,14 +122,6 @@ def test_signal_sent_to_us_reaches_the_script_once(tmp_path: Path, number: signa
     assert recorded.returncode == 4
 
 
-def test_signal_that_kills_the_script_kills_us_the_same_way(tmp_path: Path) -> None:
-    source = "import time; print('on', flush=True); time.sleep(600)"
-    recorded, _ = _started(tmp_path, source)
-    recorded.terminate()
-    recorded.communicate()
-    assert recorded.returncode == -signal.SIGTERM
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child")
 def test_silent_script_is_told_when_we_are_killed(tmp_path: Path) -> None:
@@ -195,12 +187,6 @@ def test_reader_that_goes_away_is_noticed_as_without_us(tmp_path: Path) -> None:
     assert b"BrokenPipeError" in recorded.stderr.read()
     assert recorded.wait() == 1
     recorded.stderr.close()
-
-
-def test_closed_stdin_is_closed_for_the_script(tmp_path: Path) -> None:
-    command = _recorded(tmp_path, "import sys; print(repr(sys.stdin.read()))")
-    recorded = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
-    assert recorded.stdout == b"''\n"
 
 
 def test_command_that_cannot_be_started(tmp_path: Path) -> None:

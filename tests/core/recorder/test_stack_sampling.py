@@ -296,11 +296,6 @@ def test_ranks_take_turns_and_the_first_has_every_second() -> None:
     assert [target.seconds for target in found] == [5, 30, 30]
 
 
-@pytest.mark.parametrize(("usual", "first"), [(1, 4), (10, 40), (50, 100), (200, 200)])
-def test_the_first_look_takes_more_samples(usual: int, first: int) -> None:
-    assert pyspy.first_rate(usual) == first
-
-
 @pytest.mark.usefixtures("lives")
 def test_one_turn_in_nine_asks_who_holds_the_lock_where_there_are_several_threads() -> None:
     turns = TrainingOrder(lambda: {pid: _rank(pid - 100) for pid in (100, 101)})

@@ -81,18 +81,6 @@ def test_any_file_is_read_as_cores_or_nothing(content: bytes) -> None:
     assert all(len(times) == 8 for times in cpu._parse(content + b"\ncpu0 1 2").values())
 
 
-@pytest.mark.slow
-@given(
-    st.dictionaries(
-        st.integers(0, 300), st.lists(st.integers(0, 10**12), min_size=4, max_size=10), max_size=20
-    )
-)
-def test_the_first_eight_times_of_each_core_are_taken(times: dict[int, list[int]]) -> None:
-    lines = (f"cpu{core} {' '.join(map(str, row))}" for core, row in times.items())
-    found = cpu._parse(_stat(*lines)["stat"].encode())
-    assert found == {core: tuple([*row, 0, 0, 0, 0][:8]) for core, row in times.items()}
-
-
 def test_a_busy_core_is_seen_as_psutil_sees_it() -> None:
     core = max(os.sched_getaffinity(0))
     source = CpuSource()

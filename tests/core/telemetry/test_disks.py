@@ -27,8 +27,6 @@ from tests.telemetry_given import names_of, sampled, write
 
 MB = 2**20
 
-COUNTS = st.lists(st.integers(0, 2**40), min_size=11, max_size=17)
-
 
 def line(name: str, counts: list[int]) -> str:
     return f" 254 0 {name} {' '.join(map(str, counts))}\n"
@@ -105,16 +103,6 @@ def test_without_proc_psutil_counts_bytes_and_requests(
 @given(st.binary())
 def test_any_file_is_read_as_disks_or_nothing(content: bytes) -> None:
     assert "sda" in parse(content.replace(b"\n", b"") + b"\n8 0 sda" + b" 1" * 11)
-
-
-@pytest.mark.slow
-@given(st.dictionaries(st.sampled_from(["sda", "dm-0", "nvme0n1p1"]), COUNTS))
-def test_counters_are_taken_by_their_place(disks: dict[str, list[int]]) -> None:
-    found = parse("".join(line(name, counts) for name, counts in disks.items()).encode())
-    assert {name: (one.reads, one.weighted) for name, one in found.items()} == {
-        name: (counts[0], counts[10]) for name, counts in disks.items()
-    }
-    assert all(one.read_bytes == 512 * disks[name][2] for name, one in found.items())
 
 
 @pytest.mark.slow

@@ -511,17 +511,6 @@ def test_machine_without_a_gpu_says_why(driver: Driver, reason: str) -> None:
     assert not any(c.name.startswith("gpu") for s in machine.sources for c in s.columns)
 
 
-def test_machine_with_gpus(driver_of: DriverOf) -> None:
-    machine = look_around(1, nvml_of(driver_of(Card(), older_card())))
-    assert machine.gpus.names == ("NVIDIA H100 80GB HBM3", "NVIDIA GeForce RTX 2080")
-    assert machine.gpus.no_gpu is None
-    assert [gpu.prefix for gpu in machine.gpus.gpus] == ["gpu0", "gpu1"]
-    assert machine.missing["gpu1.nvlink_receive"] == "the card has no NVLink"
-    names = [column.name for source in machine.sources for column in source.columns]
-    assert len(names) == len(set(names))
-    assert "gpu1.process_memory" in names
-
-
 def test_names_of_old_bindings_are_bytes(driver_of: DriverOf) -> None:
     nvml = nvml_of(driver_of(Card()))
     nvml.nvmlDeviceGetName = lambda _handle: b"Card B"

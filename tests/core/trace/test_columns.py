@@ -102,12 +102,6 @@ def test_calls_nest_in_the_last_call_that_is_still_open(rows: list[Row]) -> None
 
 
 @pytest.mark.usefixtures("block")
-def test_what_starts_behind_the_parents_end_is_not_nested_in_a_call_that_outlasts_it() -> None:
-    nesting = nested([(0, 0, 10, False), (0, 5, 10, False), (0, 12, 8, False)])
-    assert nesting.parent.tolist() == [NONE, 0, NONE]
-
-
-@pytest.mark.usefixtures("block")
 @given(ROWS)
 def test_no_range_is_in_a_partial_overlap_with_parent_or_child(rows: list[Row]) -> None:
     rows = ordered(rows)

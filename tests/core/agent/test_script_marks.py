@@ -14,7 +14,7 @@ import pytest
 
 import perftui
 from perftui.agent.marks import LISTENER
-from perftui.agent.windows.ranges import MOST_CHARACTERS, STEP_MARK, Marks, printable_name
+from perftui.agent.windows.ranges import MOST_CHARACTERS, STEP_MARK, printable_name
 from tests.docs.documents import ROOT, snippets
 
 WINDOW = {"first_step": 10, "window_steps": 3}
@@ -335,48 +335,6 @@ def test_the_training_of_the_docs_runs_with_an_agent_and_without(
         command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment(None)
     )
     assert done.stdout == "None\n"
-
-
-class Written:
-    """Ranges that are written down."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self._depth = 0
-
-    def open(self, name: str) -> int:
-        self.calls.append(f"+{name}")
-        self._depth += 1
-        return self._depth
-
-    def close(self, handle: int) -> None:
-        assert handle == self._depth, "a range was ended that is not the innermost"
-        self.calls.append("-")
-        self._depth -= 1
-
-
-def test_ranges_end_from_the_inside() -> None:
-    written = Written()
-    marks = Marks(written)  # type: ignore[arg-type] - it takes the place of Ranges
-    marks.begin_step(1)
-    outer = marks.begin_range("outer")
-    assert not marks.is_in_phase
-    marks.begin("forward")
-    assert marks.is_in_phase
-    inner = marks.begin_range("inner")
-    marks.begin_step(2)
-    marks.end("forward")
-    marks.end_range(inner)
-    marks.end_range(outer)
-    marks.end_range(outer)
-    marks.end_all()
-
-    opened = ["+outer", "+perftui::forward", "+inner"]
-    steps = [f"+{STEP_MARK}{number}" for number in (1, 2)]
-    assert written.calls == [
-        *(steps[0], *opened, "-", "-", "-", "-"),
-        *(steps[1], *opened, "-", "-", "-", "-"),
-    ]
 
 
 @pytest.fixture

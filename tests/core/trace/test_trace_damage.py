@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from perftui.analysis.analyse import analyse
 from perftui.trace.formats import load_trace
 from perftui.trace.kineto.arguments import ArgumentReader
-from perftui.trace.kineto.json_text import fields_before, fields_behind, repair
+from perftui.trace.kineto.json_text import repair
 from perftui.trace.kineto.source import PIECE
 from perftui.trace.model import Trace, TraceError
 from tests.core.trace.specimens import wounded
@@ -407,28 +407,3 @@ def test_an_object_is_mended_and_its_end_is_known(
 def test_any_text_can_be_mended(text: str) -> None:
     repaired = repair(text)
     assert repaired.original(len(repaired.text)) == len(text)
-
-
-@pytest.mark.parametrize(
-    ("tail", "fields"),
-    [
-        (b"", {}),
-        (b"}", {}),
-        (b', "a": 1}\n', {"a": 1}),
-        (b', "path": "C:\\x\\"y", "b": NaN', None),
-        (b', "path": "C:\\x"}', {"path": "C:\\x"}),
-        (b', "a": 1}}', None),
-        (b"]}", None),
-    ],
-)
-def test_fields_behind_the_events(tail: bytes, fields: dict[str, Any] | None) -> None:
-    found = fields_behind(tail)
-    if found is not None:
-        found.pop("traceEvents", None)
-    assert found == fields
-
-
-@pytest.mark.parametrize("head", [b"[", b'{"traceEvents":[', b'{"a": "C:\\x", "traceEvents": ['])
-def test_fields_before_the_events(head: bytes) -> None:
-    assert fields_before(head) is not None
-    assert fields_before(head[:-1] + b"!") is None

@@ -116,7 +116,9 @@ os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secre
 
 
 @pytest.mark.subprocess
-def test_the_lines_that_set_something_are_reported(train: Train) -> None:
+def test_lines_that_set_something_are_reported_and_what_is_in_use_around_the_model_alone(
+    train: Train,
+) -> None:
     before = """
 if os.environ.get("NCCL_DEBUG"): print("never")
 os.environ["MKL_NUM_THREADS"] = "2"
@@ -130,8 +132,15 @@ def prepare():
     os.sched_setaffinity(0, os.sched_getaffinity(0))
 prepare()
 """
-    source = training(before)
-    found = settings(train(source))["places"]
+    around = "torch.autocast('cpu', torch.bfloat16), torch.autograd.set_detect_anomaly(True)"
+    # Gradients of the first layer are in no optimizer.
+    source = training(before, around).replace('{"params": model[0].parameters()}, ', "")
+    told = settings(train(source))
+    (floats,) = told["parameters"]
+    assert (floats["trained"], floats["unused"], floats["unused_elements"]) == (3, 2, 72)
+    assert told["autocast"] == {"cpu": "bfloat16"}
+    assert told["modes"]["anomaly"] is True
+    found = told["places"]
     assert {file for file, _ in found.values()} == {next(iter(found.values()))[0]}
     assert next(iter(found.values()))[0].endswith("train.py")
     lines = {name: source.splitlines()[line - 1].strip() for name, (_, line) in found.items()}
@@ -142,22 +151,8 @@ prepare()
         "mkldnn.enabled": "torch.backends.mkldnn.enabled = True",
         "set_num_threads": "torch.set_num_threads(2)",
         "sched_setaffinity": "os.sched_setaffinity(0, os.sched_getaffinity(0))",
+        "set_detect_anomaly": f"with {around}:",
     }
-
-
-@pytest.mark.subprocess
-def test_gradients_that_no_optimizer_uses_are_counted(train: Train) -> None:
-    source = training().replace('{"params": model[0].parameters()}, ', "")
-    (floats,) = settings(train(source))["parameters"]
-    assert (floats["trained"], floats["unused"], floats["unused_elements"]) == (3, 2, 72)
-
-
-@pytest.mark.subprocess
-def test_what_is_in_use_around_the_model_alone_is_reported(train: Train) -> None:
-    around = "torch.autocast('cpu', torch.bfloat16), torch.autograd.set_detect_anomaly(True)"
-    told = settings(train(training(around=around)))
-    assert told["autocast"] == {"cpu": "bfloat16"}
-    assert told["modes"]["anomaly"] is True
 
 
 @pytest.mark.slow

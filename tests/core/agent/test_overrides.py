@@ -387,13 +387,6 @@ def test_fused_and_foreach_together_are_applied_in_part(train: Train) -> None:
     assert list(note["values"].values()).count(True) == 1
 
 
-def test_a_call_that_is_not_meant_is_left_alone_and_not_told_of(train: Train) -> None:
-    elsewhere = {**FUSED, "file": "/elsewhere/train.py", "line": LINE}
-    run = train(training(ADAMW), overrides=[elsewhere])
-    assert run.notes("override") == []
-    assert "(None, None)" in run.out
-
-
 WRONG = ("model.parameters(), no_such=1", "torch.zeros(3)", "[]", "model.parameters(), -1")
 """Arguments that no optimizer accepts."""
 
@@ -410,37 +403,34 @@ def test_wrong_arguments_fail_in_the_script_as_they_did(unnoticed: Train) -> Non
     assert (run.code, run.err.count("Traceback")) == (1, len(WRONG) + 1)
 
 
-def test_a_target_that_is_not_known_is_refused(train: Train) -> None:
-    given = [
-        {"target": "autocast", "arguments": {"dtype": "bfloat16"}, "fix": "amp"},
-        {"target": "compile", "arguments": {}, "file": "train.py", "line": 3},
-    ]
-    notes = train(training(SGD), overrides=given).notes("override")
-    assert [(note["number"], note["outcome"]) for note in notes] == [(0, "refused"), (1, "refused")]
-    assert notes[0]["why"] == "dtype: this version of perftui does not know the target autocast"
-    assert notes[1]["why"].endswith("does not know the target compile")
-
-
-def test_a_variable_that_arrived_is_told_and_one_that_did_not_is_kept_secret(
+def test_each_override_is_told_of_by_its_number(
     train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("TOKEN", "secret")
-    asked = {"OMP_NUM_THREADS": 1, "TOKEN": "other"}
-    note = told(train(training(SGD), overrides=[{"target": "environment", "arguments": asked}]))
-    assert note["outcome"] == "partly"
-    assert note["values"] == {"OMP_NUM_THREADS": 1, "TOKEN": None}
-    assert "secret" not in str(note)
-
-
-def test_an_override_of_a_loader_tells_what_is_in_force(train: Train) -> None:
-    asked = {"num_workers": 1, "persistent_workers": True, "pin_memory": True}
-    run = train(training(SGD), overrides=[{"target": "DataLoader", "arguments": asked}])
-    note = told(run)
-    assert (note["outcome"], note["why"]) == ("partly", "pin_memory: there is no GPU to copy to")
-    assert note["values"] == {**asked, "pin_memory": False}
-    assert note["line"] == LINE + 1
+    loader = {"num_workers": 1, "persistent_workers": True, "pin_memory": True}
+    asked = [
+        {"target": "autocast", "arguments": {"dtype": "bfloat16"}, "fix": "amp"},
+        {"target": "compile", "arguments": {}, "file": "train.py", "line": 3},
+        {"target": "environment", "arguments": {"OMP_NUM_THREADS": 1, "TOKEN": "other"}},
+        {"target": "DataLoader", "arguments": loader},
+        # A call that is not meant is left alone, and not told of.
+        {**FUSED, "file": "/elsewhere/train.py", "line": LINE},
+    ]
+    run = train(training(ADAMW), overrides=asked)
+    notes = {note["number"]: note for note in run.notes("override")}
+    outcomes = {number: note["outcome"] for number, note in notes.items()}
+    assert outcomes == {0: "refused", 1: "refused", 2: "partly", 3: "partly"}
+    assert notes[0]["why"] == "dtype: this version of perftui does not know the target autocast"
+    assert notes[1]["why"].endswith("does not know the target compile")
+    # What did not arrive is kept secret.
+    assert notes[2]["values"] == {"OMP_NUM_THREADS": 1, "TOKEN": None}
+    assert "secret" not in str(notes)
+    assert notes[3]["why"] == "pin_memory: there is no GPU to copy to"
+    assert notes[3]["values"] == {**loader, "pin_memory": False}
+    assert notes[3]["line"] == LINE + 1
     assert "override" not in run.loader()
+    assert "(None, None)" in run.out
 
 
 def test_loaders_made_anew_for_each_epoch_say_it_once(train: Train) -> None:

@@ -25,18 +25,14 @@ for _ in range(3):
 
 
 @pytest.mark.slow
-def test_a_profiler_of_the_script_is_said_once(train: Any) -> None:
-    run = train(STEPS + OWN_PROFILER)
+@pytest.mark.parametrize("profiles", [True, False])
+def test_a_profiler_of_the_script_is_said_once_where_there_are_windows(
+    train: Any, profiles: bool
+) -> None:
+    run = train(STEPS + OWN_PROFILER, options={"profile": profiles})
 
-    messages = [one["message"] for one in run.notes("warning")]
-    assert messages == ["the script runs its own profiler: no windows meanwhile"]
-
-
-@pytest.mark.slow
-def test_no_window_no_word_about_profilers(train: Any) -> None:
-    run = train(STEPS + OWN_PROFILER, options={"profile": False})
-
-    assert run.notes("warning") == []
+    said = ["the script runs its own profiler: no windows meanwhile"]
+    assert [one["message"] for one in run.notes("warning")] == said * profiles
 
 
 @pytest.fixture

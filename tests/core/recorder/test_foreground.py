@@ -206,14 +206,15 @@ def test_much_output_passes_whole_and_in_order(tmp_path: Path) -> None:
     assert _log(tmp_path) == expected
 
 
-def test_on_a_terminal_the_script_has_one_of_the_same_size(tmp_path: Path) -> None:
+def test_on_a_terminal_the_script_has_one_of_the_same_size_and_all_keys(tmp_path: Path) -> None:
     source = (
-        "import os, signal, sys\n"
+        "import os, signal, sys, time\n"
         "print([f.isatty() for f in (sys.stdin, sys.stdout, sys.stderr)])\n"
         "signal.signal(signal.SIGWINCH, lambda *_: print('now', tuple(os.get_terminal_size())))\n"
         "print(tuple(os.get_terminal_size()))\n"
         "print('hello', input('name? '))\n"
-        "sys.exit(6)\n"
+        "try:\n    time.sleep(600)\n"
+        "except KeyboardInterrupt:\n    print('interrupted'); raise SystemExit(9)\n"
     )
     console = Terminal(_recorded(tmp_path, source), tmp_path, columns=90, rows=30)
     console.wait_for("name?")
@@ -222,17 +223,6 @@ def test_on_a_terminal_the_script_has_one_of_the_same_size(tmp_path: Path) -> No
     console.wait_for("now (120, 40)")
     console.press("you\r")
     console.wait_for("hello you")
-    assert console.wait() == 6
-
-
-def test_interrupt_key_reaches_the_script(tmp_path: Path) -> None:
-    source = (
-        "import time\n"
-        "try:\n    print('on', flush=True); time.sleep(600)\n"
-        "except KeyboardInterrupt:\n    print('interrupted'); raise SystemExit(9)\n"
-    )
-    console = Terminal(_recorded(tmp_path, source), tmp_path)
-    console.wait_for("on")
     console.press("\x03")
     console.wait_for("interrupted")
     assert console.wait() == 9

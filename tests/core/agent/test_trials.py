@@ -277,18 +277,23 @@ def switch(name: str, value: Any, blocks: tuple[int, int, bool] | None = None) -
     return request
 
 
-def outcome(run: Run) -> tuple[str, dict[str, Any]]:
-    assert (run.code, run.err) == (0, "")
-    (note,) = run.notes("override")
-    return note["outcome"], note["values"]
+def of_all() -> tuple[str, list[Any], list[Any], str]:
+    """How the script sets all switches, to what, what is asked for, and what shows them."""
+    settings, own, asked, shown = zip(*SETTINGS.values(), strict=True)
+    return "; ".join(settings), list(own), list(asked), f"[{', '.join(shown)}]"
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_switch_is_held_whatever_the_script_sets(train: Train, name: str) -> None:
-    setting, _, value, shown = SETTINGS[name]
-    run = train(switched(shown, setting), overrides=[switch(name, value)], options=LIMITED)
-    assert outcome(run) == ("applied", {name: value})
-    assert run.out.split() == [str(value)] * 12
+def test_switches_are_held_whatever_the_script_sets(train: Train) -> None:
+    """Of two that ask for one the later decides, and one that is not known is refused."""
+    setting, _, values, shown = of_all()
+    asked = [switch("threads", 7), *map(switch, SETTINGS, values), switch("other", 1)]
+    run = train(switched(shown, setting), overrides=asked, options=LIMITED)
+    assert (run.code, run.err, run.out) == (0, "", " ".join([str(values)] * 12) + "\n")
+    notes = sorted(run.notes("override"), key=lambda note: note["number"])
+    outcomes = [note["outcome"] for note in notes]
+    assert outcomes == ["refused", *["applied"] * len(SETTINGS), "refused"]
+    held = [{name: value} for name, value in zip(SETTINGS, values, strict=True)]
+    assert [note["values"] for note in notes[1:-1]] == held
 
 
 LENGTHS = (5, 4, 3)
@@ -306,16 +311,20 @@ def in_turn(one: Any, other: Any) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("begins_changed", [False, True])
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_switch_flips_with_the_blocks(train: Train, name: str, begins_changed: bool) -> None:
-    setting, own, value, shown = SETTINGS[name]
+def test_switches_flip_with_the_blocks(train: Train, begins_changed: bool) -> None:
+    setting, own, values, shown = of_all()
     source = switched(shown).replace("model =", f"{setting}\nmodel =", 1)
-    run = train(source, overrides=[switch(name, value, (2, 2, begins_changed))], options=LIMITED)
-    assert outcome(run) == ("applied", {name: value})
-    assert run.out.split() == in_turn(*((value, own) if begins_changed else (own, value)))
-    changed = [note["is_changed"] for note in run.notes("block")]
-    assert changed == [way != begins_changed for way in (False, True, True, False, False)]
-    assert [note["step"] for note in run.notes("block")] == [2, 4, 6, 8, 10]
+    pairs = zip(SETTINGS, values, strict=True)
+    asked = [switch(name, value, (2, 2, begins_changed)) for name, value in pairs]
+    run = train(source, overrides=asked, options=LIMITED)
+    assert (run.code, run.err) == (0, "")
+    ways = (values, own) if begins_changed else (own, values)
+    assert run.out == " ".join(in_turn(*ways)) + "\n"
+    assert [note["outcome"] for note in run.notes("override")] == ["applied"] * len(SETTINGS)
+    changed = [way != begins_changed for way in (False, True, True, False, False)]
+    blocks = sorted((note["step"], note["is_changed"]) for note in run.notes("block"))
+    each = zip((2, 4, 6, 8, 10), changed, strict=True)
+    assert blocks == [block for block in each for _ in SETTINGS]
 
 
 @pytest.mark.slow
@@ -356,20 +365,6 @@ def test_two_optimizers_of_a_step_count_once(train: Train) -> None:
     )
     run = train(source, overrides=[switch("threads", 2, (2, 2, False))], options=LIMITED)
     assert run.out.split() == list("111122221111")
-
-
-def test_a_switch_that_is_not_known_is_refused(train: Train) -> None:
-    run = train(switched("0"), overrides=[switch("other", 1)], options=LIMITED)
-    assert outcome(run)[0] == "refused"
-
-
-def test_of_two_that_ask_for_one_switch_the_later_decides(train: Train) -> None:
-    run = train(
-        switched("torch.get_num_threads()", "torch.set_num_threads(1)"),
-        overrides=[switch("threads", 2), switch("threads", 3)],
-    )
-    assert run.out.split() == ["3"] * 12
-    assert [note["outcome"] for note in run.notes("override")] == ["refused", "applied"]
 
 
 TWO_LOSSES = """

@@ -75,19 +75,13 @@ def test_what_is_polled_is_what_was_written_last(
     ring_reader.close()
 
 
-def test_the_header_tells_who_writes(tmp_path: Path) -> None:
+def test_a_ring_tells_who_writes_has_its_room_and_is_private(tmp_path: Path) -> None:
     output.create_ring(tmp_path / "ring-7", FACTS)
-    ring_reader = reader.RingReader(tmp_path / "ring-7")
 
-    header = ring_reader.header
+    with closing(reader.RingReader(tmp_path / "ring-7")) as made:
+        header = made.header
     assert (header.pid, header.rank, header.world_size) == (7, 1, 2)
     assert header.capacity == output.CAPACITY
-    ring_reader.close()
-
-
-def test_a_ring_is_private_and_has_its_room_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    output.create_ring(tmp_path / "ring-7", FACTS)
-
     assert [path.name for path in tmp_path.iterdir()] == ["ring-7"]
     status = (tmp_path / "ring-7").stat()
     assert status.st_mode & 0o777 == 0o600

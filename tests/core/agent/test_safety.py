@@ -102,14 +102,10 @@ def test_what_any_kind_of_handler_raises_is_reported(handler: Callable[..., None
     assert raised_by_handler(caught(lambda: signal.raise_signal(signal.SIGUSR1)))
 
 
-def test_other_errors_are_not_theirs() -> None:
+def test_other_errors_and_those_of_a_handler_that_is_none_any_more_are_not_theirs() -> None:
     signal.signal(signal.SIGUSR1, function)
     assert not raised_by_handler(caught(refuse))
     assert not raised_by_handler(ValueError("never raised"))
-
-
-def test_a_function_that_is_no_handler_any_more_is_none() -> None:
-    signal.signal(signal.SIGUSR1, function)
     error = caught(lambda: signal.raise_signal(signal.SIGUSR1))
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     assert not raised_by_handler(error)

@@ -31,6 +31,12 @@ def given(**fields: object) -> Interpreter:
     return msgspec.structs.replace(GOOD, **fields)
 
 
+def program(path: Path, script: str) -> str:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
 @pytest.mark.parametrize(
     ("version", "cuda", "has_gpu", "state", "found"),
     [
@@ -113,10 +119,7 @@ def test_a_sitecustomize_of_the_user_still_runs(tmp_path: Path) -> None:
 def test_an_interpreter_that_does_not_let_the_agent_in(
     tmp_path: Path, script: str, found: dict[str, object]
 ) -> None:
-    wrapper = tmp_path / "python"
-    wrapper.write_text(f"#!/bin/sh\n{script}\n")
-    wrapper.chmod(0o755)
-    answered = ask(str(wrapper))
+    answered = ask(program(tmp_path / "python", script))
     assert {name: getattr(answered, name) for name in found} == found
     assert sitecustomize_row(answered).state is State.FAILS
 
@@ -133,12 +136,10 @@ def test_an_interpreter_that_does_not_let_the_agent_in(
 def test_what_is_no_interpreter_is_reported_with_its_reason(
     tmp_path: Path, script: str, why: str
 ) -> None:
-    wrapper = tmp_path / "python"
-    wrapper.write_text(f"#!/bin/sh\n{script}\n")
-    wrapper.chmod(0o755)
+    wrapper = program(tmp_path / "python", script)
     with pytest.raises(AskError, match=why) as error:
-        ask(str(wrapper))
-    row = python_row(str(wrapper), error.value)
+        ask(wrapper)
+    row = python_row(wrapper, error.value)
     assert row.state is State.FAILS
     assert "--python" in row.advice
 
@@ -204,10 +205,7 @@ def test_pyspy_is_tried_on_a_real_child() -> None:
 
 @pytest.mark.subprocess
 def test_what_pyspy_says_is_kept(tmp_path: Path) -> None:
-    fake = tmp_path / "py-spy"
-    fake.write_text("#!/bin/sh\necho 'log' >&2\necho 'Permission Denied: try again' >&2\nexit 1\n")
-    fake.chmod(0o755)
-    assert try_pyspy(sys.executable, str(fake)) == Attempt(
-        worked=False, message="Permission Denied: try again"
-    )
-    assert try_pyspy("/nowhere/python", str(fake)) is None
+    message = "Permission Denied: try again"
+    fake = program(tmp_path / "py-spy", f"echo 'log' >&2; echo '{message}' >&2; exit 1")
+    assert try_pyspy(sys.executable, fake) == Attempt(worked=False, message=message)
+    assert try_pyspy("/nowhere/python", fake) is None

@@ -16,6 +16,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -307,14 +308,10 @@ def test_a_disk_without_room_and_a_cancelled_copy_leave_nothing(
     with pytest.raises(LoadCancelled):
         fetch(url, target, cancelled=lambda: True)
     assert not target.exists()
-    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: Free())
+    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
     with pytest.raises(TraceError, match="name a larger directory in TMPDIR"):
         fetch(url, target)
     assert not target.exists()
-
-
-class Free:
-    free = 10
 
 
 def test_what_is_a_url_and_what_of_it_is_secret() -> None:

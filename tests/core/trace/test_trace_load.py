@@ -69,10 +69,6 @@ def test_columns_hold_what_the_file_says() -> None:
     assert trace.warnings == ()
 
 
-def test_a_top_level_list_is_a_trace() -> None:
-    assert rows(load([event("op", 1, 2)])) == [("op", 0, 2000)]
-
-
 def test_legacy_spellings_become_todays() -> None:
     spelled = ["Operator", "Runtime", "Kernel", "Memcpy", "Memset"]
     trace = load({"traceEvents": [event(cat, i, 1, cat) for i, cat in enumerate(spelled)]})

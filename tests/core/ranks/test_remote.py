@@ -24,7 +24,6 @@ import pytest
 
 from perftui.facts.ranks import read_ranks
 from perftui.trace import remote
-from perftui.trace import remote as fetching
 from perftui.trace.model import LoadCancelled, TraceError
 from perftui.trace.remote import fetch, is_url, mirror, remote_of, without_secrets
 from perftui_tui.cli import main
@@ -308,7 +307,7 @@ def test_a_disk_without_room_and_a_cancelled_copy_leave_nothing(
     with pytest.raises(LoadCancelled):
         fetch(url, target, cancelled=lambda: True)
     assert not target.exists()
-    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
+    monkeypatch.setattr(remote.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
     with pytest.raises(TraceError, match="name a larger directory in TMPDIR"):
         fetch(url, target)
     assert not target.exists()

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.recorder import rank_journals as rank_journals
+from perftui.recorder import rank_journals, spool
 from perftui.recorder import sink as thinning
-from perftui.recorder import spool
 from perftui.recorder.rank_journals import ONE_BY_ONE, SHARED_ROW_NS, Pauses
 from perftui.recorder.spool import Record
 from perftui.run.aggregates import Group, aggregates_of

@@ -18,7 +18,6 @@ import psutil
 import pytest
 
 from perftui.recorder import machine_sampling
-from perftui.recorder import machine_sampling as election
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.machine_sampling import (
     FRESH_SECONDS,
@@ -172,8 +171,8 @@ def part_of(run: RunLayout, name: str) -> RunLayout:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for the one that began the run, nor before asking again."""
-    monkeypatch.setattr(election, "HEAD_START", 0.0)
-    monkeypatch.setattr(election, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(machine_sampling, "HEAD_START", 0.0)
+    monkeypatch.setattr(machine_sampling, "RETRY_SECONDS", 0.0)
 
 
 def candidate(layout: RunLayout, host: str = "h") -> LeaderElection:
@@ -195,15 +194,15 @@ def test_who_began_the_run_is_ahead_and_who_waits_asks_now_and_then(
     run: RunLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(election, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(machine_sampling, "time", SimpleNamespace(monotonic=lambda: now[0]))
     alone, first = candidate(part_of(run, "g-1-a"), "g"), candidate(run)
     joined = candidate(part_of(run, "h-1-a"))
     assert (alone.is_won(), joined.is_won()) == (False, False)
-    now[0] += election.HEAD_START
+    now[0] += machine_sampling.HEAD_START
     assert (alone.is_won(), first.is_won(), joined.is_won()) == (True, True, False)
     first.close()
     assert not joined.is_won()
-    now[0] += election.RETRY_SECONDS
+    now[0] += machine_sampling.RETRY_SECONDS
     assert joined.is_won()
 
 

@@ -61,17 +61,21 @@ def test_newest_first_and_damaged_ones_with_the_reason(tmp_path: Path) -> None:
     assert "No such file" in (entries[2].problem or "")
 
 
-def test_clock_that_was_set_back_does_not_change_the_order(tmp_path: Path) -> None:
-    # Half past two comes twice in the night in which summer time ends.
-    make_run(tmp_path, "20261025-025900-t-aaaa", started_ns=at("20261025"))
-    make_run(tmp_path, "20261025-020100-t-bbbb", started_ns=at("20261025") + 120_000_000_000)
-    assert [entry.run_id[-4:] for entry in list_runs(tmp_path)] == ["bbbb", "aaaa"]
-
-
-def test_runs_of_one_second_are_in_the_order_of_their_start(tmp_path: Path) -> None:
-    make_run(tmp_path, "20260101-120000-t-ffff", started_ns=1)
-    make_run(tmp_path, "20260101-120000-t-0000", started_ns=2)
-    assert [entry.run_id[-4:] for entry in list_runs(tmp_path)] == ["0000", "ffff"]
+@pytest.mark.parametrize(
+    ("older", "newer", "later"),
+    [
+        # Half past two comes twice in the night in which summer time ends.
+        ("20261025-025900-t-aaaa", "20261025-020100-t-bbbb", 120 * 10**9),
+        ("20261025-120000-t-ffff", "20261025-120000-t-0000", 1),
+    ],
+    ids=["a clock that was set back", "one second"],
+)
+def test_runs_are_in_the_order_of_their_start(
+    tmp_path: Path, older: str, newer: str, later: int
+) -> None:
+    make_run(tmp_path, older, started_ns=at("20261025"))
+    make_run(tmp_path, newer, started_ns=at("20261025") + later)
+    assert [entry.run_id for entry in list_runs(tmp_path)] == [newer, older]
 
 
 def test_directory_that_is_not_there_holds_no_runs(tmp_path: Path) -> None:

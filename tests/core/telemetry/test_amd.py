@@ -20,19 +20,9 @@ class AmdSmiException(Exception):  # noqa: N818 - as the library calls it
     pass
 
 
-class AmdSmiTemperatureType(IntEnum):
-    EDGE = 0
-    JUNCTION = 1
-    VRAM = 2
-
-
-class AmdSmiTemperatureMetric(IntEnum):
-    CURRENT = 0
-
-
-class AmdSmiClkType(IntEnum):
-    GFX = 0
-    MEM = 4
+AmdSmiTemperatureType = IntEnum("AmdSmiTemperatureType", {"EDGE": 0, "JUNCTION": 1, "VRAM": 2})
+AmdSmiTemperatureMetric = IntEnum("AmdSmiTemperatureMetric", {"CURRENT": 0})
+AmdSmiClkType = IntEnum("AmdSmiClkType", {"GFX": 0, "MEM": 4})
 
 
 MI300X: dict[str, Any] = {

@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.trace.formats import load_trace
-from perftui.trace.kineto import source as module
 from perftui.trace.kineto import source as source_module
 from perftui.trace.kineto.source import PIECE, DamagedGzip, Source, State, inflate
 from perftui.trace.model import TraceError
@@ -57,7 +56,7 @@ def test_reading_far_into_a_file_is_paid_for_once(
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The standard library stands in where zlib-ng has no wheel."""
     if request.param == "standard":
-        monkeypatch.setattr(module, "zlib", zlib)
+        monkeypatch.setattr(source_module, "zlib", zlib)
 
 
 MEMBERS = (b"", b"abc" * 5000, b"x", bytes(range(256)) * 40)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.diagnosis.model import Diagnosis, Severity
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunSnapshot
 from tests.core.diagnosis.runs import GIB, ON_GPU, card_samples, joined, make_run, step_table
-from tests.core.diagnosis.stories import CALL, H100, diagnosed, found, severity_of
+from tests.core.diagnosis.stories import CALL, H100, diagnosed, finding_of, found, severity_of
 from tests.traces.builder import TraceBuilder, ms, us
 
 MIB = 1 << 20
@@ -39,24 +39,23 @@ def with_room(used: float, busy: float, **more: Any) -> RunSnapshot:
     return make_run(**{**ON_GPU, "telemetry": card_samples(used, busy), **more})
 
 
-def growing(mib: float, noise: float = 0) -> Finding | None:
+def growing(mib: float, noise: float = 0) -> RunSnapshot:
     """Steps at whose ends tensors hold so many MiB more each, and some less or more, from 2 GiB."""
     random = np.random.default_rng(0)
     held = [2 * GIB + round((at * mib + random.normal() * noise) * MIB) for at in range(160)]
     steps = [step_table(1, {"forward": 10}, allocated=one, reserved=8 * GIB) for one in held]
-    run = make_run(steps=joined(*steps), gpus=("H200",))
-    return found(run, "memory-growth")
+    return make_run(steps=joined(*steps), gpus=("H200",))
 
 
 def test_growth_of_tensors_is_told_by_the_step() -> None:
-    finding = growing(0.33)
+    finding = finding_of(growing(0.33), "memory-growth")
     assert finding.cost_ns == 0
     assert "GPU memory in tensors grows by 338 KiB per step" in finding.sentence
 
 
 @pytest.mark.parametrize(("mib", "noise"), [(0.0, 50), (0.31, 50)])
 def test_noise_is_no_growth(mib: float, noise: float) -> None:
-    assert growing(mib, noise) is None
+    assert found(growing(mib, noise), "memory-growth") is None
 
 
 def story(few: int, blocks: int = 33, full: int = 0, **args: Any) -> TraceBuilder:

@@ -17,7 +17,7 @@ from perftui.fixes.fix import option
 from perftui.fixes.option import Risk
 from tests.core.diagnosis.runs import ON_GPU, Events, make_run
 from tests.core.diagnosis.test_collectives import MIB, reducing_at_once
-from tests.core.fixes.test_line_changes import changed
+from tests.core.fixes.test_line_changes import PLANTED, changed
 
 HEAD = "from torch.nn.parallel import DistributedDataParallel\n"
 ALL_IN_ONE = "bucket_cap_mb=1000"
@@ -82,8 +82,6 @@ def test_without_its_finding_or_its_script_it_is_not_offered(tmp_path: Path) -> 
     facts = facts_of(tmp_path, ALL_IN_ONE, command=("accelerate", "launch", "train.py"))
     assert option(BUCKETS, facts) is None
 
-
-PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings/ddp_reduce_each_micro_batch.py"
 
 CONDITION = """
 import torch
@@ -163,6 +161,7 @@ def test_two_ranks_end_with_the_same_weights_and_reduce_once_a_step(tmp_path) ->
 
 
 def test_the_planted_training_is_mended() -> None:
-    after = changed(reduced_once, PLANTED.read_text().replace("  # planted", "  # here"))
+    text = (PLANTED / "ddp_reduce_each_micro_batch.py").read_text()
+    after = changed(reduced_once, text.replace("  # planted", "  # here"))
     assert "    for micro in range(accumulate):\n" in after
     assert "        model.require_backward_grad_sync = micro == accumulate - 1\n" in after

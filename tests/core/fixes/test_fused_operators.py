@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perftui.fixes.fused_operators import attention_fused, one_operator
 from perftui.script.program import PatchRefusedError
-from tests.core.fixes.test_line_changes import changed, difference
+from tests.core.fixes.test_line_changes import PLANTED, changed, difference, executed
 
-PLANTED_ATTENTION = Path(__file__).parents[2] / "verify/scenarios/trainings"
 MODEL = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 WIDTH, HEADS, LENGTH = 16, 4, 10
 
@@ -144,8 +142,7 @@ def _both(lines: tuple[str, ...]) -> tuple[str, str]:
 def _computed(source: str) -> tuple[Any, list[Any]]:
     """The result in evaluation, without dropout, and the gradients of all that comes in."""
     torch = pytest.importorskip("torch")
-    names: dict[str, Any] = {}
-    exec(source, names)  # noqa: S102
+    (names,) = executed(source)
     layer = names["Attention"](WIDTH, HEADS, LENGTH).eval()
     generator = torch.Generator().manual_seed(0)
     shape = (2, HEADS, LENGTH - 3, WIDTH // HEADS)
@@ -238,7 +235,7 @@ def test_without_torch_in_the_file_it_is_refused() -> None:
     ],
 )  # fmt: skip
 def test_planted_attention_is_mended(name: str, line: str, wanted: str) -> None:
-    source = (PLANTED_ATTENTION / name).read_text().replace("  # planted", "")
+    source = (PLANTED / name).read_text().replace("  # planted", "")
     marked = "\n".join(
         f"{text}  # here" if text.strip().startswith(line) else text for text in source.split("\n")
     )
@@ -290,7 +287,6 @@ def test_attention_in_a_branch_keeps_its_comments() -> None:
     ]
 
 
-PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings"
 HEAD = "import math\nimport numpy as np\nimport torch\nfrom torch.nn import functional as F\n"
 MARK = "def mark():\n    pass  # here\n"
 
@@ -328,14 +324,8 @@ def test_an_activation_is_one_call_with_the_same_result(
     assert after.split("def f(x):\n")[1] == f"    return {wanted}\n"
     torch = pytest.importorskip("torch")
     x = torch.linspace(-6, 6, 101)
-    results = [_run(text)["f"](x) for text in (source, after)]
+    results = [names["f"](x) for names in executed(source, after)]
     torch.testing.assert_close(*results, atol=2e-6, rtol=1e-5)
-
-
-def _run(source: str) -> dict[str, Any]:
-    names: dict[str, Any] = {}
-    exec(source, names)  # noqa: S102
-    return names
 
 
 NORM = """
@@ -385,7 +375,7 @@ def test_a_layer_norm_is_one_call_with_the_same_result(lines: tuple[str, ...]) -
     assert after.split("forward(self, x):\n")[1] == f"        return {call}\n"
     torch = pytest.importorskip("torch")
     x = torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(0))
-    results = [_run(text)["Norm"](8)(x) for text in (source, after)]
+    results = [names["Norm"](8)(x) for names in executed(source, after)]
     torch.testing.assert_close(*results, atol=2e-6, rtol=1e-5)
 
 
@@ -434,9 +424,6 @@ def test_the_reason_is_reported(why: str, source: str) -> None:
 
 def test_the_planted_trainings_are_mended() -> None:
     source = (PLANTED / "mixer_gelu_and_norm_by_hand.py").read_text().replace("  # planted", "")
-    source = source.replace("return normal", "return normal").replace(
-        "images, labels = torch", "images, labels = torch", 1
-    )
     marked = source.replace("torch.manual_seed(0)\n", "torch.manual_seed(0)  # here\n", 1)
     added = [line for line in difference(one_operator, marked) if line.startswith("+")]
     assert added == [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,10 +18,9 @@ from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import staged
 from tests.core.diagnosis.stories import found
 from tests.core.diagnosis.test_operator_work import backward, floats
-from tests.core.fixes.test_line_changes import changed
+from tests.core.fixes.test_line_changes import PLANTED, changed, executed
 from tests.verify.scenarios.expected import read_training
 
-PLANTED_LOSSES = Path(__file__).parents[2] / "verify/scenarios/trainings"
 KEEP = "retain_graph=True"
 
 ROWS = {
@@ -101,24 +99,17 @@ def test_gradients_are_the_same() -> None:
         f"for x in (1.0, 2.0):\n    loss = (x * w * w).sum()\n    loss.backward({KEEP})  # here\n"
     )
     for source in (head + row, head + loop):
-        plain: dict[str, Any] = {}
-        once: dict[str, Any] = {}
-        exec(source, plain)  # noqa: S102
-        exec(changed(summed, source), once)  # noqa: S102
+        plain, once = executed(source, changed(summed, source))
         torch.testing.assert_close(plain["w"].grad, once["w"].grad)
 
 
 def test_the_planted_training_is_mended() -> None:
-    source = read_training(PLANTED_LOSSES / "faces_backward_for_each_task.py").source
+    source = read_training(PLANTED / "faces_backward_for_each_task.py").source
     marked = source.replace("  # planted", "  # here")
     after = changed(summed, marked)
     assert "    losses = []\n    for task in TASKS:\n" in after
     assert "        losses.append(loss)\n    sum(losses).backward()\n    optimizer.step()" in after
 
-
-PLANTED_CLIPPING = (
-    Path(__file__).parents[2] / "verify/scenarios/trainings/lm_clips_gradients_by_hand.py"
-)
 
 HEAD = """import math
 import torch
@@ -178,10 +169,7 @@ def test_gradients_and_norm_are_the_same(form: str) -> None:
     torch = pytest.importorskip("torch")
     for limit in (0.5, 1e4):
         source = HEAD + FORMS[form].replace("LIMIT", str(limit))
-        plain: dict[str, Any] = {}
-        once: dict[str, Any] = {}
-        exec(source, plain)  # noqa: S102
-        exec(changed(clipped_at_once, source), once)  # noqa: S102
+        plain, once = executed(source, changed(clipped_at_once, source))
         assert type(plain["norm"]) is type(once["norm"])
         assert float(once["norm"]) == pytest.approx(float(plain["norm"]))
         for one, other in zip(plain["parameters"], once["parameters"], strict=True):
@@ -223,8 +211,8 @@ def test_gradients_are_not_clipped_where_it_is_not_certain(source: str, why: str
 
 
 def test_what_else_the_planted_training_counts_stays() -> None:
-    source = PLANTED_CLIPPING.read_text().replace("  # planted", "  # here", 1)
-    after = changed(clipped_at_once, source)
+    text = (PLANTED / "lm_clips_gradients_by_hand.py").read_text()
+    after = changed(clipped_at_once, text.replace("  # planted", "  # here", 1))
     assert "    norm = nn.utils.clip_grad_norm_(parameters, limit).item()" in after
     assert "        bad += torch.isnan(p.grad).any().item()  # planted\n" in after
     assert "total +=" not in after
@@ -256,7 +244,6 @@ for images, labels in loader:  # here
     optimizer.step()
 """
 BACKBONE = "backbone = nn.Sequential(nn.Linear(64, 64), nn.ReLU())"
-PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings"
 
 
 def script(backbone: str = BACKBONE, held: str = "head.parameters()", more: str = "") -> str:

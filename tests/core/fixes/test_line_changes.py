@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from perftui.fixes.switches import cudnn_benchmark, search_off
 from perftui.script.program import Literal, PatchRefusedError, parse_program
 
 MARK = "  # here"
+PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings"
 TRAIN = "loss = model(x); loss.backward(); optimizer.step()"
 
 
@@ -34,6 +36,14 @@ def changed(plan: Plan, source: str) -> str:
     after, _ = apply_edits(source.encode(), list(edits))
     ast.parse(after)
     return after.decode()
+
+
+def executed(*sources: str) -> tuple[dict[str, Any], ...]:
+    """The names that each of these scripts defines."""
+    names: tuple[dict[str, Any], ...] = tuple({} for _ in sources)
+    for source, known in zip(sources, names, strict=True):
+        exec(source, known)  # noqa: S102
+    return names
 
 
 def difference(plan: Plan, source: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from textwrap import indent
-from typing import Any
 
 import pytest
 
@@ -12,9 +11,7 @@ from perftui.fixes.optimizer import HAVE, averaged_at_once, optimizer_spec
 from perftui.fixes.option import Patch
 from perftui.fixes.source.patching import call_patch
 from perftui.script.program import PatchRefusedError
-from tests.core.fixes.test_line_changes import changed
-
-TRAININGS = Path(__file__).parents[2] / "verify/scenarios/trainings"
+from tests.core.fixes.test_line_changes import PLANTED, changed, executed
 
 AVERAGE_HEAD = """
 import torch
@@ -47,10 +44,7 @@ def test_averages_are_the_same(loop: str) -> None:
     source = AVERAGE_HEAD + indent(loop, "    ")
     after = changed(averaged_at_once, source)
     assert "_foreach_" in after
-    plain: dict[str, Any] = {}
-    listed: dict[str, Any] = {}
-    exec(source, plain)  # noqa: S102
-    exec(after, listed)  # noqa: S102
+    plain, listed = executed(source, after)
     for one, other in zip(plain["ema"].parameters(), listed["ema"].parameters(), strict=True):
         torch.testing.assert_close(one, other)
     assert plain["shadow"].keys() == listed["shadow"].keys()
@@ -61,11 +55,8 @@ def test_averages_are_the_same(loop: str) -> None:
 def test_data_that_something_else_holds_stays_as_it_is() -> None:
     pytest.importorskip("torch")
     loop = LOOPS["data"].replace("\n", "\n    ")
-    names: dict[str, Any] = {}
     text = changed(averaged_at_once, f"{AVERAGE_HEAD}    held = ema[0].weight.data\n    {loop}")
-    exec(text, names)  # noqa: S102
-    plain: dict[str, Any] = {}
-    exec(AVERAGE_HEAD + "    pass", plain)  # noqa: S102
+    names, plain = executed(text, AVERAGE_HEAD + "    pass")
     assert names["held"].equal(plain["ema"][0].weight)
 
 
@@ -74,7 +65,7 @@ def test_planted_trainings_are_mended_and_keep_their_comments() -> None:
         ("ema_by_hand", "rows = [(averaged[name], value) for name, value in student.named_para"),
         ("residual_average_by_parameter", "self.shadow.update(zip(names, averages))"),
     ):
-        source = (TRAININGS / f"{name}.py").read_text().replace("  # planted", "  # here", 1)
+        source = (PLANTED / f"{name}.py").read_text().replace("  # planted", "  # here", 1)
         after = changed(averaged_at_once, source)
         assert text in after
         assert after.count("# planted") >= 1

@@ -119,7 +119,8 @@ class NotifyingApp(App[None]):
 
 def _put(screen: Screen[object], notice: Notification | None) -> None:
     """Show ``notice`` before the keys of ``screen``, or in their place where it is long."""
-    if not screen.is_running:
+    # A dialog that is opening asks again once it is there.
+    if not (screen.is_running and screen.is_attached):
         return
     text = "" if notice is None else notice_text(notice)
     style = "" if notice is None else _STYLES[notice.severity]

@@ -7,8 +7,11 @@ from _pytest.capture import CaptureResult
 
 from perftui_tui.cli import main
 
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
 
-def ran(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> CaptureResult[str]:
+
+def ran(capsys: Capture, *words: str, code: int = 0) -> CaptureResult[str]:
     """What ``perftui`` prints for ``words``, which ends with ``code``."""
     assert main([*words]) == code
     return capsys.readouterr()

@@ -111,11 +111,7 @@ LOOPS = (
     ),
     Loop("accelerate", phases=MODEL, needs="accelerate"),
     Loop(
-        "accelerate_accumulation",
-        ((STEPS // 4, 4),),
-        MODEL,
-        ((STEPS // 4, "train"),),
-        "accelerate",
+        "accelerate_accumulation", ((STEPS // 4, 4),), MODEL, ((STEPS // 4, "train"),), "accelerate"
     ),
     Loop(
         "hugging_face",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from perftui_tui.cli import main
 from tests.docs.documents import ROOT
-from tests.tui.test_check_and_compare import Capture, place, record
+from tests.ran import Capture
+from tests.tui.test_check_and_compare import place, record
 
 __all__ = ["place"]
 

@@ -29,11 +29,7 @@ def only_run(directory: Path) -> RunSnapshot:
 
 def results(command: list[str], cwd: Path) -> tuple[int, bytes, bytes]:
     done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=quick_environment(),
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
+        command, cwd=cwd, env=quick_environment(), capture_output=True, stdin=subprocess.DEVNULL
     )
     return done.returncode, done.stdout, done.stderr
 

@@ -138,7 +138,6 @@ def test_a_run_whose_training_is_killed_opens(
     app = perftui("train.py")
     app.wait_for("num_workers 0 ->")
     pid = runs_of(tmp_path)[0].manifest.pid
-    assert pid is not None
     os.kill(pid, signal.SIGKILL)
     run = wait_for_end(tmp_path)
     assert (run.manifest.status, run.manifest.exit_code) == (Status.KILLED, 137)

@@ -89,9 +89,7 @@ def test_what_was_recorded_opens_elsewhere(
     assert all((root / "run.json").exists() for root in found.values())
     by_name = {expected.name: expected for expected in found}
     place = by_name[f"gpu/{CASE.name}/planted"].planted
-    assert place is not None
     known = CASE.training().expected.planted
-    assert known is not None
     assert place.lines <= known.lines
 
 
@@ -440,7 +438,6 @@ def test_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_one_that_is_ended_keeps_what_was_done(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "tests.gpu.check", "--played", "--out", str(tmp_path))
     process = subprocess.Popen(command, cwd=check.ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("ok "):
             break

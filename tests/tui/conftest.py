@@ -39,7 +39,7 @@ def _parse_once(
     return _parsed[key]
 
 
-Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign]
+Stylesheet._parse_rules = _parse_once
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,13 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.segment import Segment
 from textual.color import Color
 from textual.pilot import Pilot
 
+from perftui.trace.rank_files import RankFile
 from perftui_tui.app import PerftuiApp
 from perftui_tui.look.ascii import AsciiFilter
 from tests.tui.recorded import NOW
@@ -38,14 +40,12 @@ async def until(pilot: Pilot[None], condition: Callable[[], object], what: str =
             return
         await pilot.pause(0.05)
     app = pilot.app
-    assert isinstance(app, PerftuiApp)
     raise AssertionError(f"waited in vain for {what or condition}:\n{text_of(app)}")
 
 
 async def until_shown(pilot: Pilot[None], words: str) -> None:
     """Wait until ``words`` are on screen."""
     app = pilot.app
-    assert isinstance(app, PerftuiApp)
     await until(pilot, lambda: words in text_of(app), repr(words))
 
 
@@ -65,7 +65,6 @@ async def press(pilot: Pilot[None], *keys: str, screen: str = "", until: str = "
 async def settled(pilot: Pilot[None]) -> str:
     """The screen once no work runs behind it and it has stood still for 0.3 s."""
     app = pilot.app
-    assert isinstance(app, PerftuiApp)
     drawn = ""
     while drawn != text_of(app):
         await until(pilot, lambda: all(work.is_finished for work in app.workers), "the work's end")
@@ -76,10 +75,15 @@ async def settled(pilot: Pilot[None]) -> str:
 
 @asynccontextmanager
 async def opened(
-    target: Path, size: tuple[int, int] = (120, 40), *, replay: bool = False
+    target: Path,
+    size: tuple[int, int] = (120, 40),
+    *,
+    ranks: tuple[RankFile, ...] = (),
+    **options: Any,
 ) -> AsyncIterator[tuple[PerftuiApp, Pilot[None]]]:
-    """The app on ``target``, with its first snapshot on screen."""
-    app = PerftuiApp(target, replay=replay, clock=lambda: NOW)
+    """The app on ``target``, made with these options, with its first snapshot on screen."""
+    app = PerftuiApp(target, clock=lambda: NOW, **options)
+    app.ranks = ranks
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: app.snapshot is not None, "a snapshot")
         await pilot.pause()
@@ -105,7 +109,6 @@ def says(text: str, key: str, words: str) -> bool:
 async def press_shown(pilot: Pilot[None], key: str, words: str) -> None:
     """Press ``key``, which the screen must show together with what it does, ``words``."""
     app = pilot.app
-    assert isinstance(app, PerftuiApp)
     for _ in range(int(GLANCE / 0.05)):
         if says(text_of(app), key, words):
             break

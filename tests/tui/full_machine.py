@@ -16,12 +16,7 @@ SAMPLES = 180
 
 
 def write_full_machine(
-    runs: Path,
-    *,
-    cards: int,
-    cores: int = 64,
-    workers: int = 8,
-    window: TraceBuilder | None = None,
+    runs: Path, *, cards: int, cores: int = 64, workers: int = 8, window: TraceBuilder | None = None
 ) -> Path:
     """A run of a training with ``workers`` loader workers on such a machine, and with a profiled
     ``window``; returns its path."""

@@ -31,10 +31,7 @@ VALUES = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=60)
 
 
 def test_rows_of_an_area_go_from_top_to_bottom_and_begin_at_the_right():
-    assert area([0, 1, 2, 3, 4], width=5, height=2, low=0, high=4) == [
-        "   ▄█",
-        "▁▄███",
-    ]
+    assert area([0, 1, 2, 3, 4], width=5, height=2, low=0, high=4) == ["   ▄█", "▁▄███"]
     assert sparkline([0, math.nan, 8], width=3, low=0, high=8) == "▁ █"
     assert sparkline([8, 4], width=5, low=0, high=8) == "   █▄"
     assert resample([1, 9, 1, 1, 2, 1], 3) == [9, 1, 2]
@@ -149,34 +146,24 @@ def interval(ratios: list[float], interval: tuple[float, float, float] | None, c
     return [plain(line) for line in interval_rows(ratios, interval, cells)]
 
 
-def test_the_interval_lies_between_its_ends_and_away_from_1() -> None:
+def test_an_interval_lies_between_its_ends_and_away_from_1() -> None:
     dots, axis, scale = interval([2.0, 2.2], (2.0, 2.1, 2.2))
     assert dots.count("·") == 2
     assert axis.index("┼") < axis.index("├") < axis.index("●") < axis.index("┤")
     assert (dots.index("·"), dots.rindex("·")) == (axis.index("├"), axis.index("┤"))
     assert scale.index("1x") == axis.index("┼")
     assert scale.endswith("2.20x")
-
-
-def test_twice_as_fast_is_as_far_from_1_as_half_as_fast() -> None:
+    assert in_ascii(*interval([2.0, 2.1], (2.0, 2.05, 2.1)))
+    # Twice as fast is as far from 1 as half as fast.
     _, axis, scale = interval([0.5, 2.0], (0.5, 1.0, 2.0), 45)
     assert axis.index("├") + axis.index("┤") == 2 * axis.index("●") == 44
     assert (scale[:5], scale[-5:]) == ("0.50x", "2.00x")
-
-
-def test_1_stays_to_be_seen_in_an_interval_that_holds_it() -> None:
+    # 1 stays to be seen in an interval that holds it.
     _, axis, _ = interval([0.9, 1.2], (0.9, 1.1, 1.2))
     assert axis.index("├") < axis.index("┼") < axis.index("●")
-
-
-def test_a_slower_change_lies_at_the_left() -> None:
     rows = interval_rows([0.5], (0.45, 0.5, 0.55), 44)
     assert plain(rows[1]).index("┤") < plain(rows[1]).index("┼")
     assert ("├", "bad") in {(text[:1], style) for text, style in rows[1]}
-
-
-def test_it_is_drawn_in_ascii_too() -> None:
-    assert in_ascii(*interval([2.0, 2.1], (2.0, 2.05, 2.1)))
 
 
 @given(RATIOS, st.integers(8, 60))
@@ -186,25 +173,19 @@ def test_every_row_of_an_interval_is_as_wide_as_asked(ratios: list[float], cells
         assert width(line) == cells
 
 
-def test_ticks_of_times_and_plots_are_round():
+def test_ticks_of_times_and_plots_are_round_and_exact_times_lose_no_digit():
     assert [time for _, time in time_ticks(0, 103, 60)] == [0, 50, 100]
     assert [time for _, time in time_ticks(130, 390, 36)] == [200, 300]
     assert round_ticks(55.9, 7) == [0, 10, 20, 30, 40, 50]
     assert round_ticks(60, 6) == [0, 10, 20, 30, 40, 50, 60]
-
-
-def test_exact_times_lose_no_digit():
-    assert exact_ns(71_585_000) == "71.585 ms"
-    assert exact_ns(1_234_567_891) == "1.234567891 s"
-    assert exact_ns(0) == "0 ns"
-    assert exact_ns(-20_000) == "-20 µs"
-
-
-def test_the_ruler_marks_round_times_and_offsets_when_zoomed():
     assert ruler(0, 100_000_000, 40) == "╷0 ns               ╷50 ms              "
     assert ruler(71_585_000, 71_586_200, 60) == (
         "╷71.585 ms               ╷+500 ns                 ╷+1 µs    "
     )
+    assert exact_ns(71_585_000) == "71.585 ms"
+    assert exact_ns(1_234_567_891) == "1.234567891 s"
+    assert exact_ns(0) == "0 ns"
+    assert exact_ns(-20_000) == "-20 µs"
 
 
 @given(st.integers(0, 10**13), st.integers(1, 10**12), st.integers(1, 300))

@@ -19,20 +19,18 @@ from perftui_tui.cli import main
 from perftui_tui.screens.compare.figures import _of_all
 from tests.core.report.test_special_reports import three_lines, write_snapshot
 from tests.described import described
-from tests.ran import ran
+from tests.ran import Capture, Patch, ran
 from tests.traces.builder import ms
 from tests.tui.driving import opened, press, settled, text_of, until_shown
 from tests.tui.recorded import ENDED, SCRIPT, SECOND, START, write_run
 from tests.tui.traces import even_steps, write_trace
-
-Capture = pytest.CaptureFixture[str]
 
 FIRST, NOW = "20231114-221320-train", "20231114-231320-train"
 KEY = "input-in-main-thread@train.py:loader"
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: Patch) -> Path:
     """A repository with the script that was run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
@@ -68,7 +66,7 @@ def rows(printed: str) -> dict[str, tuple[str, str, str]]:
 
 
 def test_a_critical_finding_fails_in_each_form(
-    place: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    place: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     run = record(place, FIRST)
     code, printed = checked(capsys, run)
@@ -485,7 +483,7 @@ def test_the_share_of_a_change_is_that_of_all_before(change: int, whole: int) ->
 
 @pytest.mark.slow
 async def test_a_trace_is_compared_with_a_run_and_says_what_it_lacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run = write_run(tmp_path / ".perftui" / "runs", run_id="20231114-201320-train")
@@ -496,9 +494,7 @@ async def test_a_trace_is_compared_with_a_run_and_says_what_it_lacks(
         await press(pilot, "1", until="no window of the first run was profiled")
 
 
-async def test_a_run_is_compared_with_a_trace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_is_compared_with_a_trace(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     write_trace(tmp_path, 24)
     run = write_run(tmp_path / ".perftui" / "runs", run_id="20231114-201320-train")
@@ -507,7 +503,7 @@ async def test_a_run_is_compared_with_a_trace(
         await press(pilot, "1", until="no window of the second run was profiled")
 
 
-async def test_nothing_beside_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_beside_it_is_said(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
         await press(pilot, "5", until="to choose another trace, or a recorded run, as the baseline")

@@ -26,7 +26,7 @@ from perftui_tui.commands.table import COMMANDS
 from perftui_tui.commands.target import Target
 from tests.core.report.test_special_reports import three_lines, write_metrics, write_snapshot
 from tests.described import described
-from tests.ran import ran
+from tests.ran import Capture, Patch, ran
 from tests.tui.recorded import write_run
 from tests.tui.traces import write_trace
 
@@ -57,15 +57,6 @@ def test_a_trace_or_a_directory_is_replayed(name: str, tmp_path: Path) -> None:
 def test_commands_take_options_after_their_name() -> None:
     line = parse(["report", "run-1", "--json"])
     assert (line.action, line.words, line.flags) == ("report", ("run-1",), frozenset({"json"}))
-
-
-def test_a_command_says_so_where_a_file_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "demo").write_text("print('mine')")
-    monkeypatch.chdir(tmp_path)
-    assert "./demo" in parse(["demo"]).note
-    assert parse(["./demo"]).action == "script"
 
 
 @pytest.mark.parametrize(
@@ -167,11 +158,7 @@ def test_errors_say_what_to_do(arguments: list[str], words: str) -> None:
     ],
 )
 def test_our_errors_are_one_line_and_code_2(
-    arguments: list[str],
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
@@ -187,9 +174,7 @@ def test_our_errors_are_one_line_and_code_2(
     assert words in captured.err
 
 
-def test_runs_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_are_listed(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     write_run(tmp_path, status="exited", exit_code=3)
     (tmp_path / "broken").mkdir()
     output = ran(capsys, "runs", "--runs", str(tmp_path)).out
@@ -200,10 +185,7 @@ def test_runs_are_listed(
 
 @pytest.mark.parametrize("named", ["", ".perftui/runs"])
 def test_runs_of_another_directory_are_listed(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    named: str,
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture, named: str
 ) -> None:
     write_run(tmp_path / "here" / ".perftui" / "runs", run_id="20231114-000000-here")
     write_run(tmp_path / "there" / ".perftui" / "runs", run_id="20231114-000000-there")
@@ -217,10 +199,7 @@ def test_runs_of_another_directory_are_listed(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ZeroDivisionError("a bug of ours")])
 def test_what_ends_the_app_before_it_begins_leaves_the_terminal_and_says_what_goes_on(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: BaseException,
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture, error: BaseException
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise error
@@ -236,7 +215,7 @@ def test_what_ends_the_app_before_it_begins_leaves_the_terminal_and_says_what_go
 
 
 def test_a_run_that_has_vanished_is_code_2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     run = write_run(tmp_path / "runs")
     monkeypatch.setattr("perftui_tui.app.PerftuiApp.run", lambda _: shutil.rmtree(run))
@@ -245,7 +224,7 @@ def test_a_run_that_has_vanished_is_code_2(
 
 
 def test_the_newest_run_of_a_project_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     run = write_run(tmp_path / ".perftui" / "runs", status="exited", exit_code=0)
     (run.parent / "20991231-235959-train-ffff").mkdir()
@@ -262,7 +241,7 @@ def write_ranks(directory: Path) -> None:
 
 @pytest.mark.parametrize("command", [["report"], ["replay"], []])
 def test_a_rank_of_a_directory_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+    tmp_path: Path, capsys: Capture, command: list[str]
 ) -> None:
     write_ranks(tmp_path / "log")
     lowest = ran(capsys, *command, str(tmp_path / "log")).out
@@ -272,7 +251,7 @@ def test_a_rank_of_a_directory_is_reported(
     assert capsys.readouterr().out.startswith(str(tmp_path / "log" / "rank3.json"))
 
 
-def test_the_app_is_told_of_all_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_app_is_told_of_all_ranks(tmp_path: Path, monkeypatch: Patch) -> None:
     write_ranks(tmp_path / "log")
     started: list[PerftuiApp] = []
     monkeypatch.setattr("perftui_tui.commands.show.why_headless", lambda _: None)
@@ -284,9 +263,7 @@ def test_the_app_is_told_of_all_ranks(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "this is rank 3" in app.notes[0]
 
 
-def test_a_rank_that_is_not_there_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rank_that_is_not_there_is_said(tmp_path: Path, capsys: Capture) -> None:
     write_ranks(tmp_path / "log")
     assert main(["report", str(tmp_path / "log"), "--rank=2"]) == 2
     assert "no trace of rank 2; there are 1, 3" in capsys.readouterr().err
@@ -296,7 +273,7 @@ def test_a_rank_that_is_not_there_is_said(
 
 @pytest.mark.parametrize("command", [["report"], ["replay"], []])
 def test_snapshots_and_metrics_are_reported_whatever_they_are_called(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+    tmp_path: Path, capsys: Capture, command: list[str]
 ) -> None:
     saved = write_snapshot(tmp_path / "mem", three_lines())
     metrics = write_metrics(tmp_path / "kernels.csv", [("gemm", "1000", "80", "30", "50")])
@@ -307,14 +284,11 @@ def test_snapshots_and_metrics_are_reported_whatever_they_are_called(
         assert described("report", capsys.readouterr().out)["kind"] == "kernel_metrics"
 
 
-def test_in_a_terminal_too_metrics_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_a_terminal_too_metrics_are_reported(tmp_path: Path, monkeypatch: Patch) -> None:
     write_metrics(tmp_path / "k.csv", [("gemm", "1000", "80", "30", "50")])
     monkeypatch.setattr("perftui_tui.commands.show.why_headless", lambda _: None)
     line = CommandLine("replay")
     reason = why_no_screen(Target(tmp_path / "k.csv"), line)
-    assert reason is not None
     assert "no screen for a report of Nsight" in reason
     saved = write_snapshot(tmp_path / "mem", three_lines())
     assert why_no_screen(Target(saved), line) is None
@@ -323,7 +297,7 @@ def test_in_a_terminal_too_metrics_are_reported(
     assert why_no_screen(Target(trace), CommandLine("replay", values={"ncu": "k.csv"})) is None
 
 
-def test_metrics_go_to_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_go_to_the_app(tmp_path: Path, monkeypatch: Patch) -> None:
     given: list[KernelMetrics | None] = []
     metrics = write_metrics(tmp_path / "k.csv", [("gemm", "1000", "80", "30", "50")])
     monkeypatch.setattr("perftui_tui.commands.show.why_headless", lambda _: None)
@@ -334,13 +308,12 @@ def test_metrics_go_to_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert main([str(trace)]) == 0
     assert main([str(trace), "--ncu", str(metrics)]) == 0
     assert given[0] is None
-    assert given[1] is not None
     assert [launch.name for launch in given[1].launches] == ["gemm"]
     assert main([str(trace), "--ncu", str(tmp_path / "none.csv")]) == 2
     assert len(given) == 2
 
 
-def test_metrics_are_joined_to_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_are_joined_to_a_trace(tmp_path: Path, capsys: Capture) -> None:
     trace = str(write_trace(tmp_path))
     saved = str(write_snapshot(tmp_path / "mem", three_lines()))
     metrics = str(write_metrics(tmp_path / "k.csv", [("gemm", "1000", "80", "30", "50")]))
@@ -354,15 +327,21 @@ def test_metrics_are_joined_to_a_trace(tmp_path: Path, capsys: pytest.CaptureFix
         assert words in ran(capsys, "report", *arguments, code=2).err
 
 
-def test_a_script_stays_a_script_whatever_it_holds(tmp_path: Path) -> None:
+def test_a_script_stays_a_script_whatever_it_holds_or_is_called(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
     write_metrics(tmp_path / "train.py", [("gemm", "1000", "80", "30", "50")])
     assert parse([str(tmp_path / "train.py")]).action == "script"
     (tmp_path / "train").write_text("#!/usr/bin/env python\n")
     assert parse([str(tmp_path / "train")]).action == "script"
+    (tmp_path / "demo").write_text("print('mine')")
+    monkeypatch.chdir(tmp_path)
+    assert "./demo" in parse(["demo"]).note
+    assert parse(["./demo"]).action == "script"
 
 
 def test_no_control_character_of_a_run_reaches_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     layout = RunLayout(write_run(tmp_path, status="exited", exit_code=3))
     evil = "train\x1b]0;owned\x07.py"
@@ -401,7 +380,7 @@ def test_without_a_terminal_the_script_runs_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.subprocess
 def test_the_command_does_not_import_what_pythonpath_holds_for_the_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     for name in ("typing", "textwrap", "msgspec"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
@@ -433,7 +412,7 @@ def test_how_often_the_main_thread_is_looked_at_can_be_said(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_fits_a_screen_and_has_its_own_options(
-    name: str, capsys: pytest.CaptureFixture[str]
+    name: str, capsys: Capture
 ) -> None:
     lines = ran(capsys, name, "--help").out.splitlines()
     assert len(lines) <= 24
@@ -454,11 +433,7 @@ def test_the_help_of_a_command_fits_a_screen_and_has_its_own_options(
     ],
 )
 def test_the_shell_completes_what_was_begun(
-    words: str,
-    expected: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: str, expected: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     (tmp_path / "train.py").touch()
     monkeypatch.chdir(tmp_path)
@@ -512,16 +487,14 @@ def test_what_goes_together_is_accepted(script: str, words: str) -> None:
 
 
 def test_nsys_that_is_not_there_is_said_before_anything_starts(
-    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="nsys not found; install Nsight Systems"):
         launch_of(parse(["--nsys", script]))
 
 
-def test_nsys_can_mark_modules(
-    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nsys_can_mark_modules(script: str, tmp_path: Path, monkeypatch: Patch) -> None:
     fake = tmp_path / "nsys"
     fake.write_text("#!/bin/sh\necho Version 2024.1.1 --capture-range-end repeat\n")
     fake.chmod(0o755)

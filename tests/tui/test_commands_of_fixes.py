@@ -20,7 +20,7 @@ from perftui_tui.commands.line import AGAIN, DIAGNOSE, UsageError, parse
 from perftui_tui.commands.output import code_of
 from perftui_tui.commands.run import launch_again
 from tests.described import described
-from tests.ran import ran
+from tests.ran import Capture, Patch, ran
 from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.recorded import ENDED, SCRIPT, START, write_run
 from tests.tui.traces import write_trace
@@ -35,7 +35,7 @@ def run(tmp_path: Path, script: Path) -> Path:
 
 
 def test_a_fix_is_written_and_taken_back_byte_for_byte(
-    run: Path, script: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, script: Path, capsys: Capture
 ) -> None:
     # A dry run shows the change and writes nothing.
     assert "num_workers=" in ran(capsys, "apply", "--dry-run", str(run)).out
@@ -55,7 +55,7 @@ def test_a_fix_is_written_and_taken_back_byte_for_byte(
 
 
 def test_a_source_that_was_edited_since_is_left_alone(
-    run: Path, script: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, script: Path, capsys: Capture
 ) -> None:
     main(["apply", str(run)])
     script.write_text(f"{script.read_text()}# mine\n")
@@ -65,14 +65,14 @@ def test_a_source_that_was_edited_since_is_left_alone(
 
 @pytest.mark.parametrize("command", ["apply", "try"])
 def test_what_is_not_offered_is_refused_with_what_is(
-    command: str, run: Path, capsys: pytest.CaptureFixture[str]
+    command: str, run: Path, capsys: Capture
 ) -> None:
     said = ran(capsys, command, "anomaly-off", str(run), code=2).err
     assert f"anomaly-off addresses no finding of {run.name}; offered: loader-workers" in said
 
 
 def test_what_a_trial_proved_is_kept_for_the_app(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
@@ -81,16 +81,15 @@ def test_what_a_trial_proved_is_kept_for_the_app(
     assert re.search(r"steps, with it and without; at least about \d+ min", told.err)
     assert told.out.startswith("num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)\n")
     kept = read_proof(trials_of(run), "loader-workers")
-    assert kept is not None
     assert (kept.headline, len(kept.pairs)) == ("2.10x faster (2.00 to 2.20)", 6)
 
 
-def test_a_trace_has_nothing_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_has_nothing_to_change(tmp_path: Path, capsys: Capture) -> None:
     assert main(["apply", str(write_trace(tmp_path))]) == 2
     assert "there is no script to change" in capsys.readouterr().err
 
 
-def test_two_runs_are_compared(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_runs_are_compared(run: Path, capsys: Capture) -> None:
     faster = write_run(run.parent, run_id=OTHER, wait_ms=2, workers=4, parent=run.name, **ENDED)
     told = ran(capsys, "compare", str(run), str(faster)).out
     assert told.startswith("faster 1.6")
@@ -132,9 +131,6 @@ def test_what_is_diagnosed_keeps_its_own_words() -> None:
     assert parse([DIAGNOSE, "-m", "pkg.train"]).action == "module"
     with pytest.raises(UsageError, match="no script given"):
         parse([DIAGNOSE])
-
-
-Capture = pytest.CaptureFixture[str]
 
 
 def printed(capsys: Capture, *words: object, code: int = 0) -> str:

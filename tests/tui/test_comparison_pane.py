@@ -97,13 +97,10 @@ def test_every_step_of_both_is_counted_on_one_scale(before: list[int], after: li
         assert np.isnan(line.values[len(given_ms) :]).all()
 
 
-def test_what_lies_far_above_is_in_the_last_bar_and_said() -> None:
+def test_what_lies_far_above_is_in_the_last_bar_and_a_run_without_steps_nowhere() -> None:
     spread, _ = comparison_charts(shown([100] * 95 + [9000]), shown([50] * 20))
     assert spread.note == "1 before and 0 after exceed 105 ms, in the last bar"
     assert dict(spread.levels) == {"before p50": 100 * MS, "after p50": 50 * MS}
-
-
-def test_a_run_without_steps_is_not_compared() -> None:
     none = replace(shown([1]), train=None, step_ms=())
     assert comparison_charts(shown([100]), none) == ()
     assert comparison_charts(none, shown([100])) == ()

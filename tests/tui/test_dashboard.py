@@ -68,7 +68,6 @@ def test_the_idle_end_of_a_training_that_is_over_is_not_what_it_did(
 def steps_last_until(tmp_path: Path) -> int:
     """Whole seconds from the start of a run to the end of its last step."""
     train = RunView(write_run(tmp_path / "alone"), lambda: NOW, lambda: False).read().train
-    assert train is not None
     return (int(train["start"][-1]) + int(train["duration"][-1]) - START) // SECOND
 
 
@@ -159,7 +158,6 @@ GPUS = {
 def on(tmp_path: Path, uuid: str, profile: dict[str, Any], **metrics: Samples) -> Snapshot:
     """A run whose training uses the GPU of that UUID."""
     snapshot = sampled(tmp_path, {"profile": profile}, **metrics)
-    assert snapshot.run is not None
     layout = RunLayout(snapshot.run.root)
     note = {"devices": {"visible": 1, "current": 0, "uuids": [uuid]}}
     events = JournalWriter(layout.rank(0).events, EVENT_COLUMNS)

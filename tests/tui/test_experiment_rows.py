@@ -58,7 +58,7 @@ def after(*ratios: float, each: float = 10.0, **changes: object) -> TrialState:
     numbers = range(1, len(ratios) + 1)
     pairs = [run_of(number, arm) for number in numbers for arm in Arm]
     made = begin(BEGUN, WARM_UP, *pairs, run_of(len(ratios) + 1), each=each)
-    return replace(made, progress=progress_of(*ratios), **changes)  # type: ignore[arg-type]
+    return replace(made, progress=progress_of(*ratios), **changes)
 
 
 def trial_shown(state: TrialState, now: float = 200.0, cells: int = 62) -> list[str]:
@@ -74,6 +74,8 @@ def test_nothing_is_known_before_the_first_pair() -> None:
     ]
     assert "80 steps" in " ".join(lines)
     assert not any("ratio" in line for line in lines)
+    lines = trial_shown(replace(BEGUN, run_seconds=None))
+    assert "1:40 so far; time left is known after the first run" in lines
 
 
 @pytest.mark.parametrize(
@@ -84,11 +86,7 @@ def test_nothing_is_known_before_the_first_pair() -> None:
         (run_of(1), "pair 1, the run without the fix", "pair 1 of 6"),
         (run_of(1, Arm.AFTER), "pair 1, the run with the fix", "pair 1 of 6"),
         (BLOCKS, "a run that switches the fix on and off", "pair 1 of 6"),
-        (
-            NextRun(Purpose.LOSSES),
-            "another run without the fix, to compare losses",
-            "pair 1 of 6",
-        ),
+        (NextRun(Purpose.LOSSES), "another run without the fix, to compare losses", "pair 1 of 6"),
     ],
 )
 def test_the_run_that_is_made_is_named(run: NextRun, in_full: str, in_a_row: str) -> None:
@@ -112,7 +110,6 @@ def test_how_many_workers_serve_best_is_shown_before_the_pairs_and_with_them() -
     assert f"{COUNTED}; it took 6.6 ms in the recorded run" in " ".join(beside)
     chosen = f"{COUNTED}: 2 is the fastest"
     pairs = after(*FASTER[:2])
-    assert pairs.progress is not None
     found = replace(pairs.progress, workers=CURVE, option=OPTION)
     assert chosen in " ".join(trial_shown(replace(pairs, progress=found)))
 
@@ -186,20 +183,12 @@ def test_pairs_of_blocks_are_told_as_such() -> None:
     assert "pairs of blocks of 33 steps within 1 run; two identical blocks differ by" in told
 
 
-def test_where_nothing_tells_the_time_that_is_said() -> None:
-    lines = trial_shown(replace(BEGUN, run_seconds=None))
-    assert "1:40 so far; time left is known after the first run" in lines
-
-
-def test_an_estimate_says_what_is_still_needed() -> None:
+def test_an_estimate_says_what_is_still_needed_and_calls_nothing_slower_faster() -> None:
     lines = trial_shown(after(*UNCLEAR, 1.0))
     assert "not clear: 1.05x (0.90 to 1.20): 2 more pairs needed" in lines
     assert not any("so far (median" in line for line in lines)
     numbers = [line.split()[0] for line in lines if line.endswith("x") and " ms " in line]
     assert numbers == ["7", "6", "5", "4", "3", "2", "1"]
-
-
-def test_what_is_slower_is_not_called_faster() -> None:
     assert "2.00x slower so far (median of 2)" in trial_shown(after(0.5, 0.5))
 
 
@@ -297,7 +286,7 @@ def tuning_shown(state: TuningState, cells: int = 62) -> list[str]:
     return [plain(line).rstrip() for line in tuning_rows(state, 200.0, cells)]
 
 
-def test_the_ladder_says_what_each_fix_came_to() -> None:
+def test_the_ladder_says_what_each_fix_came_to_and_all_of_them_together() -> None:
     assert tuning_shown(TRYING)[:10] == [
         "trying fused=True",
         "1:40 so far; 3 tried, 2 kept",
@@ -314,9 +303,7 @@ def test_the_ladder_says_what_each_fix_came_to() -> None:
     below = "\n".join(tuning_shown(TRYING)[10:])
     assert "pair 3 of 6   2.05x faster" in below
     assert "1      300 ms      150 ms    2.00x" in below
-
-
-def test_at_the_end_all_of_it_stands_on_top_of_the_ladder() -> None:
+    # At the end all of it stands on top.
     lines = tuning_shown(TUNED)
     assert lines[:2] == ["2.10x faster (2.00 to 2.20) with all fixes", "3 tried, 2 kept in 5:00"]
     assert "  2.10x  all fixes together   2.10x faster (2.00 to 2.20)" in lines
@@ -325,13 +312,10 @@ def test_at_the_end_all_of_it_stands_on_top_of_the_ladder() -> None:
     assert keys == ["escape", "o", "u"]
 
 
-def test_where_nothing_is_kept_there_is_nothing_to_open_or_take_back() -> None:
+def test_what_is_not_there_is_not_offered_to_be_opened_or_taken_back() -> None:
     state = replace(TUNED, journal=Journal("run", "run", (PINNED,)), final=None)
     assert tuning_shown(state)[0] == "nothing was kept: no fix is proven here"
     assert [choice.keys[0] for choice in TUNING.choices(state)] == ["escape"]
-
-
-def test_what_was_not_recorded_yet_is_not_offered_to_be_opened() -> None:
     journal = Journal("run", "run", (WORKERS,), is_recorded=False)
     state = replace(TUNED, stage=Stage.STOPPED, journal=journal, final=None)
     assert [choice.keys[0] for choice in TUNING.choices(state)] == ["escape", "u"]

@@ -43,17 +43,26 @@ async def test_the_text_of_a_screen_is_copied(tmp_path: Path) -> None:
             assert "perftui  1 Overview" not in app.clipboard
 
 
-@pytest.mark.keys("ranks.table.screen.copy", "ranks.table.screen.save_table")
-async def test_a_rank_is_copied_and_the_table_saved(tmp_path: Path) -> None:
-    root = write_ranks(tmp_path, 5, 7, 65)
+@pytest.mark.keys(
+    "ranks.table.screen.copy", "ranks.table.screen.save_table", "runs.table.screen.copy",
+    "runs.table.screen.save_table",
+)  # fmt: skip
+async def test_a_rank_and_a_run_are_copied_and_their_tables_saved(tmp_path: Path) -> None:
+    root = write_ranks(tmp_path / "runs", 5, 7, 65)
     async with opened(root) as (app, pilot):
         await press(pilot, "8", until="rank")
         await until(pilot, lambda: app.screen.focused is not None, "the table")
         await press(pilot, "home", "y", until="the row copied to the clipboard")
         assert "p95: " in app.clipboard
         await press(pilot, "s", until="ranks.csv")
-    (saved,) = (root / "tables").iterdir()
-    assert len(saved.read_text().splitlines()) == 4
+        await press(pilot, "9", screen="runs", until="1 run")
+        await pilot.press("y")
+        await until(pilot, lambda: "train" in app.clipboard, "the row")
+        await pilot.press("s")
+        # The path may be wrapped anywhere where it is said.
+        await until(pilot, (root / "tables" / "runs.csv").exists, "the table")
+    lines = {path.name: len(path.read_text().splitlines()) for path in (root / "tables").iterdir()}
+    assert lines == {"ranks.csv": 4, "runs.csv": 2}
 
 
 async def test_the_keys_are_not_kept_waiting_by_a_slow_disk(
@@ -72,22 +81,6 @@ async def test_the_keys_are_not_kept_waiting_by_a_slow_disk(
         await press(pilot, "s", "9", screen="runs")
         goes_on.set()
         await until_shown(pilot, "cannot save in")
-
-
-@pytest.mark.keys("runs.table.screen.copy", "runs.table.screen.save_table")
-async def test_a_run_is_copied_and_the_table_saved(tmp_path: Path) -> None:
-    root = write_run(tmp_path / "runs")
-    saved = root / "tables" / "runs.csv"
-    async with opened(root) as (app, pilot):
-        await pilot.press("9")
-        await until(pilot, lambda: app.screen.focused is not None, "the table")
-        await until_shown(pilot, "live")
-        await press(pilot, "y", until="the row copied to the clipboard")
-        assert "train.py" in app.clipboard or "train" in app.clipboard
-        await pilot.press("s")
-        # The path may be wrapped anywhere where it is said.
-        await until(pilot, saved.exists, "the table")
-    assert saved.read_text().count("\n") == 2
 
 
 @pytest.mark.keys("app.picture")

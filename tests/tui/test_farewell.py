@@ -25,15 +25,13 @@ from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.commands.farewell import achieved, farewell
 from perftui_tui.dialogs.experiment import NOT_MEASURED
-from tests.ran import ran
+from tests.ran import Capture, Patch, ran
 from tests.terminal import Terminal
 from tests.tui.driving import opened
 from tests.tui.recorded import START, write_run
 
 
-def test_what_opens_by_itself_is_named_with_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_opens_by_itself_is_named_with_the_command(tmp_path: Path, capsys: Capture) -> None:
     layout = RunLayout(write_run(tmp_path, status="exited", exit_code=0))
     kept = [layout.rank(0).memory / "peak.pickle", layout.nsys / "steps.1.nsys-rep"]
     for path in kept:
@@ -49,7 +47,7 @@ def test_what_opens_by_itself_is_named_with_the_command(
 
 
 def test_a_training_that_was_stopped_for_a_trial_is_no_failure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     stopped = {"status": "killed", "exit_code": 130, "stop_reason": "trial"}
     root = write_run(tmp_path, **stopped)
@@ -95,7 +93,7 @@ AGENT = Path(__file__).parents[1] / "core" / "recorder" / "fake_agent.py"
 
 
 @pytest.fixture
-def attached(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def attached(monkeypatch: Patch) -> list[Path]:
     """The directories that the app would have been opened on, on a machine with a terminal."""
     seen: list[Path] = []
     monkeypatch.setattr("perftui_tui.commands.show.why_headless", lambda _: None)
@@ -109,7 +107,7 @@ def attached(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runs(tmp_path: Path, monkeypatch: Patch) -> Path:
     """An older run that lives and a newer one that is over, in a project's directory of runs."""
     monkeypatch.chdir(tmp_path)
     runs = tmp_path / ".perftui" / "runs"
@@ -124,9 +122,7 @@ def test_the_run_that_lives_is_meant(runs: Path, attached: list[Path], word: str
     assert attached == [runs / "20231114-100000-live"]
 
 
-def test_leaving_says_how_to_come_back(
-    runs: Path, attached: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_leaving_says_how_to_come_back(runs: Path, attached: list[Path], capsys: Capture) -> None:
     main(["attach"])
     printed = capsys.readouterr().err
     assert "train.py is still running" in printed
@@ -146,9 +142,9 @@ def test_leaving_says_how_to_come_back(
 )
 def test_what_cannot_be_attached_to_is_said_with_what_to_do(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
     attached: list[Path],
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
     arguments: list[str],
     words: str,
 ) -> None:
@@ -159,15 +155,13 @@ def test_what_cannot_be_attached_to_is_said_with_what_to_do(
     assert attached == []
 
 
-def test_without_a_terminal_the_report_is_named(
-    runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_terminal_the_report_is_named(runs: Path, capsys: Capture) -> None:
     said = ran(capsys, "attach", "--headless", code=2).err
     assert f"perftui report {runs / '20231114-100000-live'}" in said
 
 
 async def test_leaving_asks_nothing_and_the_size_of_the_window_is_nobodys_business(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     run = write_run(tmp_path)
     own = PerftuiApp.__init__

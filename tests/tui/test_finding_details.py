@@ -59,14 +59,11 @@ def test_a_cost_is_said_to_rest_on_the_steps_it_rests_on() -> None:
     assert "(from" not in text
 
 
-def test_the_values_of_facts_stand_in_one_column() -> None:
+def test_values_stand_in_one_column_and_a_name_once() -> None:
     facts = (Figure("steady steps", 2, "count"), Figure("launches into an empty queue", 76, "%"))
     lines = said(Finding("launch-bound", Severity.WARNING, "It idles.", facts)).splitlines()
     short, long = (line for line in lines if line.startswith(("  steady", "  launches")))
     assert short.index(" 2") == long.index(" 76 %") == len("  launches into an empty queue")
-
-
-def test_figures_of_one_name_have_it_once() -> None:
     one, other = (Place(file="/p/data.py", line=line) for line in (6, 8))
     facts = (
         Figure("num_workers", 2, "count"),
@@ -90,7 +87,6 @@ def test_a_diff_shows_tabs_as_the_columns_they_reach() -> None:
 def test_a_fix_that_is_refused_is_not_said_to_have_no_risk(tmp_path: Path) -> None:
     snapshot = RunView(write_run(tmp_path, cpu_count=1), lambda: NOW, lambda: False).read()
     top = snapshot.diagnosis.top
-    assert top is not None
     lines = [plain(line) for line in details(snapshot, top, snapshot.fixes(top), 0, 80)]
     assert "     no core is free for more workers (of 1 core)" in lines
     assert not any("Risk" in line for line in lines)
@@ -105,15 +101,12 @@ def test_risks_are_told_whole_on_a_narrow_screen() -> None:
     assert told == ", ".join(risk.value for risk in risks)
 
 
-def test_rules_that_could_not_judge_do_not_speak_for_those_that_could() -> None:
+def test_rules_that_could_not_judge_are_named_and_speak_for_no_others() -> None:
     """The Overview says of the same picture that nothing known crosses its limit."""
     diagnosis = Diagnosis((), (Abstention("memory-pressure", "no sample"),), steady_steps=30)
     snapshot = Snapshot(Path("t.json"), Phase.TRACE, "t.json", 0, diagnosis=diagnosis)
     lines = [plain(line).strip() for line in listing(snapshot, 0, 80)]
     assert lines == ["nothing was found", "", "1 rule could not judge: see the end of the details"]
-
-
-def test_details_without_a_finding_begin_at_the_top() -> None:
     diagnosis = Diagnosis(abstentions=(Abstention("sync-bound", "no window"),), steady_steps=5)
     snapshot = Snapshot(Path("run"), Phase.LIVE, "train.py", 0, diagnosis=diagnosis)
     rows = [plain(line) for line in details(snapshot, None, (), 0, 80)]
@@ -146,7 +139,7 @@ def snapshot_with(thread: LinesByTime | None, *gaps: GapLines) -> Snapshot:
     return knowing({main_thread: thread, gap_lines: gaps})
 
 
-def test_lines_are_listed_with_their_share_and_the_samples_behind_it() -> None:
+def test_lines_are_listed_with_their_share_of_gaps_and_of_workers() -> None:
     thread = LinesByTime((METRIC, NOWHERE, RARE), 1_000 * MS, 200)
     assert shown(snapshot_with(thread)) == [
         "Where the main thread is   about 200 samples in the steady steps",
@@ -154,17 +147,11 @@ def test_lines_are_listed_with_their_share_and_the_samples_behind_it() -> None:
         "    25 %  no line of yours (torch/nn/a.py:3 forward)",
     ]
     assert shown(snapshot_with(None)) == []
-
-
-def test_gaps_are_told_by_cause() -> None:
     gaps = GapLines(GapCause.PYTHON, 4_000 * MS, LinesByTime((METRIC,), 750 * MS, 7))
     assert shown(snapshot_with(None, gaps)) == [
         "Where the main thread was while the GPU idled, python   7 samples, of 4.00 s",
         "   100 %  /home/a/train.py:8  slow_metric",
     ]
-
-
-def test_workers_are_told_apart_with_how_busy_they_are() -> None:
     workers = WorkerLines(LinesByTime((METRIC,), 750 * MS, 42), busy=0.95, collate=0.0)
     snapshot = knowing({loader_lines: workers})
     assert shown(snapshot) == [

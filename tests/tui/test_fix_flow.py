@@ -36,27 +36,16 @@ async def diagnosed(
         yield app, pilot
 
 
-async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
-    async with diagnosed(ended, (120, 60)) as (app, _):
+@pytest.mark.keys("diagnosis.write_fix", "diagnosis.undo_fix")
+async def test_writing_shows_evidence_and_the_diff_and_undo_restores_every_byte(
+    ended: Path, script: Path
+) -> None:
+    async with diagnosed(ended, (120, 60)) as (app, pilot):
         text = text_of(app)
         assert "limit 5 %" in text
         assert "up to 1.66x faster" in text
         assert "num_workers 0 -> " in text
         assert "Proof none yet" in text
-
-
-@pytest.mark.keys("diagnosis.scroll_details(1)")
-async def test_what_was_not_judged_is_listed_with_its_reason(tmp_path: Path) -> None:
-    async with diagnosed(write_run(tmp_path / "runs", gpu=True), (120, 60)) as (app, pilot):
-        await press(pilot, "pagedown", "pagedown", until="Not judged, and why")
-        assert "sync-bound" in text_of(app)
-
-
-@pytest.mark.keys("diagnosis.write_fix", "diagnosis.undo_fix")
-async def test_writing_shows_the_diff_and_undo_restores_every_byte(
-    ended: Path, script: Path
-) -> None:
-    async with diagnosed(ended, (120, 60)) as (app, pilot):
         await press(pilot, "w", until="Write the fix?")
         assert "-    return DataLoader(pictures, batch_size=128, shuffle=True)" in text_of(app)
         assert NOT_MEASURED in text_of(app)
@@ -68,6 +57,13 @@ async def test_writing_shows_the_diff_and_undo_restores_every_byte(
         assert "num_workers=" in script.read_text()
         await press(pilot, "u", until="restored byte for byte")
         assert script.read_text() == SCRIPT
+
+
+@pytest.mark.keys("diagnosis.scroll_details(1)")
+async def test_what_was_not_judged_is_listed_with_its_reason(tmp_path: Path) -> None:
+    async with diagnosed(write_run(tmp_path / "runs", gpu=True), (120, 60)) as (app, pilot):
+        await press(pilot, "pagedown", "pagedown", until="Not judged, and why")
+        assert "sync-bound" in text_of(app)
 
 
 @pytest.mark.slow
@@ -132,11 +128,8 @@ def _fix(name: str) -> FixOption:
 
 @pytest.mark.slow
 @pytest.mark.keys("diagnosis.select(1)", "diagnosis.choose_fix(1)", "diagnosis.try_fix")
-async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
-    ended: Path,
-) -> None:
+async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(ended: Path) -> None:
     async with diagnosed(ended, (120, 60)) as (app, pilot):
-        assert app.snapshot is not None
         before = app.snapshot
         app.snapshot = ranked(before, "one", "two", "three")
         await press(pilot, "down", "right", until="2/3  two")
@@ -153,7 +146,6 @@ async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
 @pytest.mark.keys("diagnosis.select(1)", "diagnosis.select(-1)")
 async def test_the_list_follows_the_selected_finding(ended: Path) -> None:
     async with diagnosed(ended, (80, 24)) as (app, pilot):
-        assert app.snapshot is not None
         app.snapshot = ranked(app.snapshot, *(f"rule-{number}" for number in range(12)))
         await until_shown(pilot, "1/12  rule-0")
         assert "rule-11 is slow" not in text_of(app)
@@ -218,7 +210,6 @@ async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Pa
 @pytest.mark.keys("overview.try_fix")
 async def test_the_overview_tries_the_first_fix_of_any_finding(ended: Path) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
-        assert app.snapshot is not None
         both = ranked(app.snapshot, "busy-host", "slow-part")
         app.snapshot = replace(both, options={"slow-part": both.options["slow-part"]})
         await press(pilot, "a", until="Run again?")

@@ -11,14 +11,14 @@ import pytest
 
 from perftui.run import origin
 from perftui_tui.cli import main
-from tests.ran import ran
+from tests.ran import Capture, Patch, ran
 from tests.tui.recorded import ENDED, START, write_run
 
 ESCAPES = "\x1b]52;c;ZXZpbA==\x07\x9b2J\u202ename\r\n"
 
 
 @pytest.fixture(autouse=True)
-def is_careful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def is_careful(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.delenv("PERFTUI_TRUST_RUNS")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(origin, "_trusted", set())
@@ -53,7 +53,7 @@ def foreign(tmp_path: Path, script: Path) -> tuple[Path, Path]:
     ids=" ".join,
 )
 def test_commands_run_nothing_of_a_foreign_run(
-    words: list[str], tmp_path: Path, script: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], tmp_path: Path, script: Path, capsys: Capture
 ) -> None:
     root, made = foreign(tmp_path, script)
     before = script.read_bytes()
@@ -74,7 +74,7 @@ def test_a_foreign_run_is_run_when_it_is_trusted(tmp_path: Path, script: Path) -
 
 
 def test_a_record_in_a_repository_undoes_nothing(
-    tmp_path: Path, script: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, script: Path, capsys: Capture
 ) -> None:
     root, _ = foreign(tmp_path, script)
     target, store = tmp_path / "profile", root.parent.parent / "patches"
@@ -95,9 +95,7 @@ def test_a_record_in_a_repository_undoes_nothing(
     assert target.read_text() == "mine"
 
 
-def test_a_foreign_run_is_shown(
-    tmp_path: Path, script: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_foreign_run_is_shown(tmp_path: Path, script: Path, capsys: Capture) -> None:
     root, made = foreign(tmp_path, script)
     assert "input-in-main-thread" in ran(capsys, "report", "--brief", str(root)).out
     assert not made.exists()
@@ -109,7 +107,7 @@ def test_a_foreign_run_is_shown(
     ids=lambda form: "".join(form),
 )
 def test_no_form_of_a_report_holds_an_escape_sequence(
-    form: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    form: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
     root = write_run(
         tmp_path / "runs",

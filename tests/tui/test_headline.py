@@ -122,7 +122,6 @@ def test_where_a_fix_brought_nothing_the_next_finding_is_gone_on_with(tmp_path: 
         tried
     )
     following = next_try(tried)
-    assert following is not None
     assert (following.finding, following.option) == (other, untried)
     listed = "\n".join(plain(line) for line in findings(tried, 100, 0))
     assert f"fix: {option.title}   {slower}" in listed
@@ -168,10 +167,7 @@ def test_a_training_that_computes_all_the_time_is_not_accused(tmp_path: Path) ->
             "stopped for a trial without a training step",
         ),
         ({"status": Status.LOST}, "the recorder died"),
-        (
-            {"status": Status.EXITED, "exit_code": 1, "torch_version": None},
-            "before it used torch",
-        ),
+        ({"status": Status.EXITED, "exit_code": 1, "torch_version": None}, "before it used torch"),
         ({"status": Status.EXITED, "message": "no such interpreter"}, "no such interpreter"),
     ],
 )
@@ -223,7 +219,7 @@ def test_the_fix_of_another_finding_is_offered_where_the_first_has_none(tmp_path
 MS = 1_000_000
 
 
-async def test_it_shows_devices_gaps_and_kernels_and_no_empty_meters(tmp_path: Path) -> None:
+async def test_it_shows_devices_kernels_no_empty_meters_and_gaps_that_open(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
         await until_shown(pilot, "GPU idle")
         text = text_of(app)
@@ -233,6 +229,10 @@ async def test_it_shows_devices_gaps_and_kernels_and_no_empty_meters(tmp_path: P
         assert "gemm" in text
         assert "Disk" not in text
         assert "Log" not in text.splitlines()[-8]
+        await until_shown(pilot, "GPU idle")
+        await pilot.pause(0.2)
+        await pilot.click(GapList, offset=(5, 5))
+        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
 
 
 def test_only_what_could_not_be_read_is_a_warning(tmp_path: Path) -> None:
@@ -263,19 +263,11 @@ async def test_the_selected_gap_opens_on_the_timeline(
 ) -> None:
     async with opened(write_trace(tmp_path), size, replay=True) as (app, pilot):
         await until_shown(pilot, "GPU idle")
-        gaps = app.snapshot.analysis.gaps if app.snapshot and app.snapshot.analysis else ()
+        gaps = app.snapshot.analysis.gaps
         # Two before an activity each, and those at the ends.
         assert len(gaps) == 4
         await press(pilot, "down", "up", "t", screen="timeline", until="idle 6.00 ms")
         await until_shown(pilot, "GPU 0 idle 6.00 ms")
-
-
-async def test_a_click_opens_a_gap(tmp_path: Path) -> None:
-    async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
-        await until_shown(pilot, "GPU idle")
-        await pilot.pause(0.2)
-        await pilot.click(GapList, offset=(5, 5))
-        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
 
 
 def finding(rule: str, *facts: Figure) -> Finding:
@@ -285,7 +277,6 @@ def finding(rule: str, *facts: Figure) -> Finding:
 def test_evidence_is_where_a_fact_says_else_at_the_longest_gap_of_its_kind(tmp_path: Path) -> None:
     path = write_trace(tmp_path)
     analysis = view_trace(path, 0, lambda _: None, lambda: False).analysis
-    assert analysis is not None
     placed = Figure("mean idle", 3, place=Place(start=5, end=9, trace_row=2))
     assert timeline_place(finding("sync-bound", placed), analysis) == (5, 9, 2)
     longest = {gap.cause: (gap.start, gap.end, None) for gap in reversed(analysis.gaps)}
@@ -312,7 +303,6 @@ async def test_the_breakdown_is_of_the_steps_that_findings_speak_of(tmp_path: Pa
     path.write_text(json.dumps(content))
     async with opened(path, replay=True) as (app, pilot):
         await until_shown(pilot, "5 steady of 6 steps in the trace")
-        breakdown = app.snapshot.breakdown if app.snapshot else None
-        assert breakdown is not None
+        breakdown = app.snapshot.breakdown
         assert breakdown.mean.mean == breakdown.mean.p95 == 9_990_000
         assert sum(part.ns for part in breakdown.parts) == breakdown.mean.mean

@@ -14,7 +14,7 @@ from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.help import metric_rows
 from perftui_tui.keys.all_keys import KEYS, SCREENS
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES
-from perftui_tui.keys.own_keys import _NAMED, check, hint
+from perftui_tui.keys.own_keys import _NAMED, Overrides, check, hint
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.gpu import LOW_BELOW
 from perftui_tui.panes.machine import FULL_CPU, FULL_DISK
@@ -23,7 +23,7 @@ from perftui_tui.panes.verdict import MARKS
 from perftui_tui.reading.snapshot import SLOW_RATIO
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, press, text_of, until, until_shown
-from tests.tui.recorded import NOW, write_run
+from tests.tui.recorded import write_run
 from tests.tui.traces import write_op_trace, write_trace
 
 
@@ -31,16 +31,10 @@ def numbers_of(screen: str) -> str:
     return "\n".join(part.text for part in metric_rows(screen) if isinstance(part, Prose))
 
 
-def test_every_screen_has_its_numbers() -> None:
+def test_every_screen_and_meter_has_its_numbers_with_unit_and_source() -> None:
     assert set(BY_SCREEN) == set(SCREENS)
     assert set(PANES) <= {key.scope for key in KEYS}
-
-
-def test_every_meter_of_the_overview_is_explained() -> None:
     assert set(METERS) <= {entry.name for entry in BY_SCREEN["overview"]}
-
-
-def test_every_number_has_a_unit_and_a_source() -> None:
     for entry in {entry for entries in BY_SCREEN.values() for entry in entries}:
         assert entry.source, entry.name
         assert entry.unit or entry.name == "Output", entry.name
@@ -145,10 +139,10 @@ OF_HELP = {
 }
 
 
-def own_app(target: Path) -> PerftuiApp:
+def own_keys() -> Overrides:
     own = check({name: [key] for name, key in OWN.items()})
     assert own.complaints == ()
-    return PerftuiApp(target, keys=own, clock=lambda: NOW)
+    return own
 
 
 def in_one_line(text: str) -> str:
@@ -165,10 +159,8 @@ def body_of(app: PerftuiApp) -> str:
 @pytest.mark.parametrize("kind", ["run", "trace"])
 async def test_hints_and_help_name_the_keys_as_they_are(tmp_path: Path, kind: str) -> None:
     target = write_run(tmp_path) if kind == "run" else write_trace(tmp_path, steps=24)
-    app = own_app(target)
     expected = OF_A_RUN if kind == "run" else OF_A_TRACE
-    async with app.run_test(size=(160, 60), notifications=True) as pilot:
-        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+    async with opened(target, (160, 60), keys=own_keys()) as (app, pilot):
         for screen in SCREENS:
             app.action_show(screen)
             await until(pilot, lambda screen=screen: app.current_mode == screen, screen)
@@ -185,17 +177,14 @@ async def test_hints_and_help_name_the_keys_as_they_are(tmp_path: Path, kind: st
 
 @pytest.mark.slow
 async def test_a_page_a_hidden_track_and_a_held_log_name_them_too(tmp_path: Path) -> None:
-    app = own_app(write_op_trace(tmp_path))
-    async with app.run_test(size=(160, 60), notifications=True) as pilot:
-        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+    async with opened(write_op_trace(tmp_path), (160, 60), keys=own_keys()) as (app, pilot):
         app.action_show("ops")
         await until_shown(pilot, "aten::linear")
         await press(pilot, "f10", until="f8: back")
         app.action_show("timeline")
         await until_shown(pilot, "click an event")
         await press(pilot, "ctrl+e", until="1 hidden: ctrl+u shows")
-    app = own_app(write_run(tmp_path / "runs"))
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with opened(write_run(tmp_path / "runs"), (80, 24), keys=own_keys()) as (app, pilot):
         await until(pilot, lambda: app.output.lines, "the output")
         app.action_show("log")
         await until_shown(pilot, "following")

@@ -74,8 +74,11 @@ def test_every_key_has_words_and_every_action_a_name_of_its_own() -> None:
     "app.next_screen(1)", "app.next_screen(-1)", "app.show('overview')",
     "app.show('timeline')", "app.show('ops')", "app.show('diagnosis')", "app.show('compare')",
     "app.show('log')", "app.show('memory')", "app.show('ranks')", "app.show('runs')",
+    "app.help", "app.next_theme",
 )  # fmt: skip
-async def test_tab_goes_round_the_screens_and_digits_choose_one(live: Path) -> None:
+async def test_tab_and_digits_choose_the_screen_whose_keys_help_lists_in_each_theme(
+    live: Path,
+) -> None:
     async with opened(live) as (app, pilot):
         for name in (*SCREENS[1:], SCREENS[0]):
             await pilot.press("tab")
@@ -86,6 +89,18 @@ async def test_tab_goes_round_the_screens_and_digits_choose_one(live: Path) -> N
             await pilot.press(str(digit))
             await until_on(pilot, name)
             await until_shown(pilot, f" {digit} {title} ")
+        for name in SCREENS:
+            app.action_show(name)
+            await until_on(pilot, name)
+            await press(pilot, "question_mark", until=f"Help: {name}")
+            assert "Quit; asks what to do" in text_of(app) or "down" in text_of(app)
+            await pilot.press("escape")
+            await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
+        seen = {app.theme}
+        for _ in range(3):
+            await pilot.press("T")
+            seen.add(app.theme)
+        assert len(seen) == 4
 
 
 def header_of(app: PerftuiApp) -> str:
@@ -124,10 +139,7 @@ def test_no_tab_moves_when_another_screen_is_shown(columns: int) -> None:
         ({"status": Status.EXITED, "exit_code": 0}, "exit 0"),
         ({"status": Status.EXITED, "exit_code": 1}, "failed 1"),
         ({"status": Status.KILLED, "exit_code": 137}, "killed 137"),
-        (
-            {"status": Status.KILLED, "exit_code": 130, "stop_reason": StopReason.RERUN},
-            "stopped",
-        ),
+        ({"status": Status.KILLED, "exit_code": 130, "stop_reason": StopReason.RERUN}, "stopped"),
     ],
 )
 async def test_how_a_run_ended_is_said_in_a_narrow_header(
@@ -150,11 +162,14 @@ async def test_a_small_terminal_speaks_of_a_training_only_where_one_runs(tmp_pat
             assert "q quits" in text_of(app)
 
 
-async def test_a_click_on_a_name_goes_there(live: Path) -> None:
+@pytest.mark.keys("overview.why")
+async def test_a_click_on_a_name_goes_there_and_enter_explains(live: Path) -> None:
     async with opened(live) as (app, pilot):
         at = text_of(app).splitlines()[0].index("4 Diagnosis")
         await pilot.click("#header", offset=(at + 2, 0))
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+        await pilot.press("1")
+        await press(pilot, "enter", screen="diagnosis", until="confidence")
 
 
 def bound_by_us(app: PerftuiApp) -> list[Binding]:
@@ -204,21 +219,8 @@ async def test_a_command_of_the_palette_works_on_the_part_that_has_the_focus(tra
         await until_shown(pilot, "gemm")
 
 
-@pytest.mark.slow
-@pytest.mark.keys("app.help")
-async def test_help_lists_the_keys_of_the_screen(live: Path) -> None:
-    async with opened(live) as (app, pilot):
-        for name in SCREENS:
-            app.action_show(name)
-            await until_on(pilot, name)
-            await press(pilot, "question_mark", until=f"Help: {name}")
-            assert "Quit; asks what to do" in text_of(app) or "down" in text_of(app)
-            await pilot.press("escape")
-            await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
-
-
-@pytest.mark.keys("app.pause")
-async def test_pause_holds_the_picture(live: Path) -> None:
+@pytest.mark.keys("app.pause", "app.capture")
+async def test_pause_holds_the_picture_and_capture_asks_the_recorder(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await press(pilot, "space", until="paused")
         held = app.snapshot
@@ -226,11 +228,6 @@ async def test_pause_holds_the_picture(live: Path) -> None:
         assert app.snapshot is held
         await pilot.press("space")
         await until(pilot, lambda: app.snapshot is not held, "a newer snapshot")
-
-
-@pytest.mark.keys("app.capture")
-async def test_capture_asks_the_recorder_and_says_when_it_is_there(live: Path) -> None:
-    async with opened(live) as (_, pilot):
         await press(pilot, "c", until="requested")
         assert [request.kind for request in take_requests(RunLayout(live))] == ["capture"]
         window = RunLayout(live).rank(0).window(40)
@@ -239,20 +236,12 @@ async def test_capture_asks_the_recorder_and_says_when_it_is_there(live: Path) -
         await until_shown(pilot, "captured")
 
 
-async def test_capture_needs_a_running_training(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path / "runs", **ENDED)) as (_, pilot):
+async def test_a_run_that_is_over_is_not_captured_and_quit_does_not_ask(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path / "runs", **ENDED)) as (app, pilot):
         await press(pilot, "c", until="only a running training")
-
-
-@pytest.mark.slow
-@pytest.mark.keys("app.next_theme")
-async def test_themes_change(live: Path) -> None:
-    async with opened(live) as (app, pilot):
-        seen = {app.theme}
-        for _ in range(3):
-            await pilot.press("T")
-            seen.add(app.theme)
-        assert len(seen) == 4
+        await pilot.press("q")
+        await pilot.pause()
+        assert not app.is_running or app._exit
 
 
 @pytest.mark.keys("app.quit")
@@ -272,7 +261,7 @@ async def test_quit_asks_and_leaving_asks_nothing_of_the_training(live: Path) ->
 
 async def test_quit_asks_before_the_first_picture_too(live: Path) -> None:
     app = PerftuiApp(live, clock=lambda: NOW)
-    app.open = lambda _: None  # type: ignore[method-assign]
+    app.open = lambda _: None
     async with app.run_test() as pilot:
         await press(pilot, "q", until="The training is still running")
 
@@ -314,19 +303,6 @@ async def test_an_interrupt_copies_selected_text_and_else_quits_when_it_is_over(
         assert not app._exit
         await pilot.press("end", "ctrl+c")
         await until(pilot, lambda: app._exit, "the app's end")
-
-
-async def test_quit_does_not_ask_when_it_is_over(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path / "runs", **ENDED)) as (app, pilot):
-        await pilot.press("q")
-        await pilot.pause()
-        assert not app.is_running or app._exit
-
-
-@pytest.mark.keys("overview.why")
-async def test_enter_on_the_overview_explains(live: Path) -> None:
-    async with opened(live) as (_, pilot):
-        await press(pilot, "enter", screen="diagnosis", until="confidence")
 
 
 async def test_too_small_a_terminal_says_what_it_needs_and_quits(live: Path) -> None:
@@ -419,7 +395,6 @@ def test_two_actions_can_change_their_keys() -> None:
 @given(st.characters(min_codepoint=33, max_codepoint=126))
 def test_what_a_key_types_comes_back(character: str) -> None:
     name = key_name(character)
-    assert name is not None
     assert key_in_file(name) == character
 
 
@@ -446,9 +421,7 @@ async def test_own_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
     keys = {"app.pause": ["Z"], "app.help": ["f8"], "app.show('log')": ["D"]}
     own = check(keys | {"overview.try_fix": ["A"]})
     assert own.complaints == ()
-    app = PerftuiApp(write_run(tmp_path), keys=own, clock=lambda: NOW)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+    async with opened(write_run(tmp_path), keys=own) as (app, pilot):
         await until_shown(pilot, "Z Pause")
         await until_shown(pilot, "A try it")
         await pilot.press("space")
@@ -469,8 +442,7 @@ async def test_own_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
 
 
 async def test_what_is_wrong_is_said_at_the_start(tmp_path: Path) -> None:
-    app = PerftuiApp(write_run(tmp_path), keys=check({"app.puase": ["Z"]}), clock=lambda: NOW)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with opened(write_run(tmp_path), keys=check({"app.puase": ["Z"]})) as (_, pilot):
         await until_shown(pilot, "there is no action app.puase")
 
 

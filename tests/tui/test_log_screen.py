@@ -16,13 +16,22 @@ def live(tmp_path: Path) -> Path:
     return write_run(tmp_path / "runs", output=output + b"\r 50%|#####     |")
 
 
-async def test_it_follows_the_newest_line(live: Path) -> None:
-    async with opened(live) as (_, pilot):
+@pytest.mark.keys("log.follow", "log.scroll_pages(-1)")
+async def test_it_follows_the_newest_line_until_one_scrolls(live: Path) -> None:
+    async with opened(live) as (app, pilot):
         await press(pilot, "6", until="step 999 ")
         await until_shown(pilot, "following")
         with (live / "output.log").open("ab") as file:
             file.write(b"\r100%|##########|\r\nthe end\r\n")
         await until_shown(pilot, "the end")
+        await press(pilot, "pageup", until="paused")
+        held = text_of(app).splitlines()[1:20]
+        with (live / "output.log").open("ab") as file:
+            file.write(b"\r\nmore\r\n")
+        await until(pilot, lambda: app.output.lines[-1] == "more", "the output")
+        await pilot.pause()
+        assert text_of(app).splitlines()[1:20] == held
+        await press(pilot, "f", until="more")
 
 
 @pytest.mark.slow
@@ -42,31 +51,20 @@ async def test_an_empty_log_says_why(tmp_path: Path) -> None:
         assert "printed nothing yet" not in text_of(app)
 
 
-@pytest.mark.keys("log.follow", "log.scroll_pages(-1)")
-async def test_scrolling_holds_the_picture_until_f(live: Path) -> None:
-    async with opened(live) as (app, pilot):
-        await press(pilot, "6", until="following")
-        await press(pilot, "pageup", until="paused")
-        held = text_of(app).splitlines()[1:20]
-        with (live / "output.log").open("ab") as file:
-            file.write(b"\r\nmore\r\n")
-        await until(pilot, lambda: app.output.lines[-1] == "more", "the output")
-        await pilot.pause()
-        assert text_of(app).splitlines()[1:20] == held
-        await press(pilot, "f", until="more")
-
-
 @pytest.mark.keys("log.scroll_top")
-async def test_the_oldest_line_is_one_key_away(live: Path) -> None:
+async def test_the_oldest_line_is_one_key_away_and_a_search_begins_on_screen(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await press(pilot, "6", until="following")
         await pilot.press("home")
         await until(pilot, lambda: "step 0 " in text_of(app), "the first line")
+        await press(pilot, "f", until="following")
+        await pilot.press("slash", *"step", "enter", "home", "n")
+        assert app.screen.query_one(LogView).found == 0
 
 
 @pytest.mark.slow
-@pytest.mark.keys("log.search", "log.find(1)", "log.find(-1)")
-async def test_search_finds_marks_and_goes_on(live: Path) -> None:
+@pytest.mark.keys("log.search", "log.find(1)", "log.find(-1)", "log.close_search")
+async def test_a_search_goes_on_is_closed_and_its_letters_are_no_commands(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await press(pilot, "6", until="following")
         await press(pilot, "slash", *"STEP 50", "enter", until="step 509 ")
@@ -74,6 +72,13 @@ async def test_search_finds_marks_and_goes_on(live: Path) -> None:
         await until(pilot, lambda: app.screen.query_one(LogView).scroll_offset.y == 508, "508")
         await pilot.press("n")
         await until(pilot, lambda: app.screen.query_one(LogView).scroll_offset.y == 509, "509")
+        await pilot.press("slash", *"q1cT?")
+        assert app.current_mode == "log"
+        assert app.is_running
+        await press(pilot, "enter", until="no line with")
+        await pilot.press("slash", *"ab")
+        assert app.screen.has_class("-searching")
+        await press(pilot, "escape", "1", screen="overview")
 
 
 @pytest.mark.slow
@@ -91,27 +96,6 @@ async def test_the_search_goes_on_through_the_last_screenful_and_round_the_end(
             await pilot.press(key)
             found.append(view.found)
         assert found == [203, 201, 0, 203, 0, 201, 203, 0]
-
-
-async def test_a_search_after_scrolling_begins_on_screen(live: Path) -> None:
-    async with opened(live) as (app, pilot):
-        await press(pilot, "6", until="following")
-        await pilot.press("slash", *"step", "enter", "home", "n")
-        assert app.screen.query_one(LogView).found == 0
-
-
-@pytest.mark.slow
-@pytest.mark.keys("log.close_search")
-async def test_letters_of_a_search_are_no_commands_and_escape_closes_it(live: Path) -> None:
-    async with opened(live) as (app, pilot):
-        await press(pilot, "6", until="following")
-        await pilot.press("slash", *"q1cT?")
-        assert app.current_mode == "log"
-        assert app.is_running
-        await press(pilot, "enter", until="no line with")
-        await pilot.press("slash", *"ab")
-        assert app.screen.has_class("-searching")
-        await press(pilot, "escape", "1", screen="overview")
 
 
 def test_matches_are_marked_in_any_case() -> None:

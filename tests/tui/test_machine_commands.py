@@ -21,10 +21,8 @@ from perftui_tui.commands.line import parse
 from perftui_tui.commands.run import interpreter, training_interpreter
 from perftui_tui.commands.terminal import has_sixteen_colours
 from tests.described import described
-from tests.ran import ran
+from tests.ran import Capture, Patch, ran
 from tests.terminal import Terminal
-
-Capture = pytest.CaptureFixture[str]
 
 TOPICS = {
     *("python", "torch", "agent", "sitecustomize"),
@@ -37,7 +35,7 @@ TOPICS = {
 
 @pytest.mark.subprocess
 def test_the_doctor_looks_at_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code = main(["doctor", "--json", "--python", sys.executable])
@@ -55,7 +53,7 @@ def test_the_doctor_looks_at_this_machine(
 
 @pytest.mark.parametrize(("row", "code"), [(ok("torch", "2.8"), 0), (fails("torch", "", "Do"), 1)])
 def test_the_exit_code_of_the_doctor(
-    row: Row, code: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    row: Row, code: int, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("perftui.doctor.machine.examine", lambda *_: (row,))
     assert main(["doctor"]) == code
@@ -87,7 +85,7 @@ FOUND = Ceilings("host", 5, (rate_of(Ceiling.CPU_MEMORY, "B/s", [[2e10]], "copie
 
 
 def test_what_is_probed_is_kept_and_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     asked: list[tuple[str, Path]] = []
 
@@ -110,7 +108,7 @@ def test_what_is_probed_is_kept_and_printed(
 
 @pytest.mark.subprocess
 def test_a_torch_that_cannot_be_used_ends_the_probe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("perftui.probe.probe.SECONDS", 0.1)
     (tmp_path / "data").write_bytes(os.urandom(1 << 20))
@@ -136,7 +134,7 @@ class Shown(io.StringIO):
 
 
 def states(
-    environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, *flags: str
+    environment: Mapping[str, str], monkeypatch: Patch, *flags: str
 ) -> dict[str, tuple[str, str]]:
     monkeypatch.setattr(sys, "stdout", Shown())
     monkeypatch.setenv("TERM", environment.get("TERM", "dumb"))
@@ -145,7 +143,7 @@ def states(
     return {row.topic: (row.state.value, row.found) for row in found}
 
 
-def test_the_rows_of_good_and_of_poor_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rows_of_good_and_of_poor_terminals(monkeypatch: Patch) -> None:
     good = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "SSH_TTY": "/dev/pts/1"}
     assert states(good, monkeypatch) == {
         "terminal": ("ok", "xterm-256color, over SSH"),
@@ -167,7 +165,6 @@ def test_what_is_no_terminal_is_not_judged(capsys: Capture) -> None:
     assert [(row.topic, row.state) for row in found] == [("terminal", State.UNKNOWN)]
 
 
-Patch = pytest.MonkeyPatch
 LINE = parse(["train.py"])
 
 
@@ -212,7 +209,7 @@ def test_the_active_environment_comes_first(
 )
 @pytest.mark.usefixtures("no_other")
 def test_of_an_image_the_python_that_has_torch(
-    packages: str, monkeypatch: Patch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    packages: str, monkeypatch: Patch, tmp_path: Path, capsys: Capture
 ) -> None:
     environment(tmp_path / "active", packages=None)
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "active"))
@@ -231,9 +228,7 @@ def test_our_own_comes_before_others_if_it_has_torch(monkeypatch: Patch, tmp_pat
 
 
 @pytest.mark.usefixtures("no_other")
-def test_where_none_has_torch_our_own_runs_it_and_that_is_said(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_where_none_has_torch_our_own_runs_it_and_that_is_said(capsys: Capture) -> None:
     assert training_interpreter(LINE) == sys.executable
     assert capsys.readouterr().err == (
         f"perftui: no Python with PyTorch was found, so running with {sys.executable}; "
@@ -242,9 +237,7 @@ def test_where_none_has_torch_our_own_runs_it_and_that_is_said(
 
 
 @pytest.mark.usefixtures("no_other")
-def test_nothing_is_said_of_the_interpreter_that_was_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_said_of_the_interpreter_that_was_named(tmp_path: Path, capsys: Capture) -> None:
     named = environment(tmp_path / "named", packages=None)
     line = parse(["--python", str(named), "train.py"])
     assert training_interpreter(line) == str(named)
@@ -267,9 +260,9 @@ def shown(tmp_path: Path) -> Iterator[Open]:
     (tmp_path / "job.py").write_text(SCRIPT)
     terminals: list[Terminal] = []
 
-    def open_terminal(*environment: str, size: tuple[int, int] = (120, 40)) -> Terminal:
+    def open_terminal(*environment: str) -> Terminal:
         command = ["env", *environment, sys.executable, "-m", "perftui_tui", "job.py"]
-        terminals.append(Terminal(command, tmp_path, *size))
+        terminals.append(Terminal(command, tmp_path))
         return terminals[-1]
 
     yield open_terminal
@@ -296,24 +289,6 @@ def test_a_terminal_of_sixteen_colours_gets_its_own(shown: Open) -> None:
     terminal.wait_for("no colour: None")
     assert RICH_COLOUR.findall(terminal.written) == []
     assert COLOUR.findall(terminal.written)
-
-
-@pytest.mark.slow
-@pytest.mark.subprocess
-def test_a_small_terminal_says_what_is_needed(shown: Open) -> None:
-    terminal = shown(size=(39, 8))
-    text = terminal.wait_for("needed  40 x 8")
-    assert "now     39 x 8" in text
-
-
-@pytest.mark.slow
-@pytest.mark.subprocess
-def test_a_large_terminal_is_used(shown: Open) -> None:
-    terminal = shown(size=(300, 80))
-    terminal.wait_for("no colour: None")
-    lines = terminal.text.splitlines()
-    assert "Quit" in lines[-1]
-    assert max(map(len, lines)) == 300
 
 
 @pytest.mark.slow

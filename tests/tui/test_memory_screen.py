@@ -64,14 +64,11 @@ def shown(memory: MemoryUse | None) -> Snapshot:
     return knowing({gpu_memory: memory}, Phase.ENDED)
 
 
-def test_allocated_the_peak_so_far_and_reserved_differ_without_colour() -> None:
+def test_the_top_is_the_peak_and_parts_differ_without_colour() -> None:
     memory = use([GIB, GIB], [4 * GIB] * 2, most=[2 * GIB, 3 * GIB])
     rows = [plain(line)[10:] for line in memory_chart(shown(memory), 12, 6)]
     assert rows[:4] == ["░░", "░▒", "▒▒", "██"]
     assert "▒ peak so far" in plain(memory_chart(shown(memory), 60, 6)[-1])
-
-
-def test_the_top_of_the_chart_is_the_peak() -> None:
     rows = [plain(line) for line in memory_chart(shown(use([GIB, 2 * GIB], [4 * GIB] * 2)), 40, 10)]
     assert rows[0].startswith(" 4.00 GiB┤")
     assert rows[7].startswith("        0┤█")
@@ -234,12 +231,7 @@ def use_of(absolute: bool = True, only_other: bool = False, **more: Any) -> Memo
     """Held before, then activations, then gradients in their place; the peak in the middle."""
     parts = np.zeros((len(Category), 4), np.int64)
     parts[Category.BEFORE] = 4 * GIB
-    parts[Category.OTHER if only_other else Category.ACTIVATIONS] = [
-        0,
-        3 * GIB,
-        3 * GIB,
-        0,
-    ]
+    parts[Category.OTHER if only_other else Category.ACTIVATIONS] = [0, 3 * GIB, 3 * GIB, 0]
     parts[Category.GRADIENTS] = 0 if only_other else np.array([0, 0, GIB, GIB])
     if only_other:
         parts[Category.OTHER, 2] = 4 * GIB

@@ -31,7 +31,7 @@ def test_one_whose_time_is_over_asks_for_no_timer_in_the_past() -> None:
     assert Toast(over)._timeout == LEAST
 
 
-async def test_one_that_is_drawn_too_late_goes_and_the_app_goes_on(tmp_path: Path) -> None:
+async def test_what_is_said_goes_also_where_it_is_drawn_too_late(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         late = Missed("said", timeout=2, raised_at=0.0)
         app._on_notify(Notify(late))
@@ -39,11 +39,6 @@ async def test_one_that_is_drawn_too_late_goes_and_the_app_goes_on(tmp_path: Pat
         await until(pilot, lambda: late not in app._notifications, "its end")
         await pilot.press("2")
         assert app.current_mode == "timeline"
-
-
-@pytest.mark.slow
-async def test_what_the_app_says_is_said_so(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path)) as (app, pilot):
         app.notify("said", severity="warning", timeout=3, title="of", markup=False)
         await until(pilot, lambda: len(app._notifications) == 1, "it")
         (said,) = app._notifications
@@ -76,21 +71,6 @@ async def test_a_message_takes_the_row_of_the_keys_and_covers_nothing(
         assert rows(app)[-1].split()[:2] == ["said", before[-1].split()[0]]
         app.clear_notifications()
         await until(pilot, lambda: rows(app) == before, "the keys again")
-
-
-@pytest.mark.slow
-async def test_a_search_says_what_it_found_below_the_tracks(tmp_path: Path) -> None:
-    async with opened(write_trace(tmp_path), (80, 24)) as (app, pilot):
-        await pilot.press("2")
-        await settled(pilot)
-        await press(pilot, "slash", *"nowhere", "enter", until="0 events match 'nowhere'")
-        assert rows(app)[-1].startswith(" 0 events match 'nowhere'  ")
-        assert rows(app)[-1].rstrip().endswith("? Help")
-        # Keys go where they went.
-        focused = app.focused
-        await pilot.press("w")
-        assert app.focused is focused is not None
-        assert not isinstance(focused, NoticeLine)
 
 
 @pytest.mark.keys("app.close_notice")
@@ -146,7 +126,7 @@ async def test_keys_behind_a_message_are_clicked_where_they_stand(tmp_path: Path
 
 
 @pytest.mark.slow
-async def test_one_row_changes_no_size_above(tmp_path: Path) -> None:
+async def test_one_row_changes_no_size_above_and_says_what_a_search_found(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), (80, 24)) as (app, pilot):
         await pilot.press("2")
         await settled(pilot)
@@ -158,6 +138,14 @@ async def test_one_row_changes_no_size_above(tmp_path: Path) -> None:
         await until(pilot, lambda: LONG[:70] not in text_of(app), "its end")
         assert len(sizes) >= 2
         assert set(sizes) == {view.size}
+        await press(pilot, "slash", *"nowhere", "enter", until="0 events match 'nowhere'")
+        assert rows(app)[-1].startswith(" 0 events match 'nowhere'  ")
+        assert rows(app)[-1].rstrip().endswith("? Help")
+        # Keys go where they went.
+        focused = app.focused
+        await pilot.press("w")
+        assert app.focused is focused is not None
+        assert not isinstance(focused, NoticeLine)
 
 
 async def test_a_low_screen_without_a_row_of_keys_gives_one_meanwhile(tmp_path: Path) -> None:

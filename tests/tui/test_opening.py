@@ -106,10 +106,8 @@ async def test_a_script_that_failed_at_once_is_not_lost(tmp_path: Path) -> None:
         await until_shown(pilot, "failed (exit 1)")
 
 
-@pytest.mark.parametrize("theme", ["perftui-dark", "perftui-light", "perftui-contrast"])
-async def test_every_meaning_has_a_word(tmp_path: Path, theme: str) -> None:
-    app = PerftuiApp(write_run(tmp_path, gpu=True, workers=2), clock=lambda: NOW, theme=theme)
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_every_meaning_has_a_word(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path, gpu=True, workers=2)) as (_, pilot):
         for word in ("BOTTLENECK", "LOW", "HIGH", "OK", "live"):
             await until_shown(pilot, word)
 
@@ -119,7 +117,6 @@ async def test_the_palette_opens_the_other_ranks_of_a_directory(tmp_path: Path) 
     second = first.rename(tmp_path / "rank1.pt.trace.json")
     write_trace(tmp_path, steps=5)
     choice = choose_rank(tmp_path)
-    assert choice is not None
     app = PerftuiApp(choice.path, replay=True, clock=lambda: NOW)
     app.notes, app.ranks = choice.notes, choice.ranks
     async with app.run_test(size=(120, 40), notifications=True) as pilot:

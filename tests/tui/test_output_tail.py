@@ -14,13 +14,10 @@ from pyte import modes
 from perftui_tui.reading.output import LONGEST_LINE, READ_LIMIT, LineBuffer, OutputTail
 
 
-def test_a_file_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+def test_what_is_appended_is_read_once(tmp_path: Path) -> None:
     tail = OutputTail(tmp_path / "output.log")
     assert tail.poll() is False
     assert tail.view().lines == ()
-
-
-def test_what_is_appended_is_read_once(tmp_path: Path) -> None:
     log = tmp_path / "output.log"
     log.write_bytes(b"one\n")
     tail = OutputTail(log)
@@ -112,7 +109,11 @@ def test_cuts_between_chunks_change_nothing(stream: str, cuts: list[int]) -> Non
     assert by_buffer(chunks) == by_buffer([stream])
 
 
-def test_progress_bars_move_in_their_lines() -> None:
+def test_newlines_finish_lines_above_the_screen() -> None:
+    buffer = LineBuffer(rows=3)
+    assert buffer.feed("one\ntwo\nthree\nfour\n") == ["one", "two"]
+    assert buffer.lines == ("three", "four", "")
+    # Progress bars move in their lines.
     buffer = LineBuffer()
     for done in range(101):
         buffer.feed(f"\r{done:3}%|{'█' * (done // 10):<10}| {done}/100")
@@ -122,12 +123,6 @@ def test_progress_bars_move_in_their_lines() -> None:
     for done in range(3):
         buffer.feed(f"\router {done}\n\rinner {done}\x1b[A")
     assert buffer.lines == ("epoch 1", "outer 2", "inner 2")
-
-
-def test_newlines_finish_lines_above_the_screen() -> None:
-    buffer = LineBuffer(rows=3)
-    assert buffer.feed("one\ntwo\nthree\nfour\n") == ["one", "two"]
-    assert buffer.lines == ("three", "four", "")
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,6 @@ async def test_the_number_of_workers_that_was_found_is_shown_and_written(
 @pytest.mark.slow
 async def test_what_another_command_proved_is_shown(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, _):
-        assert app.snapshot is not None
         (option,) = next(iter(app.snapshot.options.values()))[:1]
     progress = progress_of(*UNCLEAR, notes=("the host was busy: stress",))
     keep_proof(option, progress, trials_of(ended), START)
@@ -210,9 +209,12 @@ async def test_a_trial_that_fails_says_why(
 
 
 @pytest.mark.slow
-async def test_the_end_is_shown_until_somebody_has_looked(ended: Path, trial: FakeTrial) -> None:
+async def test_the_end_is_shown_until_somebody_has_looked_and_writes_the_fix(
+    ended: Path, trial: FakeTrial, script: Path
+) -> None:
     async with opened(ended, (120, 40)) as (app, pilot):
         await prove(pilot)
+        assert "write the fix" not in text_of(app)
         await pilot.press("escape")
         trial.let(6)
         await until(pilot, lambda: stage(app) is Stage.DONE, "the end")
@@ -221,21 +223,10 @@ async def test_the_end_is_shown_until_somebody_has_looked(ended: Path, trial: Fa
         await until(pilot, lambda: "2.10x faster (2.00 to 2.20)" in str(line.rows), "the result")
         await pilot.click(LINE)
         await until_shown(pilot, "Trial by pairs")
-        await pilot.press("enter")
-        await until(pilot, lambda: not line.display, "the line gone")
-
-
-@pytest.mark.slow
-async def test_a_proven_fix_is_written_from_its_trial(
-    ended: Path, trial: FakeTrial, script: Path
-) -> None:
-    async with opened(ended, (120, 40)) as (app, pilot):
-        await prove(pilot)
-        assert "write the fix" not in text_of(app)
-        trial.let(6)
         await press_shown(pilot, "w", "write the fix")
         await until_shown(pilot, "Write the fix?")
         await press(pilot, "enter", until="train.py written")
+        await until(pilot, lambda: not line.display, "the line gone")
     assert "num_workers=" in script.read_text()
 
 

@@ -47,7 +47,6 @@ def drawn(parts: Parts) -> DrawnStep:
 def test_a_run_is_read_in_its_units_and_the_bar_sums_to_its_step(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path)
     breakdown = snapshot.breakdown
-    assert breakdown is not None
     assert sum(part.ns for part in breakdown.parts) == breakdown.mean.mean
     assert cpu(snapshot).reading == "22 %"
     assert disk(snapshot).reading == "read 200 MB/s"
@@ -90,10 +89,7 @@ def bar_of(parts: Parts, cells: int) -> list[str]:
 
 
 def test_parts_of_many_seconds_are_told_in_seconds() -> None:
-    parts = (
-        ("loader_start", 34_780 * MS),
-        ("forward", 9_990 * MS),
-    )
+    parts = (("loader_start", 34_780 * MS), ("forward", 9_990 * MS))
 
     times = [time.strip() for time in bar_of(parts, 100)[2].split("▏")]
     assert times == ["", "34.8 s 78 %", "9990 ms 22 %"]

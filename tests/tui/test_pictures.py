@@ -52,7 +52,6 @@ def settled(screen: str, *keys: str) -> Callable[[Pilot[None]], Any]:
 
     async def run(pilot: Pilot[None]) -> None:
         app = pilot.app
-        assert isinstance(app, PerftuiApp)
         await until(pilot, lambda: app.snapshot and app.snapshot.is_judged, "a judged snapshot")
         if app.target.is_dir():
             await until(pilot, lambda: app.output.lines, "the output")
@@ -119,11 +118,7 @@ def test_before_and_after(snap_compare: Compare, tmp_path: Path, size: tuple[int
     ("screen", "keys"), [("overview", ()), ("timeline", ("g",)), ("ops", ()), ("diagnosis", ())]
 )
 def test_a_trace(
-    snap_compare: Compare,
-    tmp_path: Path,
-    screen: str,
-    keys: tuple[str, ...],
-    size: tuple[int, int],
+    snap_compare: Compare, tmp_path: Path, screen: str, keys: tuple[str, ...], size: tuple[int, int]
 ) -> None:
     assert picture(snap_compare, write_trace(tmp_path, steps=24), screen, size, *keys)
 
@@ -154,7 +149,6 @@ def test_all_ranks_on_one_clock(
     for rank in range(3):
         write_rank(tmp_path, rank, late_us=2_000 * rank)
     chosen = choose_rank(tmp_path)
-    assert chosen is not None
     app = PerftuiApp(chosen.path, clock=lambda: NOW)
     app.ranks = chosen.ranks
 
@@ -204,11 +198,7 @@ def test_a_chart_to_study(snap_compare: Compare, tmp_path: Path, size: tuple[int
     ids=["tree", "page"],
 )
 def test_operators_opened(
-    snap_compare: Compare,
-    tmp_path: Path,
-    keys: tuple[str, ...],
-    words: str,
-    size: tuple[int, int],
+    snap_compare: Compare, tmp_path: Path, keys: tuple[str, ...], words: str, size: tuple[int, int]
 ) -> None:
     async def opened(pilot: Pilot[None]) -> None:
         await settled("ops")(pilot)
@@ -255,7 +245,6 @@ def test_a_trial_by_pairs(
 
     async def under_way(pilot: Pilot[None]) -> None:
         await settled("diagnosis")(pilot)
-        assert app.snapshot is not None
         option = next(iter(app.snapshot.options.values()))[0]
         made = ((NextRun(Purpose.WARM_UP), 12.0), *((NextRun(Purpose.PAIR), 19.0),) * 12)
         now = {"run": NextRun(Purpose.PAIR, 7), "run_began": 300.0, "made": made}

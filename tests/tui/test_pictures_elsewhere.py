@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from perftui_tui.app import PerftuiApp
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import text_of, until
+from tests.tui.driving import opened, text_of
 from tests.tui.recorded import ENDED, NOW, write_run
 from tests.tui.test_pictures import SIZES, settled
 from tests.tui.traces import write_trace
@@ -70,10 +70,8 @@ async def test_ascii(
     size: tuple[int, int],
 ) -> None:
     monkeypatch.setattr(RowView, "ascii_only", True)
-    app = PerftuiApp(targets[kind], clock=lambda: NOW)
     shown = []
-    async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+    async with opened(targets[kind], size) as (app, pilot):
         for name in names:
             await settled(name)(pilot)
             shown.append(text_of(app))

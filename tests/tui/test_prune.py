@@ -15,16 +15,14 @@ from perftui.experiments.removal import GOING, delete_run
 from perftui.run.layout import RUNS_DIRECTORY, trials_of
 from perftui_tui.cli import main
 from perftui_tui.commands.line import UsageError, bytes_in, parse, seconds_in, share_in
-from tests.ran import ran
+from tests.ran import Capture, Patch, ran
 from tests.tui.recorded import ENDED, START, write_run
-
-Capture = pytest.CaptureFixture[str]
 
 OLD, NEW = "20231114-221320-train", "20231114-231320-train"
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runs(tmp_path: Path, monkeypatch: Patch) -> Path:
     """Two runs that have ended and one that goes on."""
     monkeypatch.chdir(tmp_path)
     directory = tmp_path / RUNS_DIRECTORY
@@ -58,7 +56,7 @@ def test_a_dry_run_deletes_nothing(runs: Path, capsys: Capture) -> None:
 
 
 def test_the_rest_of_an_interrupted_removal_goes_with_the_next(
-    runs: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    runs: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     def killed(_: Path) -> None:
         raise KeyboardInterrupt
@@ -76,7 +74,7 @@ def test_the_rest_of_an_interrupted_removal_goes_with_the_next(
 
 
 def test_a_run_that_cannot_be_deleted_is_named_and_the_others_go(
-    runs: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    runs: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     def picky(root: Path) -> None:
         if root.name == OLD:

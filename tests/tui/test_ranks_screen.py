@@ -27,7 +27,6 @@ from perftui.run.layout import RunLayout
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from perftui.trace.rank_files import find_ranks
-from perftui_tui.app import PerftuiApp
 from perftui_tui.charts.bars import LOWER_EIGHTHS
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import plain, width
@@ -40,7 +39,7 @@ from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.builder import write_ranks as write_rank_traces
 from tests.tui.driving import opened, press, text_of, until, until_shown
-from tests.tui.recorded import ENDED, NOW, START, write_run
+from tests.tui.recorded import ENDED, START, write_run
 from tests.tui.traces import even_steps
 
 
@@ -131,10 +130,7 @@ async def test_one_trace_says_how_to_compare_several(tmp_path: Path) -> None:
 
 async def test_the_traces_of_a_directory_are_read_when_they_are_looked_at(tmp_path: Path) -> None:
     ranks = find_ranks(write_traces(tmp_path, 4000, 4000, 7000))
-    app = PerftuiApp(ranks[0].path, replay=True, clock=lambda: NOW)
-    app.ranks = ranks
-    async with app.run_test(size=(160, 40)) as pilot:
-        await until(pilot, lambda: app.snapshot is not None, "the first trace")
+    async with opened(ranks[0].path, (160, 40), ranks=ranks, replay=True) as (app, pilot):
         assert app.rank_traces.table is None
         await pilot.press("8")
         await until(pilot, lambda: app.rank_traces.table and not app.rank_traces.doing, "all")
@@ -243,10 +239,7 @@ async def test_a_trace_is_judged_again_once_those_of_the_others_are_read(tmp_pat
     """Rank 1 computes longer by 3 of each 10 ms: the diagnosis of rank 0 says so, and that of
     rank 1 when it is opened."""
     ranks = find_ranks(write_rank_traces(tmp_path, [communicating(2000), communicating(5000)]))
-    app = PerftuiApp(ranks[0].path, replay=True, clock=lambda: NOW)
-    app.ranks = ranks
-    async with app.run_test(size=(160, 40)) as pilot:
-        await until(pilot, lambda: app.snapshot is not None, "the first trace")
+    async with opened(ranks[0].path, (160, 40), ranks=ranks, replay=True) as (app, pilot):
         assert "straggler" in {one.rule for one in app.snapshot.diagnosis.abstentions}
         await press(pilot, "8", until="waits caused")
         await until_shown(pilot, "Rank 1 is 3.00 ms a step behind the others")
@@ -305,26 +298,22 @@ def usual(count: int, forward: float = 40.0) -> Table:
 def test_a_step_counts_without_the_wait_for_others() -> None:
     late = joined(usual(3), usual(1, forward=80.0), usual(2))
     grid = step_grid(Facts(of_ranks(usual(6), late)))
-    assert grid is not None
     assert (grid.ranks, grid.first, grid.usual) == ((0, 1), 0, 40 * MS)
     assert grid.ratios.tolist() == [[1.0] * 6, [1.0, 1.0, 1.0, 2.0, 1.0, 1.0]]
     # A rank that is behind has no newest steps yet.
     grid = step_grid(Facts(of_ranks(usual(4), usual(6))))
-    assert grid is not None
     assert np.isnan(grid.ratios[0]).tolist() == [False] * 4 + [True] * 2
     assert step_grid(Facts(of_ranks(usual(6)))) is None
     assert step_grid(Facts(of_ranks(usual(6), Table()))) is None
     # A long run is shown by its newest steps.
     many = usual(NEWEST + 100)
     grid = step_grid(Facts(of_ranks(many, many)))
-    assert grid is not None
     assert (grid.first, grid.ratios.shape[1]) == (100, NEWEST)
 
 
 @settings(deadline=None)
 @given(
-    st.lists(st.floats(0, 9) | st.just(float("nan")), min_size=1, max_size=60),
-    st.integers(1, 80),
+    st.lists(st.floats(0, 9) | st.just(float("nan")), min_size=1, max_size=60), st.integers(1, 80)
 )
 def test_the_longest_step_of_a_column_is_kept(ratios: list[float], columns: int) -> None:
     grid = StepGrid((0, 1), 7, np.array([ratios, ratios[::-1]]), 1)
@@ -366,9 +355,7 @@ def test_few_steps_of_few_ranks_fill_the_room() -> None:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.floats(0.01, 9), min_size=1, max_size=20),
-    st.integers(2, 12),
-    st.integers(30, 90),
+    st.lists(st.floats(0.01, 9), min_size=1, max_size=20), st.integers(2, 12), st.integers(30, 90)
 )
 def test_a_column_is_as_high_as_its_step_is_long(
     ratios: list[float], tall: int, cells: int

@@ -11,10 +11,8 @@ import pytest
 
 from perftui.trace.recordings import choose_rank
 from perftui.trace.remote import mirror, remote_of
-from perftui_tui.app import PerftuiApp
 from tests.traces.builder import us, write_ranks
-from tests.tui.driving import until, until_shown
-from tests.tui.recorded import NOW
+from tests.tui.driving import opened, until, until_shown
 from tests.tui.traces import even_steps
 
 URL = "memory://app/traces"
@@ -37,11 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 async def test_ranks_are_compared_and_opened(folder: Path) -> None:
     chosen = choose_rank(folder)
-    assert chosen is not None
-    app = PerftuiApp(chosen.path, clock=lambda: NOW)
-    app.ranks = chosen.ranks
-    async with app.run_test(size=(160, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+    async with opened(chosen.path, (160, 40), ranks=chosen.ranks) as (app, pilot):
         await pilot.press("8")
         await until_shown(
             pilot, f"rank 2 cannot be read: {URL}/rank2.pt.trace.json holds no events"

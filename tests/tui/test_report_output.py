@@ -12,7 +12,7 @@ import pytest
 
 from perftui_tui.cli import main
 from tests.described import described
-from tests.ran import ran
+from tests.ran import Capture, Patch, ran
 from tests.traces.events import cpu, gpu, write
 
 
@@ -43,7 +43,7 @@ def test_a_full_disk_is_said_in_one_line(trace: Path) -> None:
     assert ended.stderr == b"perftui: the output cannot be written: No space left on device\n"
 
 
-def test_markdown_is_a_form_of_its_own(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_markdown_is_a_form_of_its_own(trace: Path, capsys: Capture) -> None:
     printed = ran(capsys, "report", "--markdown", "--top", "1", str(trace)).out
     assert printed.startswith("## ")
     assert "| `gemm` | 1 | " in printed
@@ -55,7 +55,7 @@ def test_markdown_is_a_form_of_its_own(trace: Path, capsys: pytest.CaptureFixtur
     assert main(["report", "--markdown", str(metrics)]) == 2
 
 
-def test_html_is_one_private_file(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_html_is_one_private_file(trace: Path, capsys: Capture) -> None:
     page = trace.with_name("report.html")
     page.write_text("an older report")
     page.chmod(0o644)
@@ -70,7 +70,7 @@ def test_html_is_one_private_file(trace: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_html_never_takes_the_place_of_a_trace_and_says_why_it_cannot_be_written(
-    trace: Path, capsys: pytest.CaptureFixture[str]
+    trace: Path, capsys: Capture
 ) -> None:
     before = trace.read_bytes()
     assert main(["report", "--html", str(trace)]) == 2
@@ -88,9 +88,7 @@ def test_html_never_takes_the_place_of_a_trace_and_says_why_it_cannot_be_written
     assert "--html prints findings" in capsys.readouterr().err
 
 
-def test_a_table_is_printed_with_all_rows(
-    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_is_printed_with_all_rows(trace: Path, capsys: Capture, monkeypatch: Patch) -> None:
     assert main(["report", "--csv", "kernels", str(trace)]) == 0
     heading = "kernel or copy,category,calls,device (ns),shortest (ns),median (ns),longest (ns)\n"
     told = capsys.readouterr()
@@ -102,7 +100,7 @@ def test_a_table_is_printed_with_all_rows(
 
 
 def test_names_in_a_table_are_exact_but_on_a_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     trace = write(tmp_path / "trace.json", [cpu("\x1b[2J=a", 0, 9)])
     assert "\n\x1b[2J=a,1," in ran(capsys, "report", "--csv", "operators", str(trace)).out
@@ -110,14 +108,14 @@ def test_names_in_a_table_are_exact_but_on_a_terminal(
     assert "\n\\x1b[2J=a,1," in ran(capsys, "report", "--csv", "operators", str(trace)).out
 
 
-def test_stacks_are_printed(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stacks_are_printed(trace: Path, capsys: Capture) -> None:
     assert ran(capsys, "report", "--folded", str(trace)).out == "main thread;aten::mm 9000\n"
     kernels = write(trace.parent / "kernels.json", [gpu("gemm", 1, 5)])
     assert main(["report", "--folded", str(kernels)]) == 2
     assert "the trace contains neither operators nor Python" in capsys.readouterr().err
 
 
-def test_a_trace_for_perfetto_is_written(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_for_perfetto_is_written(trace: Path, capsys: Capture) -> None:
     out = trace.with_name("out.json.gz")
     told = ran(capsys, "report", "--perfetto", str(out), str(trace)).out
     assert told.startswith(f"{out}: all events of the trace, and tracks of perftui: GPU 0 idle (")
@@ -145,10 +143,7 @@ def test_a_trace_for_perfetto_is_written(trace: Path, capsys: pytest.CaptureFixt
     ids=lambda form: "".join(form[:1]) or "text",
 )
 def test_every_form_can_be_redacted(
-    form: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    form: list[str], tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "home" / "grace-secret"
@@ -164,9 +159,7 @@ def test_every_form_can_be_redacted(
     assert "host names" in written
 
 
-def test_reports_of_other_files_are_redacted_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reports_of_other_files_are_redacted_too(tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "home" / "grace-secret"
     folder.mkdir(parents=True)
     metrics = folder / "metrics.csv"
@@ -182,9 +175,7 @@ def test_reports_of_other_files_are_redacted_too(
 
 
 @pytest.mark.parametrize("form", [("--csv", "steps"), ("--folded",), ("--perfetto", "a.json")])
-def test_other_files_have_no_tables(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: tuple[str, ...]
-) -> None:
+def test_other_files_have_no_tables(tmp_path: Path, capsys: Capture, form: tuple[str, ...]) -> None:
     metrics = tmp_path / "metrics.csv"
     metrics.write_text('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n')
     assert main(["report", *form, str(metrics)]) == 2
@@ -193,10 +184,7 @@ def test_other_files_have_no_tables(
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_a_closed_stdout_is_said_in_one_line(
-    trace: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    form: tuple[str, ...],
+    trace: Path, capsys: Capture, monkeypatch: Patch, form: tuple[str, ...]
 ) -> None:
     """Where a process is started without a stdout, as by ``>&-``, Python has None for it."""
     monkeypatch.setattr(sys, "stdout", None)
@@ -222,7 +210,7 @@ def test_a_terminal_of_ascii_shows_escapes_and_json_stays_utf8(
 
 @pytest.mark.parametrize("command", [["report"], ["replay"]])
 def test_a_pipe_is_refused_with_what_to_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+    tmp_path: Path, capsys: Capture, command: list[str]
 ) -> None:
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
@@ -230,7 +218,7 @@ def test_a_pipe_is_refused_with_what_to_do(
 
 
 def test_files_that_may_not_be_read_are_said(
-    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    trace: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     trace.rename(trace.with_name("other.json"))
     (trace.parent / "other.json").write_text("{}")
@@ -240,7 +228,7 @@ def test_files_that_may_not_be_read_are_said(
 
 
 def test_a_directory_that_may_not_be_read_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     def refuse(_directory: Path) -> None:
         raise PermissionError(13, "Permission denied", str(tmp_path / "run.json"))

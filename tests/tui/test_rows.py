@@ -62,10 +62,12 @@ def test_wrapping_parts_no_word_that_fits(words: list[str]) -> None:
     assert wrapped.split() == words
 
 
-def test_wrapped_rows_are_indented_and_fit() -> None:
+def test_wrapped_rows_are_indented_and_part_no_figure_from_its_unit() -> None:
     lines = wrap("a sentence of several words", 14, indent="  ")
     assert [plain(line) for line in lines] == ["  a sentence", "  of several", "  words"]
     assert all(cell_len(plain(line)) <= 14 for line in lines)
+    wrapped = [plain(line) for line in wrap("all 2 samples of it", 6)]
+    assert wrapped == ["all 2", "sample", "s of", "it"]
 
 
 @pytest.mark.parametrize(
@@ -77,11 +79,6 @@ def test_a_figure_is_not_parted_from_its_unit(figure: str) -> None:
         assert any(figure in line for line in wrapped), wrapped
 
 
-def test_a_word_behind_a_number_is_no_unit() -> None:
-    wrapped = [plain(line) for line in wrap("all 2 samples of it", 6)]
-    assert wrapped == ["all 2", "sample", "s of", "it"]
-
-
 def test_folding_counts_the_cells_of_what_is_drawn() -> None:
     folded = fold(row("\x1b" * 5), 10)
     assert [plain(line) for line in folded] == [
@@ -90,9 +87,6 @@ def test_folding_counts_the_cells_of_what_is_drawn() -> None:
         f"{CONTINUED}1b",
     ]
     assert [safe(line) for line in folded] == folded
-
-
-def test_control_codes_are_spelled_out() -> None:
     assert plain(safe(row("a\x1b[2Jb\x9b\u202ec"))) == "a\\x1b[2Jb\\x9b\\u202ec"
 
 
@@ -155,8 +149,7 @@ def test_sizes_count_in_powers_of_1024(value, text):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (1234567, "1,234,567"), (12_345_678, "12.3 M"), (None, "–")],
+    ("value", "text"), [(0, "0"), (1234567, "1,234,567"), (12_345_678, "12.3 M"), (None, "–")]
 )
 def test_counts_are_exact_while_they_can_be_read(value, text):
     assert format_count(value) == text

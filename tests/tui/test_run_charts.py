@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table
-from perftui_tui.app import PerftuiApp
 from perftui_tui.charts.run_charts import Chart, charts_of, nearest
 from perftui_tui.dialogs.chart import MOST_POINTS, ChartScreen, downsampled
 from perftui_tui.look.rows import plain
@@ -49,7 +48,6 @@ def by_name(snapshot: Snapshot) -> dict[str, Chart]:
 def test_slow_steps_are_marked_and_the_quantiles_are_real_steps() -> None:
     chart = by_name(shown([100] * 18 + [150, 400]))["step"]
     assert dict(chart.levels) == {"p50": 100 * MS, "p95": 150 * MS}
-    assert chart.marked is not None
     words, marked = chart.marked
     assert words == "2 slow steps (from 1.5x p50)"
     assert np.flatnonzero(marked).tolist() == [18, 19]
@@ -142,26 +140,31 @@ def test_what_takes_long_is_imported_when_it_is_needed(
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def dialog(app: PerftuiApp) -> ChartScreen:
-    assert isinstance(app.screen, ChartScreen)
-    return app.screen
-
-
 @pytest.mark.slow
 @pytest.mark.keys("app.study", "app.study.change(1)", "app.study.change(-1)", "app.study.close")
-async def test_it_opens_changes_and_closes(tmp_path: Path) -> None:
+async def test_it_opens_changes_closes_and_begins_with_what_is_on_screen(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
         await press(pilot, "C", until="1 of 12")
-        assert dialog(app).chart.name == "step"
+        assert app.screen.chart.name == "step"
         await pilot.press("n", "n")
-        assert dialog(app).chart.name == "throughput"
+        assert app.screen.chart.name == "throughput"
         await pilot.press("N", "up", "up")
-        assert dialog(app).chart.name == charts_of(app.snapshot)[-1].name
+        assert app.screen.chart.name == charts_of(app.snapshot)[-1].name
         await pilot.press("n", "down")
-        assert dialog(app).chart.name == "distribution"
+        assert app.screen.chart.name == "distribution"
         await until_shown(pilot, "Distribution of step times")
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the chart closed")
+        for pane, name in (("#meter-cpu", "cpu"), ("#meter-gpu", "gpu"), ("#step-bar", "parts")):
+            await pilot.click(pane)
+            await until(pilot, lambda: isinstance(app.screen, ChartScreen), name)
+            assert app.screen.chart.name == name
+            await pilot.press("q")
+            await until(pilot, lambda: len(app.screen_stack) == 1, "the chart closed")
+        assert app.is_running
+        await press(pilot, "7", "C", until="GPU memory at the end of each step")
+        await until_shown(pilot, "peak 31.0 GiB")
+        assert "20.0 GiB" in text_of(app)
 
 
 @pytest.mark.slow
@@ -175,25 +178,25 @@ async def test_the_cursor_tells_exact_values_and_one_looks_closer_and_back(tmp_p
         await press(pilot, "C", until="step 199  312 ms")
         await press(pilot, "home", until="step 0  1.20 s")
         await pilot.press("right", "shift+right")
-        assert dialog(app).at == 11
+        assert app.screen.at == 11
         await pilot.press("left", "shift+left")
-        assert dialog(app).at == 0
+        assert app.screen.at == 0
         await pilot.press("end")
-        assert dialog(app).at == 199
+        assert app.screen.at == 199
         await pilot.press("home", "plus", "plus")
-        left, right = dialog(app).view
+        left, right = app.screen.view
         assert (left, round(right)) == (0, 50)
         await until_shown(pilot, "of 0 to 199")
         await pilot.press(*["shift+right"] * 8)
-        left, right = dialog(app).view
+        left, right = app.screen.view
         assert left < 80 < right
         assert round(right - left) == 50
         await pilot.press("minus", "minus", "minus")
-        assert dialog(app).view == (0, 199)
+        assert app.screen.view == (0, 199)
         await pilot.press("plus", "0")
-        assert dialog(app).view == (0, 199)
+        assert app.screen.view == (0, 199)
         await pilot.press(*["plus"] * 30)
-        left, right = dialog(app).view
+        left, right = app.screen.view
         assert 0 < right - left < 10
         # Half a step is none.
         lines = text_of(app).splitlines()
@@ -202,32 +205,12 @@ async def test_the_cursor_tells_exact_values_and_one_looks_closer_and_back(tmp_p
         assert all(label.isdigit() for label in scale.split()), scale
 
 
-@pytest.mark.slow
-async def test_a_click_on_a_pane_opens_its_chart(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
-        for pane, name in (("#meter-cpu", "cpu"), ("#meter-gpu", "gpu"), ("#step-bar", "parts")):
-            await pilot.click(pane)
-            await until(pilot, lambda: isinstance(app.screen, ChartScreen), name)
-            assert dialog(app).chart.name == name
-            await pilot.press("q")
-            await until(pilot, lambda: len(app.screen_stack) == 1, "the chart closed")
-        assert app.is_running
-
-
 async def test_a_click_in_the_chart_moves_the_cursor(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         await press(pilot, "C", until="step 199")
         plot = app.screen.query_one("#chart-plot")
         await pilot.click("#chart-plot", offset=(plot.size.width // 2, 10))
-        assert 90 < dialog(app).at < 110
-
-
-@pytest.mark.slow
-async def test_the_memory_screen_begins_with_memory(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
-        await press(pilot, "7", "C", until="GPU memory at the end of each step")
-        await until_shown(pilot, "peak 31.0 GiB")
-        assert "20.0 GiB" in text_of(app)
+        assert 90 < app.screen.at < 110
 
 
 async def test_before_any_step_or_sample_it_is_said(tmp_path: Path) -> None:
@@ -260,9 +243,7 @@ async def test_a_narrow_chart_keeps_whole_facts_and_the_way_out(
         await until(pilot, lambda: text_of(app).rstrip().endswith("esc Close"), "the way out")
         title, *_, foot = text_of(app).splitlines()
         assert len(foot) == columns
-        chart = charts_of(app.snapshot)[0] if app.snapshot else None
-        assert chart is not None
-        assert chart.marked is not None
+        chart = charts_of(app.snapshot)[0]
         known = ["p50 310 ms", "p95 316 ms", f"x {chart.marked[0]}", chart.note]
         name, place, *facts = (fact for fact in title.rstrip().split("   ") if fact)
         assert (name.strip(), place[:4]) == ("Step time", "1 of")

@@ -186,7 +186,6 @@ async def test_a_start_that_fails_leaves_the_chosen_baseline(
         await press(pilot, "1", until="FASTER")
         await press(pilot, "r", until="Run again?")
         await press(pilot, "enter", until="the disk is full")
-        assert app.baseline.snapshot is not None
         assert app.baseline.snapshot.source == chosen
         assert not app.trials.is_starting
 

@@ -32,7 +32,7 @@ async def test_an_equal_picture_paints_nothing(
 
         def count(view: RowView, line: object) -> object:
             painted.append(view.id or type(view).__name__)
-            return strip_of(view, line)  # type: ignore[arg-type]
+            return strip_of(view, line)
 
         monkeypatch.setattr(RowView, "strip_of", count)
         first = app.snapshot
@@ -62,11 +62,11 @@ async def test_a_changed_row_is_painted_alone() -> None:
 
         def record(*areas: object, **options: object) -> object:
             regions.extend(areas)
-            return refresh(*areas, **options)  # type: ignore[arg-type]
+            return refresh(*areas, **options)
 
-        view.refresh = record  # type: ignore[method-assign, assignment]
+        view.refresh = record
         view.rows = [(("one", ""),), (("2", ""),), (("three", ""),)]
-        assert [(region.y, region.height) for region in regions] == [(1, 1)]  # type: ignore[attr-defined]
+        assert [(region.y, region.height) for region in regions] == [(1, 1)]
 
 
 def test_every_theme_can_be_asked_for_by_its_name() -> None:

@@ -18,7 +18,7 @@ from perftui_tui.look.ascii import AsciiFilter
 from perftui_tui.look.themes import THEMES
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
-from tests.tui.recorded import NOW, write_run
+from tests.tui.recorded import write_run
 from tests.tui.traces import write_trace
 
 COLOURED = [theme for theme in THEMES if not theme.ansi]
@@ -75,7 +75,6 @@ def seen(colour: str, matrix: tuple[tuple[float, ...], ...]) -> tuple[float, flo
 def test_words_can_be_read_on_every_ground(theme: Theme) -> None:
     least = HIGH if theme.name == "perftui-contrast" else READABLE
     for ground in (theme.background, theme.surface, theme.panel):
-        assert ground is not None
         assert contrast(theme.foreground or "", ground) >= HIGH
         for name in TEXTS:
             found = contrast(theme.variables[name], ground)
@@ -140,10 +139,8 @@ SIZES = ((80, 24), (300, 80))
 @pytest.mark.parametrize("kind", ["run", "trace"])
 async def test_every_screen_and_its_help_is_ascii(tmp_path: Path, kind: str) -> None:
     target = write_run(tmp_path, gpu=True) if kind == "run" else write_trace(tmp_path, steps=24)
-    app = PerftuiApp(target, replay=kind == "trace", clock=lambda: NOW)
     odd: dict[str, dict[str, str]] = {}
-    async with app.run_test(size=SIZES[0], notifications=True) as pilot:
-        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+    async with opened(target, SIZES[0], replay=kind == "trace") as (app, pilot):
         # Size by size: each change of it lays out all that is on screen.
         for columns, rows in SIZES:
             await pilot.resize_terminal(columns, rows)
@@ -164,9 +161,7 @@ async def test_every_screen_and_its_help_is_ascii(tmp_path: Path, kind: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("keys", [("a",), ("q",), ("P",), ("C",), ("ctrl+p",)])
 async def test_what_lies_over_a_screen_is_ascii(tmp_path: Path, keys: tuple[str, ...]) -> None:
-    app = PerftuiApp(write_run(tmp_path, gpu=True, workers=2), clock=lambda: NOW)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+    async with opened(write_run(tmp_path, gpu=True, workers=2)) as (app, pilot):
         await pilot.press(*keys)
         await pilot.pause(0.5)
         assert odd_characters(app) == {}

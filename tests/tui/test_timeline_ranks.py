@@ -41,7 +41,6 @@ def write_rank(folder: Path, rank: int, off_us: int = 0, late_us: int = 0) -> No
 async def opened(folder: Path) -> AsyncIterator[tuple[PerftuiApp, Pilot[None]]]:
     """The timeline on the first of the ranks in ``folder``."""
     chosen = choose_rank(folder)
-    assert chosen is not None
     app = PerftuiApp(chosen.path, clock=lambda: NOW)
     app.ranks = chosen.ranks
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -77,6 +76,11 @@ async def test_ranks_side_by_side_and_one_alone_again(tmp_path: Path) -> None:
             assert lines_of(app, f"rank {rank} GPU {rank} stream 7")
         confirmed = "agrees with the collectives  accurate to 600 µs or better  1 collectives"
         assert confirmed.split("  ")[0] in lines_of(app, "rank 1:")[0]
+        # A gap tells what its own rank did meanwhile.
+        await press(pilot, "g", until="rank 0 GPU 0 idle 5.40 ms")
+        await until_shown(pilot, "meanwhile on the CPU")
+        (line,) = (line for line in lines_of(app, "perftui::backward") if "  5.00 ms" in line)
+        assert line.split() == ["5.00", "ms", "5.00", "ms", "1", "perftui::backward"]
         await pilot.press("r")
         await until(pilot, lambda: not lines_of(app, "rank 1 GPU 1"), "one rank")
         assert lines_of(app, "GPU 0 stream 7")
@@ -92,7 +96,6 @@ async def test_a_clock_that_is_off_is_shifted_and_said_to_be(tmp_path: Path) -> 
             pilot, "shifted so that its collectives coincide with those of the others"
         )
         view = app.screen.query_one(TimelineView)
-        assert view.state is not None
         trace = view.state.trace
         reduces = [row for row in range(len(trace)) if trace.name_of(row) == REDUCE]
         starts = [int(trace.start[row]) for row in reduces]
@@ -109,11 +112,10 @@ async def test_a_rank_that_cannot_be_read_is_said_to_be_left_out(tmp_path: Path)
         assert lines_of(app, "2 ranks on one clock")
 
 
-@pytest.mark.parametrize("words", ["only one rank here: perftui DIR"])
-async def test_one_rank_says_how_to_see_several(tmp_path: Path, words: str) -> None:
+async def test_one_rank_says_how_to_see_several(tmp_path: Path) -> None:
     write_rank(tmp_path, 0)
     async with opened(tmp_path) as (_, pilot):
-        await press(pilot, "r", until=words)
+        await press(pilot, "r", until="only one rank here: perftui DIR")
 
 
 @pytest.mark.slow
@@ -124,8 +126,6 @@ async def test_a_place_from_another_screen_is_of_the_one_rank(tmp_path: Path) ->
         await until(pilot, lambda: not lines_of(app, "rank 1 GPU 1"), "one rank")
         view = app.screen.query_one(TimelineView)
         await until(pilot, lambda: view.state and view.state.selected, "the place")
-        assert view.state is not None
-        assert view.state.selected is not None
         assert view.state.selected.row == 0
 
 
@@ -138,7 +138,7 @@ def row_of(app: PerftuiApp, label: str, below: str = "") -> str:
 
 async def test_each_rank_shows_its_steps_and_phases_at_their_times(tmp_path: Path) -> None:
     """Rank 1 begins half a step later: so do its step and its phases, on one clock."""
-    async with two_ranks(tmp_path, late_us=5_000) as (app, _):
+    async with two_ranks(tmp_path, late_us=5_000) as (app, pilot):
         tracks = [line[1:24].strip() for line in text_of(app).splitlines() if "rank " in line[:8]]
         assert tracks[:6] == [
             f"rank {rank} {what}" for rank in range(2)
@@ -156,6 +156,11 @@ async def test_each_rank_shows_its_steps_and_phases_at_their_times(tmp_path: Pat
             assert abs(_begin(phases) - begin) <= 1
             assert abs(phases.index("forward") - (begin + columns * 2 // 15)) <= 2
             assert abs(phases.index("backward") - (begin + columns * 5 // 15)) <= 2
+        await press(pilot, "slash", *"input_wait", "enter", until="data loader wait")
+        state = app.screen.query_one(TimelineView).state
+        await until(pilot, lambda: state.selected, "the phase")
+        await until_shown(pilot, "training phase  rank 0 steps and phases")
+        assert (state.selected.start, state.selected.end) == (0, 2_000_000)
 
 
 def _begin(cells: str) -> int:
@@ -168,7 +173,6 @@ async def test_keys_go_through_the_steps_of_the_rank_whose_track_is_selected(
 ) -> None:
     async with two_ranks(tmp_path, late_us=5_000) as (app, pilot):
         state = app.screen.query_one(TimelineView).state
-        assert state is not None
         for rank in range(2):
             state.whole()
             state.selected = None
@@ -178,34 +182,10 @@ async def test_keys_go_through_the_steps_of_the_rank_whose_track_is_selected(
             )  # fmt: skip
             await pilot.press("right_parenthesis")
             await until_shown(pilot, f"training step  rank {rank} steps and phases")
-            assert state.selected is not None
             assert state.selected.track.label == f"rank {rank} steps"
             assert state.selected.start == 5_000_000 * rank
         assert "10.0 ms  rank 1  1 step" not in text_of(app)
         await press(pilot, "escape", until="10.0 ms  rank 1  1 step")
-
-
-@pytest.mark.slow
-async def test_a_gap_tells_what_its_own_rank_did_meanwhile(tmp_path: Path) -> None:
-    for rank in range(3):
-        write_rank(tmp_path, rank)
-    async with opened(tmp_path) as (app, pilot):
-        await press(pilot, "r", until="3 ranks on one clock")
-        await press(pilot, "g", until="rank 0 GPU 0 idle 5.40 ms")
-        await until_shown(pilot, "meanwhile on the CPU")
-        (line,) = (line for line in lines_of(app, "perftui::backward") if "  5.00 ms" in line)
-        assert line.split() == ["5.00", "ms", "5.00", "ms", "1", "perftui::backward"]
-
-
-async def test_a_phase_is_an_event_that_can_be_selected_and_found(tmp_path: Path) -> None:
-    async with two_ranks(tmp_path, late_us=5_000) as (app, pilot):
-        await press(pilot, "slash", *"input_wait", "enter", until="data loader wait")
-        state = app.screen.query_one(TimelineView).state
-        assert state is not None
-        await until(pilot, lambda: state.selected, "the phase")
-        await until_shown(pilot, "training phase  rank 0 steps and phases")
-        assert state.selected is not None
-        assert (state.selected.start, state.selected.end) == (0, 2_000_000)
 
 
 async def test_phases_are_told_apart_without_colours(

@@ -29,7 +29,6 @@ async def test_steps_and_phases_before_any_window(tmp_path: Path) -> None:
         await pilot.press("right_parenthesis", "right_parenthesis")
         view = app.screen.query_one(TimelineView)
         await until(pilot, lambda: view.state and view.state.selected, "a step")
-        assert view.state is not None
         assert view.state.selected is not None
         kept = view.state.selected
         assert view.state.trace.name_of(kept.row) == f"step {view.state.analysis.steps[1].index}"
@@ -78,15 +77,11 @@ async def test_new_steps_come_by_themselves_and_move_nothing(
         await pilot.press("right_parenthesis", "m")
         await until(pilot, lambda: view.state and view.state.selected, "a step")
         before = view.state
-        assert before is not None
-        assert before.selected is not None
         rows = step_rows(60, 118, 0, False)[30:]
         with (root / "rank-0" / "steps.jsonl").open("a") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
         await until(pilot, lambda: view.state and len(view.state.analysis.steps) == 60, "60 steps")
         after = view.state
-        assert after is not None
-        assert after.selected is not None
         assert after.trace.name_of(after.selected.row) == before.trace.name_of(before.selected.row)
         assert (after.view.start, after.view.end) == (before.view.start, before.view.end)
         assert after.view.last > before.view.last

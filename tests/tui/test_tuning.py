@@ -116,7 +116,6 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         await until_told(app, pilot, "train.py restored byte for byte")
     assert script.read_text() == SCRIPT
     proof = read_proof(trials_of(ended), "loader-workers")
-    assert proof is not None
     assert (proof.title, proof.outcome) == ("num_workers 0 -> 4", Outcome.FASTER)
 
 
@@ -334,16 +333,26 @@ async def test_it_is_measured_where_the_data_lies_and_kept(
 
 
 @pytest.mark.slow
-async def test_a_probe_is_stopped_or_ends_with_the_app(measured: Path, probe: FakeProbe) -> None:
+async def test_a_probe_is_stopped_fails_or_ends_with_the_app(
+    measured: Path, probe: FakeProbe
+) -> None:
     async with opened(measured, (100, 30)) as (app, pilot):
         await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
         await press_shown(pilot, "s", "stop measuring")
         await until_told(app, pilot, "probe: stopped: nothing is kept")
         state = app.trials.probing.state
-        assert state is not None
         assert (state.stage, state.found) == (Stage.STOPPED, None)
         await shown_alone(app, pilot)
+        # A failure has its reason.
+        probe.error = WorkerError("No module named torch")
+        probe.go.set()
+        await press(pilot, "B", until="Measure this machine?")
+        await pilot.press("enter")
+        await until_told(app, pilot, "probe: failed: No module named torch")
+        await pilot.press("escape")
+        await shown_alone(app, pilot)
+        probe.go.clear()
         await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
         await press_shown(pilot, "escape", "close this")
@@ -352,17 +361,6 @@ async def test_a_probe_is_stopped_or_ends_with_the_app(measured: Path, probe: Fa
         assert "quitting stops it." in text_of(app)
         await press_shown(pilot, "s", "stop the probe and quit")
         await until(pilot, lambda: not app.is_running, "the end")
-    del probe
-
-
-@pytest.mark.slow
-async def test_a_failure_has_its_reason(measured: Path, probe: FakeProbe) -> None:
-    probe.error = WorkerError("No module named torch")
-    probe.go.set()
-    async with opened(measured, (100, 30)) as (app, pilot):
-        await press(pilot, "B", until="Measure this machine?")
-        await pilot.press("enter")
-        await until_told(app, pilot, "probe: failed: No module named torch")
 
 
 @pytest.mark.parametrize(

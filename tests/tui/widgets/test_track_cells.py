@@ -34,7 +34,7 @@ def test_a_view_that_stays_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -
 
     def counted(*arguments: object) -> object:
         calls.append(arguments)
-        return track_cells(*arguments)  # type: ignore[arg-type]  # the same, handed through
+        return track_cells(*arguments)  # the same, handed through
 
     monkeypatch.setattr(module, "track_cells", counted)
     drawn = DrawnTracks(trace, kinds, glyphs)

@@ -239,11 +239,18 @@ def test_a_cell_is_as_wide_as_its_column(text, width, align, middle):
     assert cell_len(fit(text, width, align, middle=middle)) == width
 
 
-def test_wide_characters_are_not_cut_in_two_and_a_lost_middle_keeps_both_ends():
+def test_a_cell_is_cut_so_that_names_are_told_apart():
     assert fit("日本語", 4, LEFT) == "日 …"
     name = "sm90_xmma_gemm_f32f32_tn_n 128x64x32"
     assert fit(name, 20, LEFT, middle=True) == "sm90_xmma_ge…8x64x32"
     assert fit("日本語の名前", 6, LEFT, middle=True) == "日本 …"
+    names = [f"aten::_scaled_dot_product_flash_attention{end}" for end in ("", "_backward")]
+    column = name_column("op", names, "ops")
+    forward, backward = (
+        fit(column.text(row), 24, column.align, middle=column.middle) for row in (0, 1)
+    )
+    assert backward.endswith("_backward")
+    assert forward.endswith("attention")
 
 
 COLUMNS = (
@@ -291,19 +298,6 @@ def test_the_longest_text_of_names_is_known_unless_they_are_very_many():
     assert made == []
 
 
-def test_a_click_finds_its_column():
+def test_a_click_finds_its_column_and_cells_are_joined_with_one_blank():
     assert [column_at([4, 6], x) for x in (0, 4, 5, 11, 12)] == [0, 0, 1, 1, None]
-
-
-def test_cells_are_joined_with_one_blank():
     assert row_text(["aten::mm", "12"], [6, 4], [LEFT, RIGHT]) == "aten:…   12"
-
-
-def test_a_cut_name_still_tells_forward_from_backward():
-    names = [f"aten::_scaled_dot_product_flash_attention{end}" for end in ("", "_backward")]
-    column = name_column("op", names, "ops")
-    forward, backward = (
-        fit(column.text(row), 24, column.align, middle=column.middle) for row in (0, 1)
-    )
-    assert backward.endswith("_backward")
-    assert forward.endswith("attention")

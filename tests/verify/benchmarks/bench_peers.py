@@ -176,12 +176,7 @@ def main() -> None:
         print("| trace | program | CPU time | of ours | peak memory |\n|---|---|---|---|---|")
         for megabytes in options.megabytes:
             trace = directory / f"{megabytes}.pt.trace.json"
-            command = [
-                sys.executable,
-                str(HERE / "repeat_trace.py"),
-                str(source),
-                str(trace),
-            ]
+            command = [sys.executable, str(HERE / "repeat_trace.py"), str(source), str(trace)]
             subprocess.run(
                 [*command, "--megabytes", str(megabytes)], check=True, stdout=subprocess.DEVNULL
             )

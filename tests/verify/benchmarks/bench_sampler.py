@@ -96,7 +96,6 @@ def main() -> None:
         )
         command = [sys.executable, "-c", start]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as main_process:
-            assert main_process.stdout is not None
             pids = []
             while (line := main_process.stdout.readline().strip()) != "all":
                 pids.append(int(line))

@@ -46,7 +46,6 @@ def test_every_expected_value(entry: dict[str, Any], account: Account) -> None:
         assert sorted({launch.compute_capability for launch in metrics.launches}) == value
     else:
         match = re.fullmatch(r"ncu\.kernel\[(\d+)\]", quantity)
-        assert match is not None
         _compare(metrics.launches[int(match[1])], value)
     account(entry, MET)
 
@@ -110,10 +109,7 @@ def test_pages_and_reports_are_known_by_their_first_bytes(trace: str) -> None:
 )
 def test_every_launch_is_in_the_report_of_its_kernels(path) -> None:
     assert kind_of(path) is Kind.KERNEL_METRICS
-    told = described(
-        "report",
-        special_report(path, Kind.KERNEL_METRICS, as_json=True),
-    )
+    told = described("report", special_report(path, Kind.KERNEL_METRICS, as_json=True))
     assert sum(row["figures"]["launches"] for row in told["rows"]) == told["launches"] > 0
     for figures in (row["figures"] for row in told["rows"]):
         measured = figures["compute"] is not None and figures["memory"] is not None

@@ -24,7 +24,6 @@ from perftui.analysis.ops.calls import call_sums, range_sums
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.formats import load_trace
 from perftui.trace.model import NOT_READ, Int64, Trace
-from perftui.trace.nsys.columns import RowReader
 from perftui.trace.nsys.database import Database, StringTables
 from perftui_tui.app import PerftuiApp
 from tests.tui.driving import until_shown
@@ -67,14 +66,12 @@ class Opened:
     def tables(self) -> Counter[str]:
         """Rows of the trace by the table of the export that they come from."""
         reader = self.trace.read_arguments
-        assert isinstance(reader, RowReader)
         return Counter(reader.rows.tables[number] for number in reader.rows.table.tolist())
 
     def durations(self, report: str) -> dict[str, Int64]:
         """Durations by what ``nsys stats`` calls the line that they are in."""
         groups: dict[str, list[int]] = defaultdict(list)
         reader = self.trace.read_arguments
-        assert isinstance(reader, RowReader)
         with kept_open(reader.database):
             for row in self.rows(*GROUPS[report][0]).tolist():
                 groups[line_of(report, reader(row))].append(int(self.trace.duration[row]))

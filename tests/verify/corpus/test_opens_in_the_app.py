@@ -66,8 +66,6 @@ GROUPS = {NAMES[at]: NAMES[at : at + 7] for at in range(0, len(NAMES), 7)}
 
 async def check_overview(name: str, app: PerftuiApp, pilot: Pilot[None]) -> None:
     """The expected figures are on the first screen."""
-    assert app.snapshot is not None
-    assert app.snapshot.analysis is not None
     devices = app.snapshot.analysis.activity
     if not devices:
         await until_shown(pilot, "no GPU activity in this trace")

@@ -33,7 +33,6 @@ def test_ranks_are_those_of_the_whole_text(folder: str) -> None:
         text = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
         told = _RANK.search(text)
         if file.source == "file":
-            assert told is not None
             assert file.rank == int(told[1])
         elif told is not None:
             # Behind the events of a compressed file: only its name can be had.
@@ -69,13 +68,11 @@ def test_what_a_file_says(
 
 def test_missing_ranks_are_said() -> None:
     choice = choose_rank(ROOT / "hta" / "trace_filter", 1)
-    assert choice is not None
     assert choice.path.name == "sampled_rank-1.json.gz"
     assert choice.notes[0].startswith("2 ranks (of 128: 2-127 are missing); this is rank 1")
 
 
 def test_spans_of_one_worker_are_recordings() -> None:
     choice = choose_rank(ROOT / "kineto" / "tb_plugin" / "samples" / "resnet50_num_workers_0")
-    assert choice is not None
     assert [file.rank for file in choice.ranks] == [0]
     assert "of 3 recordings" in choice.notes[-1]

@@ -68,7 +68,6 @@ def parts_of(facts: Facts) -> tuple[list[Part], int]:
     """The parts of the step, longest first, and their sum; those of a trace that is not believed
     as it shows them."""
     judged, trace = judged_step.or_none(facts), trace_steps.or_none(facts)
-    assert trace is not None
     shown = [Part(name, ns, computes=False) for name, ns in trace.breakdown.parts]
     parts = list(judged.parts) if judged else shown
     return sorted(parts, key=lambda part: -part.ns), max(sum(part.ns for part in parts), 1)

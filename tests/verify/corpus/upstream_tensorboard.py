@@ -278,7 +278,6 @@ def _printed(quantity: str, value: float, its: Run) -> Verdict:
     if quantity.startswith("gpu0."):
         if quantity == "gpu0.GPU Utilization":
             utilization = its.utilization(0)
-            assert utilization is not None
             assert 100 * utilization == pytest.approx(value, abs=0.0050001, rel=0)
             return UTILIZATION
         return not_shown("SM efficiency and occupancy of a device")

@@ -144,11 +144,7 @@ def planted_in(file: str, source: str, lines: Iterable[int]) -> Planted:
         _lines(node) for node in nodes if isinstance(node, ast.stmt) and not hasattr(node, "body")
     )
     whole = (each for each in statements if not lines.isdisjoint(each))
-    return Planted(
-        file,
-        lines.union(*whole),
-        tuple(min(each, key=len) for each in around if each),
-    )
+    return Planted(file, lines.union(*whole), tuple(min(each, key=len) for each in around if each))
 
 
 def _lines(node: ast.stmt) -> range:

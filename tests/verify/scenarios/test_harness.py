@@ -53,34 +53,22 @@ def finding(
     rule: str, severity: str = "critical", file: str | None = None, line: int | None = None
 ) -> dict[str, Any]:
     place = {"file": file, "line": line, "operator": "aten::mm"}
-    return {
-        "rule": rule,
-        "severity": severity,
-        "place": place,
-        "cost_ns": 5_000_000,
-        "share": 0.5,
-    }
+    return {"rule": rule, "severity": severity, "place": place, "cost_ns": 5_000_000, "share": 0.5}
 
 
 def said(*findings: dict[str, Any]) -> dict[str, Any]:
     return {"findings": list(findings)}
 
 
-def test_a_training_tells_what_must_be_found(tmp_path: Path) -> None:
+def test_a_training_tells_what_must_be_found_or_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(SOURCE)
     training = read_training(path)
     assert training.expected == EXPECTED
     assert training.launcher == ("torchrun", "--nproc-per-node", "2")
-
-
-def test_a_healthy_training_has_no_rule_and_no_place(tmp_path: Path) -> None:
     path = tmp_path / "fine.py"
     path.write_text('"""Nothing planted.\n\nrule: healthy\n"""\n')
     assert read_training(path).expected == HEALTHY
-
-
-def test_a_training_that_tells_no_rule_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text('"""Planted: something.\n\nrule:\n"""\n')
     with pytest.raises(ValueError, match=r"^train.py: no 'rule:' line in the docstring$"):
@@ -91,9 +79,7 @@ ON_GPU = TRAININGS.parent / "on_gpu"
 
 
 @pytest.mark.parametrize(
-    "path",
-    sorted((*TRAININGS.glob("*.py"), *ON_GPU.glob("*.py"))),
-    ids=lambda path: path.stem,
+    "path", sorted((*TRAININGS.glob("*.py"), *ON_GPU.glob("*.py"))), ids=lambda path: path.stem
 )
 def test_every_training_tells_what_is_planted_and_where(path: Path) -> None:
     training = read_training(path)
@@ -137,13 +123,10 @@ def test_a_place_is_compared_with_the_planted_lines(
     assert PLANTED.nearness(file, line) is nearness
 
 
-def test_the_innermost_function_around_a_planted_line_counts() -> None:
+def test_a_marked_line_stands_for_its_statement_in_the_innermost_function() -> None:
     source = "def outer():\n    def inner():\n        return 1\n    return inner\n"
     assert planted_in("a.py", source, [3]).functions == (range(2, 4),)
     assert planted_in("a.py", source, [4]).functions == (range(1, 5),)
-
-
-def test_a_marked_line_stands_for_its_statement() -> None:
     source = "for x in range(\n    3\n):\n    y = max(\n        x,\n        1,\n    )\n    z = 1\n"
     assert planted_in("a.py", source, [7]).lines == {4, 5, 6, 7}
     assert planted_in("a.py", source, [1]).lines == {1}
@@ -160,22 +143,18 @@ def test_the_first_finding_is_held_to_the_planted_cause() -> None:
     assert (nothing.rule, nothing.ok, nothing.nearness) == ("", False, Nearness.WRONG)
 
 
-def test_a_healthy_training_is_accused_by_what_stands_above_info() -> None:
+def test_an_innocent_training_is_accused_by_what_stands_above_info() -> None:
     assert judge(said(), HEALTHY).ok
     assert judge(said(finding("healthy", "healthy")), HEALTHY).ok
     assert judge(said(finding("compute-bound", "info")), HEALTHY).ok
     accused = judge(said(finding("compute-bound", "info"), finding("float64", "warning")), HEALTHY)
     assert (accused.rule, accused.ok) == ("float64", False)
-
-
-def test_a_repaired_training_is_accused_by_the_cause_that_it_had() -> None:
+    # A repaired one by the cause that it had alone.
     assert judge(said(finding("launch-bound")), REPAIRED).ok
     assert judge(said(finding("launch-bound"), finding("python-bound", "info")), REPAIRED).ok
     accused = judge(said(finding("launch-bound"), finding("python-bound")), REPAIRED)
     assert (accused.rule, accused.ok) == ("python-bound", False)
-
-
-def test_a_busy_machine_is_no_fault_of_the_training() -> None:
+    # A busy machine is no fault of it.
     busy = judge(said(finding("busy-host"), finding("compute-bound", "info")), HEALTHY)
     assert (busy.rule, busy.ok, busy.busy) == ("compute-bound", True, True)
     planted = Expected("busy", Kind.PLANTED, ("busy-host",))

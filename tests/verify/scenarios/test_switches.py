@@ -87,10 +87,6 @@ def test_switches_are_written_into_the_calls_that_set_them(
 ) -> None:
     offered = [option(fix, Facts(before)) for fix in (THREADS, ANOMALY, DETERMINISTIC, ONEDNN)]
     threads, anomaly, deterministic, onednn = offered
-    assert threads is not None
-    assert anomaly is not None
-    assert deterministic is not None
-    assert onednn is not None
     cores = str(threads.override and threads.override.arguments["threads"])
     assert _changed(threads.patch) == [
         f"+torch.set_num_threads({cores})",
@@ -100,7 +96,6 @@ def test_switches_are_written_into_the_calls_that_set_them(
     assert _changed(deterministic.patch)[0] == "+torch.use_deterministic_algorithms(mode=False)"
     assert (onednn.patch, onednn.why_not) == (None, "remove the line that disables it")
     for one in (threads, anomaly, deterministic):
-        assert one.patch is not None
         written = rerun_launch(before, one, Form.SOURCE).expected
         patched = recorded(tmp_path, one.patch.after.decode(), expected=written)
         assert missed(Facts(patched)) == ""
@@ -110,5 +105,5 @@ def test_switches_are_written_into_the_calls_that_set_them(
 
 
 def _changed(patch: object) -> list[str]:
-    lines = patch.diff().splitlines()[2:]  # type: ignore[attr-defined]
+    lines = patch.diff().splitlines()[2:]
     return sorted(line for line in lines if line[:1] in "+-")

@@ -74,9 +74,7 @@ for epoch in range(30):
 def recorded(directory: Path, source: str, *overrides: Override, **launch: object) -> RunSnapshot:
     (directory / "train.py").write_text(source)
     command = (sys.executable, "train.py")
-    root = start(
-        Launch(command, directory, directory / "runs", overrides=overrides, **launch)  # type: ignore[arg-type]
-    )
+    root = start(Launch(command, directory, directory / "runs", overrides=overrides, **launch))
     until = time.monotonic() + 120
     while not (run := RunReader(root).poll()).manifest.status.is_over:
         assert time.monotonic() < until, "the run never ended"
@@ -95,9 +93,7 @@ def test_an_optimizer_is_fused_for_one_run_and_then_in_the_source(tmp_path: Path
     script = str(tmp_path / "train.py")
 
     offered = option(FUSED_FIX, Facts(before))
-    assert offered is not None
     assert offered.override == Override("optimizer", FUSED, script, LINE, "optimizer-fused")
-    assert offered.patch is not None
     tried = recorded(tmp_path, source, offered.override)
     (applied,) = overrides(Facts(tried))
     assert (applied.arrival, applied.place) == (Arrival.APPLIED, f"train.py:{LINE}")
@@ -140,7 +136,5 @@ def test_workers_that_make_more_batches_of_the_same_data_are_not_called_faster(
 
 def _fused(run: RunSnapshot) -> tuple[bool | None, int | None]:
     told = settings(Facts(run))
-    assert told is not None
-    assert told.optimizers is not None
     (optimizer,) = told.optimizers
     return optimizer.fused, optimizer.line

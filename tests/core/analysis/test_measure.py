@@ -143,16 +143,13 @@ def sums(story: TraceBuilder) -> dict[Link, int]:
     return {kind: sum(one.duration for one in chain if one.kind is kind) for kind in Link}
 
 
-def test_a_device_that_never_waits_is_the_path() -> None:
+def test_the_path_is_that_of_a_busy_device_a_late_host_or_a_wait() -> None:
     story = TraceBuilder().step()
     for _ in range(10):
         story.launch("gemm", ms(1))
     found = sums(story.end())
     assert found[Link.COMPUTE] == ms(10)
     assert found[Link.HOST] == 0
-
-
-def test_a_host_that_launches_late_is_the_path() -> None:
     story = TraceBuilder().step()
     for _ in range(10):
         story.op("aten::add", us(90)).launch("add", us(5), call=us(10))
@@ -161,9 +158,6 @@ def test_a_host_that_launches_late_is_the_path() -> None:
     assert found[Link.COMPUTE] == us(5)
     assert found[Link.HOST] == us(90) + 9 * us(100)
     assert found[Link.LAUNCH] == us(10)
-
-
-def test_a_wait_for_the_device_leads_from_the_host_to_the_device() -> None:
     story = TraceBuilder().step()
     for _ in range(3):
         story.launch("gemm", ms(2)).sync().pause(ms(1))

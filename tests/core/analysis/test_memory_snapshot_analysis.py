@@ -84,25 +84,19 @@ def test_a_trace_that_only_frees_peaks_at_its_start(take: Take) -> None:
     assert time_line(loaded, 0).bytes.tolist() == [1000, 300]
 
 
-def test_the_time_line_is_the_level_after_each_change(take: Take) -> None:
+def test_the_time_line_is_the_level_after_each_change_by_time_or_event(take: Take) -> None:
     line = time_line(take(scenario()), 0)
     assert line.absolute
     assert line.timed
     assert line.bytes.tolist() == [4700, 4800, 13800, 4800, 4100, 4150]
     first = 1_700_000_000_000_021_000
     assert (line.time - first).tolist() == [0, 0, 7000, 21000, 35000, 42000]
-
-
-def test_without_times_the_time_line_counts_events(take: Take) -> None:
     allocator = scenario()
     for event in allocator.events:
         del event["time_us"]
     line = time_line(take(allocator), 0)
     assert not line.timed
     assert line.time.tolist() == [0, 0, 1, 3, 5, 6]
-
-
-def test_without_blocks_the_time_line_is_relative(take: Take) -> None:
     line = time_line(take(scenario(), segments=[]), 0)
     assert not line.absolute
     assert line.bytes.tolist() == [0, 100, 9100, 100, -600, -550]

@@ -200,7 +200,7 @@ def test_an_operator_made_of_many_is_no_computing() -> None:
     assert found["launch-bound"] == 1_000 + AROUND
 
 
-def test_idle_time_after_a_wait_is_the_waits_as_far_as_it_lasted() -> None:
+def test_a_wait_takes_what_the_device_idles_after_it_as_far_as_it_lasted() -> None:
     """The host waits from 8 to 22, the device falls idle at 20: 12 us of what follows."""
     wait = call("cudaStreamSynchronize", 8, 14)
     fetch = mark("perftui::input_wait", 24, 3)
@@ -209,9 +209,6 @@ def test_idle_time_after_a_wait_is_the_waits_as_far_as_it_lasted() -> None:
     assert parts(analysis)["synchronisation"] == 9
     assert parts(analysis)["data loader wait"] == 3
     assert parts(analysis)["python"] == (190 - 32) + 90
-
-
-def test_a_wait_that_begins_after_the_device_is_idle_takes_nothing_else() -> None:
     wait = call("cudaStreamSynchronize", 30, 14)
     assert parts(analysis_of(*between_kernels(wait)))["synchronisation"] == 14
 
@@ -364,16 +361,13 @@ def test_idle_time_at_the_edges_is_listed_and_pieces_below_a_microsecond_are_cou
     assert "1 gap below 1.0 µs, 900 ns in all, is not listed" in analysis.notes
 
 
-def test_a_gap_names_the_operator_over_most_of_it() -> None:
+def test_a_gap_names_the_operator_over_most_of_it_or_only_the_step() -> None:
     around = [mark("perftui::forward", 5, 180), cpu("aten::conv2d", 25, 160)]
     inner = [cpu("aten::small", 60, 30), call("cudaFuncSetAttribute", 100, 20)]
     analysis = analysis_of(*between_kernels(*around, *inner))
     gap = only_gap(analysis)
     assert analysis.trace.name_of(gap.operator_row) == "aten::conv2d"
     assert gap.phase == "forward"
-
-
-def test_a_gap_in_nothing_recorded_names_only_the_step() -> None:
     analysis = analysis_of(*between_kernels())
     assert analysis.trace.name_of(only_gap(analysis).operator_row) == "ProfilerStep#1"
     bare = analysis_of(*between_kernels(step="user code")[1:])

@@ -280,25 +280,18 @@ def test_rows_and_lists_hold_what_went_in(rows: list[tuple[int, float | None, st
     assert list(zip(*made.to_dict().values(), strict=True)) == rows
 
 
-def test_rows_have_names_and_values_of_python() -> None:
+def test_tables_have_names_and_values_of_python_and_say_what_they_hold() -> None:
     (row,) = table([(3, None, "aten::mm")])
 
     assert (row.index, row.allocated_bytes, row.operator) == (3, None, "aten::mm")
     assert type(row.index) is int
-
-
-def test_columns_can_be_read_only() -> None:
     made = table([(3, 1.0, "aten::mm")])
-
     with pytest.raises(ValueError, match="read-only"):
         made["index"][0] = 4
     with pytest.raises(TypeError):
         made.values["index"] = made["index"]  # type: ignore[index] - what must not work
     with pytest.raises(KeyError):
         made["no such column"]
-
-
-def test_a_table_says_what_it_holds() -> None:
     assert repr(table([])) == "<Table: 0 rows of index, allocated_bytes, operator>"
     many = table_of({f"c{at}": whole([1]) for at in range(9)})
     assert repr(many) == "<Table: 1 row of c0, c1, c2, c3, c4, c5, ...>"

@@ -276,7 +276,7 @@ def test_names_of_calls_cannot_drive_the_terminal() -> None:
     assert "\x1b" not in render(make_report(Subject(run.root, run)))
 
 
-def test_the_finding_names_the_line_that_was_counted() -> None:
+def test_the_finding_names_the_line_that_was_counted_if_a_gpu_waited_for_it() -> None:
     run = with_windows(
         make_run(phases={"forward": 1}, **ON_GPU), window(sync_call("item", 33, 2, 4 * MS))
     )
@@ -285,9 +285,6 @@ def test_the_finding_names_the_line_that_was_counted() -> None:
     (fact,) = (fact for fact in finding.facts if fact.label == "item, a step")
     assert (fact.value, fact.unit) == (2 * MS, "ns")
     assert fact.place.source == "/home/a/train.py:33"
-
-
-def test_the_finding_does_not_blame_calls_that_no_gpu_waited_for() -> None:
     run = with_windows(
         make_run(phases={"forward": 1}, **ON_GPU),
         window(sync_call("item", 33, 2, 4 * MS), gpu=False),

@@ -185,7 +185,7 @@ def test_workers_are_too_many_only_on_cores_that_nobody_else_takes() -> None:
     assert judged(busy).top.rule == "input-worker-bound"  # type: ignore[union-attr]
 
 
-def test_unpacking_what_workers_hand_over_is_the_trainings_own_work() -> None:
+def test_handing_over_is_told_by_the_training_by_workers_or_by_what_nobody_makes() -> None:
     steps = step_table(100, STEPS, input_cpu=60 * MS)
     found = top(worker(0, busy=0.2), steps=steps)
     assert found.rule == "input-handover"
@@ -194,18 +194,12 @@ def test_unpacking_what_workers_hand_over_is_the_trainings_own_work() -> None:
         "(num_workers=0) a step would take about 40 ms."
     )
     assert top(worker(0), steps=step_table(100, STEPS, input_cpu=30 * MS)).rule != found.rule
-
-
-def test_a_worker_may_take_longer_to_hand_over_than_to_make() -> None:
     found = top(*(worker(at, busy=0.3, others=1.5) for at in range(4)))
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
         "a worker takes longer to hand over a batch than to make it; without workers "
         "(num_workers=0) a step would take about 50 ms."
     )
-
-
-def test_what_nobody_makes_is_being_handed_over() -> None:
     found = top(worker(0, busy=0.1), worker(1, busy=0.1))
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
@@ -246,16 +240,13 @@ def test_a_slow_worker_or_a_few_long_batches_hold_up_the_others() -> None:
     assert top({**uneven, "fetch": 990 * MS, "squares": 10 * 300_000**2}).rule != "input-uneven"
 
 
-def test_waits_for_the_first_batches_of_epochs_make_no_worker_uneven() -> None:
+def test_neither_first_batches_of_epochs_nor_a_few_make_a_worker_uneven() -> None:
     epoch = joined(
         step_table(1, {"input_wait": 900, "forward": 20, "loader_start": 1}),
         step_table(9, {"input_wait": 0.1, "forward": 20}),
     )
     found = top(worker(0, busy=0.1), worker(1, busy=0.9), steps=joined(*[epoch] * 20))
     assert found.rule != "input-uneven"
-
-
-def test_few_batches_do_not_make_workers_uneven() -> None:
     slow = {**worker(1, busy=0.9), "batches": 9, "fetch": 810 * MS}
     assert top(worker(0, busy=0.1), slow).rule != "input-uneven"
     alone = {**worker(0, busy=0.5), "batches": 9, "squares": 10 * 150_000**2}

@@ -312,7 +312,9 @@ def used_twice(
     return TraceBuilder().repeat(2, step)
 
 
-def test_layers_that_run_twice_with_the_same_input_are_reported(tmp_path: Path) -> None:
+def test_layers_that_run_twice_with_the_same_input_are_reported_after_whatever_pass(
+    tmp_path: Path,
+) -> None:
     finding = found(facts_of(CENTRES, tmp_path, used_twice(), forward=20, backward=20), REPEATED)
     assert finding.sentence == (
         "The same layers run twice on the same input in one step, forward and backward: the "
@@ -321,9 +323,6 @@ def test_layers_that_run_twice_with_the_same_input_are_reported(tmp_path: Path) 
     assert finding.cost_ns == pytest.approx(20 * MS, rel=0.01)
     short = facts_of(CENTRES, tmp_path, used_twice(0.5), forward=10.5, backward=10.5)
     assert found(short, REPEATED) is None
-
-
-def test_a_pass_before_them_without_a_backward_pass_hides_nothing(tmp_path: Path) -> None:
     story = used_twice(before=True)
     finding = found(facts_of(CENTRES, tmp_path, story, forward=30, backward=20), REPEATED)
     assert finding.cost_ns == pytest.approx(20 * MS, rel=0.01)

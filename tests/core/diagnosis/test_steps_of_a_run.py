@@ -195,15 +195,12 @@ def cards(mine: int | None, *used: float, busy: tuple[float, ...] = ()):
     return telemetry_table(**values)
 
 
-def test_memory_of_cards_that_others_use_is_not_the_trainings() -> None:
+def test_memory_is_judged_on_the_trainings_own_card_where_that_is_known() -> None:
     diagnosis = judged(**ON_GPU, telemetry=cards(0, 20, 99))
     assert rules(diagnosis) == []
     diagnosis = judged(**ON_GPU, telemetry=cards(1, 20, 99))
     assert set(rules(diagnosis)) == {"memory-pressure"}
     assert diagnosis.findings[0].sentence.startswith("GPU 1 has used 99 B")
-
-
-def test_where_nothing_tells_the_trainings_card_none_is_judged() -> None:
     diagnosis = judged(**ON_GPU, telemetry=cards(None, 20, 99))
     reasons = {a.rule: a.reason for a in diagnosis.abstentions}
     assert diagnosis.findings == ()
@@ -242,15 +239,11 @@ def test_samples_of_another_host_are_not_this_ones() -> None:
     assert machine_use(Facts(elsewhere, None)).machine_cores is None
 
 
-def test_on_a_gpu_a_wait_of_the_host_alone_is_not_certain() -> None:
+def test_on_a_gpu_a_wait_of_the_host_is_not_certain_and_pinning_may_answer_it() -> None:
     phases = {"input_wait": 60, "forward": 40}
     found = judged(phases=phases, loaders=(IN_MAIN,), **ON_GPU).top
     assert found.confidence is Confidence.MEDIUM
     assert "profiled window" in found.would_raise_confidence
-
-
-def test_pinning_is_a_fix_where_there_is_a_gpu_and_memory_is_not_pinned() -> None:
-    phases = {"input_wait": 60, "forward": 40}
     for pinned, fixes in ((False, ("loader-workers", "loader-pin")), (True, ("loader-workers",))):
         loader = {**IN_MAIN, "pin_memory": pinned}
         found = judged(phases=phases, loaders=(loader,), **ON_GPU).top

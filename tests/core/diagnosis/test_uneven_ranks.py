@@ -50,16 +50,13 @@ def test_the_rank_that_the_others_wait_for() -> None:
     assert table.spread == pytest.approx(0.8)
 
 
-def test_ranks_that_nobody_waits_for_and_even_ones_hold_up_nobody() -> None:
+def test_ranks_that_nobody_waits_for_even_ones_and_one_alone_hold_up_nobody() -> None:
     table = rank_table(Facts(run_of_phases(EVEN, EVEN, {**EVEN, "forward": 60})))
     assert (table.straggler.rank, table.straggler.part) == (2, "forward")
     assert not table.straggler.holds_up
     table = rank_table(Facts(run_of_phases(EVEN, {**EVEN, "forward": 31}, EVEN)))
     assert table.straggler is None
     assert table.spread == pytest.approx(1 / 50)
-
-
-def test_one_rank_or_one_without_steady_steps_is_not_compared() -> None:
     assert rank_table(Facts(run_of_phases(EVEN))).straggler is None
     run = run_of_phases(EVEN, {**EVEN, "forward": 90})
     short = replace(run.ranks[1], steps=step_table(1, EVEN))

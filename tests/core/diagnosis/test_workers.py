@@ -98,7 +98,7 @@ def worker_rows(*seconds: int, worker: int = 0, **row: int) -> list[dict[str, in
     return [{**BATCH, "time": at * SECOND, "worker": worker, **row} for at in seconds]
 
 
-def test_means_are_over_all_workers() -> None:
+def test_means_are_over_all_workers_of_the_loader_in_that_time() -> None:
     table = worker_table(*worker_rows(1, 2), *worker_rows(1, 2, worker=1, fetch=400 * MS))
     work = work_of(table, (1,))
     assert (work.workers, work.batches) == (2, 40)
@@ -106,9 +106,6 @@ def test_means_are_over_all_workers() -> None:
     assert work.busy == pytest.approx((1600 + 1200) / 4000)
     assert (work.batch_bytes, work.bytes_per_second) == (64, 4 * 640 / 2)
     assert work.mostly == "fetching samples"
-
-
-def test_only_the_rows_of_the_loader_and_the_time_count() -> None:
     table = worker_table(
         *worker_rows(1, 2, 3, 4),
         *worker_rows(2, loader=2, batches=99),
@@ -137,16 +134,13 @@ def top_of(workers: Table | None, num_workers: int = 2) -> Finding:
     return top
 
 
-def test_busy_workers_are_named_with_what_they_do() -> None:
+def test_busy_workers_are_named_and_more_of_them_are_no_answer_to_idle_ones() -> None:
     finding = top_of(worker_table(*worker_rows(1, 2, fetch=200 * MS, collate=700 * MS)))
     assert finding.sentence.endswith("for data: 2 workers do not keep up, mostly collating.")
     facts = {fact.label: fact.value for fact in finding.facts}
     assert (facts["fetching a batch"], facts["collating a batch"]) == (20 * MS, 70 * MS)
     assert (facts["workers busy"], facts["tensors of a batch"]) == (90.0, 64)
     assert finding.fixes == ("loader-workers",)
-
-
-def test_more_workers_are_no_answer_where_those_there_are_idle() -> None:
     finding = top_of(worker_table(*worker_rows(1, 2, fetch=100 * MS)))
     assert finding.sentence.endswith(
         "for data, though 2 workers make batches in only 30 % of the time."

@@ -203,12 +203,14 @@ def test_steps_of_other_samples_are_not_compared(before, after, reason) -> None:
     assert compare(forward(10, **before), forward(5, **before)).verdict is Verdict.FASTER
 
 
-def test_it_is_said_where_the_samples_of_a_step_are_not_known() -> None:
+def test_it_is_said_where_samples_or_the_use_of_the_host_are_not_known() -> None:
     said = "whether a step has the same number of samples in both runs is not known"
     known, unknown = forward(10, loaders=(LARGE,)), forward(10, loaders=(LOADER,))
     assert said not in compare(known, known).notes
     assert said in compare(known, unknown).notes
     assert said in compare(unknown, known).notes
+    notes = compare(forward(10), forward(10)).notes
+    assert "how busy the host was during the first run is not known" in notes
 
 
 def test_runs_of_more_processes_are_not_compared() -> None:
@@ -219,8 +221,3 @@ def test_runs_of_more_processes_are_not_compared() -> None:
         Verdict.INCONCLUSIVE,
         "training processes 2 -> 1",
     )
-
-
-def test_it_is_said_where_the_use_of_the_host_is_not_known() -> None:
-    notes = compare(forward(10), forward(10)).notes
-    assert "how busy the host was during the first run is not known" in notes

@@ -69,12 +69,9 @@ def test_what_an_older_version_noted_of_a_patch_is_read(tmp_path) -> None:
         assert read_manifest(layout.manifest).patched == patched
 
 
-def test_a_second_try_of_a_fix_replaces_the_first() -> None:
+def test_a_second_try_replaces_the_first_and_what_cannot_be_tried_is_refused() -> None:
     first = Override("DataLoader", {"num_workers": 1}, "/p/train.py", 3, "loader-workers")
     assert rerun_launch(run(overrides=(first,)), OPTION).overrides == (TRY,)
-
-
-def test_an_option_that_cannot_be_tried_is_refused() -> None:
     bare = FixOption("loader-workers", "", "", why_not="the dataset holds open files")
     with pytest.raises(ValueError, match="open files"):
         rerun_launch(run(), bare)
@@ -132,7 +129,7 @@ def reason(*overrides: Override, **run: Any) -> str:
     return found.reason
 
 
-def test_an_override_that_nobody_applied_proves_nothing() -> None:
+def test_an_override_that_nobody_applied_proves_nothing_once_the_call_is_over() -> None:
     assert reason(FUSED_TRIED, events=(set_up(),)) == (
         "fused=True did not reach the training: nothing was created at train.py:7"
     )
@@ -141,17 +138,11 @@ def test_an_override_that_nobody_applied_proves_nothing() -> None:
         "fused=True did not reach the training: no optimizer was created"
     )
     assert reason(FUSED_TRIED) == "the run does not record whether the change was applied"
-
-
-def test_parameters_are_looked_at_in_the_third_step() -> None:
     asked = Override("parameters", {"requires_grad": False}, fix="requires-grad-off")
     assert reason(asked, events=(set_up(),)) == (
         "requires_grad=False did not reach the training: the training has made fewer than three "
         "steps"
     )
-
-
-def test_a_run_that_goes_on_may_still_come_to_the_call() -> None:
     assert reason(FUSED_TRIED, events=(set_up(),), status=Status.RUNNING).endswith(
         "nothing was created at train.py:7 so far"
     )

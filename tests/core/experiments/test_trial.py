@@ -289,15 +289,12 @@ def test_there_are_none_without_a_loader() -> None:
     assert counts_to_try(facts_with(Facts(None), {training_loader: None})) == ()
 
 
-def test_the_fix_takes_the_number_that_was_measured() -> None:
+def test_the_fix_takes_the_number_that_was_measured_or_asked_for() -> None:
     known = facts(0, 16)
     curve = WorkerCurve((CurvePoint(1, 30), CurvePoint(2, 16), CurvePoint(4, 15)))
     known.worked_out[measured_workers] = curve
     change = WORKERS.change(known)
     assert (change.title, change.why_not) == ("num_workers 0 -> 4", "")
-
-
-def test_a_number_can_be_asked_for_unless_something_speaks_against_any() -> None:
     option = with_workers(facts(0, 16), 8)
     assert option.override.arguments == {"num_workers": 8, "persistent_workers": True}
     option = with_workers(facts(0, 16, holds_files=True), 8)

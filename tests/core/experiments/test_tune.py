@@ -323,14 +323,11 @@ def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
-def test_too_few_pairs_prove_nothing_and_leave_what_was_known(tmp_path: Path) -> None:
+def test_too_few_pairs_prove_nothing_and_no_effect_is_known_after_one(tmp_path: Path) -> None:
     assert proof_of(option(), progress(*FASTER[:5]), 1) is None
     assert keep_proof(option(), progress(*FASTER[:5]), tmp_path, 1) is None
     kept = keep_proof(option(), progress(*FASTER), tmp_path, 2)
     assert keep_proof(option(), progress(*FASTER[:5]), tmp_path, 3) == kept
-
-
-def test_a_change_without_effect_is_known_after_one_pair(tmp_path: Path) -> None:
     without = Progress(progress(1.0).pairs, TrialVerdict(Outcome.NO_EFFECT, "no effect: refused"))
     kept = keep_proof(option(), without, tmp_path, 1)
     assert (kept.headline, kept.ratio) == ("no effect: refused", None)

@@ -208,13 +208,10 @@ def test_a_run_has_to_be_beyond_what_equal_runs_differ_by(ms: float, place: Stan
     assert found.noise == pytest.approx(NOISE_MANY)
 
 
-def test_runs_that_differ_much_widen_the_noise() -> None:
+def test_runs_that_differ_much_widen_the_noise_and_the_oldest_slower_one_is_named() -> None:
     found = of(40, 44, 36, 42, 38, 49)[-1]
     assert found.place is Standing.USUAL
     assert found.noise == pytest.approx(0.24, abs=0.02)
-
-
-def test_the_oldest_of_the_newest_interval_is_named() -> None:
     found = of(*FIVE, 50, 40, 40, 47, 42, 48)
     assert [one.since for one in found[5:]] == [5, None, None, 8, 8, 8]
     assert found[-1].usual_ns == pytest.approx(40 * MS)

@@ -70,13 +70,12 @@ def test_where_it_cannot_be_written_it_says_why(tmp_path: Path, given: str, why:
     assert found.advice == "DistributedDataParallel(...) without bucket_cap_mb"
 
 
-def test_a_run_with_the_usual_cap_is_not_advised_to_lower_it(tmp_path: Path) -> None:
+def test_it_is_not_offered_with_the_usual_cap_or_without_its_finding_or_script(
+    tmp_path: Path,
+) -> None:
     """One parameter that is larger than a bucket is reduced at once, whatever the cap is."""
     for cap in (25 * MIB, 1 * MIB):
         assert option(BUCKETS, facts_of(tmp_path, ALL_IN_ONE, wrapped(cap))) is None
-
-
-def test_without_its_finding_or_its_script_it_is_not_offered(tmp_path: Path) -> None:
     facts = facts_of(tmp_path, ALL_IN_ONE, wrapped(1000 * MIB), size=49 * MIB)
     assert option(BUCKETS, facts) is None
     facts = facts_of(tmp_path, ALL_IN_ONE, command=("accelerate", "launch", "train.py"))

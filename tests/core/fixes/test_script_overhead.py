@@ -28,14 +28,11 @@ def written(source: str) -> str:
     return changed(frozen, HEAD + source).removeprefix("import gc\n")
 
 
-def test_it_comes_before_the_outermost_loop_or_as_the_first_statement_of_a_function() -> None:
+def test_it_comes_before_the_outermost_loop_and_its_comments_or_first_in_a_function() -> None:
     source = "for epoch in range(9):\n    for x in loader:\n        TRAIN\n"
     assert written(source) == "gc.freeze()\n" + source.replace("TRAIN", TRAIN)
     source = "def fit(model, loader):\n    for x in loader:\n        TRAIN\n"
     assert "def fit(model, loader):\n    gc.freeze()\n    for x in loader:\n" in written(source)
-
-
-def test_comments_stay_with_the_loop_and_blank_lines_before_it() -> None:
     source = "def f():\n    pass\n\n\n# Train.\nfor x in loader:\n    TRAIN\n"
     assert written(source).startswith(
         "def f():\n    pass\n\n\ngc.freeze()\n# Train.\nfor x in loader:\n"

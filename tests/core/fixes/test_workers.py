@@ -74,12 +74,9 @@ def test_what_only_workers_can_have_goes_with_them(path: Path, before: str, afte
     assert without(path, f"loader = {before}\n") == f"loader = {after}\n"
 
 
-def test_a_loader_that_is_made_in_a_loop_needs_no_workers(path: Path) -> None:
+def test_a_loader_in_a_loop_needs_no_workers_and_what_depends_on_them_stays(path: Path) -> None:
     source = "for epoch in range(9):\n    loader = DataLoader(data, num_workers=2)\n"
     assert "num_workers=0" in without(path, source, line=3)
-
-
-def test_what_depends_on_the_number_of_workers_stays(path: Path) -> None:
     source = (
         "W = 2\nloader = DataLoader(data, num_workers=W, persistent_workers=W > 0, "
         "prefetch_factor=4 if W > 0 else None)\n"
@@ -371,19 +368,13 @@ def offered(
     return found
 
 
-def test_workers_are_offered_where_they_shorten_the_step() -> None:
+def test_workers_are_offered_where_they_shorten_the_step_and_not_elsewhere() -> None:
     assert offered(60, 40, cores=4).override is not None
-
-
-def test_threads_that_make_batches_are_not_counted_as_the_steps_own() -> None:
-    """A dataset whose operators keep 13 of 16 cores: of a step of 153 ms 136 are its own."""
+    # A dataset whose operators keep 13 of 16 cores: of a step of 153 ms 136 are its own.
     assert offered(136, 17, cores=16, tree_cores=13.1).override is not None
     # Where the step itself takes the cores, workers would have to share them.
     shared = offered(17, 136, cores=16, others=8.0, tree_cores=15.9)
     assert "would gain nothing" in shared.why_not
-
-
-def test_batches_that_take_no_longer_than_handing_them_over_are_left_where_they_are() -> None:
     found = offered(0.5, 1.5, cores=4)
     assert found.override is None
     assert found.why_not == (

@@ -91,7 +91,7 @@ def test_operators_and_kernels_are_all_there() -> None:
     assert kernels[0]["longest (ns)"] == kernels[0]["shortest (ns)"] == str(us(36))
 
 
-def test_device_time_is_unknown_without_a_gpu() -> None:
+def test_device_time_is_unknown_without_a_gpu_and_top_limits_the_rows() -> None:
     (row,) = rows_of(report_of(TraceBuilder().op("aten::mm", us(9))), "operators")
     assert row == {
         "operator": "aten::mm",
@@ -100,9 +100,6 @@ def test_device_time_is_unknown_without_a_gpu() -> None:
         "total CPU (ns)": "9000",
         "device (ns)": "",
     }
-
-
-def test_top_limits_the_rows() -> None:
     built = TraceBuilder().op("a", us(9)).op("b", us(5)).op("c", us(7))
     assert [row["operator"] for row in rows_of(report_of(built, top=2), "operators")] == ["a", "c"]
 

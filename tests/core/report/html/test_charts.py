@@ -63,16 +63,13 @@ def test_a_rectangle_stands_where_its_event_was(tmp_path: Path) -> None:
     assert drawn.text == "gemm, 3.0 ms"
 
 
-def test_busy_and_idle_time_fill_the_step_of_one_stream(tmp_path: Path) -> None:
+def test_events_fill_the_step_in_few_boxes_and_a_small_file(tmp_path: Path) -> None:
     report, _ = of(many_events(tmp_path / "trace.json"))
     found = step_rows(steps_of(report))
     covered = {row.label: row.covered for row in found.rows}
     unlisted = found.step.duration - covered["GPU 0 stream 7"] - covered["GPU 0 idle"]
     # Gaps below 1 us are not listed.
     assert 0 <= unlisted < 4_001 * 1_000
-
-
-def test_many_events_make_few_boxes_and_a_small_file(tmp_path: Path) -> None:
     report, page = of(many_events(tmp_path / "trace.json"))
     rows = step_rows(steps_of(report)).rows
     assert sum(len(row.start) for row in rows) > 8_000

@@ -160,10 +160,6 @@ def small_sink(path: Path, piece_bytes: int = 2000) -> DownsamplingSink:
     return DownsamplingSink(path, STEP_COLUMNS, faults, text=STEP_TEXT, segment_bytes=piece_bytes)
 
 
-def size_of(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-
-
 @settings(max_examples=30)
 @given(STEPS, st.lists(st.integers(1, 9), min_size=1), st.data())
 def test_however_late_a_reader_looks_it_reads_the_same_sums(
@@ -188,29 +184,6 @@ def test_however_late_a_reader_looks_it_reads_the_same_sums(
     for reader in (*readers, reader_of(path)):
         assert everything(reader) == groups(aggregates_of(steps_of(rows)))
     assert sink.lost == 0
-
-
-@pytest.mark.slow
-def test_pieces_between_the_first_and_the_newest_are_removed(tmp_path: Path) -> None:
-    path = tmp_path / "steps.jsonl"
-    sink = small_sink(path, 4000)
-    sizes = []
-    for index in range(0, 3000, 3):
-        rows = [step(at, "train", 10**6 + at % 100, False, False) for at in range(index, index + 3)]
-        sink.append(rows)
-        sizes.append(size_of(tmp_path))
-    sink.close()
-    segments = Segments(path)
-    numbers = sorted(int(one.stem) for one in segments.root.glob("*.jsonl"))
-    # The complete ones that are kept, and the one that is written.
-    assert len(numbers) == KEPT_SEGMENTS + 1
-    assert numbers[0] > 10
-    assert path.exists()
-    assert max(sizes[500:]) <= max(sizes[:500]) + 4000
-    reader = reader_of(path)
-    steps = reader.poll()
-    assert steps["index"][[0, -1]].tolist() == [0, 2999]
-    assert len(steps) + reader.sums.of("train").rows == 3000
 
 
 def test_a_piece_ends_after_a_step_that_disturbs_no_other(tmp_path: Path) -> None:

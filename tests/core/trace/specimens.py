@@ -11,7 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
+
+from perftui.analysis.analyse import analyse
+from perftui.trace.formats import load_trace
+from perftui.trace.model import Trace, TraceError
 
 Event = dict[str, Any]
 
@@ -274,3 +279,19 @@ def _inflated(raw: bytes) -> bytes:
         except zlib.error:
             break
     return bytes(text)
+
+
+def opened(path: Path, raw: bytes) -> Trace | None:
+    """The trace, analysed; None if it is refused, in words that name the file."""
+    # Some file systems wait for the disk where a file is overwritten: more than twice as long.
+    path.unlink(missing_ok=True)
+    path.write_bytes(raw)
+    try:
+        trace = load_trace(path)
+        analyse(trace)
+    except TraceError as error:
+        refusal = str(error)
+    else:
+        return trace
+    assert str(path) in refusal
+    return None

@@ -12,11 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perftui.analysis.analyse import analyse
-from perftui.trace.formats import load_trace
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import Trace, TraceError
-from tests.core.trace.specimens import KINDS, LOCAL, Row, Specimen, damaged
+from tests.core.trace.specimens import KINDS, LOCAL, Row, Specimen, damaged, opened
 from tests.told import DAMAGED_FILES
 
 pytestmark = pytest.mark.fuzz
@@ -31,22 +29,6 @@ COLUMNS = ("start", "duration", "name", "category", "track", "correlation", "ext
 COLUMNS += ("parent", "depth")
 Found = dict[int, Row]
 """By row of the trace; the number is -1 where the arguments do not hold it."""
-
-
-def opened(path: Path, raw: bytes) -> Trace | None:
-    """The trace, analysed and with the arguments of all rows asked for; None if it is refused."""
-    # Some file systems wait for the disk where a file is overwritten: more than twice as long.
-    path.unlink(missing_ok=True)
-    path.write_bytes(raw)
-    try:
-        trace = load_trace(path)
-        analyse(trace)
-    except TraceError as error:
-        refusal = str(error)
-    else:
-        return trace
-    assert str(path) in refusal
-    return None
 
 
 def numbers_in(trace: Trace) -> dict[int, object]:

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from perftui.analysis.analyse import analyse
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui.trace.formats import load_trace
 from perftui.trace.model import Trace, TraceError
 from tests.core.trace import nsys_exports as nsys
+from tests.core.trace import specimens
 from tests.core.trace.test_nsys_generations import GENERATIONS, STRINGS
 
 pytestmark = pytest.mark.fuzz
@@ -47,22 +46,15 @@ def moved(row: Any, by: int) -> tuple[Any, ...]:
 
 
 def opened(path: Path, raw: bytes) -> Trace | None:
-    """The trace, analysed and with arguments asked for; None if it is refused."""
-    path.write_bytes(raw)
-    try:
-        trace = load_trace(path)
-        analyse(trace)
-        timeline_tracks(trace)
-    except TraceError as error:
-        refusal = str(error)
-    else:
+    """The trace, with all that is asked of one; None if it is refused."""
+    trace = specimens.opened(path, raw)
+    if trace is not None:
         assert (trace.duration >= 0).all()
+        timeline_tracks(trace)
         for row in range(0, len(trace), max(1, len(trace) // 5)):
             with suppress(TraceError):
                 trace.read_arguments(row)
-        return trace
-    assert str(path) in refusal
-    return None
+    return trace
 
 
 def events(trace: Trace) -> Counter[Event]:

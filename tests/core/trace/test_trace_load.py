@@ -459,23 +459,6 @@ def test_any_cut_gives_the_same_events(
     assert (outcome.closed, outcome.skipped, outcome.tail.decode()) == (True, [], tail)
 
 
-@pytest.mark.slow
-@given(st.lists(EVENT, min_size=1, max_size=8), st.lists(st.integers(0, 90), max_size=8))
-def test_the_arguments_of_each_batch_can_be_read_again_where_it_stands(
-    events: list[dict[str, Any]], sizes: list[int]
-) -> None:
-    text = (json.dumps(events)[1:] + "}").encode()
-    batches, _ = decoded(text, sizes)
-    rows, again = 0, []
-    for batch in batches:
-        mine = range(sum(event.ph == "X" for event in batch.events))
-        there = text[batch.offset : batch.offset + batch.length]
-        count, found = arguments_in(there, batch.strict, mine)
-        rows, again = rows + count, again + found
-    assert again == [event.get("args", {}) for event in events if event["ph"] == "X"]
-    assert rows == len(again)
-
-
 @pytest.mark.parametrize("strict", [True, False])
 def test_arguments_that_are_no_plain_json_are_read_all_the_same(strict: bool) -> None:
     text = b'{"ph": "X", "args": {"a": 1}}, {"ph": "i"}, {"ph": "X", "args": {"b": NaN}}'

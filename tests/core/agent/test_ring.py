@@ -139,25 +139,20 @@ def test_a_ring_knows_of_those_before_that_had_records(tmp_path: Path) -> None:
     assert before == [0, 0, 1, 1, 2]
 
 
-PLANS = """
-import sys
-from pathlib import Path
-from perftui.wire.control_page import ControlPage
-control, step = ControlPage(Path(sys.argv[1]) / "control"), 0
-while True:
-    step += 1
-    control.plan(step)
-"""
-
-REQUESTS = """
+COUNTING = """
 import sys
 from pathlib import Path
 from perftui.recorder.spool import SpoolDirectory
+from perftui.wire.control_page import ControlPage
 directory = SpoolDirectory(Path(sys.argv[1]))
-print(directory.spool.root, flush=True)
+print(directory.spool.control, flush=True)
+page, step = ControlPage(directory.spool.control), 0
 while True:
+    step += 1
+    page.plan(step)
     directory.control.request()
 """
+
 
 LEAST = 10_000
 
@@ -173,23 +168,15 @@ def fewer_than_before(read: Callable[[], int]) -> int:
     return fewer
 
 
-def test_a_plan_is_read_as_it_is_or_as_it_was(tmp_path: Path) -> None:
-    (tmp_path / "control").write_bytes(bytes(SIZE))
-    control = ControlPage(tmp_path / "control")
-    with subprocess.Popen((sys.executable, "-c", PLANS, str(tmp_path))) as writer:
-        try:
-            assert fewer_than_before(lambda: control.step) == 0
-        finally:
-            writer.kill()
-
-
-def test_requests_are_read_as_they_are_or_as_they_were(tmp_path: Path) -> None:
-    command = (sys.executable, "-c", REQUESTS, str(tmp_path))
+def test_plans_and_requests_are_read_as_they_are_or_as_they_were(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", COUNTING, str(tmp_path))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         try:
-            spool = Path(writer.stdout.readline().strip())
-            with (spool / "control").open("r+b") as file:
+            path = Path(writer.stdout.readline().strip())
+            page = ControlPage(path)
+            with path.open("r+b") as file:
                 words = memoryview(mmap.mmap(file.fileno(), SIZE)).cast("Q")
-            assert fewer_than_before(lambda: words[0]) == 0
+            for read in (lambda: page.step, lambda: words[0]):
+                assert fewer_than_before(read) == 0
         finally:
             writer.kill()

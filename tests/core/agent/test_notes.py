@@ -157,25 +157,19 @@ prepare()
 
 @pytest.mark.slow
 @pytest.mark.subprocess
-def test_a_compiled_model_is_told_from_one_that_is_not(train: Train) -> None:
-    compiled = "compiled = torch.compile(model, backend='eager')\nbefore = set(sys.modules)"
-    source = training(call="compiled").replace("before = set(sys.modules)", compiled)
-    assert settings(train(source))["compiled"] is True
-
-
-@pytest.mark.slow
-@pytest.mark.subprocess
-def test_a_model_of_several_processes_tells_how_it_is_wrapped(train: Train) -> None:
+def test_a_model_of_several_processes_tells_how_it_is_wrapped_and_compiled(train: Train) -> None:
     before = """
 import tempfile
 import torch.distributed as dist
 dist.init_process_group("gloo", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
 """
     wrapped = """wrapped = nn.parallel.DistributedDataParallel(
-    model, bucket_cap_mb=5, gradient_as_bucket_view=True)
+    torch.compile(model, backend="eager"), bucket_cap_mb=5, gradient_as_bucket_view=True)
 before = set(sys.modules)"""
     source = training(before, call="wrapped").replace("before = set(sys.modules)", wrapped)
-    (wrapper,) = settings(train(source))["wrappers"]
+    told = settings(train(source))
+    assert told["compiled"] is True
+    (wrapper,) = told["wrappers"]
     assert wrapper == {
         "name": "DistributedDataParallel",
         "count": 1,

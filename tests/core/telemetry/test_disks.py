@@ -15,12 +15,10 @@ from perftui.telemetry.data_disk import counted_disk
 from perftui.telemetry.disks import (
     COUNTED,
     DISK_COLUMNS,
-    DiskCounters,
     DiskSource,
     RealDevices,
     parse,
     real_devices,
-    use,
 )
 from perftui.telemetry.files import mount_of
 from tests.telemetry_given import names_of, sampled, write
@@ -103,26 +101,6 @@ def test_without_proc_psutil_counts_bytes_and_requests(
 @given(st.binary())
 def test_any_file_is_read_as_disks_or_nothing(content: bytes) -> None:
     assert "sda" in parse(content.replace(b"\n", b"") + b"\n8 0 sda" + b" 1" * 11)
-
-
-@pytest.mark.slow
-@given(
-    st.lists(st.tuples(*[st.tuples(*[st.integers(0, 10**9)] * 8)] * 2), max_size=5),
-    st.floats(0.1, 100.0),
-)
-def test_sums_over_disks_times_seconds_give_the_changes_back(
-    pairs: list[tuple[tuple[int, ...], tuple[int, ...]]], seconds: float
-) -> None:
-    grown = [(old, tuple(map(sum, zip(old, change, strict=True)))) for old, change in pairs]
-    found = use([(DiskCounters(*old), DiskCounters(*new)) for old, new in grown], seconds)
-    assert (found is None) == (not pairs)
-    if found is not None:
-        total = DiskCounters(*map(sum, zip(*(change for _, change in pairs), strict=True)))
-        assert found.read * seconds == pytest.approx(total.read_bytes)
-        assert found.queue * seconds * 1000 == pytest.approx(total.weighted)
-        assert 0 <= found.utilization <= 100
-        requests = total.reads + total.writes
-        assert (found.wait is None) == (requests == 0)
 
 
 def test_a_file_written_to_this_disk_is_seen_as_psutil_sees_it(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.run.journal import Column
@@ -26,21 +26,6 @@ from perftui.telemetry.source import (
     Together,
     side_by_side,
 )
-
-
-@pytest.mark.slow
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)), min_size=1))
-def test_rates_times_seconds_give_the_counter_back(changes: list[tuple[int, int]]) -> None:
-    rate, value, now = Rate(), 7, 0
-    assert rate.update(value, now) is None
-    total = 0.0
-    for change, seconds in changes:
-        value, now = value + change, now + seconds
-        speed = rate.update(value, now)
-        assert speed is not None
-        total += speed * seconds
-    assert total == pytest.approx(value - 7)
 
 
 def test_rate_is_unknown_after_a_gap_and_where_the_counter_fell() -> None:

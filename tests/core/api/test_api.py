@@ -251,9 +251,7 @@ def test_what_is_no_trace_is_refused_with_a_reason(tmp_path: Path) -> None:
 NAMES = ("index", "allocated_bytes", "operator")
 
 
-def table(
-    rows: list[tuple[int, float | None, str | None]],
-) -> Table:
+def table(rows: list[tuple[int, float | None, str | None]]) -> Table:
     unknown = [math.nan if row[1] is None else row[1] for row in rows]
     return table_of(
         {

@@ -110,8 +110,7 @@ def test_waiting_for_other_ranks_is_no_computing_of_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "generation", "speed"),
-    [(8.0, 4.0, "50 %"), (16.0, 3.0, "50 %"), (8.0, 3.0, "25 %")],
+    ("width", "generation", "speed"), [(8.0, 4.0, "50 %"), (16.0, 3.0, "50 %"), (8.0, 3.0, "25 %")]
 )
 def test_a_slow_link_is_mentioned(width: float, generation: float, speed: str) -> None:
     slow = card(**LINK | {"pcie_width": width, "pcie_generation": generation})

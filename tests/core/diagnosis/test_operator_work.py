@@ -13,12 +13,7 @@ from perftui.diagnosis.symptoms.operators.precision import is_float64
 from perftui.facts.fact import Facts
 from perftui.facts.source.operator_lines import calls_of, line_of, line_with
 from tests.core.diagnosis.runs import FLOATS, MS, NOTE, SGD, call, ops, trained
-from tests.core.diagnosis.stories import (
-    CALL,
-    finding_of,
-    found,
-    training,
-)
+from tests.core.diagnosis.stories import CALL, finding_of, found, training
 from tests.traces.builder import TraceBuilder, ms, us
 
 NODE = "autograd::engine::evaluate_function: "

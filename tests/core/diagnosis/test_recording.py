@@ -14,14 +14,7 @@ from perftui.report.subject import Subject
 from perftui.report.text import render
 from perftui.run.columns import BACKWARD
 from perftui.run.manifest import Status
-from tests.core.diagnosis.runs import (
-    MS,
-    Seen,
-    make_run,
-    run_of,
-    source_of,
-    step_table,
-)
+from tests.core.diagnosis.runs import MS, Seen, make_run, run_of, source_of, step_table
 from tests.core.diagnosis.stories import (
     H100,
     SGEMM,

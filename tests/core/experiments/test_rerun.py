@@ -21,12 +21,7 @@ from perftui.run.reader import RunSnapshot
 from tests.core.diagnosis.runs import Events, make_run
 
 TRY = Override("DataLoader", {"num_workers": 2}, "/p/train.py", 3, "loader-workers")
-OPTION = FixOption(
-    "loader-workers",
-    "num_workers 0 -> 2",
-    "",
-    override=TRY,
-)
+OPTION = FixOption("loader-workers", "num_workers 0 -> 2", "", override=TRY)
 
 
 def run(**changes):

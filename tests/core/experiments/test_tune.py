@@ -180,9 +180,7 @@ def test_what_was_tried_is_proven_beside_the_runs_it_was_tried_on(training: Trai
     assert left.notes == ("measured before fused",)
 
 
-def test_a_further_change_by_the_same_fix_leaves_the_proof_of_the_first(
-    training: Training,
-) -> None:
+def test_a_further_change_by_the_same_fix_leaves_the_proof_of_the_first(training: Training) -> None:
     training.offered[1] = FixOption("a", "eight workers", "", override=Override("x", {}))
     training.gains["eight workers"] = 1.0
     last = training.tune()[-1]

@@ -147,8 +147,7 @@ def test_what_is_refused_under_one_condition_is_offered_without_it(script) -> No
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["python -u train.py", "torchrun --nproc-per-node 2 train.py x", "python -m train"],
+    "command", ["python -u train.py", "torchrun --nproc-per-node 2 train.py x", "python -m train"]
 )
 def test_a_guard_is_found_past_the_options_of_the_interpreter(script, command) -> None:
     spawned = {"start_method": "spawn"}

@@ -39,11 +39,7 @@ SIMPLE = (
 BETWEEN = ("", "# about", "\f", "    ", "   # odd")
 HEADERS = ("if x:", "for i in y:  # each", "def f(a):", "class C(B):", "while True :", "with o:")
 TOPS = ("", '"""about"""\n', "#!/usr/bin/python\n", "from __future__ import annotations\n", "\f\n")
-ENCODINGS = {
-    "utf-8": "",
-    "utf-8-sig": "",
-    "latin-1": "# -*- coding: latin-1 -*-\n",
-}
+ENCODINGS = {"utf-8": "", "utf-8-sig": "", "latin-1": "# -*- coding: latin-1 -*-\n"}
 
 
 @st.composite

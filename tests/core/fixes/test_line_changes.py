@@ -155,10 +155,7 @@ def test_evaluation_may_switch_modes() -> None:
         if step % 5 == 4:
             evaluate(model)
     """
-    assert difference(evaluated_seldom, source) == [
-        "- if step % 5 == 4:",
-        "+ if step % 50 == 4:",
-    ]
+    assert difference(evaluated_seldom, source) == ["- if step % 5 == 4:", "+ if step % 50 == 4:"]
     with pytest.raises(PatchRefusedError, match=r"calls eval\(\)"):
         changed(seldom, source)
 

@@ -247,10 +247,7 @@ def test_one_thing_has_one_name_and_files_are_named_from_the_project(of_run: Rep
     assert "+    return DataLoader(" in found["fixes"][0]["diff"]
 
 
-@pytest.mark.parametrize(
-    ("form", "line"),
-    [("text", 0), ("brief", 0), ("markdown", 2)],
-)
+@pytest.mark.parametrize(("form", "line"), [("text", 0), ("brief", 0), ("markdown", 2)])
 def test_what_is_redacted_is_said_at_the_head(form: str, line: int, of_run: Report) -> None:
     lines = rendered(FORMS[form], redacted(of_run)).splitlines()
     assert lines[line].startswith("redacted: user names, host names, paths")

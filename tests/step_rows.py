@@ -12,9 +12,11 @@ from perftui.run.table import GrowingTable, Table
 TEXT = {"kind", "data"} | STACK_TEXT
 
 
-def table_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Table:
-    """A journal's table of whole numbers and text."""
-    table = GrowingTable(columns, floats=False, text=TEXT)
+def table_of(
+    columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, floats: bool = False
+) -> Table:
+    """A journal's table of whole numbers and text, or of samples."""
+    table = GrowingTable(columns, floats=floats, text=() if floats else TEXT)
     table.extend(rows)
     return table.freeze()
 

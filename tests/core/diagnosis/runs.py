@@ -15,15 +15,14 @@ from perftui.run.columns import (
     EVENT_COLUMNS,
     PHASES,
     STACK_COLUMNS,
-    STACK_TEXT,
     STEP_COLUMNS,
     WORKER_COLUMNS,
 )
 from perftui.run.journal import Column
 from perftui.run.manifest import Expected, Manifest, Override, Status
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.table import GrowingTable, Table
-from tests.step_rows import step_row
+from perftui.run.table import Table
+from tests.step_rows import step_row, table_of
 from tests.traces.builder import TraceBuilder, us
 
 MS = 1_000_000
@@ -40,33 +39,27 @@ def step_table(count: int, phases: dict[str, float], **columns: Any) -> Table:
     """``count`` equal steps, of training unless a ``kind`` is given, with ``phases`` in ms."""
     parts = [round(phases.get(phase, 0) * MS) for phase in PHASES]
     duration = sum(parts)
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
-    table.extend([step_row(at, parts, start=at * duration, **columns) for at in range(count)])
-    return table.freeze()
+    rows = [step_row(at, parts, start=at * duration, **columns) for at in range(count)]
+    return table_of(STEP_COLUMNS, rows)
 
 
 def event_table(*loaders: dict[str, Any], events: Events = ()) -> Table:
-    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
     told = [*(("loader", data) for data in loaders), *events]
-    table.extend([[0, kind, 0, 0, data] for kind, data in told])
-    return table.freeze()
+    return table_of(EVENT_COLUMNS, [[0, kind, 0, 0, data] for kind, data in told])
 
 
 def worker_table(*rows: dict[str, int]) -> Table:
     """Rows of ``WORKER_COLUMNS``: what is not given is that of a worker that did nothing in 1 s."""
     usual = dict.fromkeys((column.name for column in WORKER_COLUMNS), 0)
     usual.update(loader=1, pid=7, elapsed=1000 * MS)
-    table = GrowingTable(WORKER_COLUMNS, floats=False)
-    table.extend([list({**usual, **row}.values()) for row in rows])
-    return table.freeze()
+    return table_of(WORKER_COLUMNS, [list({**usual, **row}.values()) for row in rows])
 
 
 def telemetry_table(samples: int = 5, **values: float) -> Table:
     """``samples`` equal samples of the named metrics, one a ms."""
     columns = (Column("time", "ns"), *(Column(name) for name in values))
-    table = GrowingTable(columns, floats=True)
-    table.extend([[at * MS, *values.values()] for at in range(samples)])
-    return table.freeze()
+    rows = [[at * MS, *values.values()] for at in range(samples)]
+    return table_of(columns, rows, floats=True)
 
 
 def make_run(
@@ -134,7 +127,6 @@ def facts_of(**tables: Any) -> Facts:
 
 def joined(*tables: Table) -> Table:
     """The rows of all ``tables``, one after the other, renumbered."""
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
     rows = [
         [part[column.name][at] for column in STEP_COLUMNS]
         for part in tables
@@ -144,8 +136,7 @@ def joined(*tables: Table) -> Table:
     for index, row in enumerate(rows):
         row[0], row[2] = index, start
         start += int(row[3])
-    table.extend(rows)
-    return table.freeze()
+    return table_of(STEP_COLUMNS, rows)
 
 
 def ints(values: list[int]) -> np.ndarray:
@@ -170,15 +161,12 @@ NOTE: dict[str, Any] = {"optimizers": [SGD], "parameters": [FLOATS]}
 
 def staged(*rows: tuple[str, int, str]) -> Table:
     """Samples by file, line and stage, ten of each."""
-    table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
     every = [row for row in rows for _ in range(10)]
-    table.extend(
-        [
-            [at * SAMPLE, SAMPLE, 1, file, line, "main", "torch/x.py:1 f", SAMPLE, stage, ""]
-            for at, (file, line, stage) in enumerate(every)
-        ]
-    )
-    return table.freeze()
+    samples = [
+        [at * SAMPLE, SAMPLE, 1, file, line, "main", "torch/x.py:1 f", SAMPLE, stage, ""]
+        for at, (file, line, stage) in enumerate(every)
+    ]
+    return table_of(STACK_COLUMNS, samples)
 
 
 def trained(
@@ -238,30 +226,24 @@ class Seen(NamedTuple):
 
 
 def stacks_of(*rows: Seen) -> Table:
-    table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
-    table.extend(
+    samples = [
         [
-            [
-                *(round(row.start * MS), round(row.held * MS), 1),
-                *(row.file, row.line, row.function, row.inner or "p/train.py:1 main"),
-                *(EVERY, row.stage, row.via),
-            ]
-            for row in rows
+            *(round(row.start * MS), round(row.held * MS), 1),
+            *(row.file, row.line, row.function, row.inner or "p/train.py:1 main"),
+            *(EVERY, row.stage, row.via),
         ]
-    )
-    return table.freeze()
+        for row in rows
+    ]
+    return table_of(STACK_COLUMNS, samples)
 
 
 def pauses(*rows: tuple[float, float, int]) -> Table:
     """Collections: start and length in ms, generation."""
-    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
-    table.extend(
-        [
-            [round(start * MS), "gc", round(length * MS), at, {"generation": generation}]
-            for at, (start, length, generation) in enumerate(rows)
-        ]
-    )
-    return table.freeze()
+    notes = [
+        [round(start * MS), "gc", round(length * MS), at, {"generation": generation}]
+        for at, (start, length, generation) in enumerate(rows)
+    ]
+    return table_of(EVENT_COLUMNS, notes)
 
 
 def run_of(
@@ -290,17 +272,12 @@ RATE = 10
 
 def stack_table(*rows: tuple[int, int, str, int]) -> Table:
     """Stretches (start ms, length ms, file, line)."""
-    table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
-    table.extend(
-        [
-            [
-                *(start * MS, held * MS, 1, file, line, "main", f"torch/x.py:{line} forward"),
-                *(1_000_000_000 // RATE, "", ""),
-            ]
-            for start, held, file, line in rows
-        ]
-    )
-    return table.freeze()
+    every = 1_000_000_000 // RATE
+    samples = [
+        [start * MS, held * MS, 1, file, line, "main", f"torch/x.py:{line} forward", every, "", ""]
+        for start, held, file, line in rows
+    ]
+    return table_of(STACK_COLUMNS, samples)
 
 
 def run_with(stacks: Table, steps: int = 100, **profile: Any) -> RunSnapshot:

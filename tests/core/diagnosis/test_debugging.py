@@ -10,9 +10,8 @@ import pytest
 
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.run.columns import EVENT_COLUMNS, STACK_COLUMNS, STACK_TEXT
+from perftui.run.columns import EVENT_COLUMNS, STACK_COLUMNS
 from perftui.run.reader import RunSnapshot
-from perftui.run.table import GrowingTable
 from tests.core.diagnosis.runs import (
     MS,
     ON_GPU,
@@ -24,6 +23,7 @@ from tests.core.diagnosis.runs import (
     step_table,
 )
 from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, training
+from tests.step_rows import table_of
 from tests.traces.builder import TraceBuilder, us
 
 
@@ -106,14 +106,19 @@ def test_gradients_that_are_looked_through_tell_of_anomaly_detection() -> None:
     assert finding.cost_ns == 700_000
 
 
+def sampled(run: RunSnapshot, *inner: str) -> RunSnapshot:
+    """The run with samples at train.py:9, one each 10 ms, of these innermost frames."""
+    rows = [
+        [at * 10 * MS, 10 * MS, 1, "train.py", 9, "main", one, 10 * MS, "", ""]
+        for at, one in enumerate(inner)
+    ]
+    return replace(run, ranks=(replace(run.ranks[0], stacks=table_of(STACK_COLUMNS, rows)),))
+
+
 def test_stacks_that_are_written_down_count_too() -> None:
-    table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
-    for at in range(40):
-        inner = "python3.12/traceback.py:430 walk" if at % 4 == 0 else "train.py:9 main"
-        table.extend([[at * 10 * MS, 10 * MS, 1, "train.py", 9, "main", inner, 10 * MS, "", ""]])
-    run = make_run(events=settings(modes={"anomaly": True}))
-    ranks = tuple(replace(rank, stacks=table.freeze()) for rank in run.ranks)
-    finding = found(replace(run, ranks=ranks), "debug-flags")
+    writing = ("python3.12/traceback.py:430 walk", *["train.py:9 main"] * 3) * 10
+    run = sampled(make_run(events=settings(modes={"anomaly": True})), *writing)
+    finding = found(run, "debug-flags")
     assert "Anomaly detection is on, which takes at least 2.5 ms of each" in finding.sentence
     assert finding.gain == "1.33x faster or more"
     assert finding.gain_mark == "≥1.33x"
@@ -172,13 +177,8 @@ def profiling(samples: int = 40) -> Finding | None:
     """Of a script that runs a profiler; half of its samples find it there."""
     message = "the script runs its own profiler: no windows meanwhile"
     run = make_run(events=(("warning", {"message": message}),))
-    table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
-    inner = "torch/autograd/profiler.py:418 profile.__exit__"
-    for at in range(samples):
-        row = [at * 10 * MS, 10 * MS, 1, "train.py", 9, "main", inner if at % 2 else "x", 10 * MS]
-        table.extend([[*row, "", ""]])
-    ranks = tuple(replace(rank, stacks=table.freeze()) for rank in run.ranks)
-    return found(replace(run, ranks=ranks), "profiler-overhead")
+    inner = ("x", "torch/autograd/profiler.py:418 profile.__exit__") * samples
+    return found(sampled(run, *inner[:samples]), "profiler-overhead")
 
 
 def test_a_profiler_of_the_script_is_named_by_fifteen_samples() -> None:
@@ -212,12 +212,13 @@ SECOND = 1000 * MS
 
 def compiling(seconds: float, first: float = 5, steps: int = 60, **run: Any) -> RunSnapshot:
     """A first step of so many seconds, in which torch compiles, and then short ones."""
-    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
-    inner = {"start": SECOND // 10, "forward": False}
-    for length, data in ((seconds, {"start": SECOND // 10, "forward": True}), (seconds / 2, inner)):
-        table.extend([[0, "compile", round(length * SECOND), 0, data]])
+    notes = [
+        [0, "compile", round(length * SECOND), 0, {"start": SECOND // 10, "forward": forward}]
+        for length, forward in ((seconds, True), (seconds / 2, False))
+    ]
     parts = (step_table(1, {"forward": first * 1000}), step_table(steps, {"forward": 100}))
-    return run_of(joined(*parts), events=table.freeze(), **{"started_ns": 0, **run})
+    events = table_of(EVENT_COLUMNS, notes)
+    return run_of(joined(*parts), events=events, **{"started_ns": 0, **run})
 
 
 def test_it_is_reported_with_the_steps_that_would_pay() -> None:

@@ -25,10 +25,9 @@ from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
 from perftui.report.text import render
-from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.reader import RunSnapshot
-from perftui.run.table import GrowingTable, Table
-from tests.core.diagnosis.runs import MS, ON_GPU, facts_of, make_run
+from perftui.run.table import Table
+from tests.core.diagnosis.runs import MS, ON_GPU, event_table, facts_of, make_run
 from tests.core.diagnosis.stories import (
     CALL,
     diagnosed,
@@ -195,9 +194,7 @@ def window(*calls: dict[str, Any], steps: int = 2, gpu: bool = True) -> dict[str
 
 
 def windows(*data: Any) -> Table:
-    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
-    table.extend([[0, "window", 0, 0, each] for each in data])
-    return table.freeze()
+    return event_table(events=tuple(("window", each) for each in data))
 
 
 def sync_calls(events: Table) -> SyncCalls | None:

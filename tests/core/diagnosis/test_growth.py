@@ -13,35 +13,33 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.step.uneven_steps import trend
-from perftui.run.columns import FORWARD, PHASES, STEP_COLUMNS
+from perftui.run.columns import FORWARD, PHASES
 from perftui.run.journal import Column
 from perftui.run.manifest import Status
 from perftui.run.reader import RunSnapshot
-from perftui.run.table import GrowingTable, Table
+from perftui.run.table import Table
 from tests.core.diagnosis.runs import (
     MS,
     Seen,
     event_table,
+    joined,
     run_of,
     source_of,
     stacks_of,
     step_table,
 )
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons
-from tests.step_rows import step_row
+from tests.step_rows import table_of
 
 
 def growing(count: int = 100, **each: float) -> Table:
     """Steps of 50 ms forward and 10 ms else, to which each adds so many ms of the phases."""
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
-    start, rows = 0, []
-    for at in range(count):
-        usual = {"forward": 50, "other": 10}
-        parts = [round((usual.get(name, 0) + at * each.get(name, 0)) * MS) for name in PHASES]
-        rows.append(step_row(at, parts, start=start))
-        start += sum(parts)
-    table.extend(rows)
-    return table.freeze()
+    usual = {"forward": 50, "other": 10}
+    times = (
+        {name: usual.get(name, 0) + at * each.get(name, 0) for name in PHASES}
+        for at in range(count)
+    )
+    return joined(*(step_table(1, phases) for phases in times))
 
 
 def seen_in(steps: Table) -> list[Seen]:
@@ -57,11 +55,10 @@ def seen_in(steps: Table) -> list[Seen]:
 
 def memory(steps: Table, first: int, last: int) -> Table:
     """Memory of the processes over the steps, MiB."""
-    table = GrowingTable((Column("time"), Column("processes.rss")), floats=True)
     end = int(steps["start"][-1])
     sizes = np.linspace(first, last, 60) * (1 << 20)
-    table.extend([[at * end / 60, size] for at, size in enumerate(sizes.tolist())])
-    return table.freeze()
+    rows = [[at * end / 60, size] for at, size in enumerate(sizes.tolist())]
+    return table_of((Column("time"), Column("processes.rss")), rows, floats=True)
 
 
 def test_the_part_that_grows_is_named_with_its_line() -> None:
@@ -89,15 +86,9 @@ def test_scatter_of_the_little_that_is_left_hides_no_growth() -> None:
     random = np.random.default_rng(0)
     other, scatter = 0.5 + random.exponential(1.0, 200), random.normal(0, 8, 200)
     backward = np.maximum(20 + 0.3 * np.arange(200) + scatter, 1)
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
-    parts = {"backward": backward, "other": other}
-    rows = [
-        [round(float(parts[name][at]) * MS) if name in parts else 0 for name in PHASES]
-        for at in range(200)
-    ]
-    starts = np.cumsum([0, *(sum(row) for row in rows)]).tolist()
-    table.extend([step_row(at, row, start=starts[at]) for at, row in enumerate(rows)])
-    finding = finding_of(run_of(table.freeze()), "growing-steps")
+    times = zip(backward.tolist(), other.tolist(), strict=True)
+    steps = joined(*(step_table(1, {"backward": long, "other": rest}) for long, rest in times))
+    finding = finding_of(run_of(steps), "growing-steps")
     assert finding.severity is Severity.CRITICAL
     assert "backward takes " in finding.sentence
 
@@ -152,15 +143,12 @@ def stories(
     before = np.arange(count) % chunks
     if shuffled:
         np.random.default_rng(0).shuffle(before)
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
-    start = 0
-    for at, kept in enumerate(before.tolist()):
-        times = {"forward": 10 + kept * forward, "backward": 10 + kept * each}
-        parts = [round(times.get(phase, 0) * MS) for phase in PHASES]
-        table.extend([step_row(at, parts, start=start)])
-        start += sum(parts)
+    steps = (
+        step_table(1, {"forward": 10 + kept * forward, "backward": 10 + kept * each})
+        for kept in before.tolist()
+    )
     events = event_table(events=(("process", {"argv0": "train.py"}),))
-    return run_of(table.freeze(), events=events, cwd=str(tmp_path))
+    return run_of(joined(*steps), events=events, cwd=str(tmp_path))
 
 
 def test_a_state_that_keeps_its_graph_through_a_story_is_reported_with_its_line(
@@ -210,9 +198,8 @@ SECOND = 1000
 
 def until(ms: float) -> Table:
     """Samples of the machine, the last at that time."""
-    table = GrowingTable((Column("time", "ns"), Column("cpu.cores")), floats=True)
-    table.extend([[at * MS, 8.0] for at in (0.0, ms)])
-    return table.freeze()
+    columns = (Column("time", "ns"), Column("cpu.cores"))
+    return table_of(columns, [[0.0, 8.0], [ms * MS, 8.0]], floats=True)
 
 
 def waiting(seconds: float, *seen: Seen, step: float = 100, **run: Any) -> RunSnapshot:

@@ -14,10 +14,10 @@ from perftui.facts.cpu.machine import cards, machine_use
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.cards import not_sampled, own_gpus
 from perftui.facts.source.stack_profile import waiting
-from perftui.run.columns import LOCK_COLUMNS, STACK_TEXT
+from perftui.run.columns import LOCK_COLUMNS
 from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
 from perftui.run.reader import RunSnapshot
-from perftui.run.table import GrowingTable, Table
+from perftui.run.table import Table
 from tests.core.diagnosis.runs import (
     MS,
     ON_GPU,
@@ -31,6 +31,7 @@ from tests.core.diagnosis.runs import (
     telemetry_table,
 )
 from tests.core.diagnosis.stories import busy, diagnosed, finding_of, found, reasons, training
+from tests.step_rows import table_of
 from tests.traces.builder import TraceBuilder, ms, us
 
 GIB = 2.0**30
@@ -292,12 +293,11 @@ def held(
     share: float, idle: float = 0.5, known: bool = True, file: str = "/p/data.py"
 ) -> dict[str, Table]:
     """A turn of 1 s within the run's 400 ms and behind it, in which a thread held the lock."""
-    table = GrowingTable(LOCK_COLUMNS, floats=False, text=STACK_TEXT)
     second = 1_000 * MS
     still = round(idle * second) if known else -1
     place = [file, 7, "poll", "queue.py:98 qsize", 100 * MS, "", ""]
-    table.extend([[100 * MS, round(share * second), 9, *place, second, still]])
-    return {"lock_stacks": table.freeze()}
+    row = [100 * MS, round(share * second), 9, *place, second, still]
+    return {"lock_stacks": table_of(LOCK_COLUMNS, [row])}
 
 
 def test_the_lock_costs_no_more_than_python_takes() -> None:

@@ -17,7 +17,7 @@ from perftui.run.columns import COMPILE, EVENT_COLUMNS, FORWARD, SAVE
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Override, Status, write_manifest
 from perftui.run.reader import RunSnapshot
-from perftui.run.table import GrowingTable, Table
+from perftui.run.table import Table
 from tests.core.diagnosis.runs import (
     MS,
     Seen,
@@ -33,6 +33,7 @@ from tests.core.diagnosis.runs import (
 )
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, severity_of
 from tests.core.diagnosis.test_machine import held
+from tests.step_rows import table_of
 
 USUAL = {"forward": 10, "backward": 10}
 TURN = 24 * 20
@@ -160,12 +161,12 @@ def compiled(
 ) -> RunSnapshot:
     """60 steps of 100 ms; the first ``steps`` compile for so long from 10 ms after ``start`` on."""
     file = {"file": "/p/model.py", "line": 5, "function": "attend", "reason": "size 16, now 17"}
-    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
+    rows = []
     for step in range(steps):
         begins = None if start is None else round((100 * step + start + 10) * MS)
         data = {**file, "start": begins, "forward": True, **note}
-        table.extend([[100 * step * MS, "compile", round(length * MS), step, data]])
-    return run_of(step_table(60, {"forward": 100}), events=table.freeze())
+        rows.append([100 * step * MS, "compile", round(length * MS), step, data])
+    return run_of(step_table(60, {"forward": 100}), events=table_of(EVENT_COLUMNS, rows))
 
 
 def test_what_torch_tells_of_compiling_is_exact_without_samples() -> None:
@@ -231,15 +232,12 @@ def test_short_collections_are_named_and_few_large_ones_count_as_the_mean() -> N
 
 def saved(*rows: tuple[float, float, int], trains: bool = True) -> Table:
     """Notes of ``torch.save``: start and length in ms, and during which step."""
-    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
     data = {"count": 1, "file": "/p/train.py", "line": 30, "function": "save", "trains": trains}
-    table.extend(
-        [
-            [round((start + length) * MS), "save", round(length * MS), step, data]
-            for start, length, step in rows
-        ]
-    )
-    return table.freeze()
+    notes = [
+        [round((start + length) * MS), "save", round(length * MS), step, data]
+        for start, length, step in rows
+    ]
+    return table_of(EVENT_COLUMNS, notes)
 
 
 def saving_calls(length: float, trains: bool = True) -> RunSnapshot:

@@ -22,10 +22,10 @@ from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
 from perftui.report.text import render
-from perftui.run.columns import STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
+from perftui.run.columns import STACK_COLUMNS, WORKER_STACK_COLUMNS
 from perftui.run.manifest import Status
 from perftui.run.reader import RunSnapshot
-from perftui.run.table import GrowingTable, Table
+from perftui.run.table import Table
 from tests.core.diagnosis.runs import (
     MS,
     event_table,
@@ -37,6 +37,7 @@ from tests.core.diagnosis.runs import (
 )
 from tests.core.diagnosis.stories import found
 from tests.described import described
+from tests.step_rows import table_of
 
 TRAIN = {"id": 1, "num_workers": 0, "file": "/p/train.py", "line": 3, "shuffle": None}
 EVAL = {"id": 2, "num_workers": 4, "file": "/p/train.py", "line": 9, "shuffle": False}
@@ -184,15 +185,11 @@ DATA = "/home/a/data.py"
 
 def table(*rows: tuple[int, int, str, int], loader: int = 1) -> Table:
     """Stretches (start ms, length ms, stage, line; 0 for none of the user's)."""
-    made = GrowingTable(WORKER_STACK_COLUMNS, floats=False, text=STACK_TEXT)
-    made.extend([[*_row(*row), 7, loader] for row in rows])
-    return made.freeze()
+    return table_of(WORKER_STACK_COLUMNS, [[*_row(*row), 7, loader] for row in rows])
 
 
 def main_table(*rows: tuple[int, int, str, int]) -> Table:
-    made = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
-    made.extend([_row(*row) for row in rows])
-    return made.freeze()
+    return table_of(STACK_COLUMNS, [_row(*row) for row in rows])
 
 
 def _row(start: int, held: int, stage: str, line: int) -> list[Any]:
@@ -216,20 +213,20 @@ rows = st.lists(
 def test_shares_are_of_the_time_of_making_batches(
     found: list[tuple[int, str, int, int]], begin: int, length: int
 ) -> None:
-    made = GrowingTable(WORKER_STACK_COLUMNS, floats=False, text=STACK_TEXT)
+    samples = []
     at = 0
     expected: dict[int, int] = {}
     waited = collated = 0
     end = begin + length
     for held, stage, line, loader in found:
-        made.extend([[*_row(at, held, stage, line), 7, loader]])
+        samples.append([*_row(at, held, stage, line), 7, loader])
         seen = len(range(max(at, begin), min(at + held, end))) if loader == 1 else 0
         if seen and stage in ("fetch", "collate"):
             expected[line or -1] = expected.get(line or -1, 0) + seen * MS
             collated += seen * MS if stage == "collate" else 0
         waited += seen * MS if stage == "wait" else 0
         at += held
-    facts = facts_of(worker_stacks=made.freeze())
+    facts = facts_of(worker_stacks=table_of(WORKER_STACK_COLUMNS, samples))
     loader = LoaderFacts(numbers=(1,))
     facts.worked_out.update({training_loader: loader, steady_span: (begin * MS, end * MS)})
     lines = loader_lines(facts)

@@ -15,11 +15,11 @@ from perftui.fixes.fix import option
 from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.script_overhead import FREEZE, few_steps, frozen
 from perftui.run.columns import EVENT_COLUMNS
-from perftui.run.table import GrowingTable
 from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import Seen, event_table, stacks_of
 from tests.core.diagnosis.test_slow_steps import collecting
 from tests.core.fixes.test_line_changes import TRAIN, changed
+from tests.step_rows import table_of
 
 HEAD = "import gc  # here\n"
 
@@ -113,11 +113,13 @@ def offered(script: Path, pause: float, *events: tuple[str, dict[str, Any]]) -> 
     script.write_text("import torch\nfor x in loader:\n    " + TRAIN + "\n")
     run = collecting(pause)
     here = [Seen(100 * n, 50, 2, file=str(script)) for n in range(60)]
-    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
-    for part in (run.ranks[0].events, event_table(events=events)):
-        rows = range(len(part))
-        table.extend([[part[column.name][at] for column in EVENT_COLUMNS] for at in rows])
-    rank = replace(run.ranks[0], stacks=stacks_of(*here), events=table.freeze())
+    rows = [
+        [part[column.name][at] for column in EVENT_COLUMNS]
+        for part in (run.ranks[0].events, event_table(events=events))
+        for at in range(len(part))
+    ]
+    notes = table_of(EVENT_COLUMNS, rows)
+    rank = replace(run.ranks[0], stacks=stacks_of(*here), events=notes)
     return option(FREEZE, Facts(replace(run, ranks=(rank,))))
 
 

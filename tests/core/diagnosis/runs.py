@@ -119,10 +119,13 @@ def card_samples(used: float, busy: float = 95, **more: float) -> Table:
     return telemetry_table(**{f"gpu0.{name}": value for name, value in values.items()})
 
 
+def with_tables(run: RunSnapshot, **tables: Any) -> RunSnapshot:
+    """The run of one rank, which has these tables."""
+    return replace(run, ranks=(replace(run.ranks[0], **tables),))
+
+
 def facts_of(**tables: Any) -> Facts:
-    """Facts of a run whose only rank has these tables."""
-    run = make_run()
-    return Facts(replace(run, ranks=(replace(run.ranks[0], **tables),)))
+    return Facts(with_tables(make_run(), **tables))
 
 
 def joined(*tables: Table) -> Table:
@@ -186,10 +189,9 @@ def trained(
         step(story)
         story.end()
 
-    run = make_run(count=100, phases=phases)
-    events = event_table(events=(("settings", note),) if note else ())
-    rank = replace(run.ranks[0], events=events, stacks=staged(*lines))
-    return Facts(replace(run, ranks=(rank,)), TraceBuilder().repeat(steps, whole).analysis())
+    run = make_run(count=100, phases=phases, events=(("settings", note),) if note else ())
+    run = with_tables(run, stacks=staged(*lines))
+    return Facts(run, TraceBuilder().repeat(steps, whole).analysis())
 
 
 def ops(story: TraceBuilder, *names: str, each: float = 10, gap: float = 0) -> TraceBuilder:
@@ -253,11 +255,9 @@ def run_of(
     telemetry: Table | None = None,
     **run: Any,
 ) -> RunSnapshot:
+    noted = {} if events is None else {"events": events}
     made = make_run(steps=steps, telemetry=telemetry, **run)
-    rank = replace(made.ranks[0], stacks=stacks_of(*seen))
-    if events is not None:
-        rank = replace(rank, events=events)
-    return replace(made, ranks=(rank,))
+    return with_tables(made, stacks=stacks_of(*seen), **noted)
 
 
 def source_of(finding: Finding) -> str | None:
@@ -286,8 +286,7 @@ def run_with(stacks: Table, steps: int = 100, **profile: Any) -> RunSnapshot:
         steps=step_table(steps, {"forward": 20, "other": 80}),
         profile={"stack_rate": RATE, **profile},
     )
-    rank = run.ranks[0]
-    return replace(run, ranks=(replace(rank, stacks=stacks),))
+    return with_tables(run, stacks=stacks)
 
 
 def at_wall(*rows: tuple[int, int, str, int]) -> Table:

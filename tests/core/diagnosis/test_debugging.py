@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.core.diagnosis.runs import (
     run_of,
     source_of,
     step_table,
+    with_tables,
 )
 from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, training
 from tests.step_rows import table_of
@@ -112,7 +112,7 @@ def sampled(run: RunSnapshot, *inner: str) -> RunSnapshot:
         [at * 10 * MS, 10 * MS, 1, "train.py", 9, "main", one, 10 * MS, "", ""]
         for at, one in enumerate(inner)
     ]
-    return replace(run, ranks=(replace(run.ranks[0], stacks=table_of(STACK_COLUMNS, rows)),))
+    return with_tables(run, stacks=table_of(STACK_COLUMNS, rows))
 
 
 def test_stacks_that_are_written_down_count_too() -> None:

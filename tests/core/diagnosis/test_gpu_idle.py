@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from perftui.report.subject import Subject
 from perftui.report.text import render
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
-from tests.core.diagnosis.runs import MS, ON_GPU, event_table, facts_of, make_run
+from tests.core.diagnosis.runs import MS, ON_GPU, event_table, facts_of, make_run, with_tables
 from tests.core.diagnosis.stories import (
     CALL,
     diagnosed,
@@ -202,7 +201,7 @@ def sync_calls(events: Table) -> SyncCalls | None:
 
 
 def with_windows(run: RunSnapshot, *data: Any) -> RunSnapshot:
-    return replace(run, ranks=(replace(run.ranks[0], events=windows(*data)),))
+    return with_tables(run, events=windows(*data))
 
 
 def test_windows_are_summed_by_call_and_line() -> None:

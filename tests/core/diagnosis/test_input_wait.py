@@ -17,11 +17,11 @@ from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from tests.core.diagnosis.runs import (
     MS,
-    event_table,
     joined,
     make_run,
     step_table,
     telemetry_table,
+    with_tables,
     worker_table,
 )
 from tests.core.diagnosis.stories import diagnosed, finding_of, reasons, waiting
@@ -64,13 +64,12 @@ def worker(number: int = 0, busy: float = 1.0, cpu: float = 1.0, **other: float)
 def run_of(
     *rows: dict[str, int], steps: Table | None = None, cores: int = 8, **loader: Any
 ) -> RunSnapshot:
-    made = make_run(
+    return make_run(
         steps=steps if steps is not None else step_table(100, STEPS),
         workers=worker_table(*rows),
         cpu_count=cores,
+        loaders=({**LOADER, **loader},),
     )
-    rank = replace(made.ranks[0], events=event_table({**LOADER, **loader}))
-    return replace(made, ranks=(rank,))
 
 
 def judged(run: RunSnapshot) -> Diagnosis:
@@ -86,8 +85,7 @@ def top(*rows: dict[str, int], **given: Any) -> Finding:
 def test_workers_that_compute_are_bound_by_the_processor() -> None:
     stacks = table((0, 9_000, "fetch", 8))
     run = run_of(worker(0, cpu=0.9), worker(1, cpu=0.9))
-    run = replace(run, ranks=(replace(run.ranks[0], worker_stacks=stacks),))
-    found = judged(run).top
+    found = judged(with_tables(run, worker_stacks=stacks)).top
     assert (found.rule, found.severity) == ("input-worker-bound", Severity.CRITICAL)
     assert found.sentence == (
         "The training spends 80 ms of each 100 ms step (80 %) waiting for data: 2 workers "
@@ -319,7 +317,7 @@ def test_ending_the_workers_of_an_iterator_belongs_to_its_start() -> None:
     via = np.array(["", "torch/utils/data/dataloader.py _MultiProcessingDataLoaderIter.__del__"])
     stacks = Table(stacks.columns, {**stacks.values, "via": via.astype(object)})
     run = run_of(worker(0, busy=0.3), steps=steps)
-    found = judged(replace(run, ranks=(replace(run.ranks[0], stacks=stacks),)))
+    found = judged(with_tables(run, stacks=stacks))
     assert found.findings[0].rule == "loader-start"
     assert found.findings[0].cost_ns == pytest.approx(65 * MS, rel=0.05)
     assert found.findings[0].sentence.startswith(
@@ -454,7 +452,6 @@ def facts(
     script: Path | None = None,
 ) -> Facts:
     """A run of steps of 10 ms, so many of them computing."""
-    run = make_run(phases={"forward": computing, "other": 10 - computing})
     notes = [("padding", one) for one in looks]
     if loader:
         notes.append(("loader", SINGLE_LOADER))
@@ -466,8 +463,8 @@ def facts(
             t.step().forward().op(operator, ms(computing)).close().pause(ms(10 - computing)).end()
         ),
     )
-    rank = replace(run.ranks[0], events=event_table(events=tuple(notes)))
-    return Facts(replace(run, ranks=(rank,)), story.analysis())
+    run = make_run(phases={"forward": computing, "other": 10 - computing}, events=tuple(notes))
+    return Facts(run, story.analysis())
 
 
 def test_the_share_of_padding_is_that_of_the_computing() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.fixes.fix import option
 from perftui.fixes.optimizer import FOREACH, FUSED
 from perftui.fixes.option import FixOption
-from tests.core.diagnosis.runs import event_table, make_run
+from tests.core.diagnosis.runs import make_run
 from tests.core.diagnosis.stories import (
     ADD,
     BF16,
@@ -255,11 +254,10 @@ ADAMW = {"name": "torch.optim.adamw.AdamW", "file": "/p/train.py", "line": 5, "p
 
 def facts_of(optimizer: float = 30, device: str = "cpu", **made: Any) -> Facts:
     """Steps of 100 ms, so many of them in the optimizer."""
-    run = make_run(phases={"forward": 100 - optimizer, "optimizer": optimizer})
     parameters = [{"dtype": "float32", "device": device, "trained": 120}]
     note = {"optimizers": [{**ADAMW, **made}], "parameters": parameters}
-    rank = replace(run.ranks[0], events=event_table(events=(("settings", note),)))
-    return Facts(replace(run, ranks=(rank,)))
+    phases = {"forward": 100 - optimizer, "optimizer": optimizer}
+    return Facts(make_run(phases=phases, events=(("settings", note),)))
 
 
 def judged_optimizer(facts: Facts) -> Finding | None:

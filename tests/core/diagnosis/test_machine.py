@@ -29,6 +29,7 @@ from tests.core.diagnosis.runs import (
     stacks_of,
     step_table,
     telemetry_table,
+    with_tables,
 )
 from tests.core.diagnosis.stories import busy, diagnosed, finding_of, found, reasons, training
 from tests.step_rows import table_of
@@ -280,9 +281,8 @@ def facts_of(
     events: Events = (), *, stacks: dict[str, Table] | None = None, computing: float = 6, **run: Any
 ) -> Facts:
     run = {"phases": {"forward": 8, "other": 2}, **run}
-    recorded = make_run(events=events, **run)
-    rank = replace(recorded.ranks[0], **(stacks or {}))
-    return Facts(replace(recorded, ranks=(rank,)), window(computing).analysis())
+    recorded = with_tables(make_run(events=events, **run), **(stacks or {}))
+    return Facts(recorded, window(computing).analysis())
 
 
 def judged(rule: str, events: Events = (), **run: Any) -> Finding | None:

@@ -30,6 +30,7 @@ from tests.core.diagnosis.runs import (
     stacks_of,
     step_table,
     telemetry_table,
+    with_tables,
 )
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, severity_of
 from tests.core.diagnosis.test_machine import held
@@ -102,12 +103,17 @@ def test_one_step_of_evaluation_at_the_end_hides_no_others() -> None:
     assert finding.cost_ns == 20 * MS
 
 
-def evaluating(count: int) -> RunSnapshot:
+def in_folder(folder: Path) -> dict[str, Any]:
+    """What a run says whose ``train.py`` is in there."""
+    return {"cwd": str(folder), "events": event_table(events=(("process", {"argv0": "train.py"}),))}
+
+
+def evaluating(count: int, **run: Any) -> RunSnapshot:
     """25 training steps of 20 ms and so many of evaluation of 10 ms, 4 times."""
     turn = joined(step_table(25, USUAL), step_table(count, {"forward": 10}, kind="eval"))
     length = 500 + count * 10
     seen = [Seen(n * length + 500 + i * 100, 100, 51) for n in range(4) for i in range(count // 10)]
-    return run_of(joined(*[turn] * 4), *seen)
+    return run_of(joined(*[turn] * 4), *seen, **run)
 
 
 def test_a_sample_that_began_in_training_names_no_line_of_evaluation() -> None:
@@ -115,8 +121,8 @@ def test_a_sample_that_began_in_training_names_no_line_of_evaluation() -> None:
     stacks = [Seen(n * 1000 + 450, 500, 36) for n in range(4)]
     stacks += [Seen(n * 1000 + 950, 50, 51) for n in range(4)]
     stacks += [Seen(3990, 5, 51), Seen(3995, 5, 52)]
-    rank = replace(run.ranks[0], stacks=stacks_of(*stacks))
-    assert source_of(finding_of(replace(run, ranks=(rank,)), "evaluation")) == "/p/train.py:51"
+    run = with_tables(run, stacks=stacks_of(*stacks))
+    assert source_of(finding_of(run, "evaluation")) == "/p/train.py:51"
 
 
 @pytest.mark.parametrize(
@@ -132,21 +138,18 @@ def test_evaluation_without_samples_is_where_the_text_says_so(
     tmp_path: Path, text: str, place: str | None
 ) -> None:
     (tmp_path / "train.py").write_text(f"import torch\n{text}\n    pass\n")
-    run = evaluating(50)
-    events = event_table(events=(("process", {"argv0": "train.py"}),))
     script = str(tmp_path / "train.py")
     stacks = stacks_of(*(Seen(at * 100, 100, 1, file=script) for at in range(4)))
-    rank = replace(run.ranks[0], stacks=stacks, events=events)
-    manifest = replace(run.manifest, cwd=str(tmp_path))
-    source = source_of(finding_of(replace(run, ranks=(rank,), manifest=manifest), "evaluation"))
+    run = with_tables(evaluating(50, **in_folder(tmp_path)), stacks=stacks)
+    source = source_of(finding_of(run, "evaluation"))
     assert (source.rpartition("/")[2] if source else None) == place
 
 
-def compiling(share: float) -> RunSnapshot:
+def compiling(share: float, **run: Any) -> RunSnapshot:
     steps = step_table(60, {"forward": 100})
     seen = [Seen(100 * n, 100 * share, 17, COMPILE) for n in range(60)]
     seen += [Seen(100 * (n + share), 100 * (1 - share), 17, FORWARD) for n in range(60)]
-    return run_of(steps, *seen)
+    return run_of(steps, *seen, **run)
 
 
 @pytest.mark.parametrize(("every", "has_finding"), [(20, True), (22, False)])
@@ -196,11 +199,8 @@ def test_a_function_of_torchs_own_is_no_place() -> None:
 )
 def test_the_only_call_of_the_compiler_is_the_place(tmp_path: Path, text: str, place: str) -> None:
     (tmp_path / "train.py").write_text(f'"""Tries torch.compile."""\n{text}\ndef f(): pass\n')
-    run = compiling(0.5)
-    rank = replace(run.ranks[0], events=event_table(events=(("process", {"argv0": "train.py"}),)))
-    manifest = replace(run.manifest, cwd=str(tmp_path))
-    source = source_of(finding_of(replace(run, ranks=(rank,), manifest=manifest), "recompiles"))
-    assert source.endswith(place)
+    finding = finding_of(compiling(0.5, **in_folder(tmp_path)), "recompiles")
+    assert source_of(finding).endswith(place)
 
 
 def test_compilers_are_known_in_runs_that_recorded_no_stages() -> None:
@@ -221,12 +221,10 @@ def collecting(length: float, generation: int = 2) -> RunSnapshot:
 def test_short_collections_are_named_and_few_large_ones_count_as_the_mean() -> None:
     run = collecting(30)
     short = [(100 * n + 20, 6, 1) for n in range(50)]
-    mixed = replace(run.ranks[0], events=pauses((250, 900, 2), *short))
-    sentence = finding_of(replace(run, ranks=(mixed,)), "gc-pauses").sentence
+    mixed = with_tables(run, events=pauses((250, 900, 2), *short))
+    sentence = finding_of(mixed, "gc-pauses").sentence
     assert "1 full collection of 900 ms and 50 short ones in 60 steps" in sentence
-    run = collecting(30)
-    few = replace(run.ranks[0], events=pauses((250, 900, 2)))
-    finding = finding_of(replace(run, ranks=(few,)), "gc-pauses")
+    finding = finding_of(with_tables(run, events=pauses((250, 900, 2))), "gc-pauses")
     assert (finding.cost_ns, finding.severity) == (15 * MS, Severity.WARNING)
 
 
@@ -267,9 +265,7 @@ def test_steps_that_are_slow_now_and_then_on_a_busy_host_are_no_fault(
 def test_steps_that_wait_for_pythons_lock_are_told_by_its_own_rule(
     held_for: float, has_finding: bool
 ) -> None:
-    run = run_of(NOW_AND_THEN)
-    rank = replace(run.ranks[0], **held(held_for))
-    finding = found(replace(run, ranks=(rank,)), "slow-steps")
+    finding = found(with_tables(run_of(NOW_AND_THEN), **held(held_for)), "slow-steps")
     assert (finding is not None) is has_finding
 
 

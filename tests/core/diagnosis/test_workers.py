@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from tests.core.diagnosis.runs import (
     make_run,
     step_table,
     telemetry_table,
+    with_tables,
     worker_table,
 )
 from tests.core.diagnosis.stories import found
@@ -246,9 +246,9 @@ def starved(workers: int, **tables: Table) -> RunSnapshot:
     run = make_run(
         steps=step_table(100, {"forward": 20, "input_wait": 80}),
         workers=worker_table({"time": 5_000 * MS, "batches": 9, "fetch": 990 * MS}),
+        loaders=(loader,),
     )
-    rank = replace(run.ranks[0], events=event_table(loader), **tables)
-    return replace(run, ranks=(rank,))
+    return with_tables(run, **tables)
 
 
 def finding_of(run: RunSnapshot) -> Finding:
@@ -298,9 +298,7 @@ def test_the_report_lists_the_lines_of_workers_apart() -> None:
 
 def test_a_main_thread_seen_only_in_windows_is_reported_for_those() -> None:
     steps = step_table(100, {"forward": 100}, profiled=1)
-    run = make_run(steps=steps)
-    inside = main_table((0, 9_000, "", 8))
-    run = replace(run, ranks=(replace(run.ranks[0], window_stacks=inside),))
+    run = with_tables(make_run(steps=steps), window_stacks=main_table((0, 9_000, "", 8)))
     text = render(make_report(Subject(run.root, run)))
     assert (
         "Where the main thread is, over the profiled steps (about 45 samples from inside)" in text

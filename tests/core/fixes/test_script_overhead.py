@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -16,7 +15,7 @@ from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.script_overhead import FREEZE, few_steps, frozen
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.script.program import PatchRefusedError
-from tests.core.diagnosis.runs import Seen, event_table, stacks_of
+from tests.core.diagnosis.runs import Seen, event_table, stacks_of, with_tables
 from tests.core.diagnosis.test_slow_steps import collecting
 from tests.core.fixes.test_line_changes import TRAIN, changed
 from tests.step_rows import table_of
@@ -119,8 +118,7 @@ def offered(script: Path, pause: float, *events: tuple[str, dict[str, Any]]) -> 
         for at in range(len(part))
     ]
     notes = table_of(EVENT_COLUMNS, rows)
-    rank = replace(run.ranks[0], stacks=stacks_of(*here), events=notes)
-    return option(FREEZE, Facts(replace(run, ranks=(rank,))))
+    return option(FREEZE, Facts(with_tables(run, stacks=stacks_of(*here), events=notes)))
 
 
 def test_it_is_offered_for_long_collections_only_and_where_nothing_is_frozen(

@@ -46,6 +46,13 @@ def without(story: TraceBuilder, text: str) -> TraceBuilder:
     return story
 
 
+def top_of(subject: Subject) -> Finding:
+    """What is said first, which is to be something."""
+    top = diagnosed(subject).top
+    assert top is not None
+    return top
+
+
 def severity_of(finding: Finding | None) -> Severity | None:
     return finding.severity if finding else None
 

@@ -24,7 +24,7 @@ from tests.core.diagnosis.runs import (
     with_tables,
     worker_table,
 )
-from tests.core.diagnosis.stories import diagnosed, finding_of, reasons, waiting
+from tests.core.diagnosis.stories import diagnosed, finding_of, reasons, top_of, waiting
 from tests.core.diagnosis.test_workers import DATA, main_table, table
 from tests.traces.builder import WORKERS, TraceBuilder, ms
 
@@ -77,9 +77,7 @@ def judged(run: RunSnapshot) -> Diagnosis:
 
 
 def top(*rows: dict[str, int], **given: Any) -> Finding:
-    found = judged(run_of(*rows, **given)).top
-    assert found is not None
-    return found
+    return top_of(run_of(*rows, **given))
 
 
 def test_workers_that_compute_are_bound_by_the_processor() -> None:

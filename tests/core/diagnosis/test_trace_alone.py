@@ -8,17 +8,11 @@ import pytest
 
 from perftui.analysis.analyse import analyse
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Finding, Severity
+from perftui.diagnosis.model import Severity
 from perftui.facts.fact import Facts
-from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, reasons, training
+from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, reasons, top_of, training
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.events import cpu, mark, trace_of
-
-
-def top(story: TraceBuilder) -> Finding:
-    found = diagnosed(story).top
-    assert found is not None
-    return found
 
 
 @pytest.mark.parametrize(("share", "rule"), [(0.95, "compute-bound"), (0.5, "largest-part")])
@@ -52,14 +46,14 @@ def loading(t: TraceBuilder) -> None:
 
 
 def test_stacks_of_the_trace_tell_the_line_while_the_gpu_idles() -> None:
-    found = top(training().repeat(4, loading))
+    found = top_of(training().repeat(4, loading))
     assert (found.rule, found.parts) == ("largest-part", ("python",))
     assert found.place.source == "train.py:7"
     told = re.search(r"with nothing queued, (\d+) % of it at train.py:7 in load\.$", found.sentence)
     assert told is not None
     assert int(told[1]) == pytest.approx(75, abs=2)
     story = training().repeat(4, lambda t: t.step().pause(us(800)).launch("gemm", us(200)).end())
-    assert top(story).place is None
+    assert top_of(story).place is None
 
 
 def test_the_operator_that_computes_on_the_cpu_is_named() -> None:
@@ -67,7 +61,7 @@ def test_the_operator_that_computes_on_the_cpu_is_named() -> None:
         t.step().op("aten::normal_", us(800)).launch("gemm", us(200), call=CALL)
         t.pause(us(200) - CALL).end()
 
-    found = top(training().repeat(4, step))
+    found = top_of(training().repeat(4, step))
     assert found.sentence.endswith("while an operator works on the CPU, mainly in aten::normal_.")
     assert found.place.operator == "aten::normal_"
 
@@ -108,7 +102,7 @@ def plain(*parts: tuple[str, str, float]) -> TraceBuilder:
 
 
 def test_what_computes_on_the_cpu_is_named_with_its_shares() -> None:
-    found = top(plain(("aten::conv2d", "aten::mkldnn_convolution", 3)))
+    found = top_of(plain(("aten::conv2d", "aten::mkldnn_convolution", 3)))
     assert found.sentence == (
         "The model's operators take 100 ms of the recorded 100 ms (100 %): only computing less, "
         "or faster, helps. Of their time: aten::mm 70 %, aten::mkldnn_convolution 30 %."
@@ -127,7 +121,7 @@ def test_a_tenth_that_idles_is_no_health_without_steps(python: int, rule: str) -
         t.frame("train.py(3): main", us(python)).launch("gemm", us(1000), call=CALL)
         t.at(t.now + us(997)).sync(us(python))
 
-    assert top(training().repeat(9, part)).rule == rule
+    assert top_of(training().repeat(9, part)).rule == rule
 
 
 @pytest.mark.parametrize(("read", "rule"), [(us(300), "largest-part"), (us(1), "compute-bound")])
@@ -137,7 +131,7 @@ def test_values_that_are_long_in_coming_are_waited_for(read: int, rule: str) -> 
     def part(t: TraceBuilder) -> None:
         t.op("aten::mm", us(700)).op("aten::item").op("aten::_local_scalar_dense", read).close()
 
-    found = top(training().repeat(9, part))
+    found = top_of(training().repeat(9, part))
     assert found.rule == rule
     if rule == "largest-part":
         assert found.parts == ("reading values",)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.diagnosis.symptoms.script.output import FIRST_BYTES
 from perftui.facts.data_loader.batch_place import loader_lines
@@ -35,7 +34,7 @@ from tests.core.diagnosis.runs import (
     with_tables,
     worker_table,
 )
-from tests.core.diagnosis.stories import found
+from tests.core.diagnosis.stories import found, top_of
 from tests.described import described
 from tests.step_rows import table_of
 
@@ -126,23 +125,21 @@ def test_what_is_not_known_is_not_zero() -> None:
     assert work_of(Table(), (1,)) is None
 
 
-def top_of(workers: Table | None, num_workers: int = 2) -> Finding:
+def top_with(workers: Table | None, num_workers: int = 2) -> Finding:
     loader: dict[str, Any] = {"id": 1, "role": "train", "num_workers": num_workers}
     phases = {"input_wait": 4.0, "forward": 6.0}
     run = make_run(400, phases, (loader, {"id": 1, "workers": [7]}), workers=workers)
-    top = diagnosis(Facts(run, None)).top
-    assert top is not None
-    return top
+    return top_of(run)
 
 
 def test_busy_workers_are_named_and_more_of_them_are_no_answer_to_idle_ones() -> None:
-    finding = top_of(worker_table(*worker_rows(1, 2, fetch=200 * MS, collate=700 * MS)))
+    finding = top_with(worker_table(*worker_rows(1, 2, fetch=200 * MS, collate=700 * MS)))
     assert finding.sentence.endswith("for data: 2 workers do not keep up, mostly collating.")
     facts = {fact.label: fact.value for fact in finding.facts}
     assert (facts["fetching a batch"], facts["collating a batch"]) == (20 * MS, 70 * MS)
     assert (facts["workers busy"], facts["tensors of a batch"]) == (90.0, 64)
     assert finding.fixes == ("loader-workers",)
-    finding = top_of(worker_table(*worker_rows(1, 2, fetch=100 * MS)))
+    finding = top_with(worker_table(*worker_rows(1, 2, fetch=100 * MS)))
     assert finding.sentence.endswith(
         "for data, though 2 workers make batches in only 30 % of the time."
     )
@@ -150,7 +147,7 @@ def test_busy_workers_are_named_and_more_of_them_are_no_answer_to_idle_ones() ->
 
 
 def test_without_workers_what_takes_the_time_is_a_fact() -> None:
-    finding = top_of(worker_table(*worker_rows(1, 2, worker=-1)), num_workers=0)
+    finding = top_with(worker_table(*worker_rows(1, 2, worker=-1)), num_workers=0)
     labels = [fact.label for fact in finding.facts]
     assert finding.rule == "input-in-main-thread"
     assert "collating a batch" in labels
@@ -165,8 +162,7 @@ def test_what_workers_take_of_the_machine_is_a_fact_where_they_are_distinguished
     def facts(**more: float) -> dict[str, Any]:
         telemetry = telemetry_table(**columns, **more)
         run = make_run(400, phases, (loader,), telemetry)
-        top = diagnosis(Facts(run, None)).top
-        return {fact.label: fact.value for fact in top.facts}
+        return {fact.label: fact.value for fact in top_of(run).facts}
 
     told = facts(**{"processes.ranks_cpu": 90.0})
     assert (told["cores used by workers"], told["read by workers in a second"]) == (1.5, 2048)
@@ -174,7 +170,7 @@ def test_what_workers_take_of_the_machine_is_a_fact_where_they_are_distinguished
 
 
 def test_a_run_without_rows_of_workers_is_judged_as_before() -> None:
-    finding = top_of(None)
+    finding = top_with(None)
     assert finding.sentence.endswith("for data: 2 workers do not keep up.")
     assert "fetching a batch" not in {fact.label for fact in finding.facts}
 
@@ -251,16 +247,10 @@ def starved(workers: int, **tables: Table) -> RunSnapshot:
     return with_tables(run, **tables)
 
 
-def finding_of(run: RunSnapshot) -> Finding:
-    top = diagnosis(Facts(run, None)).top
-    assert top is not None
-    return top
-
-
 def test_input_bound_names_the_line_of_the_dataset() -> None:
     stacks = table((0, 6_000, "fetch", 8), (6_000, 3_000, "collate", 30), (9_000, 1_000, "wait", 0))
     run = starved(2, worker_stacks=stacks)
-    finding = finding_of(run)
+    finding = top_of(run)
     assert finding.rule == "input-bound"
     assert "do not keep up, mostly fetching samples (6" in finding.sentence
     assert "% of it at data.py:8)" in finding.sentence
@@ -269,17 +259,17 @@ def test_input_bound_names_the_line_of_the_dataset() -> None:
 
 
 def test_lines_of_packages_of_other_loaders_or_of_few_samples_are_not_named() -> None:
-    finding = finding_of(starved(2, worker_stacks=table((0, 2_000, "fetch", 8))))
+    finding = top_of(starved(2, worker_stacks=table((0, 2_000, "fetch", 8))))
     assert "data.py" not in finding.sentence
-    finding = finding_of(starved(2, worker_stacks=table((0, 10_000, "fetch", 0))))
+    finding = top_of(starved(2, worker_stacks=table((0, 10_000, "fetch", 0))))
     assert finding.sentence.endswith("mostly fetching samples.")
     stacks = table((0, 10_000, "fetch", 8), loader=2)
-    assert "data.py" not in finding_of(starved(2, worker_stacks=stacks)).sentence
+    assert "data.py" not in top_of(starved(2, worker_stacks=stacks)).sentence
 
 
 def test_without_workers_the_main_thread_tells_the_line() -> None:
     stacks = main_table((0, 8_000, "fetch", 8), (8_000, 2_000, "", 40))
-    finding = finding_of(starved(0, stacks=stacks))
+    finding = top_of(starved(0, stacks=stacks))
     assert finding.rule == "input-in-main-thread"
     assert finding.sentence.endswith("(num_workers=0), 100 % of it at data.py:8.")
 

@@ -139,8 +139,7 @@ def test_files_that_are_read_for_the_first_time_are_no_fault() -> None:
     ]
     found = judged(run_of(*rows, steps=cold))
     assert not [one for one in found.findings if one.rule.startswith("input")]
-    reasons = {one.rule: one.reason for one in found.abstentions}
-    assert "read for the first time" in reasons["input-bound"]
+    assert "read for the first time" in reasons(found)["input-bound"]
 
 
 Rows = list[dict[str, int]]

@@ -107,7 +107,7 @@ def test_no_steps_are_no_data_and_never_healthy() -> None:
         diagnosis = judged(count=count, phases={"forward": 10}, status=Status.RUNNING)
         assert diagnosis.top is None
         assert diagnosis.progress == progress
-        assert {a.rule: a.reason for a in diagnosis.abstentions}["healthy"].startswith("0 of 2")
+        assert reasons(diagnosis)["healthy"].startswith("0 of 2")
 
 
 def test_steps_without_a_length_are_not_judged_and_a_run_that_is_over_waits_for_nothing() -> None:
@@ -140,8 +140,7 @@ def test_operators_that_run_all_the_time_are_told_and_not_called_healthy() -> No
     assert diagnosis.findings[0].sentence.startswith(
         "The model's operators take 32 ms of each 33 ms step (97 %)"
     )
-    reasons = {a.rule: a.reason for a in diagnosis.abstentions}
-    assert reasons["healthy"].endswith("what this CPU could achieve is not known")
+    assert reasons(diagnosis)["healthy"].endswith("what this CPU could achieve is not known")
 
 
 def test_python_within_the_model_is_told_from_its_operators() -> None:
@@ -202,9 +201,8 @@ def test_memory_is_judged_on_the_trainings_own_card_where_that_is_known() -> Non
     assert set(rules(diagnosis)) == {"memory-pressure"}
     assert diagnosis.findings[0].sentence.startswith("GPU 1 has used 99 B")
     diagnosis = judged(**ON_GPU, telemetry=cards(None, 20, 99))
-    reasons = {a.rule: a.reason for a in diagnosis.abstentions}
     assert diagnosis.findings == ()
-    assert reasons["memory-pressure"] == "which of 2 GPUs the training uses is not known"
+    assert reasons(diagnosis)["memory-pressure"] == "which of 2 GPUs the training uses is not known"
     alone = judged(**ON_GPU, telemetry=cards(None, 99))
     assert rules(alone) == ["memory-pressure"]
 
@@ -265,8 +263,8 @@ OF_DEVICES = {
 
 def test_rules_about_devices_ask_for_a_window_where_there_is_a_device() -> None:
     assert not OF_DEVICES & {one.rule for one in judged().abstentions}
-    reasons = {a.rule: a.reason for a in judged(**ON_GPU).abstentions}
-    assert {reasons[rule] for rule in OF_DEVICES} == {"no window has been profiled"}
+    said = reasons(judged(**ON_GPU))
+    assert {said[rule] for rule in OF_DEVICES} == {"no window has been profiled"}
 
 
 @pytest.mark.slow

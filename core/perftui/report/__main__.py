@@ -28,8 +28,8 @@ def conclude(root: Path) -> None:
     """
     subject = load_subject(root)
     if subject.run is not None and subject.run.manifest.status.is_over:
-        found = diagnosis(Facts(subject.run, subject.analysis))
-        write_findings(RunLayout(subject.path).findings, found)
+        result = diagnosis(Facts(subject.run, subject.analysis))
+        write_findings(RunLayout(subject.path).findings, result)
 
 
 if __name__ == "__main__":

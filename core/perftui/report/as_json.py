@@ -323,8 +323,8 @@ def trace_object(report: Report) -> TraceOutput | None:
     properties = analysis.trace.metadata.get("deviceProperties")
     path = critical_path_parts.or_none(facts)
     devices: Any = [
-        {**msgspec.to_builtins(one), "idle": one.idle, "span": one.span}
-        for one in analysis.activity
+        {**msgspec.to_builtins(device), "idle": device.idle, "span": device.span}
+        for device in analysis.activity
     ]
     return {
         "devices": devices,
@@ -332,25 +332,25 @@ def trace_object(report: Report) -> TraceOutput | None:
         "streams": msgspec.to_builtins(stream_work(facts)),
         "steps": [
             {
-                "index": one.step.index,
-                "start": one.step.start,
-                "duration": one.step.duration,
-                "parts_ns": dict(one.parts),
+                "index": row.step.index,
+                "start": row.step.start,
+                "duration": row.step.duration,
+                "parts_ns": dict(row.parts),
             }
-            for one in analysis.step_parts
+            for row in analysis.step_parts
         ],
         "steps_told_by": step_source(analysis.trace, analysis.steps) or None,
         "idle_by_cause": [
             {
-                "device": one.device,
-                "cause": one.cause,
-                "total_ns": one.total,
-                "count": one.count,
-                "longest_ns": one.longest.duration if one.longest else None,
-                "longest_start": one.longest.start if one.longest else None,
-                "line": one.line.source if one.line else None,
+                "device": idle.device,
+                "cause": idle.cause,
+                "total_ns": idle.total,
+                "count": idle.count,
+                "longest_ns": idle.longest.duration if idle.longest else None,
+                "longest_start": idle.longest.start if idle.longest else None,
+                "line": idle.line.source if idle.line else None,
             }
-            for one in idle_by_cause(facts)
+            for idle in idle_by_cause(facts)
         ],
         "idle_counts_all_gaps": counts_all(facts),
         "gaps": [_gap(gap, facts) for gap in analysis.gaps[: report.top or MOST_GAPS]],
@@ -402,20 +402,20 @@ def as_object(report: Report) -> ReportOutput:
         "not_judged": msgspec.to_builtins(diagnosis.abstentions),
         "step_breakdowns": [
             {
-                "source": "run" if found.of_run else "trace",
-                "steps": found.count,
-                "step_ns": found.mean,
-                "parts_ns": dict(found.parts),
+                "source": "run" if breakdown.of_run else "trace",
+                "steps": breakdown.count,
+                "step_ns": breakdown.mean,
+                "parts_ns": dict(breakdown.parts),
             }
-            for found in report.breakdowns
+            for breakdown in report.breakdowns
         ],
         "main_thread": _lines(main_thread(facts)),
         "main_thread_in_windows": _lines(window_thread(facts)),
         "syncs": msgspec.to_builtins(syncs(facts)),
         "workers": _workers(loader_lines(facts)),
         "main_thread_in_gaps": [
-            {"cause": one.cause, "idle_ns": one.idle, **_lines_of(one.thread)}
-            for one in gap_lines(facts)
+            {"cause": gaps.cause, "idle_ns": gaps.idle, **_lines_of(gaps.thread)}
+            for gaps in gap_lines(facts)
         ],
         "operators": msgspec.to_builtins(report.ops),
         "modules": msgspec.to_builtins(report.modules),
@@ -465,11 +465,11 @@ def _lines_of(thread: LinesByTime) -> LinesOutput:
     return {"covered_ns": thread.covered, "samples": thread.samples, "lines": lines}
 
 
-def _workers(found: WorkerLines | None) -> WorkersOutput | None:
-    if found is None:
+def _workers(workers: WorkerLines | None) -> WorkersOutput | None:
+    if workers is None:
         return None
-    lines = _lines_of(found.making)
-    return {"busy_share": found.busy, "collate_share": found.collate, **lines}
+    lines = _lines_of(workers.making)
+    return {"busy_share": workers.busy, "collate_share": workers.collate, **lines}
 
 
 def _ranks(report: Report) -> RanksOutput | None:
@@ -485,7 +485,7 @@ def _ranks(report: Report) -> RanksOutput | None:
         "rows": rows,
         "slow_rank": msgspec.to_builtins(slow_rank.or_none(facts)),
         "collectives_ns": msgspec.to_builtins(
-            {one.rank: one.collective_time for one in traced.each}
+            {rank.rank: rank.collective_time for rank in traced.each}
             if traced
             else collectives_of_ranks.or_none(facts)
         ),
@@ -500,9 +500,9 @@ def _waits(facts: Facts) -> dict[int, dict[int, int]] | None:
     waits = waits_of_ranks.or_none(facts)
     if waits is None:
         return None
-    known = waits.compared
+    ranks = waits.compared
     return {
-        rank: {late: waits.between(rank, late) for late in known if late != rank} for rank in known
+        rank: {late: waits.between(rank, late) for late in ranks if late != rank} for rank in ranks
     }
 
 

@@ -44,13 +44,13 @@ def _lines(report: Report) -> Iterator[str]:
     if report.redaction is not None:
         yield report.redaction.head
     yield cut(_heading(report), LETTERS)
-    said = f"{top.severity.name}  {top.headline}" if top else "no verdict: too little is known"
-    yield cut(diagnosis.progress or said, 2 * LETTERS)
+    verdict = f"{top.severity.name}  {top.headline}" if top else "no verdict: too little is known"
+    yield cut(diagnosis.progress or verdict, 2 * LETTERS)
     following, comparing = next_command(report), comparison_command(report)
     for name, command in (("next", following), ("compare", comparing)):
         if command:
             yield f"{name}: {_typed(command)}"
-    causes = [one for one in diagnosis.findings if one.severity is not Severity.HEALTHY]
+    causes = [finding for finding in diagnosis.findings if finding.severity is not Severity.HEALTHY]
     for number, finding in enumerate(causes[:MOST_FINDINGS], 1):
         yield cut(f"{number}. {_named(finding)}", LETTERS)
         if finding is not top:
@@ -83,20 +83,20 @@ def _named(finding: Finding) -> str:
     )
 
 
-def _answer(finding: Finding, report: Report, told: list[str] | None) -> Iterator[str]:
-    """Its best fix, else what to do by hand, and the next command where that is not ``told``."""
+def _answer(finding: Finding, report: Report, shown: list[str] | None) -> Iterator[str]:
+    """The finding's best fix, else what to do by hand; then its next command unless ``shown``."""
     fix, command = best_fix(finding, report), next_of(finding, report)
     if fix:
         more = (fix.why_not,) if fix.is_written else tuple(risk.value for risk in fix.risks)
         yield cut(f"   fix {fix.fix}: {'; '.join((fix.title, *more))}", LETTERS)
     elif answer := answer_to(finding.rule):
         yield cut(f"   to do: {answer}", LETTERS)
-    if command and command != told:
+    if command and command != shown:
         yield f"   {_typed(command)}"
 
 
 def _typed(command: list[str]) -> str:
-    """Quoted as a shell wants it, which would hide what is to be redacted."""
+    """The command quoted for a shell; redacted first, as quotes would hide private text."""
     return printable(shlex.join(map(replaced, command)))
 
 
@@ -106,8 +106,8 @@ def _place(finding: Finding, letters: int) -> str | None:
     if place is None:
         return None
     source = place.source or ""
-    named = source if len(source) <= letters else place.short
-    return cut(named or place.operator or "", letters) or None
+    name = source if len(source) <= letters else place.short
+    return cut(name or place.operator or "", letters) or None
 
 
 def brief_object(report: Report) -> BriefReport:
@@ -115,17 +115,17 @@ def brief_object(report: Report) -> BriefReport:
     causes = report.diagnosis.findings
     for with_commands in (True, False):
         for letters in (LETTERS, LETTERS // 2, LETTERS // 4):
-            found = _object(report, letters)
+            brief = _object(report, letters)
             for finding in causes[:MOST_FINDINGS]:
-                told = _brief_finding(finding, report, letters)
-                found["findings"].append(told if with_commands else {**told, "next": None})
-            found["more_findings"] = len(causes) - len(found["findings"])
-            if fits(found):
-                return found
-    while not fits(found):
-        found["findings"].pop()
-        found["more_findings"] += 1
-    return found
+                row = _brief_finding(finding, report, letters)
+                brief["findings"].append(row if with_commands else {**row, "next": None})
+            brief["more_findings"] = len(causes) - len(brief["findings"])
+            if fits(brief):
+                return brief
+    while not fits(brief):
+        brief["findings"].pop()
+        brief["more_findings"] += 1
+    return brief
 
 
 def _object(report: Report, letters: int) -> BriefReport:

@@ -165,24 +165,24 @@ _FIGURE = 34
 """Columns of a name, of calls, of a time, and of the name of a figure."""
 
 
-def _tables(found: Comparison) -> Iterator[str]:
+def _tables(result: Comparison) -> Iterator[str]:
     """All tables, each with a blank line above it; not yet safe to show."""
-    yield from _figures(found)
-    of = "a step" if found.tables and found.tables[0].steps else "all of the trace"
-    names = short_names((one.name for one in found.kernels[:MOST_ROWS]), _NAME)
+    yield from _figures(result)
+    of = "a step" if result.tables and result.tables[0].steps else "all of the trace"
+    names = short_names((row.name for row in result.kernels[:MOST_ROWS]), _NAME)
     yield from _table(
         f"Kernels and copies of {of}",
         "kernel or copy",
-        found.kernels,
-        found.kernels_whole,
+        result.kernels,
+        result.kernels_whole,
         lambda amount: amount.gpu_ns,
         names,
     )
     yield from _table(
-        f"Operators of {of} by {found.operators_by}, self CPU time",
+        f"Operators of {of} by {result.operators_by}, self CPU time",
         "operator",
-        tuple(sorted(found.operators, key=lambda one: -abs(one.cpu_ns))),
-        found.operators_whole,
+        tuple(sorted(result.operators, key=lambda row: -abs(row.cpu_ns))),
+        result.operators_whole,
         lambda amount: amount.cpu_ns,
         {},
     )
@@ -212,16 +212,16 @@ def change_of(figure: FigureChange) -> str:
     return f"+{text}" if change > 0 else text
 
 
-def _figures(found: Comparison) -> Iterator[str]:
-    if not found.figures:
+def _figures(result: Comparison) -> Iterator[str]:
+    if not result.figures:
         return
     yield ""
     yield "Memory, data loader and machine"
     yield f"  {'':<{_FIGURE}} {'before':>12} {'after':>12} {'change':>15}"
-    for one in found.figures:
-        before, after = (value_of(one, value) for value in (one.before, one.after))
-        name = fmt.middle(one.name, _FIGURE)
-        yield f"  {name:<{_FIGURE}} {before:>12} {after:>12} {change_of(one):>15}".rstrip()
+    for figure in result.figures:
+        before, after = (value_of(figure, value) for value in (figure.before, figure.after))
+        name = fmt.middle(figure.name, _FIGURE)
+        yield f"  {name:<{_FIGURE}} {before:>12} {after:>12} {change_of(figure):>15}".rstrip()
 
 
 def _table(
@@ -232,7 +232,7 @@ def _table(
     time: Callable[[Amount], int],
     names: Mapping[str, str],
 ) -> Iterator[str]:
-    """Those that changed most, then the sum of the others, and what all are parts of."""
+    """The rows that changed most, then the sum of the others, and the whole."""
     if not rows or whole is None:
         return
     yield ""
@@ -240,9 +240,9 @@ def _table(
     heads = "".join(f"{word:>{_TIME}}" for word in ("before", "after", "change"))
     yield f"  {head:<{_NAME}}{'calls':>{_CALLS}}{heads}"
     listed, others = split(rows, MOST_ROWS)
-    for one in listed:
+    for row in listed:
         yield _row(
-            names.get(one.name, one.name), calls_of(one), time(one.before), time(one.after), one
+            names.get(row.name, row.name), calls_of(row), time(row.before), time(row.after), row
         )
     if others is not None:
         yield _row(others.name, calls_of(others), time(others.before), time(others.after), others)
@@ -252,12 +252,12 @@ def _table(
     yield _row(whole.what, "", whole.before_ns, whole.after_ns)
 
 
-def calls_of(one: WorkChange) -> str:
+def calls_of(row: WorkChange) -> str:
     """``1 -> 2``, ``2, only after``."""
-    before, after = (f"{side.calls:.1f}".removesuffix(".0") for side in (one.before, one.after))
-    if not one.before.calls:
+    before, after = (f"{side.calls:.1f}".removesuffix(".0") for side in (row.before, row.after))
+    if not row.before.calls:
         return f"{after}, only after"
-    return f"{before} -> {after}" if one.after.calls else f"{before}, only before"
+    return f"{before} -> {after}" if row.after.calls else f"{before}, only before"
 
 
 def _row(name: str, calls: str, before: int, after: int, of: WorkChange | None = None) -> str:
@@ -267,7 +267,7 @@ def _row(name: str, calls: str, before: int, after: int, of: WorkChange | None =
     ]
     change = f"{'+' if after > before else ''}{fmt.duration(after - before)}"
     shown = fmt.middle(printable(name), _NAME)
-    figures = "".join(f"{one:>{_TIME}}" for one in (*times, change))
+    figures = "".join(f"{cell:>{_TIME}}" for cell in (*times, change))
     return f"  {shown:<{_NAME}}{calls:>{_CALLS}}{figures}"
 
 
@@ -275,32 +275,32 @@ _ONLY_WHOLE = (
     *("steps_of", "parts_ns", "table_steps", "operators", "operators_by", "operators_of"),
     *("kernels", "kernels_of", "figures", "repeats"),
 )
-"""Fields that the brief comparison does without."""
+"""Fields left out of the brief comparison."""
 
 
-def text(found: Comparison) -> str:
+def text(result: Comparison) -> str:
     """The verdict, what limits the comparison, the parts of both mean steps, memory, loader and
     machine, operators and kernels that changed most, and what the comparison does not show."""
-    shown = [_headline(found), *(f"  {line}" for line in difference_lines(found.differences))]
+    shown = [_headline(result), *(f"  {line}" for line in difference_lines(result.differences))]
     shown += [
-        f"  {phase_name(one.phase):<18} {fmt.duration(one.before):>10} -> {fmt.duration(one.after)}"
-        for one in found.phases
-        if one.before or one.after
+        f"  {phase_name(row.phase):<18} {fmt.duration(row.before):>10} -> {fmt.duration(row.after)}"
+        for row in result.phases
+        if row.before or row.after
     ]
-    shown += [*_rest(found), *(f"  {note}" for note in found.table_notes)]
-    shown += _tables(found)
+    shown += [*_rest(result), *(f"  {note}" for note in result.table_notes)]
+    shown += _tables(result)
     return "\n".join(map(printable, shown)) + "\n"
 
 
-def _steps(found: Comparison) -> tuple[int, int]:
-    """Steps that the operators and kernels are those of; 0 for all of a trace."""
-    first, second = found.tables or (None, None)
+def _steps(result: Comparison) -> tuple[int, int]:
+    """Profiled steps of the operators and kernels on each side; 0 for all of a trace."""
+    first, second = result.tables or (None, None)
     return first.steps if first else 0, second.steps if second else 0
 
 
-def _headline(found: Comparison) -> str:
-    ratio = f" {found.speedup:.2f}x" if found.speedup else ""
-    return f"{found.verdict.value}{ratio}: {found.reason}"
+def _headline(result: Comparison) -> str:
+    ratio = f" {result.speedup:.2f}x" if result.speedup else ""
+    return f"{result.verdict.value}{ratio}: {result.reason}"
 
 
 _INTRODUCED = {
@@ -313,104 +313,104 @@ _INTRODUCED = {
 def difference_lines(differences: Sequence[Difference]) -> list[str]:
     """A line for each effect that one of ``differences`` has: ``only partly comparable: torch 2.8.0
     -> 2.9.1, host a -> b``. Not yet safe to show."""
-    found = {
-        effect: [one.text for one in differences if one.effect is effect] for effect in _INTRODUCED
+    by_effect = {
+        effect: [row.text for row in differences if row.effect is effect] for effect in _INTRODUCED
     }
     return [
-        f"{_INTRODUCED[effect]}: {', '.join(texts)}" for effect, texts in found.items() if texts
+        f"{_INTRODUCED[effect]}: {', '.join(texts)}" for effect, texts in by_effect.items() if texts
     ]
 
 
 def _comparable(differences: Sequence[Difference]) -> Literal["yes", "partly", "no"]:
-    effects = {one.effect for one in differences}
+    effects = {change.effect for change in differences}
     if Effect.NOT_COMPARABLE in effects:
         return "no"
     return "partly" if Effect.PARTLY in effects else "yes"
 
 
-def _rest(found: Comparison) -> list[str]:
-    changes = [f"  in force: {', '.join(found.changes)}"] if found.changes else []
-    return [*changes, *(f"  {note}" for note in found.notes)]
+def _rest(result: Comparison) -> list[str]:
+    changes = [f"  in force: {', '.join(result.changes)}"] if result.changes else []
+    return [*changes, *(f"  {note}" for note in result.notes)]
 
 
-def as_object(found: Comparison) -> ComparisonOutput:
+def as_object(result: Comparison) -> ComparisonOutput:
     """The comparison as JSON; times are integer nanoseconds."""
-    repeats = found.repeats
+    repeats = result.repeats
     return {
         "schema": SCHEMA,
-        "outcome": found.verdict,
-        "ratio": found.speedup,
-        "low": found.estimate.low if found.estimate else None,
-        "high": found.estimate.high if found.estimate else None,
+        "outcome": result.verdict,
+        "ratio": result.speedup,
+        "low": result.estimate.low if result.estimate else None,
+        "high": result.estimate.high if result.estimate else None,
         "repeats": {
-            "before": [one.run_id for one in repeats.before],
-            "after": [one.run_id for one in repeats.after],
+            "before": [run.run_id for run in repeats.before],
+            "after": [run.run_id for run in repeats.after],
             "pairs": repeats.ratios,
         }
         if repeats
         else None,
-        "reason": found.reason,
-        "comparable": _comparable(found.differences),
-        "differences": msgspec.to_builtins(found.differences),
-        "steps_of": "trace" if found.of_traces else "run",
-        "parts_ns": {one.phase: (one.before, one.after) for one in found.phases},
-        "table_steps": _steps(found) if found.tables else None,
-        "operators": msgspec.to_builtins(found.operators),
-        "operators_by": found.operators_by,
-        "operators_of": msgspec.to_builtins(found.operators_whole),
-        "kernels": msgspec.to_builtins(found.kernels),
-        "kernels_of": msgspec.to_builtins(found.kernels_whole),
-        "figures": msgspec.to_builtins(found.figures),
-        "changes": list(found.changes),
-        "notes": [*found.notes, *found.table_notes],
-        "next": _next(found),
+        "reason": result.reason,
+        "comparable": _comparable(result.differences),
+        "differences": msgspec.to_builtins(result.differences),
+        "steps_of": "trace" if result.of_traces else "run",
+        "parts_ns": {part.phase: (part.before, part.after) for part in result.phases},
+        "table_steps": _steps(result) if result.tables else None,
+        "operators": msgspec.to_builtins(result.operators),
+        "operators_by": result.operators_by,
+        "operators_of": msgspec.to_builtins(result.operators_whole),
+        "kernels": msgspec.to_builtins(result.kernels),
+        "kernels_of": msgspec.to_builtins(result.kernels_whole),
+        "figures": msgspec.to_builtins(result.figures),
+        "changes": list(result.changes),
+        "notes": [*result.notes, *result.table_notes],
+        "next": _next(result),
     }
 
 
-def _next(found: Comparison) -> list[str] | None:
-    """What goes on from here: the diagnosis of the faster run, or the fix taken out again that was
-    written between both runs and made it slower."""
-    before, after = found.before.run, found.after.run
+def _next(result: Comparison) -> list[str] | None:
+    """The next command: diagnose the faster run, or undo the fix that was written between both runs
+    and made it slower."""
+    before, after = result.before.run, result.after.run
     if before is None or after is None:
         return None
-    if found.verdict is Verdict.FASTER:
+    if result.verdict is Verdict.FASTER:
         return report_command(after.root)
     applied = last_applied(patch_store(after.root))
     began, ended = before.manifest.started_ns, after.manifest.started_ns
-    if found.verdict is Verdict.SLOWER and applied and began < applied.applied_ns < ended:
+    if result.verdict is Verdict.SLOWER and applied and began < applied.applied_ns < ended:
         return undo_command(after.root)
     return None
 
 
-def brief_text(found: Comparison) -> str:
+def brief_text(result: Comparison) -> str:
     """The verdict, what limits the comparison, the next command and the phase that changed most,
     then notes."""
-    following, largest = _next(found), _largest(found)
-    lines = [cut(_headline(found), LETTERS)]
-    lines += [f"  {cut(line, LETTERS)}" for line in difference_lines(found.differences)]
+    following, largest = _next(result), _largest(result)
+    lines = [cut(_headline(result), LETTERS)]
+    lines += [f"  {cut(line, LETTERS)}" for line in difference_lines(result.differences)]
     lines += [printable(f"  next: {shlex.join(following)}")] if following else []
     if largest:
         phase, before, after = largest
         lines.append(f"  {phase_name(phase)} {fmt.duration(before)} -> {fmt.duration(after)}")
-    return fitting_lines((*lines, *(cut(line, LETTERS) for line in _rest(found))))
+    return fitting_lines((*lines, *(cut(line, LETTERS) for line in _rest(result))))
 
 
-def brief_object(found: Comparison) -> BriefComparison:
+def brief_object(result: Comparison) -> BriefComparison:
     """The brief comparison as JSON."""
-    plain: Any = as_object(found)
-    largest = _largest(found)
+    plain: Any = as_object(result)
+    largest = _largest(result)
     for listed in _ONLY_WHOLE:
         del plain[listed]
     plain["reason"] = cut(plain["reason"], LETTERS)
     plain["largest_change"] = largest[0] if largest else None
     plain["largest_change_ns"] = largest[2] - largest[1] if largest else None
     plain["next"] = whole(plain["next"])
-    plain["differences"] = [one.text for one in found.differences]
+    plain["differences"] = [change.text for change in result.differences]
     cut_lists(plain, "notes", "changes", "differences")
     return cast(BriefComparison, plain)
 
 
-def _largest(found: Comparison) -> tuple[str, int, int] | None:
+def _largest(result: Comparison) -> tuple[str, int, int] | None:
     """The phase that changed most, with its time before and after."""
-    changed = [(one.phase, one.before, one.after) for one in found.phases]
-    return max(changed, key=lambda one: abs(one[2] - one[1]), default=None)
+    changed = [(part.phase, part.before, part.after) for part in result.phases]
+    return max(changed, key=lambda part: abs(part[2] - part[1]), default=None)

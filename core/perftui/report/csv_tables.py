@@ -69,11 +69,11 @@ class GapSources:
     def _starts(self) -> list[int]:
         """When each step begins; they follow one another."""
         analysis = self.facts.analysis
-        return [one.step.start for one in analysis.step_parts] if analysis else []
+        return [row.step.start for row in analysis.step_parts] if analysis else []
 
     @cached_property
     def _samples(self) -> tuple[Table, ...]:
-        """Those taken during the trace: there may be hours of others."""
+        """Stack samples taken during the trace: a run may have hours of others."""
         analysis = self.facts.analysis
         origin = analysis.trace.wall_origin if analysis else None
         if analysis is None or origin is None:
@@ -91,7 +91,7 @@ Cell = str | int | float | None
 """Text, a number, or nothing where it is not known."""
 
 _QUOTED = re.compile(r'[",\r\n]|^\s|\s$')
-"""What a cell is quoted for. Python's own writer leaves a carriage return bare, which its reader
+"""What a cell needs quotes for. Python's own writer leaves a carriage return bare, which its reader
 then refuses."""
 
 
@@ -141,12 +141,12 @@ class StepColumns:
 
 def step_columns(steps: Sequence[StepParts]) -> StepColumns:
     """The columns of ``steps``."""
-    names = dict.fromkeys(name for one in steps for name, _ in one.parts)
-    parts = [dict(one.parts) for one in steps]
+    names = dict.fromkeys(name for row in steps for name, _ in row.parts)
+    parts = [dict(row.parts) for row in steps]
     return StepColumns(
-        tuple(one.step.index for one in steps),
-        tuple(one.step.start for one in steps),
-        tuple(one.step.duration for one in steps),
+        tuple(row.step.index for row in steps),
+        tuple(row.step.start for row in steps),
+        tuple(row.step.duration for row in steps),
         {name: tuple(part.get(name, 0) for part in parts) for name in names},
     )
 
@@ -173,8 +173,8 @@ def _of_run(facts: Facts) -> CsvTable:
     parts = zip(*(steps[phase].tolist() for phase in PHASES), strict=True)
     unknown = (None,) * len(PHASES)
     rows = tuple(
-        (*step, *(known if is_whole else unknown))
-        for step, known, is_whole in zip(first, parts, whole.tolist(), strict=True)
+        (*step, *(times if is_whole else unknown))
+        for step, times, is_whole in zip(first, parts, whole.tolist(), strict=True)
     )
     return CsvTable(heading, rows, "; ".join(_left_out(facts, whole)))
 
@@ -193,11 +193,11 @@ def _left_out(facts: Facts, whole: Mask) -> Iterator[str]:
 
 
 def _of_trace(analysis: TraceAnalysis) -> CsvTable:
-    found = step_columns(analysis.step_parts)
-    heading = ("step", *_TIMES, *_titles(tuple(found.parts)))
+    steps = step_columns(analysis.step_parts)
+    heading = ("step", *_TIMES, *_titles(tuple(steps.parts)))
     if not analysis.steps:
         return CsvTable(heading, (), "no steps are marked in the trace")
-    columns = (found.index, found.start, found.duration, *found.parts.values())
+    columns = (steps.index, steps.start, steps.duration, *steps.parts.values())
     return CsvTable(heading, tuple(zip(*columns, strict=True)))
 
 
@@ -217,7 +217,7 @@ _FINDINGS = (
 
 
 def table_named(name: str, report: Report) -> CsvTable:
-    """The table of that name, one of ``TABLES``: all rows, or as many as the report is of."""
+    """The table ``name`` of ``TABLES``: all rows, or the first ``report.top``."""
     table = TABLES[name](report)
     return replace(table, rows=table.rows[: report.top])
 
@@ -270,13 +270,13 @@ def _gaps(report: Report) -> CsvTable:
 
 def _findings(report: Report) -> CsvTable:
     rows = []
-    for one in report.diagnosis.findings:
-        judged = (severity_name(one), one.confidence.value)
+    for cause in report.diagnosis.findings:
+        judged = (severity_name(cause), cause.confidence.value)
         # Without a step to compare with, what it costs is not known.
-        cost = (one.cost_ns, one.step_ns, one.share) if one.step_ns else (None, None, None)
-        place = (one.place.source, one.place.operator) if one.place else (None, None)
-        answer = (answer_to(one.rule) or None, " ".join(one.fixes) or None)
-        rows.append((one.rule, *judged, *cost, *place, one.headline, *answer))
+        cost = (cause.cost_ns, cause.step_ns, cause.share) if cause.step_ns else (None, None, None)
+        place = (cause.place.source, cause.place.operator) if cause.place else (None, None)
+        answer = (answer_to(cause.rule) or None, " ".join(cause.fixes) or None)
+        rows.append((cause.rule, *judged, *cost, *place, cause.headline, *answer))
     note = "" if rows else report.diagnosis.progress or NO_VERDICT
     return CsvTable(_FINDINGS, tuple(rows), note)
 

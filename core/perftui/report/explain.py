@@ -75,7 +75,7 @@ def names() -> tuple[str, ...]:
 
 def overview() -> str:
     """All rules, one a line."""
-    rows = ((one.id, one.when) for one in BY_NAME.values())
+    rows = ((rule.id, rule.when) for rule in BY_NAME.values())
     return "\n".join(f"{name:<25} {when}" for name, when in rows)
 
 
@@ -87,12 +87,12 @@ def as_json(*chosen: str) -> str:
 
 def as_object(*chosen: str) -> ExplainOutput:
     """The rules and fixes of these names, or all without names; limits are shares, 0 to 1."""
-    found = [one for one in BY_NAME.values() if not chosen or one.id in chosen]
+    rules = [rule for rule in BY_NAME.values() if not chosen or rule.id in chosen]
     fixes = [fix for fix in CATALOGUE.values() if not chosen or fix.id in chosen]
     return {
         "schema": SCHEMA,
-        "rules": [_rule(one) for one in found if isinstance(one, Rule)],
-        "verdicts": [_rule(one) for one in found if isinstance(one, Rung)],
+        "rules": [_rule(rule) for rule in rules if isinstance(rule, Rule)],
+        "verdicts": [_rule(rule) for rule in rules if isinstance(rule, Rung)],
         "fixes": [
             {
                 "fix": fix.id,
@@ -106,18 +106,18 @@ def as_object(*chosen: str) -> ExplainOutput:
     }
 
 
-def _rule(found: Rule | Rung) -> RuleOutput:
-    limits = found.limits
+def _rule(rule: Rule | Rung) -> RuleOutput:
+    limits = rule.limits
     return {
-        "rule": found.id,
-        "when": found.when,
-        "explanation": found.explanation,
+        "rule": rule.id,
+        "when": rule.when,
+        "explanation": rule.explanation,
         "warning": limits.warning if limits else None,
         "critical": limits.critical if limits else None,
         "limits_of": limits.of if limits else None,
         "limits_source": limits.source if limits else None,
-        "fixes": list(found.fixes) if isinstance(found, Rule) else [],
-        "answer": found.answer,
+        "fixes": list(rule.fixes) if isinstance(rule, Rule) else [],
+        "answer": rule.answer,
     }
 
 
@@ -126,12 +126,12 @@ def answers_of(fix: str) -> list[str]:
     return list(dict.fromkeys(rule.id for rule in RULES if fix in rule.fixes))
 
 
-def _described(found: Rule | Rung) -> Iterator[str]:
-    limits = found.limits
-    yield found.id
-    yield from wrapped(f"{found.when}.")
+def _described(rule: Rule | Rung) -> Iterator[str]:
+    limits = rule.limits
+    yield rule.id
+    yield from wrapped(f"{rule.when}.")
     yield ""
-    yield from wrapped(found.explanation)
+    yield from wrapped(rule.explanation)
     if limits:
         yield ""
         yield from wrapped(
@@ -140,7 +140,7 @@ def _described(found: Rule | Rung) -> Iterator[str]:
             else f"Warns from {100 * limits.warning:.0f} % {limits.of}, critical from "
             f"{100 * limits.critical:.0f} %. {limits.source}"
         )
-    if found.answer:
-        yield from wrapped(f"What to do: {found.answer}.")
-    for fix in found.fixes if isinstance(found, Rule) else ():
+    if rule.answer:
+        yield from wrapped(f"What to do: {rule.answer}.")
+    for fix in rule.fixes if isinstance(rule, Rule) else ():
         yield from wrapped(f"{fix}: {CATALOGUE[fix].what}.", indent="  ")

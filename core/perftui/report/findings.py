@@ -161,12 +161,12 @@ def function_at(file: str, line: int) -> str:
     """``Images.__getitem__`` or ``<module>``; empty where the file cannot be read here."""
     path = Path(file)
     try:
-        known = path.stat()
-        if path.suffix != ".py" or not path.is_file() or known.st_size > LARGEST:
+        stat = path.stat()
+        if path.suffix != ".py" or not path.is_file() or stat.st_size > LARGEST:
             return ""
     except (OSError, ValueError):
         return ""
-    tree = tree_of(path, known.st_mtime_ns)
+    tree = tree_of(path, stat.st_mtime_ns)
     return ".".join(_names(tree, line)) or MODULE if getattr(tree, "body", None) else ""
 
 
@@ -247,7 +247,7 @@ def fix_object(fix: FixOption, diagnosis: Diagnosis) -> FixOutput:
     """A fix as it can be made here, and the findings that it answers."""
     return {
         "fix": fix.fix,
-        "answers": [one.rule for one in diagnosis.findings if fix.fix in one.fixes],
+        "answers": [finding.rule for finding in diagnosis.findings if fix.fix in finding.fixes],
         "title": fix.title,
         "risks": [risk.value for risk in fix.risks],
         "changes_numerics": fix.changes_numerics,

@@ -20,7 +20,7 @@ from perftui.run.table import Table
 from perftui.trace.model import Trace
 
 Stack = tuple[Sequence[str], int]
-"""Names from the outermost on, and how much of it there is."""
+"""Names from the outermost frame on, and its ns or samples."""
 
 UNNAMED = "(no name)"
 
@@ -47,7 +47,7 @@ def frame(name: str) -> str:
 WORKERS = "data loader workers"
 
 _EVERY = 1_000_000_000 // STACK_RATE
-"""ns between samples in runs that do not have it."""
+"""ns between samples in runs that did not record it."""
 
 
 class NoStacksError(ValueError):
@@ -74,14 +74,14 @@ def render(report: Report) -> str:
 
 
 def _of_trace(trace: Trace) -> Iterator[Stack]:
-    found = tuple(stack_times(trace))
-    labels = {one.track: track_label(trace, one.track) for one in found}
+    stacks = tuple(stack_times(trace))
+    labels = {stack.track: track_label(trace, stack.track) for stack in stacks}
     times = Counter(labels.values())
-    for one in found:
-        label, track = labels[one.track], trace.tracks[one.track]
+    for stack in stacks:
+        label, track = labels[stack.track], trace.tracks[stack.track]
         if times[label] > 1:
             label = f"{label} ({track.process}/{track.thread})"
-        yield (label, *one.names), one.own
+        yield (label, *stack.names), stack.own
 
 
 def _of_run(facts: Facts) -> Iterator[Stack]:
@@ -94,10 +94,10 @@ def _of_run(facts: Facts) -> Iterator[Stack]:
 def _sampled(thread: str, stacks: Table) -> Iterator[Stack]:
     """The line of the user's code, what that called, and the innermost frame.
 
-    A stack has as many samples as its time asks for at the rate at which most were taken: the first
-    seconds are sampled more often, and would look longer.
+    Samples are counted as if all were taken at the usual rate: the first seconds are sampled more
+    often, and would look longer.
     """
-    held: Counter[tuple[str, ...]] = Counter()
+    totals: Counter[tuple[str, ...]] = Counter()
     empty = [""] * len(stacks)
     names = ("file", "line", "function", "via", "inner")
     columns = [stacks[name].tolist() if name in stacks else empty for name in names]
@@ -107,13 +107,13 @@ def _sampled(thread: str, stacks: Table) -> Iterator[Stack]:
         # Where it is known that the line called nothing, it is the innermost frame itself.
         below = _inner(via, inner) if via or not own or "via" not in stacks else ()
         stack = (thread, *own, *below)
-        held[stack] += time
+        totals[stack] += time
     every = max(int(stacks["every"].max()), 1) if "every" in stacks and len(stacks) else _EVERY
-    yield from ((stack, max(1, round(time / every))) for stack, time in held.items())
+    yield from ((stack, max(1, round(time / every))) for stack, time in totals.items())
 
 
 def _inner(via: str, inner: str) -> tuple[str, ...]:
     """What the line called and the innermost frame, which may be one and the same."""
     file, _, function = via.rpartition(" ")
     is_same = inner.startswith(f"{file}:") and inner.endswith(f" {function}")
-    return tuple(one for one in (via if not is_same else "", inner) if one)
+    return tuple(name for name in (via if not is_same else "", inner) if name)

@@ -117,8 +117,8 @@ def report_metrics(metrics: KernelMetrics) -> MetricsReport:
 
 def join_metrics(metrics: KernelMetrics, table: KernelTable) -> TraceMetrics:
     """The kernels of a trace that took longest, with what ncu measured of them."""
-    found = join_kernels(metrics, table)
-    by_row = {kernel.row: kernel for kernel in found.kernels}
+    join = join_kernels(metrics, table)
+    by_row = {kernel.row: kernel for kernel in join.kernels}
     kernels = [row for row, category in enumerate(table.categories) if category == "kernel"]
     longest = sorted(kernels, key=lambda row: (-int(table.total[row]), table.names[row]))
     rows = []
@@ -142,7 +142,7 @@ def join_metrics(metrics: KernelMetrics, table: KernelTable) -> TraceMetrics:
             f"{fmt.several(len(unlike), 'kernel')} took more than {UNLIKE:g} times as long under "
             "ncu, or less than half: its figures say little about the traced launches"
         )
-    return TraceMetrics(metrics.path, tuple(rows), found.unmatched, tuple(notes))
+    return TraceMetrics(metrics.path, tuple(rows), join.unmatched, tuple(notes))
 
 
 def _figures(kernel: MeasuredKernel) -> Figures:

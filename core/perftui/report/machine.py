@@ -117,56 +117,56 @@ _NAME, _RATE, _SPREAD = 26, 13, 9
 """Columns of the table; how it was measured follows."""
 
 
-def probe_text(found: Ceilings, kept: Path | None) -> str:
+def probe_text(peaks: Ceilings, file: Path | None) -> str:
     """The machine, its ceilings in a table of 80 columns, and what is missing, with the reason."""
     head = f"{'rate':<{_NAME}}{'at most':>{_RATE}}{'spread':>{_SPREAD}}  how"
-    lines = [*wrapped(printable(_machine(found))), "", head]
-    for rate in found.rates:
+    lines = [*wrapped(printable(_machine(peaks))), "", head]
+    for rate in peaks.rates:
         lines += _row(rate)
-    for one in found.not_measured:
-        lines += wrapped(missing_text(one))
-    if found.is_disturbed:
+    for missing in peaks.not_measured:
+        lines += wrapped(missing_text(missing))
+    if peaks.is_disturbed:
         lines += wrapped(
-            f"Other programs used {found.others:.1f} of {found.cores} cores meanwhile: measure "
+            f"Other programs used {peaks.others:.1f} of {peaks.cores} cores meanwhile: measure "
             "again on an idle machine."
         )
-    lines.append(kept_text(kept))
+    lines.append(kept_text(file))
     return "\n".join(lines) + "\n"
 
 
-def missing_text(one: NotMeasured) -> str:
+def missing_text(missing: NotMeasured) -> str:
     """What could not be measured, and why."""
-    return printable(f"{one.name.value}: not measured: {one.reason}")
+    return printable(f"{missing.name.value}: not measured: {missing.reason}")
 
 
-def kept_text(kept: Path | None) -> str:
+def kept_text(file: Path | None) -> str:
     """Where the rates are kept."""
-    if kept is None:
+    if file is None:
         return "not kept: PERFTUI_CACHE is off, or others can write there"
-    return printable(f"kept in {kept}")
+    return printable(f"kept in {file}")
 
 
-def probe_object(found: Ceilings, kept: Path | None) -> ProbeOutput:
+def probe_object(peaks: Ceilings, file: Path | None) -> ProbeOutput:
     """The ceilings as JSON; rates are bytes or floating point operations per second."""
-    fields: dict[str, Any] = msgspec.to_builtins(found)
+    fields: dict[str, Any] = msgspec.to_builtins(peaks)
     names = ("host", "gpu", "driver", "torch", "measured_ns", "path", "rates", "not_measured")
     return cast(
         ProbeOutput,
         {
             "schema": SCHEMA,
             **{name: fields[name] for name in names},
-            "other_programs_cores": found.others,
-            "disturbed": found.is_disturbed,
-            "kept": str(kept) if kept else None,
+            "other_programs_cores": peaks.others,
+            "disturbed": peaks.is_disturbed,
+            "kept": str(file) if file else None,
         },
     )
 
 
-def _machine(found: Ceilings) -> str:
-    day = time.strftime("%Y-%m-%d", time.localtime(found.measured_ns / 1e9))
-    card = found.gpu or "no GPU"
-    driver = f", driver {found.driver}" if found.driver else ""
-    return f"{found.host}: {card}{driver}, torch {found.torch}, measured {day}"
+def _machine(peaks: Ceilings) -> str:
+    day = time.strftime("%Y-%m-%d", time.localtime(peaks.measured_ns / 1e9))
+    card = peaks.gpu or "no GPU"
+    driver = f", driver {peaks.driver}" if peaks.driver else ""
+    return f"{peaks.host}: {card}{driver}, torch {peaks.torch}, measured {day}"
 
 
 def _row(rate: Rate) -> list[str]:

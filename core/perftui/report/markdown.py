@@ -40,7 +40,7 @@ _TICKS = re.compile("`+")
 def plain(text: str) -> str:
     """``text`` as it is read, on one line."""
     marked = _MARKS.sub(_escaped, printable(text))
-    safe = re.sub("[&<@#]", lambda found: _ENTITIES[found[0]], marked)
+    safe = re.sub("[&<@#]", lambda match: _ENTITIES[match[0]], marked)
     return re.sub("^>", "&gt;", safe)
 
 
@@ -77,10 +77,10 @@ def table(
 
 def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
     """``lines`` that are opened by a click on ``title``; nothing without lines."""
-    found = list(lines)
-    if found:
+    body = list(lines)
+    if body:
         # Markdown within a block of HTML begins and ends at an empty line.
-        yield from (f"<details><summary>{plain(title)}</summary>", "", *found, "", "</details>")
+        yield from (f"<details><summary>{plain(title)}</summary>", "", *body, "", "</details>")
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -88,8 +88,8 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(escaped)} |"
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\{found[0]}"
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\{match[0]}"
 
 
 def _longest_ticks(text: str) -> int:
@@ -102,7 +102,7 @@ def render(report: Report) -> str:
     blocks = (
         _heading(report),
         *_findings(report),
-        *(_breakdown(found) for found in report.breakdowns),
+        *(_breakdown(breakdown) for breakdown in report.breakdowns),
         folded("Operators, longest first", _ops(report.ops[:most], report.totals)),
         folded("Kernels and copies, longest first", _kernels(report.kernels[:most], report.totals)),
         folded("Not judged", _not_judged(report)),
@@ -112,7 +112,7 @@ def render(report: Report) -> str:
 
 
 def _not_judged(report: Report) -> Iterator[str]:
-    return (f"- {code(one.rule)}: {plain(one.reason)}" for one in report.diagnosis.abstentions)
+    return (f"- {code(row.rule)}: {plain(row.reason)}" for row in report.diagnosis.abstentions)
 
 
 def _heading(report: Report) -> Iterator[str]:
@@ -181,23 +181,23 @@ def _state(fix: FixOption) -> str:
 def _evidence(facts: Iterable[Figure]) -> Iterator[str]:
     rows = [
         (
-            plain(one.shown_label),
-            plain(short_value(one)),
-            plain(valued(one.threshold, one.unit)) if one.threshold is not None else "",
-            code(one.place.short) if one.place and one.place.short else "",
+            plain(figure.shown_label),
+            plain(short_value(figure)),
+            plain(valued(figure.threshold, figure.unit)) if figure.threshold is not None else "",
+            code(figure.place.short) if figure.place and figure.place.short else "",
         )
-        for one in facts
+        for figure in facts
     ]
     return table(("figure", "value", "limit", "place"), rows, numbers=(1, 2))
 
 
-def _breakdown(found: StepBreakdown) -> Iterator[str]:
-    what, over = breakdown_title(found)
+def _breakdown(breakdown: StepBreakdown) -> Iterator[str]:
+    what, over = breakdown_title(breakdown)
     yield f"**{what}** ({over})"
     yield ""
     rows = [
         (plain(name), f"{time / 100:.2f} ms", f"{share / 10:.1f} %")
-        for name, time, share in breakdown_rows(found)
+        for name, time, share in breakdown_rows(breakdown)
     ]
     yield from table(("part", "time", "share"), rows, numbers=(1, 2))
 

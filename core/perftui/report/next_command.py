@@ -20,7 +20,7 @@ _OPTION = re.compile(r"\((--(?:shapes|stacks|modules|syncs))\)")
 """An option of the recording that a sentence names as what would show more."""
 
 SPARE = 2
-"""So many steps are recorded for each steady one that is missing: profiled ones are none."""
+"""Steps to record for each missing steady step: profiled steps are not steady."""
 
 
 def try_command(fix: str, root: Path) -> list[str]:
@@ -49,12 +49,12 @@ def again_command(root: Path, *options: str) -> list[str]:
 
 
 def next_command(report: Report) -> list[str] | None:
-    """What to do next: about the costliest finding that something can be done about here, else
-    what would raise the confidence in the first."""
+    """The next command of the costliest finding that has one, else the first command that would
+    raise the confidence in a finding."""
     findings = report.diagnosis.findings
-    found = (next_of(finding, report) for finding in findings)
+    commands = (next_of(finding, report) for finding in findings)
     more = (confidence_command(finding, report) for finding in findings)
-    return next((one for one in (*found, *more) if one), None)
+    return next((command for command in (*commands, *more) if command), None)
 
 
 def next_of(finding: Finding, report: Report) -> list[str] | None:
@@ -74,16 +74,16 @@ def best_fix(finding: Finding, report: Report) -> FixOption | None:
     """The first fix of the finding that can be tried, else the first that can be written, else the
     first that the source has already."""
     fixes = _fixes_of(finding, report)
-    found = (
+    choices = (
         *(fix for fix in fixes if fix.is_triable),
         *(fix for fix in fixes if fix.patch or fix.is_written),
     )
-    return next(iter(found), None)
+    return next(iter(choices), None)
 
 
 def fixes_after(fix: str, report: Report) -> tuple[str, ...]:
-    """What else can be tried about the finding that ``fix`` answers, where that gains nothing."""
-    answered = (one for one in report.diagnosis.findings if fix in one.fixes)
+    """Fixes to try after ``fix`` for the same finding, if it gains nothing."""
+    answered = (finding for finding in report.diagnosis.findings if fix in finding.fixes)
     finding = next(answered, None)
     if finding is None:
         return ()
@@ -110,8 +110,8 @@ def confidence_command(finding: Finding, report: Report) -> list[str] | None:
     run, wanted = report.subject.run, finding.would_raise_confidence
     if run is None or not wanted or not run.manifest.status.is_over:
         return None
-    if named := _OPTION.search(wanted):
-        return again_command(run.root, named[1])
+    if match := _OPTION.search(wanted):
+        return again_command(run.root, match[1])
     if not finding.steps or wanted != more_steps(finding.steps):
         return None
     options = []
@@ -125,7 +125,7 @@ def confidence_command(finding: Finding, report: Report) -> list[str] | None:
 
 
 def _was_cut_short(manifest: Manifest, steps: int) -> bool:
-    """Whether the script would have gone on: of its own end a longer run is another training."""
+    """Whether the script was stopped early: past its own end, a longer run is another training."""
     if manifest.status is not Status.EXITED:
         return True
     most = manifest.profile.get("max_steps")

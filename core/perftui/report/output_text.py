@@ -1,7 +1,7 @@
-"""Others' text as reports show it, and the JSON of all commands.
+"""How reports show texts of runs and traces, and the JSON of all commands.
 
-Every form of a report passes each text of a run or a trace through here before it is cut, joined
-or escaped, so that a redacted report needs no form of its own.
+Every form of a report passes each text of a run or a trace through here before it is cut, joined or
+escaped, so that a redacted report needs no form of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _replace: ContextVar[Callable[[str], str] | None] = ContextVar("replace", defaul
 
 @contextmanager
 def replacing_texts(replace: Callable[[str], str]) -> Iterator[None]:
-    """Within the block, what a report shows of a text is ``replace`` of it."""
+    """Within the block, reports show ``replace(text)`` in place of each text."""
     token = _replace.set(replace)
     try:
         yield
@@ -38,21 +38,21 @@ def replaced(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The same, safe to show on a terminal."""
+    """The text, redacted and safe for a terminal."""
     return trace_text.printable(replaced(text))
 
 
 def encodable(text: str) -> str:
-    """The same, fit for JSON."""
+    """The text, redacted and fit for JSON."""
     return trace_text.encodable(replaced(text))
 
 
 def map_texts(value: Any, text: Callable[[str], str], name: Callable[[str], str] = str) -> Any:
-    """Plain values with ``text`` of each text in them, and ``name`` of each name of a field."""
+    """Plain values with ``text`` applied to each string and ``name`` to each field name."""
     if isinstance(value, dict):
-        return {name(str(field)): map_texts(one, text, name) for field, one in value.items()}
+        return {name(str(field)): map_texts(item, text, name) for field, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [map_texts(one, text, name) for one in value]
+        return [map_texts(item, text, name) for item in value]
     return text(value) if isinstance(value, str) else value
 
 
@@ -67,10 +67,10 @@ def joined(blocks: Iterable[Iterable[str]]) -> str:
 
 def listed(title: str, lines: Iterable[str]) -> Iterator[str]:
     """``title`` and indented lines made safe to show; nothing without lines."""
-    found = list(lines)
-    if found:
+    body = list(lines)
+    if body:
         yield title
-    for line in found:
+    for line in body:
         yield f"  {printable(line)}"
 
 
@@ -93,9 +93,9 @@ SCHEMA = 1
 
 
 def encode_object(plain: Mapping[str, Any], *, on_one_line: bool = False) -> str:
-    """Plain values in the same form, or without any layout."""
-    # Names of files can hold half of a surrogate pair. Names of fields are ours, also where
-    # somebody is called like one.
+    """Plain values as indented JSON, or on one line."""
+    # File names can hold half of a surrogate pair. Field names are never redacted, even if a person
+    # is called like one.
     text = msgspec.json.encode(map_texts(plain, encodable, trace_text.encodable)).decode()
     if not on_one_line:
         text = msgspec.json.format(text, indent=2)
@@ -109,18 +109,18 @@ T = TypeVar("T")
 MOST_BYTES = 2_000
 
 LETTERS = 240
-"""Of a sentence; few are longer."""
+"""Most letters of a sentence; few are longer."""
 
 
 def fitting_lines(lines: Iterable[str]) -> str:
     """As many whole lines as there is room for, from the first on."""
-    kept, left = [], MOST_BYTES
+    fitting, left = [], MOST_BYTES
     for line in lines:
         left -= len(f"{line}\n".encode("utf-8", "backslashreplace"))
         if left < 0:
             break
-        kept.append(f"{line}\n")
-    return "".join(kept)
+        fitting.append(f"{line}\n")
+    return "".join(fitting)
 
 
 def fits(plain: Mapping[str, Any], share: float = 1.0) -> bool:
@@ -129,7 +129,7 @@ def fits(plain: Mapping[str, Any], share: float = 1.0) -> bool:
 
 
 def whole(value: T) -> T | None:
-    """A path or a command, which is of use whole only: None where it leaves no room for more."""
+    """A path or command; None if it takes more than a fifth of the room: cut, it is useless."""
     return value if fits({"": value}, share=0.2) else None
 
 

@@ -87,11 +87,11 @@ def thread_event(process: int | str, thread: int | str, name: str) -> bytes:
 
 
 def without_crossing(spans: Iterable[Span]) -> Iterator[Sequence[Span]]:
-    """The spans by start, the longest first, in as few lists as come of it if each goes into the
-    first where it crosses none: a thread draws spans within others, but none that outlast them."""
+    """Spread spans, by start and the longest first, greedily over few rows in which none cross: a
+    thread draws spans within others, but none that outlast them."""
     lists: list[list[Span]] = []
     opened: list[list[int]] = []
-    for span in sorted(spans, key=lambda one: (one.start, -one.end)):
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         for ends in opened:
             while ends and ends[-1] <= span.start:
                 ends.pop()
@@ -111,7 +111,7 @@ def _encoded(**fields: Any) -> bytes:
 
 @dataclass(frozen=True)
 class SpanTrack:
-    """Spans of one thread, by start; each lies within the ones before it or behind them."""
+    """Spans of one thread, by start; each lies within an earlier one or behind it."""
 
     name: str
     spans: Sequence[Span]
@@ -133,10 +133,10 @@ def _tracks(name: str, spans: Sequence[Span]) -> Iterator[SpanTrack]:
 
 def _steps(analysis: TraceAnalysis) -> Iterator[Span]:
     """Steps as the host takes them, with the parts of each as the judged device takes it."""
-    parts: dict[int, StepParts] = {one.step.row: one for one in analysis.step_parts}
+    parts: dict[int, StepParts] = {row.step.row: row for row in analysis.step_parts}
     for step in analysis.steps:
-        known = parts.get(step.row)
-        args = {f"{phase_name(name)} (ns)": time for name, time in known.parts} if known else {}
+        part = parts.get(step.row)
+        args = {f"{phase_name(name)} (ns)": time for name, time in part.parts} if part else {}
         yield Span(f"step {step.index}", step.start, step.end, args)
 
 
@@ -154,14 +154,14 @@ def _phases(analysis: TraceAnalysis) -> Iterator[Span]:
 
 def _gaps(report: Report, analysis: TraceAnalysis) -> Mapping[int, Sequence[Span]]:
     """Gaps by device, each named by its cause."""
-    found: dict[int, list[Span]] = {}
+    spans: dict[int, list[Span]] = {}
     sources = GapSources(report.facts)
     for gap in analysis.gaps:
         at = sources.of(gap)
         args = {"line": at.line, "operator": at.operator, "phase": phase_name(gap.phase) or None}
         span = Span(gap.cause.value, gap.start, gap.end, {**args, "step": at.step})
-        found.setdefault(gap.device, []).append(span)
-    return found
+        spans.setdefault(gap.device, []).append(span)
+    return spans
 
 
 def _findings(report: Report, analysis: TraceAnalysis) -> Iterator[Span]:
@@ -251,21 +251,21 @@ def write_perfetto(report: Report, path: Path) -> Written:
 
 def _check(report: Report, analysis: TraceAnalysis, path: Path) -> None:
     subject = report.subject
-    read = (subject.path, analysis.trace.path, *(one for _, one in subject.beside))
+    read = (subject.path, analysis.trace.path, *(file for _, file in subject.beside))
     if not path.exists():
         return
-    if any(one.exists() and path.samefile(one) for one in read):
+    if any(file.exists() and path.samefile(file) for file in read):
         raise PerfettoError(f"{path} is the trace that is read: name another file")
     if subject.run is not None and path.resolve().is_relative_to(subject.run.root.resolve()):
         raise PerfettoError(f"{path} belongs to the run: name another file")
 
 
 def _events(tracks: Iterable[SpanTrack], trace: Trace, labels: str) -> Iterator[bytes]:
-    known = {track.process for track in trace.tracks}
+    used = {track.process for track in trace.tracks}
     process = next(
         number
-        for number in range(_FIRST_NUMBER, _FIRST_NUMBER + len(known) + 1)
-        if str(number) not in known
+        for number in range(_FIRST_NUMBER, _FIRST_NUMBER + len(used) + 1)
+        if str(number) not in used
     )
     yield process_event(process, PROCESS)
     yield process_order(process, -1)

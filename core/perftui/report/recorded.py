@@ -26,7 +26,7 @@ REASONS = {
     "chosen": "requested with --steps",
     "joint": "recorded on another rank",
 }
-"""By what the agent notes of a window: why it was opened."""
+"""Why a window was opened, by the agent's word for it."""
 
 _DETAILS = ("shapes", "stacks", "memory", "modules", "syncs")
 
@@ -68,7 +68,7 @@ class RecordedRun:
 
 
 def recording_of(run: RunSnapshot, number: int = 0) -> RecordedRun:
-    """What is known of how ``run`` was recorded, and of what was of rank ``number``."""
+    """How ``run`` was recorded, and the windows and snapshots of rank ``number``."""
     rank = run.rank(number)
     return RecordedRun(
         options=tuple(_options(run.manifest.profile)),
@@ -79,8 +79,8 @@ def recording_of(run: RunSnapshot, number: int = 0) -> RecordedRun:
 
 
 def _reports(layout: RunLayout) -> Iterator[Path]:
-    for each in (layout, *layout.parts()):
-        yield from each.nsys_reports()
+    for part in (layout, *layout.parts()):
+        yield from part.nsys_reports()
 
 
 def _options(profile: Mapping[str, Any]) -> Iterator[str]:
@@ -128,18 +128,18 @@ def _windows(run: RunSnapshot, rank: RankSnapshot) -> Iterator[Recorded]:
 
 
 def _snapshots(run: RunSnapshot, rank: RankSnapshot) -> Iterator[Snapshot]:
-    """The newest of each file: one replaces another."""
-    found = {}
+    """The newest snapshot of each file: a new one replaces the last."""
+    newest = {}
     for _, step, data in _events(rank, MEMORY_SNAPSHOT):
         file = _of_rank(run, rank, str(data.get("file")))
         peak = data.get("peak")
-        known = peak if isinstance(peak, int) else None
-        found[file] = Snapshot(file, step, str(data.get("reason")), known)
-    yield from (snapshot for file, snapshot in found.items() if file.is_file())
+        size = peak if isinstance(peak, int) else None
+        newest[file] = Snapshot(file, step, str(data.get("reason")), size)
+    yield from (snapshot for file, snapshot in newest.items() if file.is_file())
 
 
 def _of_rank(run: RunSnapshot, rank: RankSnapshot, name: str) -> Path:
-    """A recorder that joined the run has written into a directory of its own."""
+    """A file of the rank; a recorder that joined the run has a directory of its own."""
     if rank.windows:
         return rank.windows[0].parent.parent / name
     return RunLayout(run.root).rank(rank.rank).root / name
@@ -184,7 +184,7 @@ def gpu_phases(phases: DeviceShare | None) -> Iterator[str]:
 
 
 def phases_title(phases: DeviceShare) -> str:
-    """What the times of phases are, and of how many steps."""
+    """The title of the phases, with the number of steps."""
     steps = fmt.several(phases.count, "step")
     return f"Phases on the GPU, timed by CUDA events (mean of {steps})"
 
@@ -213,8 +213,8 @@ def _cost(cost: OwnCost | None, limit: float | None) -> Iterator[str]:
         return
     parts = (("hooks", cost.hooks), ("windows", cost.stalls), ("slower steps", cost.slowed))
     listed = ", ".join(f"{name} {fmt.duration(value)}" for name, value in parts)
-    told = cost_text(cost.total / cost.whole, limit)
-    yield f"{told}, of {fmt.duration(cost.whole)} of steps ({listed})"
+    text = cost_text(cost.total / cost.whole, limit)
+    yield f"{text}, of {fmt.duration(cost.whole)} of steps ({listed})"
     if not cost.slowed and cost.slowed_at_most:
         most = fmt.duration(cost.slowed_at_most)
         yield f"  how much slower profiled steps were is within their variation: at most {most}"

@@ -115,20 +115,20 @@ def make_report(
 
 
 def _fixes(facts: Facts) -> tuple[FixOption, ...]:
-    found = (each for finding in diagnosis(facts).findings for each in options(finding, facts))
-    return tuple({each.fix: each for each in found}.values())
+    fixes = (fix for finding in diagnosis(facts).findings for fix in options(finding, facts))
+    return tuple({fix.fix: fix for fix in fixes}.values())
 
 
 def _totals(analysis: TraceAnalysis) -> dict[str, Totals]:
-    found = {}
+    totals = {}
     for name, table in (("operators", analysis.ops), ("modules", analysis.modules)):
         calls, own = int(table.calls.sum()), int(table.cpu_self.sum())
-        found[name] = Totals(len(table), calls, own, int(table.device_self.sum()))
+        totals[name] = Totals(len(table), calls, own, int(table.device_self.sum()))
     kernels = analysis.kernels
-    found["kernels"] = Totals(
+    totals["kernels"] = Totals(
         len(kernels), int(kernels.calls.sum()), None, int(kernels.total.sum())
     )
-    return found
+    return totals
 
 
 def _breakdowns(facts: Facts) -> Iterator[StepBreakdown]:

@@ -108,11 +108,11 @@ def summarise(root: Path) -> RunSummary:
     """
     run = RunReader(root).poll()
     facts = Facts(run)
-    found = None
+    concluded = None
     if run.manifest.status.is_over:
         with suppress(UnreadableError, OSError):
-            found = read_findings(RunLayout(root).findings)
-    top = (found or diagnosis(facts)).top
+            concluded = read_findings(RunLayout(root).findings)
+    top = (concluded or diagnosis(facts)).top
     steady = step_breakdown(facts)
     return RunSummary(
         step_count(facts),

@@ -75,7 +75,7 @@ def schema_for(kinds: tuple[type, ...], title: str) -> dict[str, Any]:
         "title": title,
         "description": WARNING,
         **body,
-        "$defs": {name: _dedented(one) for name, one in sorted(definitions.items())},
+        "$defs": {name: _dedented(definition) for name, definition in sorted(definitions.items())},
     }
 
 

@@ -138,7 +138,7 @@ def report_memory(snapshot: MemorySnapshot) -> MemoryReport:
     """Everything that the report of a snapshot holds."""
     devices = tuple(_device(snapshot, device) for device in snapshot.devices)
     notes = [warning.message for warning in snapshot.warnings]
-    notes += [note for each in devices for note in _untold(snapshot, each)]
+    notes += [note for memory in devices for note in _untold(snapshot, memory)]
     if not devices:
         notes.append(
             "the snapshot holds no memory and no history: it was taken before the first allocation"
@@ -188,25 +188,25 @@ def _parts(snapshot: MemorySnapshot, device: int, reserved: int, active: int) ->
 def _sites(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[AllocationSite, ...]:
     """The largest by line; without a line and the rest of the lines come last."""
     bare = totals.stack == NONE
-    known = StackTotals(totals.stack[~bare], totals.bytes[~bare], totals.count[~bare])
-    sources = by_source(snapshot, known)
+    stacks = StackTotals(totals.stack[~bare], totals.bytes[~bare], totals.count[~bare])
+    sources = by_source(snapshot, stacks)
     lines = [
-        AllocationSite(one.frame.function, one.frame.filename, one.frame.line, one.bytes, one.count)
-        for one in sources
-        if one.frame
+        AllocationSite(row.frame.function, row.frame.filename, row.frame.line, row.bytes, row.count)
+        for row in sources
+        if row.frame
     ]
     rest = lines[MOST_SITES:]
-    size, count = sum(each.bytes for each in rest), sum(each.count for each in rest)
-    found = [*lines[:MOST_SITES]]
+    size, count = sum(line.bytes for line in rest), sum(line.count for line in rest)
+    sites = [*lines[:MOST_SITES]]
     if rest:
-        found.append(AllocationSite(fmt.several(len(rest), "other line"), None, None, size, count))
-    found += [
+        sites.append(AllocationSite(fmt.several(len(rest), "other line"), None, None, size, count))
+    sites += [
         AllocationSite(NO_FRAME, None, None, s.bytes, s.count) for s in sources if s.frame is None
     ]
     if bare.any():
         size, count = int(totals.bytes[bare].sum()), int(totals.count[bare].sum())
-        found.append(AllocationSite(NO_STACK, None, None, size, count))
-    return tuple(found)
+        sites.append(AllocationSite(NO_STACK, None, None, size, count))
+    return tuple(sites)
 
 
 def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
@@ -230,8 +230,8 @@ def _categories(snapshot: MemorySnapshot, device: int, level: int) -> Mapping[st
     memory = memory_of_snapshot(snapshot, device)
     if memory is None or not memory.has_categories:
         return {}
-    found = {each.category.label: each.bytes for each in memory.at_peak()}
-    return found if sum(found.values()) == level else {}
+    sizes = {row.category.label: row.bytes for row in memory.at_peak()}
+    return sizes if sum(sizes.values()) == level else {}
 
 
 def _failed(snapshot: MemorySnapshot, device: int) -> tuple[OutOfMemory, ...]:
@@ -239,7 +239,7 @@ def _failed(snapshot: MemorySnapshot, device: int) -> tuple[OutOfMemory, ...]:
     if trace is None:
         return ()
     rows = np.flatnonzero(trace.action == Action.OOM)
-    free = (None if each == NONE else each for each in trace.device_free[rows].tolist())
+    free = (None if size == NONE else size for size in trace.device_free[rows].tolist())
     return tuple(map(OutOfMemory, trace.size[rows].tolist(), free))
 
 
@@ -275,10 +275,10 @@ def _untold(snapshot: MemorySnapshot, memory: DeviceMemory) -> Iterator[str]:
         )
     if not memory.parts:
         yield f"{name}: its segments and blocks contradict each other, so no breakdown is shown"
-    held = sum(each.bytes for each in memory.sites)
-    bare = sum(each.bytes for each in memory.sites if each.what == NO_STACK)
+    total = sum(site.bytes for site in memory.sites)
+    bare = sum(site.bytes for site in memory.sites if site.what == NO_STACK)
     if bare:
-        share = fmt.percent(bare / held)
+        share = fmt.percent(bare / total)
         yield f"{name}: {share} of what is held has no stack: it was allocated before the history"
 
 
@@ -319,13 +319,13 @@ def _held(title: str, sites: Sequence[AllocationSite]) -> Iterator[str]:
         return
     yield title
     yield f"  {'line':<{_SOURCE_WIDTH}} {'blocks':>7} {'size':>10}"
-    shares = apportioned([each.bytes for each in sites], 1000)
-    for each, share in zip(sites, shares, strict=True):
+    shares = apportioned([site.bytes for site in sites], 1000)
+    for site, share in zip(sites, shares, strict=True):
         yield (
-            f"  {_source(each):<{_SOURCE_WIDTH}} {each.count:>7} {fmt.size(each.bytes):>10}"
+            f"  {_source(site):<{_SOURCE_WIDTH}} {site.count:>7} {fmt.size(site.bytes):>10}"
             f"  {share / 10:5.1f} %"
         )
-    total, count = sum(each.bytes for each in sites), sum(each.count for each in sites)
+    total, count = sum(site.bytes for site in sites), sum(site.count for site in sites)
     yield (
         f"  {'all':<{_SOURCE_WIDTH}} {count:>7} {fmt.size(total):>10}  {sum(shares) / 10:5.1f} %"
     )
@@ -377,9 +377,9 @@ def _unused(memory: DeviceMemory) -> Iterator[str]:
 def _failed_lines(memory: DeviceMemory) -> Iterator[str]:
     if memory.failed:
         yield f"Out of memory: {fmt.several(len(memory.failed), 'request')} failed"
-    for each in memory.failed[:_MOST_FAILED]:
-        left = "" if each.free is None else f", {fmt.size(each.free)} free on the device"
-        yield f"  {fmt.size(each.asked)} requested{left}"
+    for request in memory.failed[:_MOST_FAILED]:
+        left = "" if request.free is None else f", {fmt.size(request.free)} free on the device"
+        yield f"  {fmt.size(request.asked)} requested{left}"
 
 
 def special_report(path: Path, kind: Kind, *, as_json: bool, redact: bool = False) -> str:
@@ -397,19 +397,19 @@ def special_report(path: Path, kind: Kind, *, as_json: bool, redact: bool = Fals
 
 
 def _text(path: Path, kind: Kind, redaction: Redaction | None, *, as_json: bool) -> str:
-    made: MemoryReport | MetricsReport
+    report: MemoryReport | MetricsReport
     head = redaction.head if redaction else ""
     if kind is Kind.MEMORY_SNAPSHOT:
-        made = report_memory(load_memory_snapshot(path))
-        text = partial(render_memory, made, head)
+        report = report_memory(load_memory_snapshot(path))
+        text = partial(render_memory, report, head)
     else:
-        made = report_metrics(load_ncu(path))
-        text = partial(render_metrics, made, head)
+        report = report_metrics(load_ncu(path))
+        text = partial(render_metrics, report, head)
     if not as_json:
         return text()
     what = list(redaction.what) if redaction else None
     about = {"schema": SCHEMA, "kind": kind.name.lower(), "redacted": what}
-    return encode_object({**about, **msgspec.to_builtins(made, enc_hook=str)})
+    return encode_object({**about, **msgspec.to_builtins(report, enc_hook=str)})
 
 
 class MemoryOutput(TypedDict):

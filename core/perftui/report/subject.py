@@ -55,7 +55,7 @@ class Subject:
 
     @property
     def facts(self) -> Facts:
-        """All that is to be known of it."""
+        """All facts of the subject."""
         if self.ranks is not None and self.analysis is not None:
             return facts_beside(self.analysis, self.ranks.each, self.ranks.problems)
         return Facts(self.run, self.analysis, self.rank, self.beside)
@@ -102,12 +102,12 @@ def subject_of(run: RunSnapshot, exporting: ExportProgress | None = None, rank: 
     Raises:
         SubjectError: the run has no such rank.
     """
-    places = sorted({one.place for one in run.ranks})
+    places = sorted({row.place for row in run.ranks})
     if rank and rank not in places:
         some = ", ".join(map(str, places)) or "none yet"
         raise SubjectError(f"the run has no rank {rank}; its ranks are: {some}")
-    found = run.rank(rank)
-    windows = [(path, _WINDOW) for path in reversed(found.windows if found else ())]
+    chosen = run.rank(rank)
+    windows = [(path, _WINDOW) for path in reversed(chosen.windows if chosen else ())]
     # Their export may take minutes: only where somebody sees how far it has come.
     reports = reversed(RunLayout(run.root).nsys_reports() if exporting else ())
     notes: list[str] = []
@@ -120,7 +120,7 @@ def subject_of(run: RunSnapshot, exporting: ExportProgress | None = None, rank: 
 
 
 def _tried(path: Path, what: str, exporting: ExportProgress | None) -> TraceAnalysis | str:
-    """The analysis, or why it is left out: a killed training may leave half of one.
+    """The analysis of a trace, or why it is left out: a killed training may leave half a file.
 
     A window is not kept for the next time: the training may still run, and need the disk.
     """
@@ -143,7 +143,7 @@ def _of_directory(directory: Path) -> Subject:
 
 def paths_of(ranks: Sequence[RankFile]) -> RankPaths:
     """The traces of the ranks that are known, by number."""
-    return tuple((one.rank, one.path) for one in ranks if one.rank is not None)
+    return tuple((file.rank, file.path) for file in ranks if file.rank is not None)
 
 
 def _analysed(
@@ -158,7 +158,7 @@ def _analysed(
 
 
 Progress = Callable[[int, int], None]
-"""Called with how many traces have been read, and of how many."""
+"""Called with the number of traces read and of all traces."""
 
 
 @dataclass(frozen=True)
@@ -179,16 +179,16 @@ def read_beside(
         ClusterError: the cluster at ``scheduler`` cannot be used.
     """
     opened, beside = subject.analysis, subject.beside
-    shown = next((one[0] for one in beside if opened and one[1] == opened.trace.path), None)
+    shown = next((pair[0] for pair in beside if opened and pair[1] == opened.trace.path), None)
     if opened is None or shown is None or len(beside) < 2:
         return None
-    each, problems = [rank_of_trace(opened, shown)], []
-    others = tuple(one for one in beside if one[0] != shown)
-    for done, (rank, found) in enumerate(read_ranks(others, scheduler=scheduler), 2):
-        if isinstance(found, str):
-            problems.append((rank, found))
+    ranks, problems = [rank_of_trace(opened, shown)], []
+    others = tuple(pair for pair in beside if pair[0] != shown)
+    for done, (rank, result) in enumerate(read_ranks(others, scheduler=scheduler), 2):
+        if isinstance(result, str):
+            problems.append((rank, result))
         else:
-            each.append(found)
+            ranks.append(result)
         if tell is not None:
             tell(done, len(beside))
-    return ReadRanks(tuple(each), tuple(why for _, why in sorted(problems)))
+    return ReadRanks(tuple(ranks), tuple(why for _, why in sorted(problems)))

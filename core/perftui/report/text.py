@@ -37,7 +37,7 @@ def render(report: Report) -> str:
     blocks = (
         (*([report.redaction.head] if report.redaction else []), *heading(report)),
         _verdict(report),
-        *(_breakdown(found) for found in report.breakdowns),
+        *(_breakdown(breakdown) for breakdown in report.breakdowns),
         ranks_text(report.facts),
         *main_thread(report.facts),
         sync_calls(syncs(report.facts)),
@@ -117,10 +117,10 @@ def _fix(fix: FixOption) -> Iterator[str]:
         yield printable(f"    {fix.advice}")
 
 
-def _breakdown(found: StepBreakdown) -> Iterator[str]:
-    what, over = breakdown_title(found)
+def _breakdown(breakdown: StepBreakdown) -> Iterator[str]:
+    what, over = breakdown_title(breakdown)
     yield f"{what} ({over})"
-    for name, time, share in breakdown_rows(found):
+    for name, time, share in breakdown_rows(breakdown):
         yield printable(f"  {name:<24} {time / 100:12.2f} ms  {share / 10:5.1f} %")
 
 

@@ -124,7 +124,7 @@ class BriefTrial(TypedDict):
 
 
 CONFIDENCE_TEXT = f"the range holds the true ratio with {fmt.percent(CONFIDENCE)} confidence"
-"""Of the two numbers in brackets behind a gain."""
+"""Explains the two numbers in brackets behind a gain."""
 
 
 def trial_text(
@@ -164,18 +164,18 @@ def brief_object(
     option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str] = ()
 ) -> BriefTrial:
     """The brief trial as JSON, without the individual pairs."""
-    found: Any = {**trial_object(option, run, progress, others), "pairs": len(progress.pairs)}
+    brief: Any = {**trial_object(option, run, progress, others), "pairs": len(progress.pairs)}
     for name in ("title", "run", "costs", "block_steps"):
-        del found[name]
-    found["headline"] = cut(found["headline"], LETTERS)
-    found["advice"] = whole(found["advice"])
-    found["next"] = whole(found["next"]) or []
-    cut_lists(found, "notes", "changes", "risks")
-    return cast(BriefTrial, found)
+        del brief[name]
+    brief["headline"] = cut(brief["headline"], LETTERS)
+    brief["advice"] = whole(brief["advice"])
+    brief["next"] = whole(brief["next"]) or []
+    cut_lists(brief, "notes", "changes", "risks")
+    return cast(BriefTrial, brief)
 
 
 def noise_text(progress: Progress) -> str:
-    """``two runs of the same differ by 1.3 % here``, or blocks of runs, and how long those are."""
+    """``two identical runs differ by 1.3 % here``, or the same of blocks, with their length."""
     share = fmt.percent(progress.noise or 0.0)
     if progress.block_steps is None:
         return f"two identical runs differ by {share} here"
@@ -188,7 +188,7 @@ def workers_text(progress: Progress) -> str:
     """``takes 12 ms with 1 worker, 9.1 ms with 2``, and once one is chosen, why."""
     first, *others = progress.workers
     times = [f"{fmt.duration(first.step_ns)} with {fmt.several(first.workers, 'worker')}"]
-    times += [f"{fmt.duration(one.step_ns)} with {one.workers}" for one in others]
+    times += [f"{fmt.duration(point.step_ns)} with {point.workers}" for point in others]
     return f"takes {', '.join(times)}{_why_chosen(progress)}"
 
 
@@ -205,7 +205,7 @@ def _why_chosen(progress: Progress) -> str:
     best = WorkerCurve(progress.workers).best
     if progress.option is None or best is None or len(progress.workers) < 2:
         return ""
-    if best == min(progress.workers, key=lambda one: one.step_ns).workers:
+    if best == min(progress.workers, key=lambda point: point.step_ns).workers:
         return f": {best} is the fastest"
     return f": {best} is the fewest within {LEVEL * 100:.0f} % of the fastest"
 
@@ -226,7 +226,7 @@ def trial_object(
     option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str] = ()
 ) -> TrialOutput:
     """The trial as JSON; times are integer nanoseconds, shares and ratios plain numbers."""
-    found = progress.verdict.estimate
+    estimate = progress.verdict.estimate
     return {
         "schema": SCHEMA,
         "fix": option.fix,
@@ -234,9 +234,9 @@ def trial_object(
         "run": run.manifest.run_id,
         "outcome": progress.verdict.outcome,
         "headline": progress.verdict.headline,
-        "ratio": found.ratio if found else None,
-        "low": found.low if found else None,
-        "high": found.high if found else None,
+        "ratio": estimate.ratio if estimate else None,
+        "low": estimate.low if estimate else None,
+        "high": estimate.high if estimate else None,
         "noise": progress.noise,
         "block_steps": progress.block_steps,
         "pairs": [
@@ -248,7 +248,7 @@ def trial_object(
             }
             for pair in progress.pairs
         ],
-        "workers": [msgspec.to_builtins(one) for one in progress.workers],
+        "workers": [msgspec.to_builtins(point) for point in progress.workers],
         "changes": list(progress.changes),
         "risks": [risk.value for risk in option.risks],
         "changes_numerics": option.changes_numerics,
@@ -297,11 +297,11 @@ def tuning_text(tuned: Tuned, root: Path) -> str:
     lines = [headline(tuned.final)]
     if journal.kept:
         lines.append(f"  {1.0:5.2f}x  as it was")
-    for ratio, one in journal.ladder:
-        lines.append(f"  {ratio:5.2f}x  + {one.title} ({one.headline})")
-        if one.kept is Kept.OVERRIDE:
-            lines.append(f"          not in the source; by hand: {one.advice}")
-    lines += [f"  not kept: {one.title} ({one.headline})" for one in journal.left]
+    for ratio, attempt in journal.ladder:
+        lines.append(f"  {ratio:5.2f}x  + {attempt.title} ({attempt.headline})")
+        if attempt.kept is Kept.OVERRIDE:
+            lines.append(f"          not in the source; by hand: {attempt.advice}")
+    lines += [f"  not kept: {attempt.title} ({attempt.headline})" for attempt in journal.left]
     if tuned.final:
         lines.append(f"  {tuned.final.losses.sentence}")
     if journal.files:
@@ -312,18 +312,18 @@ def tuning_text(tuned: Tuned, root: Path) -> str:
 
 def tuning_object(tuned: Tuned, root: Path) -> TuningOutput:
     """The tuning of the run ``root`` as JSON."""
-    found = tuned.final.verdict.estimate if tuned.final else None
-    written = [one for one in tuned.journal.kept if one.kept is Kept.WRITTEN]
+    estimate = tuned.final.verdict.estimate if tuned.final else None
+    written = [attempt for attempt in tuned.journal.kept if attempt.kept is Kept.WRITTEN]
     return {
         "schema": SCHEMA,
         "run": root.name,
         "outcome": tuned.final.verdict.outcome if tuned.final else Outcome.NO_DIFFERENCE,
         "headline": headline(tuned.final),
-        "ratio": found.ratio if found else None,
-        "low": found.low if found else None,
-        "high": found.high if found else None,
-        "kept": [msgspec.to_builtins(one) for one in tuned.journal.kept],
-        "not_kept": [msgspec.to_builtins(one) for one in tuned.journal.left],
+        "ratio": estimate.ratio if estimate else None,
+        "low": estimate.low if estimate else None,
+        "high": estimate.high if estimate else None,
+        "kept": [msgspec.to_builtins(attempt) for attempt in tuned.journal.kept],
+        "not_kept": [msgspec.to_builtins(attempt) for attempt in tuned.journal.left],
         "base": tuned.journal.base,
         "diff": _diff(tuned.journal) or None,
         "undo": [undo_command(root) for _ in written],
@@ -336,13 +336,13 @@ def _diff(journal: Journal) -> str:
     diffs = []
     for path, copy in journal.originals.items():
         with suppress(OSError):
-            before, after = (Path(one).read_bytes() for one in (copy, path))
+            before, after = (Path(file).read_bytes() for file in (copy, path))
             diffs.append(Patch(Path(path), before, after, becomes="tuned").diff("as it was"))
     return "\n".join(filter(None, diffs))
 
 
 def headline(final: Progress | None) -> str:
-    """What a tuning came to as a whole; ``final`` is None where nothing was kept."""
+    """One-line result of a tuning; ``final`` is None where nothing was kept."""
     return final.verdict.headline if final else "nothing was kept: no fix is proven here"
 
 
@@ -389,7 +389,7 @@ class IsolationOutput(TypedDict):
 
 
 NOTHING = 1.05
-"""Times as fast, below which a side has nothing to give: three runs show no less."""
+"""Least speed-up from a side that counts: three runs show no less."""
 
 FROM = {
     Side.INPUT: "a faster data loader",
@@ -400,62 +400,62 @@ FROM = {
 """What a gain would come from."""
 
 
-def isolation_text(found: Isolation) -> str:
+def isolation_text(isolation: Isolation) -> str:
     """The step as it is, then a line for each side."""
-    whole = found.step_ns
+    whole = isolation.step_ns
     if whole is None:
         return "no run finished\n"
-    lines = [f"a step takes {fmt.duration(whole)} unchanged ({_apart(found.as_it_is)})"]
-    lines += [f"  {_line(one, found)}" for one in found.sides]
+    lines = [f"a step takes {fmt.duration(whole)} unchanged ({_apart(isolation.as_it_is)})"]
+    lines += [f"  {_line(part, isolation)}" for part in isolation.sides]
     return "\n".join(map(printable, lines)) + "\n"
 
 
-def isolation_object(found: Isolation, run: RunSnapshot) -> IsolationOutput:
+def isolation_object(isolation: Isolation, run: RunSnapshot) -> IsolationOutput:
     """The isolation as JSON; times are integer nanoseconds."""
     return {
         "schema": SCHEMA,
         "run": run.manifest.run_id,
-        "step_ns": found.step_ns,
-        "runs_ns": list(found.as_it_is),
-        "sides": [_side(one, found) for one in found.sides],
+        "step_ns": isolation.step_ns,
+        "runs_ns": list(isolation.as_it_is),
+        "sides": [_side(part, isolation) for part in isolation.sides],
     }
 
 
-def _side(one: Isolated, found: Isolation) -> SideOutput:
+def _side(part: Isolated, isolation: Isolation) -> SideOutput:
     return {
-        "side": one.experiment.side,
-        "what": one.experiment.what,
-        "step_ns": one.step_ns,
-        "runs_ns": list(one.times),
-        "at_most": _ratio(one, found),
-        "sentence": _sentence(one, found),
-        "problem": one.problem or None,
+        "side": part.experiment.side,
+        "what": part.experiment.what,
+        "step_ns": part.step_ns,
+        "runs_ns": list(part.times),
+        "at_most": _ratio(part, isolation),
+        "sentence": _sentence(part, isolation),
+        "problem": part.problem or None,
     }
 
 
-def _line(one: Isolated, found: Isolation) -> str:
-    if one.step_ns is None:
-        return f"{one.experiment.what}: not measured: {one.problem or 'no run finished'}"
-    each = " for the batches of a step" if one.experiment.times_batches else ""
-    took = f"{fmt.duration(one.step_ns)}{each} ({_apart(one.times)})"
-    return f"{one.experiment.what}: {took}; {_sentence(one, found)}"
+def _line(part: Isolated, isolation: Isolation) -> str:
+    if part.step_ns is None:
+        return f"{part.experiment.what}: not measured: {part.problem or 'no run finished'}"
+    of = " for the batches of a step" if part.experiment.times_batches else ""
+    took = f"{fmt.duration(part.step_ns)}{of} ({_apart(part.times)})"
+    return f"{part.experiment.what}: {took}; {_sentence(part, isolation)}"
 
 
-def _sentence(one: Isolated, found: Isolation) -> str:
+def _sentence(part: Isolated, isolation: Isolation) -> str:
     """The result of one part; empty if it was not measured."""
-    ratio = _ratio(one, found)
-    if ratio is None or one.step_ns is None:
+    ratio = _ratio(part, isolation)
+    if ratio is None or part.step_ns is None:
         return ""
-    if one.experiment.side is Side.WORKER:
-        return _workers(one.step_ns, found)
-    what = FROM[one.experiment.side]
-    is_clear = ratio >= NOTHING and max(one.times) < min(found.as_it_is)
+    if part.experiment.side is Side.WORKER:
+        return _workers(part.step_ns, isolation)
+    what = FROM[part.experiment.side]
+    is_clear = ratio >= NOTHING and max(part.times) < min(isolation.as_it_is)
     return f"at most {ratio:.2f}x from {what}" if is_clear else f"nothing from {what}"
 
 
-def _workers(worker_ns: int, found: Isolation) -> str:
+def _workers(worker_ns: int, isolation: Isolation) -> str:
     """How many workers would keep up, where the step without its loader is known."""
-    step = next((one.step_ns for one in found.sides if one.experiment.side is Side.INPUT), None)
+    step = next((row.step_ns for row in isolation.sides if row.experiment.side is Side.INPUT), None)
     if step is None:
         return "how many workers would keep up is not known"
     count = math.ceil(worker_ns / step)
@@ -463,8 +463,8 @@ def _workers(worker_ns: int, found: Isolation) -> str:
     return f"{fmt.several(count, 'worker')} {verb} up with a step of {fmt.duration(step)}"
 
 
-def _ratio(one: Isolated, found: Isolation) -> float | None:
-    whole, step = found.step_ns, one.step_ns
+def _ratio(part: Isolated, isolation: Isolation) -> float | None:
+    whole, step = isolation.step_ns, part.step_ns
     return whole / step if whole is not None and step else None
 
 

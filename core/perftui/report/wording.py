@@ -84,22 +84,22 @@ def hardware_text(manifest: Manifest) -> str:
     return f"{cores}, {gpus}"
 
 
-def breakdown_title(found: StepBreakdown) -> tuple[str, str]:
-    """Of what the parts are, and the mean of how many steps that is."""
-    where = "in the training thread" if found.of_run else "in the trace"
-    over = f"mean of {fmt.several(found.count, 'step')}" if found.count else "all of it"
+def breakdown_title(breakdown: StepBreakdown) -> tuple[str, str]:
+    """The title of a breakdown, and how many steps it is the mean of."""
+    where = "in the training thread" if breakdown.of_run else "in the trace"
+    over = f"mean of {fmt.several(breakdown.count, 'step')}" if breakdown.count else "all of it"
     return f"Where the time goes {where}", over
 
 
-def breakdown_rows(found: StepBreakdown) -> Iterator[tuple[str, int, int]]:
+def breakdown_rows(whole: StepBreakdown) -> Iterator[tuple[str, int, int]]:
     """The name of each part, hundredths of a millisecond and tenths of a per cent, then of the
     whole; parts are rounded so that they sum to it."""
-    parts = [(name, value) for name, value in found.parts if value]
+    parts = [(name, value) for name, value in whole.parts if value]
     values = [value for _, value in parts]
-    times, shares = apportioned(values, (found.mean + 5_000) // 10_000), apportioned(values, 1000)
+    times, shares = apportioned(values, (whole.mean + 5_000) // 10_000), apportioned(values, 1000)
     names = (phase_name(name) for name, _ in parts)
     yield from zip(names, times, shares, strict=True)
-    yield "step" if found.count else "whole", sum(times), sum(shares)
+    yield "step" if whole.count else "whole", sum(times), sum(shares)
 
 
 def valued(value: float | int | str, unit: str) -> str:
@@ -141,8 +141,8 @@ def state_text(fix: FixOption) -> str:
 def proof_of_fix(fix: FixOption, report: Report) -> Proof | None:
     """What a trial of that very change found; None where there was none."""
     run = report.subject.run
-    found = read_proof(trials_of(run.root), fix.fix) if run is not None else None
-    return found if found is not None and found.is_of(fix) else None
+    proof = read_proof(trials_of(run.root), fix.fix) if run is not None else None
+    return proof if proof is not None and proof.is_of(fix) else None
 
 
 def pairs_text(proof: Proof) -> str:
@@ -151,8 +151,8 @@ def pairs_text(proof: Proof) -> str:
 
 
 def thread_lines(facts: Facts) -> Iterator[tuple[str, LinesByTime]]:
-    """Lines over the steady steps, those of the workers, and those in the idle time of each cause,
-    each list with its title."""
+    """Titled lists of lines: over steady and profiled steps, of workers, and in the idle time of
+    each cause."""
     steady, profiled = thread.main_thread(facts), thread.window_thread(facts)
     if steady is not None:
         samples = f"about {fmt.several(steady.samples, 'sample')}"
@@ -160,13 +160,13 @@ def thread_lines(facts: Facts) -> Iterator[tuple[str, LinesByTime]]:
     if profiled is not None:
         samples = f"about {fmt.several(profiled.samples, 'sample')} from inside"
         yield f"Where the main thread is, over the profiled steps ({samples})", profiled
-    found = loader_lines(facts)
-    if found is not None:
+    workers = loader_lines(facts)
+    if workers is not None:
         title = (
-            f"Where the workers make batches, {fmt.percent(found.busy)} of their time "
-            f"(about {fmt.several(found.making.samples, 'sample')})"
+            f"Where the workers make batches, {fmt.percent(workers.busy)} of their time "
+            f"(about {fmt.several(workers.making.samples, 'sample')})"
         )
-        yield title, found.making
+        yield title, workers.making
     for gaps in gap_lines(facts):
         title = (
             f"Where the main thread was while the GPU idled, {gaps.cause.value} "
@@ -187,22 +187,22 @@ def main_thread(facts: Facts) -> Iterator[Iterator[str]]:
         yield _block(title, by_time)
 
 
-def sync_calls(found: SyncCalls | None) -> Iterator[str]:
+def sync_calls(syncs: SyncCalls | None) -> Iterator[str]:
     """The calls that wait for the GPU, each by its line; nothing where none were counted."""
-    if found is None:
+    if syncs is None:
         return
-    over = fmt.several(found.steps, "profiled step")
-    yield f"{found.title}, over {over}"
-    if not found.on_gpu:
+    over = fmt.several(syncs.steps, "profiled step")
+    yield f"{syncs.title}, over {over}"
+    if not syncs.on_gpu:
         yield f"  {NO_GPU}"
     yield f"  {'a step':>8}  {'time a step':>11}  {'longest':>8}"
-    for call in found.calls:
-        each, longest = "unknown", ""
+    for call in syncs.calls:
+        mean, longest = "unknown", ""
         if call.time >= 0:
-            each, longest = fmt.duration(call.time / found.steps), fmt.duration(call.longest)
-        times = f"{each:>11}  {longest:>8}"
-        yield f"  {call.count / found.steps:>8.1f}  {times}  {call.call} at {call.source}"
-    if not found.calls:
+            mean, longest = fmt.duration(call.time / syncs.steps), fmt.duration(call.longest)
+        times = f"{mean:>11}  {longest:>8}"
+        yield f"  {call.count / syncs.steps:>8.1f}  {times}  {call.call} at {call.source}"
+    if not syncs.calls:
         yield "  none"
 
 

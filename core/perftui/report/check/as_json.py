@@ -114,17 +114,17 @@ def as_object(gate: Gate, repository: Repository) -> CheckOutput:
         "inconclusive": "fail" if limits.inconclusive_fails else "pass",
         "checks": [
             {
-                "name": one.name,
-                "found": one.found,
-                "limit": one.limit,
-                "state": one.state,
-                "fails": gate.fails(one),
-                "message": one.message,
-                "severity": name_of(one.severity) if one.severity is not None else None,
-                "file": repository.shown(one.file, gate.cwd),
-                "line": one.line,
+                "name": check.name,
+                "found": check.found,
+                "limit": check.limit,
+                "state": check.state,
+                "fails": gate.fails(check),
+                "message": check.message,
+                "severity": name_of(check.severity) if check.severity is not None else None,
+                "file": repository.shown(check.file, gate.cwd),
+                "line": check.line,
             }
-            for one in gate.checks
+            for check in gate.checks
         ],
         "ratio": gate.ratio,
         "differences": msgspec.to_builtins(gate.differences),
@@ -141,17 +141,17 @@ def _history(history: History) -> HistoryOutput:
         "noise": level.noise if level else None,
         "slower_since": first.run_id if first else None,
         "last_before": last.run_id if last else None,
-        "runs": [_run(one) for one in history.before],
+        "runs": [_run(run) for run in history.before],
         "left_out": msgspec.to_builtins(history.left_out),
     }
 
 
-def _run(one: PastRun) -> SeriesRun:
-    manifest = one.conditions.manifest
+def _run(run: PastRun) -> SeriesRun:
+    manifest = run.conditions.manifest
     dirty = "+" if manifest.git_dirty else ""
     return {
-        "run": one.run_id,
+        "run": run.run_id,
         "started_ns": manifest.started_ns,
-        "step_ns": one.usual_ns,
+        "step_ns": run.usual_ns,
         "commit": f"{manifest.git_commit}{dirty}" if manifest.git_commit else None,
     }

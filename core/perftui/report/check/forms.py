@@ -33,13 +33,13 @@ def verdict_line(gate: Gate) -> str:
     """``FAILED: 1 of 3 checks``; what was not certain is named with what that counts as."""
     count = len(gate.checks)
     checks = fmt.several(count, "check")
-    uncertain = sum(one.state is State.NOT_CERTAIN for one in gate.checks)
+    uncertain = sum(check.state is State.NOT_CERTAIN for check in gate.checks)
     counts = "fail" if gate.limits.inconclusive_fails else "pass"
     more = f", {uncertain} not certain (--inconclusive {counts})" if uncertain else ""
     if gate.verdict is Verdict.FAILED:
         return f"FAILED: {len(gate.failed)} of {checks}{more}"
     if gate.verdict is Verdict.NOT_JUDGED:
-        unknown = sum(one.state is State.NOT_JUDGED for one in gate.checks)
+        unknown = sum(check.state is State.NOT_JUDGED for check in gate.checks)
         return f"not judged: {unknown} of {checks}{more}"
     return f"passed: {checks}{more}"
 
@@ -47,7 +47,7 @@ def verdict_line(gate: Gate) -> str:
 def _table(gate: Gate) -> Iterator[str]:
     rows = [_HEAD]
     rows += [
-        (cut(one.name, _NAME_WIDTH), one.found, one.limit, result_of(one)) for one in gate.checks
+        (cut(row.name, _NAME_WIDTH), row.found, row.limit, result_of(row)) for row in gate.checks
     ]
     widths = [max(len(row[at]) for row in rows) for at in range(3)]
     for row in rows:
@@ -55,9 +55,9 @@ def _table(gate: Gate) -> Iterator[str]:
 
 
 def _reasons(gate: Gate) -> Iterator[str]:
-    for one in gate.checks:
-        if one.state is not State.OK:
-            yield printable(f"{one.title}: {one.message}")
+    for check in gate.checks:
+        if check.state is not State.OK:
+            yield printable(f"{check.title}: {check.message}")
 
 
 def _since(gate: Gate) -> Iterator[str]:
@@ -89,22 +89,22 @@ def github_commands(gate: Gate, repository: Repository) -> str:
 
 def command(kind: str, properties: dict[str, str], message: str) -> str:
     """One workflow command, escaped as the runner reads it."""
-    given = ",".join(
+    fields = ",".join(
         f"{name}={_escaped(value, _IN_PROPERTY)}" for name, value in properties.items()
     )
-    return f"::{kind} {given}::{_escaped(message, _IN_MESSAGE)}"
+    return f"::{kind} {fields}::{_escaped(message, _IN_MESSAGE)}"
 
 
 def _lines(gate: Gate, repository: Repository) -> Iterator[str]:
-    for one in gate.checks:
-        if one.state is State.OK and one.severity is None:
+    for check in gate.checks:
+        if check.state is State.OK and check.severity is None:
             continue
-        properties = {"title": printable(f"perftui: {one.title}")}
-        file = repository.inside(one.file, gate.cwd)
+        properties = {"title": printable(f"perftui: {check.title}")}
+        file = repository.inside(check.file, gate.cwd)
         if file is not None:
-            line = {"line": str(one.line)} if one.line else {}
+            line = {"line": str(check.line)} if check.line else {}
             properties = {"file": printable(file), **line, **properties}
-        yield command(_annotation(gate, one), properties, printable(one.message))
+        yield command(_annotation(gate, check), properties, printable(check.message))
 
 
 def _annotation(gate: Gate, check: Check) -> str:
@@ -127,16 +127,16 @@ def junit_xml(gate: Gate, repository: Repository) -> bytes:
     count = {
         "tests": len(gate.checks),
         "failures": len(gate.failed),
-        "errors": sum(_outcome(gate, one) == "error" for one in gate.checks),
-        "skipped": sum(_outcome(gate, one) == "skipped" for one in gate.checks),
+        "errors": sum(_outcome(gate, check) == "error" for check in gate.checks),
+        "skipped": sum(_outcome(gate, check) == "skipped" for check in gate.checks),
     }
     counted = {name: str(number) for name, number in count.items()}
     suites = ElementTree.Element("testsuites", counted)
     suite = ElementTree.SubElement(
         suites, "testsuite", {"name": allowed(f"perftui check {gate.path.name}"), **counted}
     )
-    for one in gate.checks:
-        _add(suite, gate, one, repository)
+    for check in gate.checks:
+        _add(suite, gate, check, repository)
     ElementTree.indent(suites)
     encoded: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
     return encoded + b"\n"

@@ -57,7 +57,7 @@ def history_lines(history: History) -> list[str]:
     """Which runs it was held against, and which were left out and why. Not yet safe to show."""
     runs = fmt.several(len(history.before), "earlier run")
     lines = [f"against {runs} of this command"]
-    reasons = Counter(one.why for one in history.left_out)
+    reasons = Counter(run.why for run in history.left_out)
     lines += [f"  left out: {fmt.several(count, 'run')}, {why}" for why, count in reasons.items()]
     if history.level and (first := history.first_slow) and (last := history.last_before):
         lines.append(f"slower since {first.run_id}, after {last.run_id}")
@@ -101,18 +101,18 @@ def judge(
         checks.append(step_time_check(history, limits))
         changed = history.differences, history.changes, ratio_of(history), history
         return Gate(path, against, cwd, tuple(checks), limits, *changed)
-    found = compare(before, facts) if before is not None else None
+    result = compare(before, facts) if before is not None else None
     if needs_baseline:
-        checks.append(_step_time(found, limits))
+        checks.append(_step_time(result, limits))
     return Gate(
         path,
         against,
         cwd,
         tuple(checks),
         limits,
-        found.differences if found else (),
-        found.changes if found else (),
-        found.speedup if found else None,
+        result.differences if result else (),
+        result.changes if result else (),
+        result.speedup if result else None,
     )
 
 
@@ -125,14 +125,14 @@ def _findings(
     word = least.name.lower()
     limit = f"no new {word}" if needs_baseline else f"no {word}"
     limit += "" if least is Severity.CRITICAL else " or worse"
-    causes = [one for one in diagnosis(facts).findings if one.severity is not Severity.HEALTHY]
+    causes = [row for row in diagnosis(facts).findings if row.severity is not Severity.HEALTHY]
     for finding in causes:
         state, more = State.OK, ""
         if finding.severity >= least:
             state, more = _beside(finding, before, least) if needs_baseline else (State.FAILED, "")
         yield _of_finding(finding, limit, state, more)
     unknown = _too_early(facts)
-    if unknown and not any(one.severity >= least for one in causes):
+    if unknown and not any(finding.severity >= least for finding in causes):
         yield Check(FINDINGS, "unknown", limit, State.NOT_JUDGED, unknown, FINDINGS)
     elif not causes:
         yield Check(FINDINGS, "none", limit, State.OK, "no finding", FINDINGS)
@@ -152,8 +152,8 @@ def _beside(finding: Finding, before: Facts | None, least: Severity) -> tuple[St
     """Whether a finding is new, and what to add where that is not plain."""
     if before is None:
         return State.NOT_CERTAIN, NO_BASELINE
-    known = (one for one in diagnosis(before).findings if one.severity >= least)
-    if _cause(finding) in map(_cause, known):
+    earlier = (other for other in diagnosis(before).findings if other.severity >= least)
+    if _cause(finding) in map(_cause, earlier):
         return State.OK, "in the baseline too"
     if unknown := _too_early(before):
         return State.NOT_CERTAIN, f"whether the baseline has it is unknown: {unknown}"
@@ -190,37 +190,37 @@ def _of_finding(finding: Finding, limit: str, state: State, more: str) -> Check:
     )
 
 
-def _step_time(found: Comparison | None, limits: CheckLimits) -> Check:
+def _step_time(result: Comparison | None, limits: CheckLimits) -> Check:
     allowed = limits.max_regression
     limit = f"at most {fmt.percent(allowed)} slower"
 
     def check(value: str, state: State, message: str) -> Check:
         return Check(STEP_TIME, value, limit, state, message, STEP_TIME)
 
-    if found is None:
+    if result is None:
         return check("unknown", State.NOT_CERTAIN, f"{NO_BASELINE}: nothing to compare with")
-    value = _change(found)
-    if found.verdict is Verdict.INCONCLUSIVE or not found.speedup:
-        return check(value, State.NOT_CERTAIN, found.reason)
-    if 1 / found.speedup - 1 <= allowed:
-        return check(value, State.OK, found.reason)
-    state = State.FAILED if found.verdict is Verdict.SLOWER else State.NOT_CERTAIN
-    return check(value, state, f"{value}: {found.reason}")
+    value = _change(result)
+    if result.verdict is Verdict.INCONCLUSIVE or not result.speedup:
+        return check(value, State.NOT_CERTAIN, result.reason)
+    if 1 / result.speedup - 1 <= allowed:
+        return check(value, State.OK, result.reason)
+    state = State.FAILED if result.verdict is Verdict.SLOWER else State.NOT_CERTAIN
+    return check(value, state, f"{value}: {result.reason}")
 
 
-def _change(found: Comparison) -> str:
+def _change(result: Comparison) -> str:
     """``mean 44 ms -> 47 ms, 6.8 % slower``: of the mean or the usual step, as the comparison."""
-    first, second = found.steps
-    if first is None or second is None or not found.speedup:
+    first, second = result.steps
+    if first is None or second is None or not result.speedup:
         return "unknown"
     name, before, after = "mean", first.mean, second.mean
     # The comparison takes the one that changed less.
-    if abs(before / after - found.speedup) > abs(first.usual / second.usual - found.speedup):
+    if abs(before / after - result.speedup) > abs(first.usual / second.usual - result.speedup):
         name, before, after = "usual", first.usual, second.usual
-    change = 1 / found.speedup - 1
+    change = 1 / result.speedup - 1
     word = "slower" if change > 0 else "faster"
-    said = "no difference" if round(change, 3) == 0 else f"{fmt.percent(abs(change))} {word}"
-    return f"{name} {fmt.duration(before)} -> {fmt.duration(after)}, {said}"
+    text = "no difference" if round(change, 3) == 0 else f"{fmt.percent(abs(change))} {word}"
+    return f"{name} {fmt.duration(before)} -> {fmt.duration(after)}, {text}"
 
 
 NEWEST, HISTORY = "newest", "history"

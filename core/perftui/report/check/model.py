@@ -88,14 +88,14 @@ class Gate:
     @property
     def failed(self) -> tuple[Check, ...]:
         """The checks that fail, those that are not certain among them where that is asked for."""
-        return tuple(one for one in self.checks if self.fails(one))
+        return tuple(check for check in self.checks if self.fails(check))
 
     @property
     def verdict(self) -> Verdict:
         """What fails counts for more than what cannot be judged."""
         if self.failed:
             return Verdict.FAILED
-        unknown = any(one.state is State.NOT_JUDGED for one in self.checks)
+        unknown = any(check.state is State.NOT_JUDGED for check in self.checks)
         return Verdict.NOT_JUDGED if unknown else Verdict.PASSED
 
     def fails(self, check: Check) -> bool:
@@ -132,7 +132,7 @@ class Repository:
             return None
 
     def shown(self, file: str | None, cwd: str | None) -> str | None:
-        """The same, or ``file`` itself where it is not in the repository."""
+        """The path by ``inside``, or ``file`` itself where it is not in the repository."""
         return self.inside(file, cwd) or file
 
     def _moved(self, path: Path, cwd: Path) -> str | None:
@@ -153,5 +153,5 @@ def repository_around(directory: Path, workspace: str | None) -> Repository:
     here = directory.resolve()
     if workspace and here.is_relative_to(Path(workspace).resolve()):
         return Repository(Path(workspace).resolve())
-    root = next((one for one in (here, *here.parents) if (one / ".git").exists()), here)
+    root = next((above for above in (here, *here.parents) if (above / ".git").exists()), here)
     return Repository(root)

@@ -39,7 +39,7 @@ UNKNOWN = "–"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 NAMED_FROM, NAMED_ON_A_PHONE = 0.06, 0.25
-"""Share of the width from which on a box has its name in it."""
+"""Least share of the width of a box that shows its name: on a desktop, and on a phone."""
 
 
 def render(report: Report) -> str:
@@ -75,7 +75,7 @@ def cleaned(text: str) -> str:
 def environment() -> Environment:
     """What reads the templates: each expression is escaped, without control codes, and redacted
     where the report is."""
-    made = Environment(
+    env = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
@@ -84,10 +84,10 @@ def environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_shown,
     )
-    made.filters |= {
+    env.filters |= {
         "answer": answer_to,
         "boxes": part_boxes,
-        "breakdown_rows": lambda found: list(wording.breakdown_rows(found)),
+        "breakdown_rows": lambda breakdown: list(wording.breakdown_rows(breakdown)),
         "breakdown_title": wording.breakdown_title,
         "count": "{:,}".format,
         "device": lambda ns: fmt.duration(ns) if ns else UNKNOWN,
@@ -115,8 +115,8 @@ def environment() -> Environment:
     }
     shown = {"LEGEND": LEGEND, "NO_GPU": wording.NO_GPU, "NO_VERDICT": wording.NO_VERDICT}
     shares = {"NAMED_FROM": NAMED_FROM, "NAMED_ON_A_PHONE": NAMED_ON_A_PHONE}
-    made.globals |= {**shown, **shares, "HUES": HUES, "POLICY": POLICY, "UNKNOWN": UNKNOWN}
-    return made
+    env.globals |= {**shown, **shares, "HUES": HUES, "POLICY": POLICY, "UNKNOWN": UNKNOWN}
+    return env
 
 
 def _shown(value: Any) -> Any:
@@ -131,8 +131,8 @@ def _side(line: str) -> str:
     return {"+": "added", "-": "removed"}.get(line[:1], "")
 
 
-def _rank_parts(found: RankTable) -> list[str]:
-    return list(dict.fromkeys(name for row in found.rows for name, time in row.parts if time))
+def _rank_parts(table: RankTable) -> list[str]:
+    return list(dict.fromkeys(name for row in table.rows for name, time in row.parts if time))
 
 
 def _gpu_tables(report: Report) -> Iterator[tuple[str, tuple[str, str], Any]]:
@@ -175,10 +175,10 @@ def _trace(report: Report) -> Iterator[tuple[str, str]]:
     yield "Trace", f"{len(trace):,} events, {marked} marked"
     if trace.wall_origin is not None:
         yield "When", _when(trace.wall_origin)
-    devices = [one.name or f"GPU {one.device}" for one in analysis.activity]
+    devices = [gpu.name or f"GPU {gpu.device}" for gpu in analysis.activity]
     counts = {name: devices.count(name) for name in dict.fromkeys(devices)}
-    named = (f"{count} x {name}" if count > 1 else name for name, count in counts.items())
-    yield "Machine", ", ".join(named) or "no GPU activity recorded"
+    names = (f"{count} x {name}" if count > 1 else name for name, count in counts.items())
+    yield "Machine", ", ".join(names) or "no GPU activity recorded"
     yield "Versions", f"perftui {__version__}"
 
 

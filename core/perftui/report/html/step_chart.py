@@ -22,15 +22,15 @@ FEWEST = 3
 """Steps that are worth a chart."""
 
 ABOVE = 1.25
-"""Times the limit of slow steps, or the 95th percentile, up to which a chart is drawn to scale: one
-step of a thousand times the usual length would flatten all others. Of even steps, times the longest
-of them."""
+"""The chart is to scale up to this many times the limit of slow steps or the 95th percentile, the
+larger, or the longest step if that is less: a step of a thousand times the usual length would
+flatten all others."""
 
 
 WIDTH, HEIGHT = 1_000, 100
 
 MOST_DOTS = 240
-"""Steps that are drawn one by one; of more, so many columns of several."""
+"""Most steps drawn one by one; more are drawn as so many columns."""
 
 MOST_SLOW = 100
 """Slow steps that are marked, the longest ones."""
@@ -46,7 +46,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StepTimes:
-    """Steps in order, those of one kind; columns of equal length, at least one step is steady."""
+    """Steps of one kind in order, as columns of equal length; at least one is steady."""
 
     index: Int64
     duration: Int64
@@ -61,14 +61,14 @@ class StepTimes:
 
     @cached_property
     def limit(self) -> float:
-        """From how many ns on a steady step is slow."""
+        """Steady steps longer than this are slow, ns."""
         return slow_from(self.duration[self.steady])
 
     @property
     def slow(self) -> npt.NDArray[np.bool_]:
         """Which steady steps are slow."""
-        found: npt.NDArray[np.bool_] = self.steady & (self.duration > self.limit)
-        return found
+        slow: npt.NDArray[np.bool_] = self.steady & (self.duration > self.limit)
+        return slow
 
     @property
     def top(self) -> int:
@@ -92,8 +92,8 @@ class StepTimes:
         """What is drawn, in sentences."""
         slow, beyond = int(self.slow.sum()), self.duration > self.top
         steady = fmt.several(int(self.steady.sum()), "steady step")
-        told = f", {slow:,} slow (over {fmt.duration(self.limit)})" if slow else ", none slow"
-        yield f"{steady}, median {fmt.duration(self.usual)}{told}."
+        text = f", {slow:,} slow (over {fmt.duration(self.limit)})" if slow else ", none slow"
+        yield f"{steady}, median {fmt.duration(self.usual)}{text}."
         if slow > MOST_SLOW:
             yield f"The {MOST_SLOW} longest are marked."
         if len(self.index) > MOST_DOTS:
@@ -148,10 +148,10 @@ def number(value: float) -> str:
 
 def step_times(facts: Facts) -> StepTimes | None:
     """The steps of a run that are still kept one by one, or of a trace; None where they are few."""
-    found = _of_run(facts) if len(facts.steps) else _of_trace(facts)
-    if found is None or len(found.index) < FEWEST or not found.steady.any():
+    times = _of_run(facts) if len(facts.steps) else _of_trace(facts)
+    if times is None or len(times.index) < FEWEST or not times.steady.any():
         return None
-    return found
+    return times
 
 
 def _of_run(facts: Facts) -> StepTimes:
@@ -161,11 +161,11 @@ def _of_run(facts: Facts) -> StepTimes:
 
 
 def _of_trace(facts: Facts) -> StepTimes | None:
-    found = trace_steps.or_none(facts)
-    if found is None or not found.steps:
+    traced = trace_steps.or_none(facts)
+    if traced is None or not traced.steps:
         return None
-    judged = {one.step.row for one in found.each}
-    steps = [one.step for one in found.analysis.step_parts]
+    judged = {row.step.row for row in traced.each}
+    steps = [row.step for row in traced.analysis.step_parts]
     return StepTimes(
         np.array([step.index for step in steps], dtype=np.int64),
         np.array([step.duration for step in steps], dtype=np.int64),

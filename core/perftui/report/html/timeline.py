@@ -26,7 +26,7 @@ MOST_BOXES = 1_500
 """Boxes of a whole timeline: some 150 KB of SVG."""
 
 GROWTH = 1.5
-"""By how much more is united where there would be more boxes."""
+"""Factor by which the least width grows until there are few enough boxes."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ def part_boxes(parts: tuple[tuple[str, int], ...]) -> tuple[Box, ...]:
     boxes, at = [], 0
     for name, time in parts:
         if time:
-            told = phase_name(name)
-            boxes.append(Box(at, at + time, f"{told}, {fmt.duration(time)}", name, told))
+            shown = phase_name(name)
+            boxes.append(Box(at, at + time, f"{shown}, {fmt.duration(time)}", name, shown))
         at += time
     return tuple(boxes)
 
@@ -149,37 +149,35 @@ def step_rows(steps: TraceSteps) -> StepRows:
     analysis = steps.analysis
     step = _typical(steps)
     window = Intervals(np.array([step.start]), np.array([step.end]))
-    streams = [each for each in _streams(analysis, window) if len(each.start)]
-    busiest = sorted(streams, key=lambda one: -one.covered)[:MOST_STREAMS]
+    streams = [row for row in _streams(analysis, window) if len(row.start)]
+    busiest = sorted(streams, key=lambda row: -row.covered)[:MOST_STREAMS]
     rows = [
         _phases(analysis.trace, window),
         *_threads(analysis.trace, window),
-        *(each for each in streams if each in busiest),
+        *(row for row in streams if row in busiest),
         *_idle(steps, window),
     ]
-    return StepRows(
-        step, tuple(each for each in rows if len(each.start)), len(streams) - len(busiest)
-    )
+    return StepRows(step, tuple(row for row in rows if len(row.start)), len(streams) - len(busiest))
 
 
 def _typical(steps: TraceSteps) -> Step:
     usual = steps.breakdown.p50
-    nearest = min(steps.each, key=lambda one: abs(one.step.duration - usual)).step
-    marked = (one for one in steps.analysis.steps if one.row == nearest.row)
+    nearest = min(steps.each, key=lambda row: abs(row.step.duration - usual)).step
+    marked = (step for step in steps.analysis.steps if step.row == nearest.row)
     return next(marked, nearest)
 
 
 def _phases(trace: Trace, window: Intervals) -> Events:
-    found: list[tuple[int, int, str]] = []
+    spans: list[tuple[int, int, str]] = []
     phases = find_phases(trace)
     # Operators alone, without a phase, are what the row of the thread shows.
-    for name, times in phases.items() if any(one != OPERATORS for one in phases) else ():
+    for name, times in phases.items() if any(phase != OPERATORS for phase in phases) else ():
         inside = intersect(times, window)
-        found += zip(inside.start.tolist(), inside.end.tolist(), [name] * len(inside), strict=True)
-    found.sort()
-    start = _column([begin for begin, _, _ in found])
-    end = _column([stop for _, stop, _ in found])
-    kind = [name for _, _, name in found]
+        spans += zip(inside.start.tolist(), inside.end.tolist(), [name] * len(inside), strict=True)
+    spans.sort()
+    start = _column([begin for begin, _, _ in spans])
+    end = _column([stop for _, stop, _ in spans])
+    kind = [name for _, _, name in spans]
     return Events("phases", start, end, lambda at: (phase_name(kind[at]), kind[at]), "phases", HOST)
 
 
@@ -187,16 +185,16 @@ def _threads(trace: Trace, window: Intervals) -> Iterator[Events]:
     """The outermost operators and CUDA calls of the busiest threads, the one that trains first."""
     works = (kinds.operators(trace) | kinds.launches(trace)) & kinds.on_cpu(trace)
     main, least = main_track(trace), LEAST_SHARE * window.total
-    found = {
+    events = {
         number: _inside(trace, number, works, window, outermost=True)
         for number, track in enumerate(trace.tracks)
         if not track.is_device
     }
-    covered = {number: int((end - start).sum()) for number, (_, start, end) in found.items()}
-    chosen = [number for number in found if covered[number] > least]
+    covered = {number: int((end - start).sum()) for number, (_, start, end) in events.items()}
+    chosen = [number for number in events if covered[number] > least]
     chosen.sort(key=lambda number: (number != main, -covered[number], number))
     for number in chosen[:MOST_THREADS]:
-        yield _named(trace, track_label(trace, number), *found[number], "operators and calls", {})
+        yield _named(trace, track_label(trace, number), *events[number], "operators and calls", {})
 
 
 def _streams(analysis: TraceAnalysis, window: Intervals) -> Iterator[Events]:
@@ -204,19 +202,19 @@ def _streams(analysis: TraceAnalysis, window: Intervals) -> Iterator[Events]:
     works = kinds.device_activity(trace)
     masks = {COMMUNICATION: kinds.communication(trace), COPIES: trace.in_category(MEMCPY)}
     numbers = [number for number, track in enumerate(trace.tracks) if track.is_device]
-    numbers.sort(key=lambda one: (trace.tracks[one].device, trace.tracks[one].stream, one))
+    numbers.sort(key=lambda at: (trace.tracks[at].device, trace.tracks[at].stream, at))
     for number in numbers:
-        found = _inside(trace, number, works, window, outermost=False)
+        events = _inside(trace, number, works, window, outermost=False)
         label = track_label(trace, number)
-        yield _named(trace, label, *found, KERNELS, masks)
+        yield _named(trace, label, *events, KERNELS, masks)
 
 
 def _inside(
     trace: Trace, track: int, works: Mask, window: Intervals, *, outermost: bool
 ) -> tuple[Int64, Int64, Int64]:
-    """Rows of a track that are at work in the window, with the start and end of each, cut to it.
+    """Events of a track in the window: rows, starts and ends, cut to the window.
 
-    Of overlapping ones the ``outermost`` are left, or each is cut where the one before it ends.
+    Of overlapping events only the ``outermost`` stay, or each begins where the last one ends.
     """
     low, high = track_bounds(trace)[track : track + 2].tolist()
     rows = low + np.flatnonzero(works[low:high] & kinds.believable(trace)[low:high])
@@ -228,12 +226,12 @@ def _inside(
     reach = np.maximum.accumulate(end)
     before = np.concatenate([start[:1], reach[:-1]])
     if outermost:
-        kept = start >= before
+        keep = start >= before
     else:
         start = np.maximum(start, before)
-        kept = end > start
-    kept &= end > start
-    return rows[kept], start[kept], end[kept]
+        keep = end > start
+    keep &= end > start
+    return rows[keep], start[keep], end[keep]
 
 
 def _named(
@@ -261,13 +259,13 @@ def _idle(steps: TraceSteps, window: Intervals) -> Iterator[Events]:
     if device is None:
         return
     low, high = int(window.start[0]), int(window.end[0])
-    gaps = [one for one in steps.analysis.gaps if one.device == device]
+    gaps = [gap for gap in steps.analysis.gaps if gap.device == device]
     gaps = sorted(
-        (one for one in gaps if one.start < high and one.end > low), key=lambda one: one.start
+        (gap for gap in gaps if gap.start < high and gap.end > low), key=lambda gap: gap.start
     )
     trace = steps.analysis.trace
-    start = np.maximum(_column([one.start for one in gaps]), low)
-    end = np.minimum(_column([one.end for one in gaps]), high)
+    start = np.maximum(_column([gap.start for gap in gaps]), low)
+    end = np.minimum(_column([gap.end for gap in gaps]), high)
     label = f"{device_label(trace, device)} idle"
     yield Events(label, start, end, lambda at: _cause(trace, gaps[at]), "gaps", IDLE)
 
@@ -284,7 +282,7 @@ def _column(values: list[int]) -> Int64:
 
 
 PIXELS = 1_100
-"""Of the widest page; what is narrower than a third of one is united."""
+"""Pixels of the widest page; boxes narrower than a third of one are merged."""
 
 
 @dataclass(frozen=True)
@@ -309,21 +307,21 @@ class Timeline:
 
 def timeline(steps: TraceSteps) -> Timeline:
     """The timeline of a trace."""
-    found = step_rows(steps)
-    boxes = boxes_of(found.rows, max(found.step.duration, 1) // (3 * PIXELS))
-    drawn = tuple(zip(found.rows, boxes, strict=True))
-    return Timeline(found.step, drawn, tuple(_caption(steps, found)), bool(steps.steps))
+    shown = step_rows(steps)
+    boxes = boxes_of(shown.rows, max(shown.step.duration, 1) // (3 * PIXELS))
+    drawn = tuple(zip(shown.rows, boxes, strict=True))
+    return Timeline(shown.step, drawn, tuple(_caption(steps, shown)), bool(steps.steps))
 
 
-def _caption(steps: TraceSteps, found: StepRows) -> Iterator[str]:
+def _caption(steps: TraceSteps, shown: StepRows) -> Iterator[str]:
     if steps.steps:
         yield (
-            f"Step {found.step.index} of the trace, the one nearest to the median of "
+            f"Step {shown.step.index} of the trace, the one nearest to the median of "
             f"{fmt.several(steps.steps, 'step')}."
         )
     else:
         yield "All of the trace, which marks no steps."
     yield "A percentage is the share of the time that the boxes of a row cover."
     yield "What is too narrow to be seen shares a box with its neighbours."
-    if found.left_out:
-        yield f"{fmt.several(found.left_out, 'more stream')} with less work had no room."
+    if shown.left_out:
+        yield f"{fmt.several(shown.left_out, 'more stream')} with less work had no room."

@@ -46,12 +46,12 @@ def secrets_of(command: Sequence[str]) -> tuple[str, ...]:
 
 def _secrets(command: Sequence[str]) -> Iterator[str]:
     is_before = True
-    named = False
+    after_secret = False
     for number, word in enumerate(command):
         name, equals, value = word.partition("=")
         is_set = bool(equals) and _VARIABLE.fullmatch(word) is not None
         is_before = is_before and (number == 0 or is_set or word.startswith("-"))
-        if named and not word.startswith("--"):
+        if after_secret and not word.startswith("--"):
             yield from _hidden(word)
         elif equals and (_is_secret(name) or (is_before and is_set)):
             yield from _hidden(value)
@@ -59,7 +59,7 @@ def _secrets(command: Sequence[str]) -> Iterator[str]:
             yield word
         elif equals and _OPAQUE.fullmatch(value):
             yield value
-        named = word.startswith("-") and not equals and _is_secret(word)
+        after_secret = word.startswith("-") and not equals and _is_secret(word)
 
 
 def _is_secret(name: str) -> bool:
@@ -134,9 +134,9 @@ def _homes_in(subject: Subject) -> Iterator[str]:
 
 
 def _hosts_of_trace(subject: Subject) -> Iterator[str]:
-    """By the name of the file, and by a field that some tools add."""
-    if named := _TRACE_OF_HOST.match(subject.path.name):
-        yield named[1]
+    """Host names in the name of the trace, and in a field that some tools add."""
+    if match := _TRACE_OF_HOST.match(subject.path.name):
+        yield match[1]
     metadata = subject.analysis.trace.metadata if subject.analysis else {}
     yield from (str(metadata[name]) for name in ("hostname", "host") if name in metadata)
 
@@ -150,19 +150,19 @@ def _joined_run(known: Known, run: RunSnapshot) -> Known:
         known,
         users=_named(*known.users, *_entries(manifest, GPU_PROCESSES, "user")),
         projects=_projects([*_roots(run), *known.projects]),
-        programs=_named(*(form for one in programs for form in (one, shown_program(one)))),
+        programs=_named(*(form for name in programs for form in (name, shown_program(name)))),
         values=_named(*secrets_of(manifest.command)),
         uuids=_named(*_entries(manifest, GPU_DEVICES, "uuid"), *_seen_gpus(run)),
     )
 
 
 def _named(*names: str) -> tuple[str, ...]:
-    found = (name for name in names if len(name) >= SHORTEST and name.lower() not in NOBODY)
-    return tuple(dict.fromkeys(found))
+    private = (name for name in names if len(name) >= SHORTEST and name.lower() not in NOBODY)
+    return tuple(dict.fromkeys(private))
 
 
 def _hosts(*names: str) -> tuple[str, ...]:
-    """Each with its domain and without it."""
+    """Host names, each with its domain and without it."""
     return _named(*names, *(name.partition(".")[0] for name in names if not name[:1].isdecimal()))
 
 
@@ -183,21 +183,21 @@ def _roots(run: RunSnapshot) -> Iterator[str]:
 
 
 def _projects(directories: Iterable[str]) -> tuple[str, ...]:
-    """Without those that hold the homes of people, or everything."""
+    """Absolute directories, without the root and those that hold people's homes."""
     holding = ("/", *(str(above) for above in Path.home().parents), "/home", "/Users")
-    return tuple(one for one in _absolute(directories) if one not in holding)
+    return tuple(path for path in _absolute(directories) if path not in holding)
 
 
 def _homes(files: Iterable[str]) -> tuple[str, ...]:
     """The home directories that ``files`` lie in, or are."""
     own = str(Path.home())
-    found = (home[0] for file in files for home in [_HOME.search(file)] if home)
-    return tuple(dict.fromkeys((own, *found))) if own.count("/") > 1 else tuple(set(found))
+    homes = (home[0] for file in files for home in [_HOME.search(file)] if home)
+    return tuple(dict.fromkeys((own, *homes))) if own.count("/") > 1 else tuple(set(homes))
 
 
 def _absolute(texts: Iterable[str]) -> tuple[str, ...]:
-    found = (text.rstrip("/") for text in texts if text.startswith("/") and "\n" not in text)
-    return tuple(dict.fromkeys(text for text in found if text))
+    paths = (text.rstrip("/") for text in texts if text.startswith("/") and "\n" not in text)
+    return tuple(dict.fromkeys(text for text in paths if text))
 
 
 def _files(report: Report) -> Iterator[str]:
@@ -213,7 +213,7 @@ def _files(report: Report) -> Iterator[str]:
 
 
 def _noted(manifest: Manifest, entry: str) -> Iterator[Any]:
-    """What each host has noted."""
+    """The values of a profile entry, one for each host."""
     noted = manifest.profile.get(entry)
     yield from noted.values() if isinstance(noted, dict) else ()
 
@@ -225,16 +225,16 @@ def _programs(manifest: Manifest) -> Iterator[str]:
 
 
 def _entries(manifest: Manifest, entry: str, name: str) -> Iterator[str]:
-    """The texts of that name in all that the hosts have noted."""
-    held = list(_noted(manifest, entry))
-    while held:
-        one = held.pop()
-        if isinstance(one, dict):
-            held += one.values()
-            if isinstance(one.get(name), str):
-                yield one[name]
-        elif isinstance(one, list):
-            held += one
+    """All strings of the field ``name`` in a profile entry, at any depth."""
+    pending = list(_noted(manifest, entry))
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending += value.values()
+            if isinstance(value.get(name), str):
+                yield value[name]
+        elif isinstance(value, list):
+            pending += value
 
 
 def _seen_gpus(run: RunSnapshot) -> Iterator[str]:
@@ -246,7 +246,7 @@ def _seen_gpus(run: RunSnapshot) -> Iterator[str]:
 
 
 def redacted_manifest(manifest: Manifest, redactor: Redactor) -> Manifest:
-    """The same without process numbers, names of hosts, and programs beside the run; all other
+    """The manifest without process numbers, names of hosts, and programs beside the run; all other
     texts are redacted where they are written."""
     return replace(
         manifest,
@@ -264,12 +264,12 @@ def _entry(name: str, noted: Any, redactor: Redactor) -> Any:
     if name not in BY_HOST:
         return map_texts(noted, redactor, redactor)
     change = _CHANGES.get(name)
-    changed = ((host, change(one, redactor) if change else one) for host, one in noted.items())
-    return {redactor.host(host): map_texts(one, redactor, redactor) for host, one in changed}
+    changed = ((host, change(row, redactor) if change else row) for host, row in noted.items())
+    return {redactor.host(host): map_texts(row, redactor, redactor) for host, row in changed}
 
 
 def _other_programs(noted: Any, redactor: Redactor) -> Any:
-    """Those seen on one host."""
+    """Redact the programs seen on one host."""
     if not isinstance(noted, dict) or not isinstance(noted.get("cores"), dict):
         return {}
     cores = {redactor.program(name): cores for name, cores in noted["cores"].items()}
@@ -277,30 +277,30 @@ def _other_programs(noted: Any, redactor: Redactor) -> Any:
 
 
 def _gpu_processes(noted: Any, redactor: Redactor) -> Any:
-    """By GPU of one host."""
+    """Redact the processes on each GPU of one host."""
     if not isinstance(noted, dict):
         return {}
     return {
-        gpu: [_gpu_process(one, redactor) for one in found if isinstance(one, dict)]
-        for gpu, found in noted.items()
-        if isinstance(found, list)
+        gpu: [_gpu_process(process, redactor) for process in rows if isinstance(process, dict)]
+        for gpu, rows in noted.items()
+        if isinstance(rows, list)
     }
 
 
-def _gpu_process(one: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    program, user = one.get("program"), one.get("user")
+def _gpu_process(process: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    program, user = process.get("program"), process.get("user")
     return {
         "program": redactor.program(program) if isinstance(program, str) else None,
         "user": redactor.number("user", user) if isinstance(user, str) else None,
-        "memory": one.get("memory"),
+        "memory": process.get("memory"),
     }
 
 
 def _gpu_devices(noted: Any, redactor: Redactor) -> Any:
-    devices = [one for one in noted if isinstance(one, dict)] if isinstance(noted, list) else []
-    uuids = (one.get("uuid") for one in devices)
-    shown = (redactor.number("uuid", one) if isinstance(one, str) else None for one in uuids)
-    return [{**one, "uuid": uuid} for one, uuid in zip(devices, shown, strict=True)]
+    devices = [row for row in noted if isinstance(row, dict)] if isinstance(noted, list) else []
+    uuids = (row.get("uuid") for row in devices)
+    shown = (redactor.number("uuid", uuid) if isinstance(uuid, str) else None for uuid in uuids)
+    return [{**row, "uuid": uuid} for row, uuid in zip(devices, shown, strict=True)]
 
 
 _CHANGES: dict[str, Callable[[Any, Redactor], Any]] = {
@@ -322,7 +322,7 @@ def redacted(report: Report) -> Report:
 
 
 def redaction_at(path: Path) -> Redaction:
-    """How the report of one file is redacted that is no trace."""
+    """The redaction for a report of a file that is no trace."""
     return Redaction(Redactor(_joined(known_here(), [str(path)])))
 
 

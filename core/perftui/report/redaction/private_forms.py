@@ -16,8 +16,6 @@ from perftui.format import middle
 from perftui.report.output_text import replacing_texts
 from perftui.trace.text import printable
 
-# It is private because it is known to be, or by its form alone.
-
 _SHOWN_CELLS = 28
 """Facts cut names of programs to so many cells."""
 
@@ -32,7 +30,7 @@ class Known:
     projects: tuple[str, ...] = ()
     """Directories that paths are given relative to."""
     paths: tuple[str, ...] = ()
-    """Others that occur as whole texts: blanks in them show nobody where they end."""
+    """Other paths, listed because no pattern can tell where a path with blanks ends."""
     programs: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     """Secrets of the command line."""
@@ -121,7 +119,7 @@ _ANY_PATH = re.compile(rf"{PATH}|{WINDOWS_PATH}")
 
 
 class Redactor:
-    """Called with a text it gives that text without what is private; always the same for it."""
+    """A callable that gives a text without what is private, always the same for the same text."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
@@ -146,18 +144,18 @@ class Redactor:
             "user": names["user"],
             "address": ADDRESS,
         }
-        self._groups = re.compile("|".join(f"(?P<{name}>{one})" for name, one in groups.items()))
+        self._groups = re.compile("|".join(f"(?P<{name}>{form})" for name, form in groups.items()))
         private = (*names.values(), _directories((*known.homes, *known.projects)))
         self._private = re.compile("|".join(private))
 
     def __call__(self, text: str) -> str:
         """The text without what is private."""
-        found = self._kept.get(text)
-        if found is None:
-            found = self._groups.sub(self._instead, text)
+        result = self._kept.get(text)
+        if result is None:
+            result = self._groups.sub(self._instead, text)
             if len(self._kept) < _MOST_KEPT:
-                self._kept[text] = found
-        return found
+                self._kept[text] = result
+        return result
 
     def left_in(self, text: str) -> bool:
         """Whether something that is known to be private is in a finished text."""
@@ -165,8 +163,8 @@ class Redactor:
 
     def number(self, kind: str, text: str) -> str:
         """``host-1``: what stands for ``text``."""
-        known = self._numbers.setdefault(kind, {})
-        return f"{kind}-{known.setdefault(text, len(known) + 1)}"
+        numbers = self._numbers.setdefault(kind, {})
+        return f"{kind}-{numbers.setdefault(text, len(numbers) + 1)}"
 
     def program(self, name: str) -> str:
         """``program-1``: what stands for a program of that name, whole or cut."""
@@ -176,8 +174,8 @@ class Redactor:
         """``host-1``: what stands for a host of that name, with its domain or without."""
         return self.number("host", name.partition(".")[0].lower())
 
-    def _instead(self, found: re.Match[str]) -> str:
-        text, kind = found[0], found.lastgroup or ""
+    def _instead(self, match: re.Match[str]) -> str:
+        text, kind = match[0], match.lastgroup or ""
         if kind == "placeholder":
             return text
         if kind == "path":
@@ -224,7 +222,7 @@ class Redactor:
 
     def _names(self, text: str) -> str:
         return self._groups.sub(
-            lambda one: one[0] if one.lastgroup == "path" else self._instead(one), text
+            lambda match: match[0] if match.lastgroup == "path" else self._instead(match), text
         )
 
 
@@ -233,7 +231,7 @@ _MOST_KEPT = 100_000
 
 def _is_ours(url: str) -> bool:
     host = re.fullmatch(r"https://([\w.-]+)(?:/[\w./#-]*)?", url)
-    return host is not None and f".{host[1]}".endswith(tuple(f".{one}" for one in OURS))
+    return host is not None and f".{host[1]}".endswith(tuple(f".{domain}" for domain in OURS))
 
 
 def _any(names: Iterable[str]) -> str:
@@ -248,22 +246,22 @@ def _literal(names: Iterable[str]) -> str:
 
 def _places(known: Known) -> str:
     """Known directories with what is below, and known paths that a pattern would not find whole."""
-    odd = [one for one in known.paths if not _ANY_PATH.fullmatch(one)]
+    odd = [path for path in known.paths if not _ANY_PATH.fullmatch(path)]
     return f"{_directories((*known.projects, *known.homes, *odd))}{REST}"
 
 
 def _directories(names: Iterable[str]) -> str:
-    """One of these directories, also where it follows a letter, as in ``-I/home/ada``; of those
-    with one name, as ``/p``, only where it does not."""
-    found = set(names)
-    long = {one for one in found if one.count("/") > 1}
-    return rf"(?:{_literal(long)}|(?<![\w.~/>*)-]){_literal(found - long)})(?![\w-])"
+    """One of these directories, also where it follows a letter, as in ``-I/home/ada``; one of a
+    single name, as ``/p``, only where it does not."""
+    paths = set(names)
+    long = {path for path in paths if path.count("/") > 1}
+    return rf"(?:{_literal(long)}|(?<![\w.~/>*)-]){_literal(paths - long)})(?![\w-])"
 
 
 def _telling(known: Known) -> tuple[str, ...]:
-    """Programs whose names say more than in which language they are written."""
+    """Programs whose names say more than the language they run in."""
     usual = re.compile(r"(?:python|java|node|bash|sh|perl|ruby|perftui|torchrun)[\d.]*")
-    return tuple(one for one in known.programs if not usual.fullmatch(one))
+    return tuple(name for name in known.programs if not usual.fullmatch(name))
 
 
 WHAT = (
@@ -289,7 +287,7 @@ _PRIVATE_FIELDS = {
     "username": "user",
     "user": "user",
 }
-"""What fields of a trace hold that are named so."""
+"""Kinds of private text in fields of a trace, by field name."""
 
 
 class RedactionError(ValueError):
@@ -335,7 +333,7 @@ class Redaction:
         if isinstance(value, dict):
             return {self.redactor(str(name)): self._field(name, one) for name, one in value.items()}
         if isinstance(value, list):
-            return [self.plain(one) for one in value]
+            return [self.plain(item) for item in value]
         return self.redactor(value) if isinstance(value, str) else value
 
     def _field(self, name: str, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The command of a run: the script that it starts, the options of that, and what gives one."""
+"""The command of a run: its script, the script's options, and the words that set one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORDS: dict[type[object] | None, tuple[str, str]] = {
     str: ("does not take one string", "a string"),
     bool: ("is not a flag", "True or False"),
 }
-"""Words for an option that is not one for a kind of value, and for such a value."""
+"""By type: why an option does not take such a value, and what the value is called."""
 
 _FLAGS: dict[str, bool | None] = {
     "store_true": False,
@@ -76,8 +76,8 @@ class DeclaredOption:
 
 def declared_options(program: Program) -> list[DeclaredOption]:
     """All options of the file, in the order of the syntax tree."""
-    found = (_option(call) for call in program.calls("add_argument"))
-    return [option for option in found if option]
+    options = (_option(call) for call in program.calls("add_argument"))
+    return [option for option in options if option]
 
 
 def option_behind(program: Program, value: ast.expr, kind: type[object]) -> DeclaredOption | str:
@@ -117,7 +117,7 @@ def is_namespace(program: Program, value: ast.expr, depth: int = _DEEPEST) -> bo
             _value(program, node) for node in program.attributes(value.attr, ast.Store, ast.Del)
         ]
         return bool(stored) and all(
-            one is not None and is_namespace(program, one, depth - 1) for one in stored
+            node is not None and is_namespace(program, node, depth - 1) for node in stored
         )
     if not isinstance(value, ast.Name):
         return False
@@ -130,9 +130,9 @@ def is_set(program: Program, attribute: str) -> bool:
         return True
     return (
         any(
-            one.arg in (attribute, None)
+            keyword.arg in (attribute, None)
             for call in program.calls("set_defaults")
-            for one in call.keywords
+            for keyword in call.keywords
         )
         or any(_sets(call, attribute) for call in program.calls("setattr"))
         or any(not is_only_read(program, call) for call in program.calls("vars"))
@@ -147,18 +147,18 @@ def is_set(program: Program, attribute: str) -> bool:
 
 
 def _all_parsed(program: Program, bindings: list[ast.AST], depth: int) -> bool:
-    """Whether all of ``bindings`` are of ``parse_args``, parameters aside; one is at least."""
-    passed = [one for one in bindings if isinstance(one, ast.arg)]
-    parsers = [one for one in bindings if _is_its_own_parser(program, one)]
-    rest = [one for one in bindings if one not in passed and one not in parsers]
-    values = [_value(program, one) for one in rest]
+    """Whether all ``bindings`` but parameters, one at least, are results of ``parse_args``."""
+    passed = [binding for binding in bindings if isinstance(binding, ast.arg)]
+    parsers = [binding for binding in bindings if _is_its_own_parser(program, binding)]
+    rest = [binding for binding in bindings if binding not in passed and binding not in parsers]
+    values = [_value(program, binding) for binding in rest]
     return bool(rest) and all(
-        isinstance(one, ast.Call) and is_namespace(program, one, depth) for one in values
+        isinstance(value, ast.Call) and is_namespace(program, value, depth) for value in values
     )
 
 
 def _value(program: Program, target: ast.AST) -> ast.expr | None:
-    """What ``target`` is set to; of ``args, rest = p.parse_known_args()`` for the first of both."""
+    """The value of ``target``; for ``args`` of ``args, rest = p.parse_known_args()``, that call."""
     value = assigned_value(program, target)
     above = program.parents.get(target)
     if value is None and isinstance(above, ast.Tuple) and above.elts[:1] == [target]:
@@ -175,8 +175,8 @@ def _parses(value: ast.Call) -> bool:
 
 
 def _is_its_own_parser(program: Program, binding: ast.AST) -> bool:
-    """Whether ``args = parser()`` is what the next statement, ``args = args.parse_args()``, sets
-    anew."""
+    """Whether ``args = parser()`` is overwritten by the next statement, ``args =
+    args.parse_args()``."""
     statement = program.parents.get(binding)
     if not isinstance(binding, ast.Name) or not isinstance(statement, ast.Assign):
         return False
@@ -191,8 +191,8 @@ def _is_its_own_parser(program: Program, binding: ast.AST) -> bool:
 
 
 def _returns_parsed(program: Program, call: ast.Call, depth: int) -> bool:
-    """Whether ``call`` is of the file's only function of that name, which returns what it has
-    parsed and nothing else."""
+    """Whether ``call`` is of the only function of that name, and that returns only parsed
+    arguments."""
     functions = program.functions.get(called_name(call), [])
     is_name = isinstance(call.func, ast.Name)
     if len(functions) != 1 or not is_name or program.bindings(functions[0].name) != functions:
@@ -204,7 +204,7 @@ def _returns_parsed(program: Program, call: ast.Call, depth: int) -> bool:
     return (
         bool(returns)
         and not generates
-        and all(_is_parsed_here(program, function, one.value, depth - 1) for one in returns)
+        and all(_is_parsed_here(program, function, node.value, depth - 1) for node in returns)
     )
 
 
@@ -212,14 +212,14 @@ def _is_parsed_here(
     program: Program, function: ast.AST, value: ast.expr | None, depth: int
 ) -> bool:
     if isinstance(value, ast.Name):
-        own = [one for one in program.bindings(value.id) if program.function(one) is function]
-        is_passed = any(isinstance(one, ast.arg) for one in own)
+        own = [node for node in program.bindings(value.id) if program.function(node) is function]
+        is_passed = any(isinstance(node, ast.arg) for node in own)
         return not is_passed and _all_parsed(program, own, depth)
     return isinstance(value, ast.Call) and called_name(value) == "parse_args"
 
 
 def _sets(call: ast.Call, attribute: str) -> bool:
-    """Whether ``setattr`` may set ``attribute``; of an object of its own class it is known."""
+    """Whether this ``setattr`` may set ``attribute``; on ``self`` and ``cls`` it does not."""
     name = call.args[1] if len(call.args) > 1 else None
     if isinstance(name, ast.Constant):
         return name.value == attribute
@@ -236,11 +236,11 @@ def _option(call: ast.Call) -> DeclaredOption | None:
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     if len(flags) != len(call.args) or not flags or not flags[0].startswith("-"):
         return None
-    given = keywords.get("action")
-    named = given.value if isinstance(given, ast.Constant) else None
-    if isinstance(given, (ast.Name, ast.Attribute)):
-        named = ast.unparse(given).rsplit(".", 1)[-1]
-    action = str(named) if named in _FLAGS else ""
+    value = keywords.get("action")
+    name = value.value if isinstance(value, ast.Constant) else None
+    if isinstance(value, (ast.Name, ast.Attribute)):
+        name = ast.unparse(value).rsplit(".", 1)[-1]
+    action = str(name) if name in _FLAGS else ""
     # A required option never has its default.
     default = None if "required" in keywords else keywords.get("default")
     dest = _dest(flags, keywords.get("dest"))
@@ -251,15 +251,15 @@ def _kind(keywords: Mapping[str | None, ast.expr], action: str) -> type[object] 
     if {"nargs", "choices", None} & set(keywords) or ("action" in keywords and not action):
         return None
     kind = keywords.get("type")
-    named = kind.id if isinstance(kind, ast.Name) else ""
+    name = kind.id if isinstance(kind, ast.Name) else ""
     values = {"int": int, "float": float, "str": str}
-    return bool if action else str if kind is None else values.get(named)
+    return bool if action else str if kind is None else values.get(name)
 
 
-def _dest(flags: tuple[str, ...], given: ast.expr | None) -> str:
+def _dest(flags: tuple[str, ...], value: ast.expr | None) -> str:
     """``dest`` as ``argparse`` derives it: the first long flag, else the first; no dashes."""
-    if given is not None:
-        return str(given.value) if isinstance(given, ast.Constant) else ""
+    if value is not None:
+        return str(value.value) if isinstance(value, ast.Constant) else ""
     first = next((flag for flag in flags if flag.startswith("--")), flags[0])
     return first.lstrip("-").replace("-", "_")
 
@@ -309,8 +309,8 @@ def launched_script(command: tuple[str, ...], cwd: Path) -> LaunchedScript | Non
     if _PYTHON.match(program):
         return _by_python(command, cwd)
     # An interpreter by another name, or a script with its interpreter in its first line.
-    named = [at for at, word in enumerate(command[:2]) if word.endswith(".py")]
-    return _by_path(command, named[0], cwd) if named else None
+    scripts = [at for at, word in enumerate(command[:2]) if word.endswith(".py")]
+    return _by_path(command, scripts[0], cwd) if scripts else None
 
 
 def script_of(manifest: Manifest | None) -> LaunchedScript | None:
@@ -383,14 +383,14 @@ class CommandOption:
         """``begin`` is where in ``command`` the script's own arguments begin."""
         self._command, self._begin, self._option = command, begin, option
         self._own = (*option.flags, *option.negative)
-        flags = {flag for one in declared for flag in (*one.flags, *one.negative)}
+        flags = {flag for other in declared for flag in (*other.flags, *other.negative)}
         self._others = flags - set(self._own)
-        given = command[begin:]
+        words = command[begin:]
         # After a lone ``--`` nothing is an option.
-        given = given[: given.index("--")] if "--" in given else given
-        self._end = begin + len(given)
-        self.is_given = any(self._gives(argument) for argument in given)
-        self.unsure = next((argument for argument in given if self._may_give(argument)), None)
+        words = words[: words.index("--")] if "--" in words else words
+        self._end = begin + len(words)
+        self.is_given = any(self._gives(argument) for argument in words)
+        self.unsure = next((argument for argument in words if self._may_give(argument)), None)
         """An argument of several short options that may hold this one, None where there is none."""
 
     def with_value(self, value: Literal) -> tuple[str, ...] | None:

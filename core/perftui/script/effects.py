@@ -66,7 +66,7 @@ PURE_MODULES = (
     *("tabulate", "mlflow", "yaml", "numpy", "scipy", "cv2", "shutil", "torch", "functools"),
     *("collections", "os", "platform", "resource", "psutil", "humanize", "prettytable"),
 )
-"""Modules whose functions do, with the exceptions of ``CHANGING``."""
+"""Modules whose functions do so, except those of ``CHANGING``."""
 
 CHANGING = re.compile(
     r"^(numpy|torch|scipy\.stats)\.random\b|^torch\.(distributed|optim|nn|autograd|multiprocessing"
@@ -75,13 +75,13 @@ CHANGING = re.compile(
     r"|^os\.(chdir|kill|exit|_exit|environ\.|putenv|setpriority|nice|fork)|^sys\.exit"
     r"|^torch\.\w+_$|^functools\.partial"
 )
-"""Functions of these modules after which a training may go on otherwise."""
+"""Functions of these modules that may change the training."""
 
 HARMLESS_EXCEPTIONS = re.compile(
     r"^torch\.distributed\.(get_rank|get_world_size|is_initialized|is_available|barrier)$"
     r"|^torch\.nn\.functional\.(?!.*dropout)\w*[a-z]$"
 )
-"""Those of them that change nothing."""
+"""Functions that ``CHANGING`` matches and that change nothing."""
 
 _OBSERVES = frozenset(
     {
@@ -114,7 +114,7 @@ def is_pure(name: str, qualified: str) -> bool:
     # Its name may say that it logs, prints, draws or saves, and nothing more.
     if name in PURE or (words(name) & _OBSERVES and not words(name) & _TRAINS):
         return True
-    return any(qualified == one or qualified.startswith(f"{one}.") for one in PURE_MODULES)
+    return any(qualified == module or qualified.startswith(f"{module}.") for module in PURE_MODULES)
 
 
 _LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
@@ -125,9 +125,9 @@ _CHANGES = TRAINS | {
     *("clear", "setdefault", "put", "put_nowait", "send", "reset", "next", "setattr", "exit"),
     *("sample", "randint", "random", "normal", "uniform", "multinomial", "bernoulli", "dropout"),
 }
-"""Methods and functions after which a training goes on otherwise."""
+"""Methods and functions that change the training."""
 _OF_COLLECTIONS = frozenset({"add", "discard"})
-"""They change a set, and are harmless with a tensor, whose result is read then."""
+"""They change a set; of a tensor they are harmless, and their result is read."""
 _KEEPS = frozenset({"save", "checkpoint", "copy", "copyfile", "dump", "write"})
 _SAVES = frozenset({"save", "checkpoint", "dump"})
 _BEST = re.compile(r"best|improved", re.I)
@@ -152,16 +152,16 @@ _MOST_READERS = 6
 def observers(
     program: Program, statement: ast.stmt, *, may_evaluate: bool = False
 ) -> list[ast.stmt]:
-    """``statement``, and what behind it in its block reads what it sets: all of that changes
-    nothing that a training step reads; refused where something may change; the message says what.
+    """``statement`` and the later ones of its block that read what it sets, none of which changes
+    what a training step reads; refused, with the reason, where one may.
 
     ``may_evaluate``: ``statement`` may switch a model to evaluation and back, and call models."""
-    found = _with_readers(program, statement)
-    _refuse_best(program, found)
-    for one in found:
-        _refuse_lasting_mode(program, one)
-        _refuse_changes(program, one, may_evaluate=may_evaluate and one is statement)
-    return found
+    group = _with_readers(program, statement)
+    _refuse_best(program, group)
+    for part in group:
+        _refuse_lasting_mode(program, part)
+        _refuse_changes(program, part, may_evaluate=may_evaluate and part is statement)
+    return group
 
 
 def _refuse_changes(program: Program, statement: ast.stmt, *, may_evaluate: bool) -> None:
@@ -177,8 +177,8 @@ def _refuse_changes(program: Program, statement: ast.stmt, *, may_evaluate: bool
 def reached(
     program: Program, node: ast.AST, depth: int = _DEEPEST
 ) -> Iterator[tuple[ast.AST, int]]:
-    """``node`` and what is below it, and in the file's own functions that it calls; with each how
-    many calls deeper it would be followed."""
+    """All nodes below ``node`` and in the file's functions that it calls, each with the depth of
+    calls that is left."""
     for below in ast.walk(node):
         yield below, depth
         if isinstance(below, ast.Call) and depth:
@@ -211,7 +211,7 @@ def _called(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate:
         return "" if _is_local(program, statement, call.func) else f"calls {name}()"
     if may_evaluate or program.own_functions(call) or is_pure(name, qualified):
         return ""
-    # What draws, logs or shows progress by its name, asked for nothing that changes it.
+    # An object that draws, logs or shows progress by its name, in a call that trains nothing.
     of = receiver(call)
     if of is not None and _ONLOOKER.search(ast.unparse(of)) and not words(name) & _TRAINS:
         return ""
@@ -223,15 +223,15 @@ def _is_local(program: Program, statement: ast.stmt, node: ast.expr) -> bool:
     inner, scope = root_of(node), program.scope(node)
     if inner is node or not isinstance(inner, ast.Name) or isinstance(scope, ast.ClassDef):
         return False
-    made = [one for one in program.bindings(inner.id) if program.scope(one) is scope]
+    bound = [node for node in program.bindings(inner.id) if program.scope(node) is scope]
     if scope is program.scope(statement):
         inside = set(ast.walk(statement))
-        made = made if all(one in inside for one in made) else []
-    return bool(made) and all(_is_fresh(program, one) for one in made)
+        bound = bound if all(node in inside for node in bound) else []
+    return bool(bound) and all(_is_fresh(program, node) for node in bound)
 
 
 def _is_fresh(program: Program, binding: ast.AST) -> bool:
-    """Whether ``binding`` is set to something that nobody else has."""
+    """Whether ``binding`` is set to a new object."""
     value = assigned_value(program, binding)
     if isinstance(value, ast.Call):
         name = called_name(value)
@@ -246,21 +246,21 @@ def _refuse_lasting_mode(program: Program, statement: ast.stmt) -> None:
     if "train" in _modes(program, statement) or "eval" not in _modes(program, statement):
         return
     block = program.block(statement)
-    others = (mode for one in block if one is not statement for mode in _modes(program, one))
+    others = (mode for other in block if other is not statement for mode in _modes(program, other))
     if "train" not in others:
         raise PatchRefusedError(f"line {statement.lineno} leaves the model in evaluation")
 
 
 def _refuse_best(program: Program, statements: Sequence[ast.stmt]) -> None:
-    """Refuse unless it is not for ``statements`` to keep what was best so far: left out once, that
-    would be lost, as later steps are compared with it. What they compare themselves may be kept."""
-    own = {name for one in statements for name in names_bound(program, one)}
-    for node in (node for one in statements for node, _ in reached(program, one)):
-        for one in _deciding(node):
-            said = [n for n in ast.walk(one) if isinstance(n, (ast.Name, ast.Attribute))]
-            best = [n for n in said if _BEST.search(getattr(n, "id", getattr(n, "attr", "")))]
+    """Refuse if ``statements`` keep the best so far: skipped once, it would be lost, as later steps
+    are compared with it. What they compute themselves may be kept."""
+    own = {name for part in statements for name in names_bound(program, part)}
+    for node in (node for part in statements for node, _ in reached(program, part)):
+        for test in _deciding(node):
+            names = [n for n in ast.walk(test) if isinstance(n, (ast.Name, ast.Attribute))]
+            best = [n for n in names if _BEST.search(getattr(n, "id", getattr(n, "attr", "")))]
             if not all(isinstance(n, ast.Name) and n.id in own for n in best):
-                raise PatchRefusedError(f"line {one.lineno} keeps what was best so far")
+                raise PatchRefusedError(f"line {test.lineno} keeps what was best so far")
 
 
 def saves(statement: ast.stmt) -> bool:
@@ -274,14 +274,14 @@ def _deciding(node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(node, (ast.If, ast.IfExp)):
         yield node.test
     elif isinstance(node, ast.Call) and words(called_name(node)) & _KEEPS:
-        given = (*node.args, *(keyword.value for keyword in node.keywords))
-        yield from (one for one in given if isinstance(one, (ast.Name, ast.Attribute, ast.Compare)))
+        args = (*node.args, *(keyword.value for keyword in node.keywords))
+        yield from (arg for arg in args if isinstance(arg, (ast.Name, ast.Attribute, ast.Compare)))
 
 
 def _modes(program: Program, statement: ast.stmt) -> set[str]:
     calls = (node for node, _ in reached(program, statement) if isinstance(node, ast.Call))
-    named = (call for call in calls if isinstance(call.func, ast.Attribute))
-    return {called_name(call) for call in named} & _MODES
+    methods = (call for call in calls if isinstance(call.func, ast.Attribute))
+    return {called_name(call) for call in methods} & _MODES
 
 
 def _with_readers(program: Program, statement: ast.stmt) -> list[ast.stmt]:
@@ -289,12 +289,12 @@ def _with_readers(program: Program, statement: ast.stmt) -> list[ast.stmt]:
     block = program.block(statement)
     first = last = block.index(statement)
     while True:
-        found = block[first : last + 1]
-        inside = {node for one in found for node in ast.walk(one)}
+        group = block[first : last + 1]
+        inside = {node for part in group for node in ast.walk(part)}
         end = last
-        for one in found:
-            for name in sorted(names_bound(program, one)):
-                for use in later_reads(program, one, name):
+        for part in group:
+            for name in sorted(names_bound(program, part)):
+                for use in later_reads(program, part, name):
                     if use in inside:
                         continue
                     around = next((s for s in program.ancestors(use) if s in block), None)
@@ -303,5 +303,5 @@ def _with_readers(program: Program, statement: ast.stmt) -> list[ast.stmt]:
                         raise PatchRefusedError(f"line {use.lineno} reads {name}, which it sets")
                     end = max(end, at)
         if end == last:
-            return found
+            return group
         last = end

@@ -25,12 +25,12 @@ _PLAIN = frozenset(
 _DEEPEST = 2
 _HANDING_ON = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)
 _TURNS = 200
-"""Statements that are looked at; a longer way is taken to end in a backward pass."""
+"""Most statements looked at; a longer way is taken to end in a backward pass."""
 
 
 def refuse_differentiated(program: Program, statement: ast.stmt, depth: int = _DEEPEST) -> None:
-    """Refuse unless no backward pass of the file goes through what ``statement`` gives a value."""
-    todo: list[tuple[ast.stmt, str]] = [(statement, one) for one in _kept(program, statement)]
+    """Refuse if a backward pass of the file may go through values that ``statement`` sets."""
+    todo: list[tuple[ast.stmt, str]] = [(statement, name) for name in _kept(program, statement)]
     seen = set(todo)
     while todo:
         source, name = todo.pop()
@@ -44,12 +44,12 @@ def refuse_differentiated(program: Program, statement: ast.stmt, depth: int = _D
                 continue
             if isinstance(around, ast.Return):
                 _refuse_returned(program, around, depth)
-            # Of a block other than a loop or ``with`` nothing is handed on.
+            # Only loops and ``with`` hand a value on, no other block.
             is_block = hasattr(around, "body") and not isinstance(around, _HANDING_ON)
-            for kept in _kept(program, around) if not is_block else ():
-                if (around, kept) not in seen:
-                    seen.add((around, kept))
-                    todo.append((around, kept))
+            for other in _kept(program, around) if not is_block else ():
+                if (around, other) not in seen:
+                    seen.add((around, other))
+                    todo.append((around, other))
 
 
 def _kept(program: Program, statement: ast.stmt) -> Iterator[str]:
@@ -68,7 +68,7 @@ def _kept(program: Program, statement: ast.stmt) -> Iterator[str]:
 
 
 def _reads(program: Program, source: ast.stmt, name: str) -> Iterator[ast.expr]:
-    """What reads ``name``, or of ``.name`` any attribute of that name, outside of ``source``."""
+    """Reads of ``name`` outside of ``source``; for ``.name``, of any attribute called so."""
     inside = set(ast.walk(source))
     if name.startswith("."):
         reads = program.attributes(name[1:], ast.Load)
@@ -76,19 +76,19 @@ def _reads(program: Program, source: ast.stmt, name: str) -> Iterator[ast.expr]:
     elif name in names_bound(program, source):
         yield from later_reads(program, source, name)
     else:
-        # What was added to is read by the same name wherever it is.
+        # A collection that was added to may be read by its name anywhere.
         yield from (use for use in program.loads(name) if use not in inside)
 
 
 def _is_differentiated(program: Program, use: ast.expr) -> bool:
-    """Whether ``use`` is what ``backward`` is called of, or given to what trains."""
+    """Whether ``backward`` is called on ``use``, or ``use`` is passed to a function that trains."""
     for above in program.ancestors(use):
         if isinstance(above, ast.stmt):
             return False
         if isinstance(above, ast.Call):
             name = called_name(above)
             own = program.own_functions(above) if name != "step" else ()
-            if _DIFFERENTIATES.search(name) or any(trains(program, one) for one in own):
+            if _DIFFERENTIATES.search(name) or any(trains(program, func) for func in own):
                 return True
             if name in _PLAIN:
                 return False
@@ -96,7 +96,7 @@ def _is_differentiated(program: Program, use: ast.expr) -> bool:
 
 
 def _is_plain(program: Program, use: ast.expr) -> bool:
-    """Whether what is read ends in a call without gradients, or in a comparison."""
+    """Whether the value read ends in a call without gradients, or in a comparison."""
     for above in program.ancestors(use):
         if isinstance(above, ast.stmt):
             # A condition hands nothing on, and neither does a call whose result is dropped.
@@ -159,7 +159,7 @@ def evaluation_loop(program: Program, line: int) -> Loop:
 
 
 def _refuse_unless_evaluating(program: Program, loop: Loop) -> None:
-    """Refuse unless the function is named for it, or a model was switched to evaluation before."""
+    """Refuse unless the function is named for evaluation, or a model was switched to it before."""
     function = program.function(loop)
     if function is not None and _EVALUATES & words(function.name):
         return
@@ -192,11 +192,11 @@ def _is_without(program: Program, loop: Loop) -> bool:
         if isinstance(above, (ast.With, ast.AsyncWith)) and _is_off(program, above):
             return True
         if isinstance(above, Function):
-            if any(_NO_GRAD.search(ast.unparse(one)) for one in above.decorator_list):
+            if any(_NO_GRAD.search(ast.unparse(node)) for node in above.decorator_list):
                 return True
             break
-    inner = [one for one in loop.body if isinstance(one, (ast.With, ast.AsyncWith))]
-    return any(_is_off(program, one) for one in inner)
+    inner = [block for block in loop.body if isinstance(block, (ast.With, ast.AsyncWith))]
+    return any(_is_off(program, block) for block in inner)
 
 
 def _is_off(program: Program, block: ast.With | ast.AsyncWith) -> bool:

@@ -23,7 +23,7 @@ from perftui.script.templates import (
 from perftui.script.values import is_number
 
 _POINTS = tuple(at / 7 - 3.0 for at in range(43))
-"""Where a formula is computed: two that agree at all of these are the same, made of so little."""
+"""Points at which formulas are compared: two that agree at all of them are taken as the same."""
 
 _AGREE = 1e-7
 """Constants are often written with ten digits."""
@@ -52,7 +52,7 @@ ACTIVATIONS: Mapping[str, Callable[[float], float]] = {
     ),
     "silu({})": lambda x: x / (1 + math.exp(-x)),
 }
-"""How each is written of ``torch.nn.functional``."""
+"""Calls of ``torch.nn.functional``, each with its function."""
 
 
 @dataclass(frozen=True)
@@ -100,23 +100,23 @@ class _Formula:
         raise _NoFormulaError
 
     def _called(self, call: ast.Call, x: float) -> float:
-        name, named = called_name(call), qualified_name(self.program, call.func) or ""
-        given = list(call.args)
-        of_torch = named.startswith("torch.")
-        if not of_torch and not named.startswith(_OF_NUMBERS):
-            if not isinstance(call.func, ast.Attribute) or named:
+        name, qualified = called_name(call), qualified_name(self.program, call.func) or ""
+        args = list(call.args)
+        of_torch = qualified.startswith("torch.")
+        if not of_torch and not qualified.startswith(_OF_NUMBERS):
+            if not isinstance(call.func, ast.Attribute) or qualified:
                 raise _NoFormulaError
             # A method of a tensor.
-            given.insert(0, call.func.value)
+            args.insert(0, call.func.value)
             of_torch = True
         self.is_of_torch |= of_torch
-        if call.keywords or not given:
+        if call.keywords or not args:
             raise _NoFormulaError
-        if name == "pow" and len(given) == 2:
-            return _OPERATORS[ast.Pow](self.at(given[0], x), self.at(given[1], x))
-        if len(given) != 1 or name not in _FUNCTIONS:
+        if name == "pow" and len(args) == 2:
+            return _OPERATORS[ast.Pow](self.at(args[0], x), self.at(args[1], x))
+        if len(args) != 1 or name not in _FUNCTIONS:
             raise _NoFormulaError
-        return _FUNCTIONS[name](self.at(given[0], x))
+        return _FUNCTIONS[name](self.at(args[0], x))
 
     def _named(self, node: ast.Name, x: float) -> float:
         value = self.local.peeked(node)
@@ -136,7 +136,7 @@ class _Formula:
 
 
 def activation(program: Program, local: LocalValues, node: ast.expr) -> OneOperator | None:
-    """``gelu(x)`` where ``node`` is that of a tensor ``x``; None where it is none that is known."""
+    """``gelu(x)`` where ``node`` computes that; None where it is no known activation."""
     formula = _Formula(program, local)
     try:
         values = [(x, formula.at(node, x)) for x in _POINTS]
@@ -168,30 +168,30 @@ _NORM: Rules = {
 
 
 def layer_norm(program: Program, local: LocalValues, node: ast.expr) -> OneOperator | None:
-    """``layer_norm(x, self.weight.shape, ...)`` where ``node`` is that, over the last dimension and
-    with parameters of the module; None where it is not."""
+    """``layer_norm(...)`` where ``node`` computes that over the last dimension, with parameters of
+    the module; else None."""
     where = {
-        "x": lambda one: isinstance(one, ast.Name),
-        "eps": lambda one: is_number(program, one),
+        "x": lambda part: isinstance(part, ast.Name),
+        "eps": lambda part: is_number(program, part),
     }
-    for found in Templates(program, _NORM, local, where).all(node, "$scaled + $bias"):
-        if _are_parameters(program, found["weight"], found["bias"]):
-            local.take(found.followed)
+    for match in Templates(program, _NORM, local, where).all(node, "$scaled + $bias"):
+        if _are_parameters(program, match["weight"], match["bias"]):
+            local.take(match.followed)
             x, scale, shift, eps = (
-                ast.unparse(found[name]) for name in ("x", "weight", "bias", "eps")
+                ast.unparse(match[name]) for name in ("x", "weight", "bias", "eps")
             )
             return OneOperator(f"layer_norm({x}, {scale}.shape, {scale}, {shift}, {eps})", x)
     return None
 
 
-def _are_parameters(program: Program, *given: ast.expr) -> bool:
-    """Whether they are parameters of the module, one number for each of the last dimension."""
-    known: Match | None = Match()
-    for one, filled in zip(given, ("torch.ones", "torch.zeros"), strict=True):
-        made = own_attribute(program, one)
+def _are_parameters(program: Program, *tensors: ast.expr) -> bool:
+    """Whether they are one-dimensional parameters of the module, initially ones and zeros."""
+    match: Match | None = Match()
+    for tensor, filled in zip(tensors, ("torch.ones", "torch.zeros"), strict=True):
+        value = own_attribute(program, tensor)
         template = f"torch.nn.Parameter({filled}($size))"
-        known = Templates(program).match(made, template, known=known) if made and known else None
-    return known is not None and not isinstance(known["size"], (ast.Tuple, ast.List))
+        match = Templates(program).match(value, template, known=match) if value and match else None
+    return match is not None and not isinstance(match["size"], (ast.Tuple, ast.List))
 
 
 _PRODUCTS = (
@@ -242,7 +242,7 @@ class Attention:
 def attention_of(program: Program, function: ast.FunctionDef) -> Attention:
     """The only attention that is written out in ``function``; refused where there is none or more
     than one, or it is not certain to be the same as the fused function's."""
-    found = []
+    sites = []
     templates = Templates(program)
     for node in ast.walk(function):
         if not isinstance(node, ast.expr) or program.scope(node) is not function:
@@ -255,12 +255,12 @@ def attention_of(program: Program, function: ast.FunctionDef) -> Attention:
         with suppress(PatchRefusedError):
             # The softmax of scores, dropped out or not.
             _scores(program, _without_dropout(program, local, weights)[1])
-            found.append((node, product["right"], local, weights))
-    if len(found) != 1:
+            sites.append((node, product["right"], local, weights))
+    if len(sites) != 1:
         raise PatchRefusedError(
-            f"{len(found)} products of a softmax over the last dimension are in {function.name}()"
+            f"{len(sites)} products of a softmax over the last dimension are in {function.name}()"
         )
-    return _read(program, *found[0])
+    return _read(program, *sites[0])
 
 
 def _read(
@@ -282,16 +282,16 @@ def _read(
         raise PatchRefusedError(
             f"line {turned.lineno} may not transpose the last two dimensions of the keys"
         )
-    found = Attention(product, value, query, key["key"], dropout=dropout, mask=mask)
+    result = Attention(product, value, query, key["key"], dropout=dropout, mask=mask)
     if factor is not None:
-        found.scale = _scale(program, found, factor, divides=divides)
+        result.scale = _scale(program, result, factor, divides=divides)
     if mask is not None:
-        found.causal = _is_causal(program, local, mask)
-    found.statements = local.used()
-    local.refuse_changed(query, found.key, value, mask, factor)
+        result.causal = _is_causal(program, local, mask)
+    result.statements = local.used()
+    local.refuse_changed(query, result.key, value, mask, factor)
     # The keys may be turned in a statement of their own, before which they have the same name.
     local.refuse_taken_out(query, value, mask, factor)
-    return found
+    return result
 
 
 def _without_dropout(
@@ -301,18 +301,18 @@ def _without_dropout(
     if not isinstance(weights, ast.Call) or not weights.args:
         return "", weights
     if qualified_name(program, weights.func) == _DROPOUT:
-        given = {keyword.arg: keyword.value for keyword in weights.keywords}
-        given |= dict(zip(("p", "training"), weights.args[1:3], strict=False))
-        if not set(given) <= {"p", "training"} or len(weights.args) > 3:
+        kwargs = {keyword.arg: keyword.value for keyword in weights.keywords}
+        kwargs |= dict(zip(("p", "training"), weights.args[1:3], strict=False))
+        if not set(kwargs) <= {"p", "training"} or len(weights.args) > 3:
             raise PatchRefusedError("it is not certain which arguments dropout has")
-        rate = ast.unparse(given["p"]) if "p" in given else "0.5"
-        training = ast.unparse(given["training"]) if "training" in given else "True"
+        rate = ast.unparse(kwargs["p"]) if "p" in kwargs else "0.5"
+        training = ast.unparse(kwargs["training"]) if "training" in kwargs else "True"
         text = rate if training == "True" else f"{rate} if {training} else 0.0"
         return text, local.followed(weights.args[0])
     layer = own_layer(program, weights.func, "Dropout")
     if layer is None or len(weights.args) != 1:
         return "", weights
-    if any(one.arg != "p" for one in layer.keywords) or len(layer.args) > 1:
+    if any(keyword.arg != "p" for keyword in layer.keywords) or len(layer.args) > 1:
         raise PatchRefusedError("it is not certain which arguments dropout has")
     name = ast.unparse(weights.func)
     return f"{name}.p if {name}.training else 0.0", local.followed(weights.args[0])
@@ -322,8 +322,8 @@ def _scores(program: Program, weights: ast.expr) -> ast.expr:
     """What ``weights`` are the softmax of, over the last dimension; refused where they are not
     certain to be that."""
     templates = Templates(program)
-    if found := templates.match(weights, *_SOFTMAX):
-        return found["x"]
+    if match := templates.match(weights, *_SOFTMAX):
+        return match["x"]
     if isinstance(weights, ast.Call) and len(weights.args) == 1:
         layer = own_layer(program, weights.func, "Softmax")
         if layer is not None and templates.match(layer, "$kind(-1)"):
@@ -359,10 +359,10 @@ def _without_scale(
     raise PatchRefusedError(f"line {scores.lineno} may not scale the scores")
 
 
-def _scale(program: Program, found: Attention, factor: ast.expr, *, divides: bool) -> str | None:
-    """None where it is the root of the width, as the fused function scales by itself."""
-    tensors = {ast.unparse(found.query), ast.unparse(found.key)}
-    where = {"tensor": lambda one: ast.unparse(one) in tensors}
+def _scale(program: Program, parts: Attention, factor: ast.expr, *, divides: bool) -> str | None:
+    """The scale as text; None for the root of the width, which the fused function uses itself."""
+    tensors = {ast.unparse(parts.query), ast.unparse(parts.key)}
+    where = {"tensor": lambda part: ast.unparse(part) in tensors}
     if Templates(program, _WIDTHS, where=where).match(factor, "$root" if divides else "$inverse"):
         return None
     text = ast.unparse(factor)
@@ -372,7 +372,7 @@ def _scale(program: Program, found: Attention, factor: ast.expr, *, divides: boo
 
 
 def _is_causal(program: Program, local: LocalValues, mask: ast.expr) -> bool:
-    """Whether ``mask`` is certain to be true for later positions only, of as many as there are."""
+    """Whether ``mask`` is certain to be true for exactly the later positions."""
 
     def triangle(name: str) -> Callable[[ast.expr], bool]:
         return lambda node: _is_triangle(program, local.peeked(node), name)
@@ -386,10 +386,10 @@ def _is_triangle(program: Program, node: ast.expr, name: str) -> bool:
     """Whether ``node`` is ``tril(ones(n, n))``, which is the ``lower`` one, or ``triu(ones(n, n),
     1)``, also where a buffer keeps it and as many rows as columns are taken."""
     if isinstance(node, ast.Subscript) and _is_square(node.slice):
-        kept = _buffer(program, node.value)
-        if kept is None:
+        buffer = _buffer(program, node.value)
+        if buffer is None:
             return False
-        node = kept
+        node = buffer
     while True:
         # Only dimensions are added.
         if isinstance(node, ast.Subscript) and set(_indices(node.slice)) <= {"None", ":", "..."}:
@@ -404,7 +404,7 @@ def _is_triangle(program: Program, node: ast.expr, name: str) -> bool:
 
 
 def _indices(index: ast.expr) -> list[str]:
-    return [ast.unparse(one) for one in (index.elts if isinstance(index, ast.Tuple) else [index])]
+    return [ast.unparse(part) for part in (index.elts if isinstance(index, ast.Tuple) else [index])]
 
 
 def _is_square(index: ast.expr) -> bool:
@@ -433,6 +433,6 @@ def _buffer(program: Program, node: ast.expr) -> ast.expr | None:
     (value,) = registered
     if isinstance(value, ast.Name):
         scope = program.scope(value)
-        bindings = [one for one in program.bindings(value.id) if program.scope(one) is scope]
+        bindings = [node for node in program.bindings(value.id) if program.scope(node) is scope]
         return assigned_value(program, bindings[0]) if len(bindings) == 1 else None
     return value

@@ -110,7 +110,7 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
 
 
 def _until(above: ast.AST, inner: ast.AST, including: bool) -> list[ast.stmt]:
-    """Statements of a block of ``above`` that have begun to run when ``inner`` in it has."""
+    """Statements of the block of ``above`` with ``inner``, up to ``inner``."""
     fields = (block for _, block in ast.iter_fields(above) if isinstance(block, list))
     block: list[ast.stmt] = next((block for block in fields if inner in block), [])
     return block[: block.index(inner) + including] if isinstance(inner, ast.stmt) and block else []
@@ -147,13 +147,13 @@ def bindings_of(program: Program, name: ast.Name) -> list[ast.AST]:
 
 
 def readers_of(program: Program, name: ast.Name) -> list[ast.Name]:
-    """All that read what ``name`` reads, itself among them."""
+    """All reads of the variable that ``name`` reads, itself among them."""
     own = bindings_of(program, name)
     return [load for load in program.loads(name.id) if bindings_of(program, load) == own]
 
 
 def may_be_replaced(program: Program, binding: ast.AST) -> bool:
-    """Whether what is set at module level may be set anew by what the syntax does not show."""
+    """Whether a module-level ``binding`` may be overwritten in ways the syntax does not show."""
     if not isinstance(program.scope(binding), ast.Module):
         return False
     line = getattr(binding, "lineno", 0)
@@ -164,7 +164,7 @@ def may_be_replaced(program: Program, binding: ast.AST) -> bool:
     )
     if any(later) or program.calls("exec", "globals"):
         return True
-    # Of a module it is `sys.modules[...]` that is handed to setattr, or a name that holds it.
+    # For a module, setattr is given `sys.modules[...]`, or a name that holds it.
     targets = [call.args[0] for call in program.calls("setattr") if call.args]
     return any(isinstance(target, (ast.Subscript, ast.Call)) for target in targets)
 
@@ -172,12 +172,12 @@ def may_be_replaced(program: Program, binding: ast.AST) -> bool:
 def _scopes(program: Program, name: ast.Name) -> list[ast.AST]:
     """Scopes whose names ``name`` sees, innermost first; of a class only from right within it."""
     inner = program.scope(name)
-    found = [inner]
+    scopes = [inner]
     while not isinstance(inner, ast.Module):
         inner = program.scope(inner)
         if not isinstance(inner, ast.ClassDef):
-            found.append(inner)
-    return found
+            scopes.append(inner)
+    return scopes
 
 
 def names_bound(program: Program, statement: ast.stmt) -> set[str]:
@@ -194,7 +194,7 @@ def names_bound(program: Program, statement: ast.stmt) -> set[str]:
 
 
 def later_reads(program: Program, statement: ast.stmt, name: str) -> Iterator[ast.Name]:
-    """What reads outside of ``statement`` the value that this may have given ``name``."""
+    """Reads, outside of ``statement``, of a value that it may have given ``name``."""
     inside = set(ast.walk(statement))
     # `total += x` reads what it adds to, which the syntax tree does not show as a read.
     added = (node.target for node in program.statements() if isinstance(node, ast.AugAssign))
@@ -215,7 +215,7 @@ def _is_of_comprehension(program: Program, node: ast.Name, name: str = "") -> bo
             return False
         if isinstance(above, COMPREHENSIONS):
             own = (n for gen in above.generators for n in ast.walk(gen.target))
-            if any(isinstance(one, ast.Name) and one.id == (name or node.id) for one in own):
+            if any(isinstance(n, ast.Name) and n.id == (name or node.id) for n in own):
                 return True
     return False
 
@@ -224,7 +224,7 @@ def _is_set_anew(program: Program, statement: ast.stmt, use: ast.Name) -> bool:
     """Whether on each way from ``statement`` to ``use`` the name gets another value."""
     if program.scope(use) is not program.scope(statement):
         return False
-    loops = [one for one in program.ancestors(use) if isinstance(one, Loop)]
+    loops = [node for node in program.ancestors(use) if isinstance(node, Loop)]
     around = set(program.ancestors(statement))
     shared = next((loop for loop in loops if loop in around), None)
     for setting in _settings(program, use):
@@ -344,40 +344,40 @@ def function_of(program: Program, parameter: ast.arg) -> Function | None:
 
 
 def calls_of(program: Program, function: Function) -> list[ast.Call] | None:
-    """All calls of ``function`` in the file; None where others may call it as well: it is handed
-    on, decorated, or has a name that others have."""
-    named = [one for one in program.statements() if getattr(one, "name", None) == function.name]
-    if any(_decorator(one) not in _HARMLESS for one in function.decorator_list):
+    """All calls of ``function`` in the file; None where there may be others: it is passed on,
+    decorated, or not the only one of its name."""
+    same = [node for node in program.statements() if getattr(node, "name", None) == function.name]
+    if any(_decorator(node) not in _HARMLESS for node in function.decorator_list):
         return None
     above = program.parents[function]
     if function.name == "__init__" and isinstance(above, ast.ClassDef):
         is_only = program.bindings(above.name) == [above]
         return _called(program, program.loads(above.name)) if is_only else None
-    if len(named) != 1:
+    if len(same) != 1:
         return None
     if isinstance(above, ast.ClassDef):
         return _called(program, program.attributes(function.name, ast.Load))
-    is_only = program.bindings(function.name) == named
+    is_only = program.bindings(function.name) == same
     return _called(program, program.loads(function.name)) if is_only else None
 
 
 def given_for(
     program: Program, call: ast.Call, function: Function, parameter: str
 ) -> ast.expr | None:
-    """What ``call`` of ``function`` gives for ``parameter``: its default where it gives none.
+    """The argument that ``call`` of ``function`` passes for ``parameter``, else its default.
 
     None where that is not certain: something is unpacked, or there is no default.
     """
-    unpacks = any(isinstance(one, ast.Starred) for one in call.args)
+    unpacks = any(isinstance(node, ast.Starred) for node in call.args)
     if unpacks or any(keyword.arg is None for keyword in call.keywords):
         return None
     for keyword in call.keywords:
         if keyword.arg == parameter:
             return keyword.value
-    positional = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    positional = [node.arg for node in (*function.args.posonlyargs, *function.args.args)]
     if parameter in positional:
         is_bound = isinstance(program.parents[function], ast.ClassDef) and not any(
-            _decorator(one) == "staticmethod" for one in function.decorator_list
+            _decorator(node) == "staticmethod" for node in function.decorator_list
         )
         at = positional.index(parameter) - is_bound
         if 0 <= at < len(call.args):
@@ -390,23 +390,23 @@ def values_given(program: Program, parameter: ast.arg) -> list[ast.expr | None]:
     function = function_of(program, parameter)
     if function is None:
         return []
-    calls = [one for one in program.calls() if function in program.own_functions(one)]
-    return [given_for(program, one, function, parameter.arg) for one in calls]
+    calls = [call for call in program.calls() if function in program.own_functions(call)]
+    return [given_for(program, call, function, parameter.arg) for call in calls]
 
 
 def default_of(function: Function, parameter: str) -> ast.expr | None:
     """What ``parameter`` is where a call gives nothing; None where that is an error."""
     arguments = function.args
-    positional = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
-    found = dict(zip(reversed(positional), reversed(arguments.defaults), strict=False))
+    positional = [node.arg for node in (*arguments.posonlyargs, *arguments.args)]
+    defaults = dict(zip(reversed(positional), reversed(arguments.defaults), strict=False))
     by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return {**found, **{one.arg: value for one, value in by_name if value}}.get(parameter)
+    return {**defaults, **{node.arg: value for node, value in by_name if value}}.get(parameter)
 
 
 def _called(program: Program, uses: Sequence[ast.expr]) -> list[ast.Call] | None:
     """The calls of all ``uses``; None where one of them is no call."""
     above = [(program.parents[use], use) for use in uses]
-    calls = [one for one, use in above if isinstance(one, ast.Call) and one.func is use]
+    calls = [node for node, use in above if isinstance(node, ast.Call) and node.func is use]
     return calls if len(calls) == len(uses) else None
 
 
@@ -416,47 +416,47 @@ def _decorator(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def name_in_scope(program: Program, made: ast.Name, scope: ast.AST) -> str:
-    """The name in ``scope`` of the object that ``made`` is given: its own, or a parameter for which
-    every call gives it; refused where it is not certain, or the name is given another value
-    later."""
-    home = program.scope(made)
-    for other in program.bindings(made.id):
-        if program.scope(other) is home and _line(other) > made.lineno:
-            raise PatchRefusedError(f"line {_line(other)} gives {made.id} another value")
-    bound = [one for one in program.bindings(made.id) if scope in program.ancestors(one)]
+def name_in_scope(program: Program, target: ast.Name, scope: ast.AST) -> str:
+    """The name in ``scope`` of the object that ``target`` is assigned: that name, or the parameter
+    for which every call passes it; refused where that is not certain, or the name is assigned
+    again later."""
+    home = program.scope(target)
+    for other in program.bindings(target.id):
+        if program.scope(other) is home and _line(other) > target.lineno:
+            raise PatchRefusedError(f"line {_line(other)} gives {target.id} another value")
+    bound = [node for node in program.bindings(target.id) if scope in program.ancestors(node)]
     if home is scope or (isinstance(home, ast.Module) and not bound):
-        return made.id
+        return target.id
     if not isinstance(scope, Function):
-        raise PatchRefusedError(f"what line {made.lineno} makes has no certain name there")
-    return _given(program, scope, made)
+        raise PatchRefusedError(f"what line {target.lineno} makes has no certain name there")
+    return _given(program, scope, target)
 
 
-def _given(program: Program, function: Function, made: ast.Name) -> str:
+def _given(program: Program, function: Function, target: ast.Name) -> str:
     uses, calls = program.loads(function.name), program.calls(function.name)
     if not calls or len(uses) != len(calls) or len(program.functions[function.name]) > 1:
         raise PatchRefusedError(f"it is not certain what {function.name}() is given")
-    given = {_parameter(program, function, call, made) for call in calls}
-    name = given.pop() if len(given) == 1 else None
+    names = {_parameter(program, function, call, target) for call in calls}
+    name = names.pop() if len(names) == 1 else None
     if name is None:
-        raise PatchRefusedError(f"{function.name}() may not be given {made.id}")
-    within = [one for one in program.bindings(name) if function in program.ancestors(one)]
+        raise PatchRefusedError(f"{function.name}() may not be given {target.id}")
+    within = [node for node in program.bindings(name) if function in program.ancestors(node)]
     if len(within) > 1:
         raise PatchRefusedError(f"line {_line(within[-1])} gives {name} another value")
     return name
 
 
-def _parameter(program: Program, function: Function, call: ast.Call, made: ast.Name) -> str | None:
-    """The parameter for which ``call`` gives the name ``made``; None where it is not certain."""
-    if program.scope(call) is not program.scope(made) or call.lineno < made.lineno:
+def _parameter(program: Program, function: Function, call: ast.Call, name: ast.Name) -> str | None:
+    """The parameter for which ``call`` passes ``name``; None where it is unclear."""
+    if program.scope(call) is not program.scope(name) or call.lineno < name.lineno:
         return None
     for parameter, value in zip(function.args.args, call.args, strict=False):
         if isinstance(value, ast.Starred):
             return None
-        if isinstance(value, ast.Name) and value.id == made.id:
+        if isinstance(value, ast.Name) and value.id == name.id:
             return parameter.arg
-    named = (one for one in call.keywords if isinstance(one.value, ast.Name))
-    return next((one.arg for one in named if ast.unparse(one.value) == made.id), None)
+    names = (key for key in call.keywords if isinstance(key.value, ast.Name))
+    return next((key.arg for key in names if ast.unparse(key.value) == name.id), None)
 
 
 def _line(node: ast.AST) -> int:

@@ -43,14 +43,14 @@ class ParameterLoop:
 
     def of_turn(self, node: ast.expr) -> bool:
         """Whether ``node`` reads a name that the loop gives a value."""
-        names = {bound_name(one) for one in ast.walk(self.loop)}
-        return any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node))
+        names = {bound_name(part) for part in ast.walk(self.loop)}
+        return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
 
     def original(self, node: ast.expr) -> ast.expr:
         """The expression of the file that says the same as ``node``, which has a place there."""
         text = ast.dump(node)
-        same = (one for one in ast.walk(self.loop) if isinstance(one, type(node)))
-        return next((one for one in same if ast.dump(one) == text), node)
+        same = (part for part in ast.walk(self.loop) if isinstance(part, type(node)))
+        return next((part for part in same if ast.dump(part) == text), node)
 
     def rows(self, *columns: ast.expr) -> str:
         """A list with a tuple of ``columns`` for each turn."""
@@ -67,41 +67,41 @@ def parameter_loop(program: Program, loop: ast.For) -> ParameterLoop | None:
 
 
 def taken_apart(program: Program, loop: ast.For) -> ParameterLoop | None:
-    """``loop`` with its conditions and local names apart from what it does; None where some turns
-    may not come to their end."""
+    """``loop`` with its conditions and local names separated from its statements; None where a turn
+    may end early."""
     if loop.orelse:
         return None
-    found = ParameterLoop(program, loop)
+    parts = ParameterLoop(program, loop)
     statements = list(loop.body)
     while statements:
         first, others = statements[0], statements[1:]
         if isinstance(first, ast.If) and not first.orelse and _is_plain(first.test):
             if len(first.body) == 1 and isinstance(first.body[0], ast.Continue):
-                found.conditions.append(_text(found, first.test, negated=True))
+                parts.conditions.append(_text(parts, first.test, negated=True))
                 statements = others
                 continue
             if not others:
-                found.conditions.append(_text(found, first.test))
+                parts.conditions.append(_text(parts, first.test))
                 statements = list(first.body)
                 continue
-        # What is not there raises by itself where it is read.
+        # Without the assertion, reading a missing key raises by itself.
         asserted = first.test if isinstance(first, ast.Assert) else None
         is_asserted = isinstance(asserted, ast.Compare) and isinstance(asserted.ops[0], ast.In)
-        if not is_asserted and not (others and _takes(found, first)):
+        if not is_asserted and not (others and _takes(parts, first)):
             break
         statements = others
     if any(isinstance(n, (ast.Break, ast.Continue)) for s in statements for n in ast.walk(s)):
         return None
-    found.statements = [_replaced(found, one) for one in statements]
-    return found
+    parts.statements = [_replaced(parts, node) for node in statements]
+    return parts
 
 
-def refuse_read_later(found: ParameterLoop) -> None:
+def refuse_read_later(parts: ParameterLoop) -> None:
     """Refuse unless none of the loop's own and local names is read behind it."""
-    program, loop = found.program, found.loop
+    program, loop = parts.program, parts.loop
     scope, within = program.scope(loop), set(ast.walk(loop))
     targets = {name for node in ast.walk(loop.target) if (name := bound_name(node))}
-    for name in sorted(targets.union(found.values)):
+    for name in sorted(targets.union(parts.values)):
         for use in program.loads(name):
             if use in within or program.scope(use) is not scope or use.lineno < loop.lineno:
                 continue
@@ -113,7 +113,7 @@ def goes_over_parameters(program: Program, over: ast.expr) -> bool:
     """Whether ``over`` gives the parameters of a model, each once, or pairs of two models'."""
     if isinstance(over, ast.Call):
         if called_name(over) == "zip" and over.args:
-            return all(goes_over_parameters(program, one) for one in over.args)
+            return all(goes_over_parameters(program, arg) for arg in over.args)
         if called_name(over) in ("list", "dict", "OrderedDict", "tuple") and len(over.args) == 1:
             return goes_over_parameters(program, over.args[0])
         owner = receiver(over)
@@ -124,8 +124,8 @@ def goes_over_parameters(program: Program, over: ast.expr) -> bool:
         return goes_over_parameters(program, over.generators[0].iter)
     values = _values(program, over)
     return bool(values) and all(
-        not isinstance(one, (ast.Name, ast.Attribute)) and goes_over_parameters(program, one)
-        for one in values
+        not isinstance(value, (ast.Name, ast.Attribute)) and goes_over_parameters(program, value)
+        for value in values
     )
 
 
@@ -134,52 +134,52 @@ def _values(program: Program, name: ast.expr) -> list[ast.expr]:
     stores: list[ast.AST] = program.bindings(name.id) if isinstance(name, ast.Name) else []
     if isinstance(name, ast.Attribute):
         stores = [*program.attributes(name.attr, ast.Store)]
-    values = [assigned_value(program, one) for one in stores]
-    found = [one for one in values if one is not None]
-    return found if len(found) == len(stores) else []
+    values = [assigned_value(program, node) for node in stores]
+    plain = [value for value in values if value is not None]
+    return plain if len(plain) == len(stores) else []
 
 
-def _takes(found: ParameterLoop, statement: ast.stmt) -> bool:
-    """Whether ``statement`` only gives local names to values, which are then kept for them."""
+def _takes(parts: ParameterLoop, statement: ast.stmt) -> bool:
+    """Whether ``statement`` only assigns local names; their values are then kept."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
     target, value = statement.targets[0], statement.value
     pairs = [(target, value)]
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
         pairs = list(zip(target.elts, value.elts, strict=False))
-    names = [one.id for one, _ in pairs if isinstance(one, ast.Name)]
-    if len(names) < len(pairs) or any(name in found.values for name in names):
+    names = [node.id for node, _ in pairs if isinstance(node, ast.Name)]
+    if len(names) < len(pairs) or any(name in parts.values for name in names):
         return False
     calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
     if any(called_name(call) not in SAME | _FIGURES for call in calls):
         return False
-    found.values |= {
-        name: _replaced(found, one) for name, (_, one) in zip(names, pairs, strict=True)
+    parts.values |= {
+        name: _replaced(parts, node) for name, (_, node) in zip(names, pairs, strict=True)
     }
     return True
 
 
-def _replaced(found: ParameterLoop, node: _Node) -> _Node:
+def _replaced(parts: ParameterLoop, node: _Node) -> _Node:
     """``node`` with values in place of local names, as a copy."""
 
     class Values(ast.NodeTransformer):
         def visit_Name(self, name: ast.Name) -> ast.expr:
-            value = found.values.get(name.id) if isinstance(name.ctx, ast.Load) else None
+            value = parts.values.get(name.id) if isinstance(name.ctx, ast.Load) else None
             return copy.deepcopy(value) if value else name
 
     replaced: _Node = Values().visit(copy.deepcopy(node))
     return replaced
 
 
-def _text(found: ParameterLoop, test: ast.expr, *, negated: bool = False) -> str:
-    test = _replaced(found, test)
+def _text(parts: ParameterLoop, test: ast.expr, *, negated: bool = False) -> str:
+    test = _replaced(parts, test)
     if negated and isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return ast.unparse(test.operand)
     return ast.unparse(ast.UnaryOp(ast.Not(), test) if negated else test)
 
 
 def _is_plain(test: ast.expr) -> bool:
-    """Whether ``test`` may be asked of all turns before any of them."""
+    """Whether ``test`` may be evaluated for all turns before the first one."""
     calls = [node for node in ast.walk(test) if isinstance(node, ast.Call)]
     reads = [node for node in ast.walk(test) if isinstance(node, (ast.NamedExpr, ast.BinOp))]
     return not reads and all(called_name(call) in _ASKS for call in calls)
@@ -187,9 +187,9 @@ def _is_plain(test: ast.expr) -> bool:
 
 def _binds(node: ast.AST, name: str) -> bool:
     """Whether ``node`` is a loop or a comprehension that gives ``name`` a value of its own."""
-    targets = [one.target for one in getattr(node, "generators", ())]
+    targets = [gen.target for gen in getattr(node, "generators", ())]
     targets += [node.target] if isinstance(node, ast.For) else []
-    return any(bound_name(one) == name for part in targets for one in ast.walk(part))
+    return any(bound_name(below) == name for part in targets for below in ast.walk(part))
 
 
 class Kept(enum.Enum):
@@ -226,19 +226,19 @@ _AVERAGES = (
     ("$data = $sum", ("decay", "weight")),
     ("$item = $sum", ("decay", "weight")),
 )
-"""Templates, and what of each must be numbers of Python."""
+"""Templates, each with its names that must be Python numbers."""
 _SUM = "$old * $decay + $new * $weight"
 _PLACES = {"copied": Kept.IN_PLACE, "data": Kept.DATA, "item": Kept.ITEM}
 
 
-def average_of(found: ParameterLoop) -> Average | None:
+def average_of(parts: ParameterLoop) -> Average | None:
     """The average that the turns of a loop compute; None where they do anything else."""
 
     def steady(node: ast.expr) -> bool:
-        return not found.of_turn(node)
+        return not parts.of_turn(node)
 
     def tensor(node: ast.expr) -> bool:
-        return is_tensor(node, found.of_turn)
+        return is_tensor(node, parts.of_turn)
 
     where = {
         **dict.fromkeys(("decay", "weight"), steady),
@@ -247,16 +247,16 @@ def average_of(found: ParameterLoop) -> Average | None:
         "item": lambda node: isinstance(node, ast.Subscript) and tensor(node),
     }
     rules = {"sum": (_SUM, f"({_SUM}).clone()")}
-    templates = Templates(found.program, rules, where=where, text=_plain_text)
+    templates = Templates(parts.program, rules, where=where, text=_plain_text)
     for template, numbers in _AVERAGES:
-        for match in templates.all(found.statements, template):
+        for match in templates.all(parts.statements, template):
             old, new = match["old"], match["new"]
             place = next((name for name in _PLACES if name in match.parts), None)
             own = _plain_text(match[place] if place else old)
             if own == _plain_text(old) and (place is None or own != _plain_text(new)):
                 kept = _PLACES[place] if place else Kept.IN_PLACE
-                given = tuple(match[name] for name in numbers)
-                return Average(old, new, match.parts.get("decay"), match["weight"], kept, given)
+                values = tuple(match[name] for name in numbers)
+                return Average(old, new, match.parts.get("decay"), match["weight"], kept, values)
     return None
 
 
@@ -272,7 +272,7 @@ def is_tensor(node: ast.expr, of_turn: Callable[[ast.expr], bool]) -> bool:
 
 
 def _plain_text(node: ast.expr) -> str:
-    """The tensor, however it is taken out of the graph."""
+    """The text of a tensor without ``.data`` and ``.detach()``."""
     text = ast.unparse(node)
     for end in (".data", ".detach()"):
         text = text.removesuffix(end)
@@ -301,12 +301,12 @@ _DEEPEST = 3
 
 @dataclass(frozen=True)
 class Clipped:
-    """Statements that follow one another, and what they come to."""
+    """Consecutive statements that clip gradients, and what they compute."""
 
     norm: ast.Assign
     gone: tuple[ast.stmt, ...]
-    """All that is not needed beside ``clip_grad_norm_``: what adds up the squares, which is a loop
-    or a statement of one that does more, the factor, and the loop that scales."""
+    """Statements that ``clip_grad_norm_`` replaces: the sum of squares (a loop, or one statement of
+    it), the factor, and the loop that scales."""
     parameters: str
     limit: str
     is_float: bool
@@ -316,10 +316,10 @@ class Clipped:
 def clipped_by_hand(program: Program, loop: ast.For) -> Clipped | None:
     """The clipping that ``loop`` begins; None where it does anything else, refused where it clips,
     but not certainly as torch does."""
-    found = _squares(program, loop)
-    if found is None:
+    squares = _squares(program, loop)
+    if squares is None:
         return None
-    summed, total, is_float = found
+    summed, total, is_float = squares
     block = program.block(loop)
     following = block[block.index(loop) + 1 :]
     norm = following[0] if following else None
@@ -330,11 +330,11 @@ def clipped_by_hand(program: Program, loop: ast.For) -> Clipped | None:
     name, rest = norm.targets[0].id, following[1:3]
     factor = assigned_name(rest[0]) if rest else None
     scaling = rest[1] if factor is not None and len(rest) > 1 else rest[0] if rest else None
-    given = rest[0] if factor is not None else None
-    limit = _limit(program, loop, scaling, name, given)
+    setter = rest[0] if factor is not None else None
+    limit = _limit(program, loop, scaling, name, setter)
     if scaling is None or limit is None:
         return None
-    gone = [*([given] if given is not None else []), scaling]
+    gone = [*([setter] if setter is not None else []), scaling]
     taken = [summed, *gone]
     _refuse_others(program, [loop, norm, *gone], taken, total, name, factor)
     gone = [*_zero(program, loop, total), *taken]
@@ -354,7 +354,7 @@ def _squares(program: Program, loop: ast.For) -> tuple[ast.stmt, str, bool] | No
     parts = _of_gradients(program, loop)
     if parts is None:
         return None
-    adding = [one for one in parts.statements if _is_square(one, ast.unparse(loop.target))]
+    adding = [node for node in parts.statements if _is_square(node, ast.unparse(loop.target))]
     if len(adding) != 1:
         return None
     added = adding[0]
@@ -362,7 +362,7 @@ def _squares(program: Program, loop: ast.For) -> tuple[ast.stmt, str, bool] | No
     is_float = ".item()" in ast.unparse(added)
     if len(parts.statements) == 1:
         return loop, total, is_float
-    own = [one for one in loop.body if ast.dump(one) == ast.dump(added)]
+    own = [node for node in loop.body if ast.dump(node) == ast.dump(added)]
     return (own[0], total, is_float) if own else None
 
 
@@ -384,67 +384,67 @@ def _refuse_others(
     factor: str | None,
 ) -> None:
     """Refuse unless nobody else needs what is no longer worked out, or holds a gradient."""
-    within = {node for one in own for node in ast.walk(one)}
+    within = {node for part in own for node in ast.walk(part)}
     scope = program.scope(own[0])
     for name in (total, factor):
         for use in program.loads(name or ""):
             is_norm = name == norm and use.lineno > own[0].lineno
             if use not in within and program.scope(use) is scope and not is_norm:
                 raise PatchRefusedError(f"line {use.lineno} reads {name}, too")
-    for loop in (node for one in gone for node in ast.walk(one) if isinstance(node, ast.For)):
+    for loop in (node for part in gone for node in ast.walk(part) if isinstance(node, ast.For)):
         parts = taken_apart(program, loop)
         if parts is not None:
             refuse_read_later(parts)
     for node in program.nodes:
-        held = node.value if isinstance(node, ast.Assign) else None
+        value = node.value if isinstance(node, ast.Assign) else None
         # A local name of a loop over parameters is gone with its turn.
         in_loop = any(isinstance(above, ast.For) for above in program.ancestors(node))
-        if isinstance(held, ast.Attribute) and held.attr == "grad" and not in_loop:
-            raise PatchRefusedError(f"line {held.lineno} keeps a gradient as it was")
+        if isinstance(value, ast.Attribute) and value.attr == "grad" and not in_loop:
+            raise PatchRefusedError(f"line {value.lineno} keeps a gradient as it was")
 
 
 def _zero(program: Program, loop: ast.For, total: str) -> list[ast.stmt]:
     """``total = 0.0`` before ``loop``, where it sets nothing else."""
     block = program.block(loop)
-    for one in block[: block.index(loop)]:
-        value = one.value if isinstance(one, ast.Assign) else None
-        is_it = isinstance(one, ast.Assign) and [ast.unparse(t) for t in one.targets] == [total]
+    for node in block[: block.index(loop)]:
+        value = node.value if isinstance(node, ast.Assign) else None
+        is_it = isinstance(node, ast.Assign) and [ast.unparse(t) for t in node.targets] == [total]
         if is_it and isinstance(value, ast.Constant) and not value.value:
-            return [one]
+            return [node]
     return []
 
 
 def _limit(
-    program: Program, loop: ast.For, scaling: ast.stmt | None, norm: str, given: ast.stmt | None
+    program: Program, loop: ast.For, scaling: ast.stmt | None, norm: str, setter: ast.stmt | None
 ) -> str | None:
     """What the norm is limited to by ``scaling``, a loop or one under a condition; refused where it
     scales, but not certainly as ``clip_grad_norm_`` does."""
     test = scaling.test if isinstance(scaling, ast.If) and not scaling.orelse else None
     body = scaling.body if isinstance(scaling, ast.If) else [scaling]
-    if len(body) == 2 and given is None:
-        given, body = body[0], body[1:]
+    if len(body) == 2 and setter is None:
+        setter, body = body[0], body[1:]
     scale = body[0] if len(body) == 1 else None
     if not isinstance(scale, ast.For) or ast.unparse(scale.iter) != ast.unparse(loop.iter):
         return None
     factor = value = _scaled_by(program, scale)
     if isinstance(factor, ast.Name):
-        is_given = given is not None and assigned_name(given) == factor.id
-        value = given.value if is_given and isinstance(given, ast.Assign) else None
+        is_given = setter is not None and assigned_name(setter) == factor.id
+        value = setter.value if is_given and isinstance(setter, ast.Assign) else None
     if factor is None or value is None:
         return None
     templates = Templates(program)
     bounded = templates.match(value, *_BOUNDED)
-    found = bounded or templates.match(value, "$limit / $rest")
-    if found is None:
+    match = bounded or templates.match(value, "$limit / $rest")
+    if match is None:
         return None
-    limit, rest = ast.unparse(found["limit"]), ast.unparse(found["rest"])
+    limit, rest = ast.unparse(match["limit"]), ast.unparse(match["rest"])
     asked = [f"{norm} > {limit}", f"{ast.unparse(factor)} < 1", f"{ast.unparse(factor)} < 1.0"]
     is_asked = test is not None and ast.unparse(test) in asked
     if not is_asked and (bounded is None or test is not None):
         raise PatchRefusedError(f"line {scale.lineno} may scale gradients that are short already")
     if rest != f"{norm} + {_EPSILON}":
-        text = ast.unparse(ast.BinOp(found["limit"], ast.Div(), found["rest"]))
-        line = found["limit"].lineno
+        text = ast.unparse(ast.BinOp(match["limit"], ast.Div(), match["rest"]))
+        line = match["limit"].lineno
         raise PatchRefusedError(f"line {line}: {text} is not what clip_grad_norm_ does")
     refuse_one_pass(program, loop.iter)
     return limit
@@ -458,24 +458,24 @@ def _scaled_by(program: Program, loop: ast.For) -> ast.expr | None:
     of = ast.unparse(loop.target)
     gradients = (f"{of}.grad", f"{of}.grad.data", f"{of}.grad.detach()")
     where = {
-        **dict.fromkeys(("gradient", "own"), lambda one: ast.unparse(one) in gradients),
-        "factor": lambda one: ast.unparse(one) not in gradients,
+        **dict.fromkeys(("gradient", "own"), lambda node: ast.unparse(node) in gradients),
+        "factor": lambda node: ast.unparse(node) not in gradients,
     }
-    found = [Templates(program, where=where).match(parts.statements, one) for one in _SCALED]
-    return next((one["factor"] for one in found if one), None)
+    matches = [Templates(program, where=where).match(parts.statements, form) for form in _SCALED]
+    return next((match["factor"] for match in matches if match), None)
 
 
 def refuse_one_pass(program: Program, over: ast.expr, depth: int = _DEEPEST) -> None:
-    """Refuse unless what is gone over can be gone over twice, as a list can and a generator
-    not: the loop that scales may have found nothing."""
+    """Refuse unless ``over`` can be iterated twice, as a list can but not a generator: the loop
+    that scales may have found nothing."""
     if isinstance(over, (ast.List, ast.Tuple, ast.ListComp, ast.Subscript)):
         return
     if isinstance(over, ast.Call) and (depth == _DEEPEST or called_name(over) in ("list", "tuple")):
         return
     values: list[ast.expr | None] = []
     for binding in bindings_of(program, over) if isinstance(over, ast.Name) and depth else ():
-        given = values_given(program, binding) if isinstance(binding, ast.arg) else []
-        values += given or [assigned_value(program, binding)]
+        passed = values_given(program, binding) if isinstance(binding, ast.arg) else []
+        values += passed or [assigned_value(program, binding)]
     for value in values or [None]:
         if value is None:
             text = ast.unparse(over)

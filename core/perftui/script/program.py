@@ -22,7 +22,7 @@ _NAMED = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler),
     *(ast.MatchAs, ast.MatchStar),
 )
-"""What gives a value to its own ``name``, where it has one."""
+"""Nodes that bind their own ``name``, if they have one."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Loop = ast.For | ast.AsyncFor | ast.While
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -57,7 +57,7 @@ class Decided:
     quote: str = '"'
     """The quotation mark of the literal that stands there."""
     readers: tuple[ast.expr, ...] = field(default=(), compare=False)
-    """What else in the file reads the value, and gets another one with it."""
+    """Other reads of the value in the file, which change with it."""
 
     def is_a(self, kind: type[object] | None) -> bool:
         """Whether the value is of ``kind``: True is no number, but 1 does for 1.0."""
@@ -143,24 +143,24 @@ class Program:
     @cached_property
     def functions(self) -> dict[str, list[Function]]:
         """Functions and methods of the file by name."""
-        named = (node for node in self._statements if isinstance(node, Function))
-        return _by_name((node.name, node) for node in named)
+        defs = (node for node in self._statements if isinstance(node, Function))
+        return _by_name((node.name, node) for node in defs)
 
     def own_functions(self, call: ast.Call) -> list[Function]:
-        """Functions of the file that ``call`` may be of: methods by their names alone, the
-        ``__init__`` of a class that is called, nothing for a function of an imported module."""
-        named = self.functions.get(called_name(call), [])
+        """Functions of the file that ``call`` may call: methods by name alone, the ``__init__`` of
+        a class; none for a function of an imported module."""
+        matches = self.functions.get(called_name(call), [])
         if isinstance(call.func, ast.Name):
             classes = self.classes.get(call.func.id, [])
             inits = self.functions.get("__init__", ())
-            plain = (one for one in named if not self._is_method(one))
-            return [*plain, *(one for one in inits if self.parents[one] in classes)]
+            plain = (match for match in matches if not self._is_method(match))
+            return [*plain, *(init for init in inits if self.parents[init] in classes)]
         root: ast.AST = call.func
         while isinstance(root, ast.Attribute):
             root = root.value
         if isinstance(root, ast.Name) and root.id in self.imported:
             return []
-        return [one for one in named if self._is_method(one)]
+        return [match for match in matches if self._is_method(match)]
 
     def _is_method(self, function: Function) -> bool:
         return isinstance(self.parents[function], ast.ClassDef)
@@ -168,23 +168,23 @@ class Program:
     @cached_property
     def classes(self) -> dict[str, list[ast.ClassDef]]:
         """Classes of the file by name."""
-        named = (node for node in self._statements if isinstance(node, ast.ClassDef))
-        return _by_name((node.name, node) for node in named)
+        defs = (node for node in self._statements if isinstance(node, ast.ClassDef))
+        return _by_name((node.name, node) for node in defs)
 
     @cached_property
     def imported(self) -> frozenset[str]:
         """Names that imports give."""
         aliases = (node for node in self.nodes if isinstance(node, ast.alias))
-        return frozenset(one.asname or one.name.split(".")[0] for one in aliases)
+        return frozenset(alias.asname or alias.name.split(".")[0] for alias in aliases)
 
     @cached_property
     def _attributes(self) -> dict[str, list[ast.Attribute]]:
-        found = (node for node in self.nodes if isinstance(node, ast.Attribute))
-        return _by_name((node.attr, node) for node in found)
+        nodes = (node for node in self.nodes if isinstance(node, ast.Attribute))
+        return _by_name((node.attr, node) for node in nodes)
 
     def attributes(self, name: str, *contexts: type[ast.expr_context]) -> list[ast.Attribute]:
         """Every attribute of that name in the file that is read (``ast.Load``), or set."""
-        return [one for one in self._attributes.get(name, ()) if isinstance(one.ctx, contexts)]
+        return [node for node in self._attributes.get(name, ()) if isinstance(node.ctx, contexts)]
 
     def comments(self, first: int, last: int) -> str:
         """Comments on the lines from ``first`` to ``last``, all in one."""
@@ -279,7 +279,7 @@ def receiver(call: ast.Call) -> ast.expr | None:
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:
     """What ``call`` is given for ``name`` by keyword."""
-    return next((one.value for one in call.keywords if one.arg == name), None)
+    return next((kw.value for kw in call.keywords if kw.arg == name), None)
 
 
 def root_of(node: ast.AST) -> ast.AST:
@@ -308,11 +308,11 @@ def assigned_value(program: Program, target: ast.AST) -> ast.expr | None:
 
 
 def _by_name(pairs: Iterable[tuple[str | None, _Node]]) -> dict[str, list[_Node]]:
-    found: dict[str, list[_Node]] = {}
+    groups: dict[str, list[_Node]] = {}
     for name, node in pairs:
         if name is not None:
-            found.setdefault(name, []).append(node)
-    return found
+            groups.setdefault(name, []).append(node)
+    return groups
 
 
 def bound_name(node: ast.AST) -> str | None:

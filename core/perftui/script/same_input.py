@@ -36,7 +36,7 @@ Names = dict[str, str]
 
 @dataclass(frozen=True)
 class _Definition:
-    """A function of the user's own, with what the names around it are."""
+    """A function of the user, with the variables of the function around it."""
 
     node: Function
     file: str
@@ -62,17 +62,17 @@ class _Given:
     in_order: list[str]
     by_name: Names
     sure: int
-    """How many of ``in_order`` have that place: those before the first ``*args``."""
+    """Number of ``in_order`` whose position is certain: before the first ``*args``."""
 
     @property
     def values(self) -> tuple[str, ...]:
         """All arguments; keyword arguments as ``name=value``."""
-        return (*self.in_order, *(f"{name}={one}" for name, one in sorted(self.by_name.items())))
+        return (*self.in_order, *(f"{name}={item}" for name, item in sorted(self.by_name.items())))
 
 
 @lru_cache(maxsize=16)
 def second_calls(files: tuple[tuple[Path, int], ...]) -> tuple[tuple[str, int], ...]:
-    """File and line of each such call; of ``files`` the first is the script."""
+    """File and line of each call with the input of an earlier one; the first file is the script."""
     if not files:
         return ()
     trees = [(str(path), tree_of(path, changed)) for path, changed in files]
@@ -98,28 +98,28 @@ class _Reader:
         self._varied: set[str] = set()
         self._functions: dict[str, _Definition] = {}
         self._methods: dict[str, dict[str, _Definition]] = {}
-        """By class. Of names that are given twice there are none."""
+        """By class and name. Classes that are defined twice are left out."""
         self._classes: Names = {}
-        """Of values that are objects of the user's own classes."""
+        """Class of each value that is an object of one of the user's classes."""
         self._attributes: Names = {}
         self._parts: dict[str, tuple[str, ...]] = {}
         self._define_all(trees)
 
     def _define_all(self, trees: Iterable[tuple[str, ast.Module]]) -> None:
-        given: set[str] = set()
+        seen: set[str] = set()
         for file, node in ((file, node) for file, tree in trees for node in tree.body):
             if not isinstance(node, (Function, ast.ClassDef)):
                 continue
-            if node.name in given:
+            if node.name in seen:
                 self._functions.pop(node.name, None)
                 self._methods.pop(node.name, None)
             elif isinstance(node, ast.ClassDef):
-                methods = (one for one in node.body if isinstance(one, ast.FunctionDef))
-                plain = {one.name: _Definition(one, file) for one in methods if _is_plain(one)}
+                methods = (func for func in node.body if isinstance(func, ast.FunctionDef))
+                plain = {func.name: _Definition(func, file) for func in methods if _is_plain(func)}
                 self._methods[node.name] = plain
             elif _is_plain(node):
                 self._functions[node.name] = _Definition(node, file)
-            given.add(node.name)
+            seen.add(node.name)
 
     def run(self, body: Sequence[ast.stmt], names: Names, file: str) -> str | None:
         """Go through ``body``; returns the value that it returns, if that is sure."""
@@ -138,7 +138,7 @@ class _Reader:
         elif isinstance(node, ast.If) and "__main__" in ast.unparse(node.test):
             self.run(node.body, names, file)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
-            opened = " ".join(ast.unparse(one.context_expr) for one in node.items)
+            opened = " ".join(ast.unparse(item.context_expr) for item in node.items)
             self._lose([node], names, without=node.body)
             if any(name in opened for name in _WITHOUT_GRAPH):
                 self._lose(node.body, names)
@@ -155,8 +155,8 @@ class _Reader:
             self._line(node, names, file)
 
     def _loop(self, loop: ast.For | ast.AsyncFor | ast.While, names: Names, file: str) -> None:
-        """What a loop with a backward pass calls before that is one step; what another calls is
-        called with other input each time."""
+        """Calls in a loop before its backward pass are one step; calls in any other loop have other
+        input each time."""
         before, had = self._calls, self._backwards
         self._calls = []
         self._lose([loop], names)
@@ -189,14 +189,14 @@ class _Reader:
     def _lose(
         self, body: Sequence[ast.stmt], names: Names, without: Sequence[ast.stmt] = ()
     ) -> None:
-        """Whatever ``body`` may set has a value that is not known."""
-        left_out = {node for one in without for node in ast.walk(one)}
-        for node in (node for one in body for node in ast.walk(one) if node not in left_out):
+        """Forget the values of whatever ``body`` may set."""
+        left_out = {node for part in without for node in ast.walk(part)}
+        for node in (node for part in body for node in ast.walk(part) if node not in left_out):
             if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
                 self._forget(node, names)
 
     def _forget(self, node: ast.AST, names: Names) -> None:
-        """What ``node`` names has a value that is not known; what it is a part of has changed."""
+        """Forget the value that ``node`` names; what it is a part of has changed."""
         if isinstance(node, ast.Name):
             names[node.id] = self._new()
         elif isinstance(node, ast.Attribute):
@@ -216,15 +216,15 @@ class _Reader:
         if isinstance(node, (ast.Name, ast.Attribute)):
             return self._read(node, names)
         if isinstance(node, ast.Subscript):
-            value, index = (self._value(one, names, file) for one in (node.value, node.slice))
+            value, index = (self._value(part, names, file) for part in (node.value, node.slice))
             return self._part(value, index)
         value = self._new()
         if isinstance(node, (ast.Tuple, ast.List)):
-            self._parts[value] = tuple(self._value(one, names, file) for one in node.elts)
+            self._parts[value] = tuple(self._value(part, names, file) for part in node.elts)
         elif isinstance(node, _COMPUTING):
-            for one in ast.iter_child_nodes(node):
-                if isinstance(one, ast.expr):
-                    self._value(one, names, file)
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    self._value(child, names, file)
         return value
 
     def _read(self, node: ast.AST, names: Names) -> str:
@@ -258,8 +258,8 @@ class _Reader:
             parts = self._parts.get(value)
             if parts is None or len(parts) != len(target.elts):
                 parts = tuple(f"{value}[{at}]" for at in range(len(target.elts)))
-            for one, part in zip(target.elts, parts, strict=True):
-                self._set(one, part, names)
+            for node, part in zip(target.elts, parts, strict=True):
+                self._set(node, part, names)
         elif isinstance(target, ast.Attribute):
             place = self._place(target, names)
             self._change(place)
@@ -268,75 +268,75 @@ class _Reader:
             self._forget(target, names)
 
     def _change(self, value: str) -> None:
-        """What was called with ``value``, or a part of it, was called with another one."""
+        """Drop the calls with ``value`` or a part of it: they were made with another one."""
         root = _root(value)
         self._calls = [one for one in self._calls if root not in map(_root, (one.on, *one.given))]
 
     def _called(self, node: ast.Call, names: Names, file: str, *, alone: bool) -> str:
         called = self._value(node.func, names, file)
-        given = _Given(
-            [self._value(one, names, file) for one in node.args],
-            {one.arg: self._value(one.value, names, file) for one in node.keywords if one.arg},
-            len(list(takewhile(lambda one: not isinstance(one, ast.Starred), node.args))),
+        args = _Given(
+            [self._value(arg, names, file) for arg in node.args],
+            {kw.arg: self._value(kw.value, names, file) for kw in node.keywords if kw.arg},
+            len(list(takewhile(lambda arg: not isinstance(arg, ast.Starred), node.args))),
         )
         on, _, method = called.rpartition(".")
         if method == "backward":
             self._backward()
         elif method == "step":
             self._calls = []
-        found = self._own(called, given) or self._module(called, given, node, file)
+        found = self._own(called, args) or self._module(called, args, node, file)
         if found is None and (alone or method.endswith("_")):
             # Whatever is done for its effect may change what it is done to.
-            for value in (on or called, *given.values):
+            for value in (on or called, *args.values):
                 self._change(value)
         return found or self._new()
 
-    def _own(self, called: str, given: _Given) -> str | None:
+    def _own(self, called: str, args: _Given) -> str | None:
         """What a class or a function of the user's own returns; None where it is none."""
         name = called if called.startswith("#") else called.rpartition(".")[2]
         if name in self._methods:
             value = self._new()
             self._classes[value] = name
-            if made := self._methods[name].get("__init__"):
-                self._enter(made, given, value)
+            if init := self._methods[name].get("__init__"):
+                self._enter(init, args, value)
             return value
-        known = self._functions.get(name)
-        return None if known is None else self._enter(known, given) or self._new()
+        function = self._functions.get(name)
+        return None if function is None else self._enter(function, args) or self._new()
 
-    def _module(self, called: str, given: _Given, node: ast.Call, file: str) -> str | None:
-        """Note the call of a module or a method; returns what it does where its text is known."""
+    def _module(self, called: str, args: _Given, node: ast.Call, file: str) -> str | None:
+        """Note the call of a module or a method; its result where its source is known."""
         on, _, method = called.rpartition(".")
         if called in self._classes:
             on, method = called, "forward"
         kind = self._classes.get(on, "")
-        known = self._methods.get(kind, {}).get(method)
-        what = f"{kind}.{method}" if known else called
+        function = self._methods.get(kind, {}).get(method)
+        what = f"{kind}.{method}" if function else called
         is_module = called.startswith("#") and (kind or "." not in called)
-        if (known or is_module) and any("#" in value for value in given.values):
-            on_what = on if known else called
-            self._calls.append(_Call(what, on_what, given.values, file, node.lineno))
-        return self._enter(known, given, on) or self._new() if known else None
+        if (function or is_module) and any("#" in value for value in args.values):
+            on_what = on if function else called
+            self._calls.append(_Call(what, on_what, args.values, file, node.lineno))
+        return self._enter(function, args, on) or self._new() if function else None
 
-    def _enter(self, known: _Definition, given: _Given, *owner: str) -> str | None:
+    def _enter(self, function: _Definition, args: _Given, *owner: str) -> str | None:
         """Follow a call into a function whose parameters have the values that it is given."""
         if self._depth >= DEEPEST or self._followed >= MOST:
             return None
-        arguments = known.node.args
-        names = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
-        everything = [*names, *(one.arg for one in arguments.kwonlyargs)]
-        more = [one.arg for one in (arguments.vararg, arguments.kwarg) if one is not None]
-        bound = {**self.globals.get(known.file, {}), **known.around}
+        arguments = function.node.args
+        names = [node.arg for node in (*arguments.posonlyargs, *arguments.args)]
+        everything = [*names, *(node.arg for node in arguments.kwonlyargs)]
+        more = [node.arg for node in (arguments.vararg, arguments.kwarg) if node is not None]
+        bound = {**self.globals.get(function.file, {}), **function.around}
         bound.update((name, self._new()) for name in (*everything, *more))
-        bound.update(zip(names, (*owner, *given.in_order[: given.sure]), strict=False))
-        bound.update((name, value) for name, value in given.by_name.items() if name in everything)
+        bound.update(zip(names, (*owner, *args.in_order[: args.sure]), strict=False))
+        bound.update((name, value) for name, value in args.by_name.items() if name in everything)
         self._depth, self._followed = self._depth + 1, self._followed + 1
         try:
-            return self.run(known.node.body, bound, known.file)
+            return self.run(function.node.body, bound, function.file)
         finally:
             self._depth -= 1
 
     def _backward(self) -> None:
-        """What was called twice until here is reported, the outermost of nested calls."""
+        """Report a call made twice until here: the outermost, where calls are nested."""
         self._backwards += 1
         calls, self._calls = self._calls, []
         inputs: dict[str, set[tuple[str, ...]]] = {}
@@ -358,11 +358,11 @@ def _root(value: str) -> str:
 
 def _is_plain(node: Function) -> bool:
     """Whether a call does what its text says: neither a generator nor wrapped."""
-    yields = (isinstance(one, (ast.Yield, ast.YieldFrom)) for one in ast.walk(node))
+    yields = (isinstance(part, (ast.Yield, ast.YieldFrom)) for part in ast.walk(node))
     return not node.decorator_list and not any(yields)
 
 
 def _returns(node: ast.stmt) -> bool:
     return isinstance(node, (ast.If, ast.Try)) and any(
-        isinstance(one, ast.Return) for one in ast.walk(node)
+        isinstance(part, ast.Return) for part in ast.walk(node)
     )

@@ -24,11 +24,11 @@ from perftui.script.training import StepStatement
 _BARS = ("tqdm", "track", "trange", "progress_bar", "prange")
 
 
-def step_counter(program: Program, found: StepStatement) -> str:
+def step_counter(program: Program, place: StepStatement) -> str:
     """The name that counts the steps of the loop: by ``range`` or ``enumerate``, or one that each
     turn adds 1 to; refused where there is none, something else sets it, or turns may end before the
     statement, so that it sees only some of the numbers."""
-    loop = found.loop
+    loop = place.loop
     name = next(iter(counters(program, loop)), "")
     if not name:
         raise PatchRefusedError(f"nothing counts the steps of the loop at line {loop.lineno}")
@@ -40,24 +40,24 @@ def step_counter(program: Program, found: StepStatement) -> str:
         if node in within and node not in own and node not in adding:
             line = getattr(node, "lineno", loop.lineno)
             raise PatchRefusedError(f"line {line} sets {name}, which counts the steps")
-    for before in loop.body[: loop.body.index(found.statement)]:
+    for before in loop.body[: loop.body.index(place.statement)]:
         for node in (node for node in ast.walk(before) if isinstance(node, ast.Continue)):
-            if next(one for one in program.ancestors(node) if isinstance(one, Loop)) is loop:
+            if next(above for above in program.ancestors(node) if isinstance(above, Loop)) is loop:
                 raise PatchRefusedError(f"line {before.lineno} may end a step before it")
     return name
 
 
-def last_turn(found: StepStatement, counter: str) -> str:
+def last_turn(place: StepStatement, counter: str) -> str:
     """The value of ``counter`` in the last turn of the loop, as an expression; refused where the
     loop does not say it."""
-    over = found.loop.iter if isinstance(found.loop, (ast.For, ast.AsyncFor)) else None
+    over = place.loop.iter if isinstance(place.loop, (ast.For, ast.AsyncFor)) else None
     while isinstance(over, ast.Call) and called_name(over) == "tqdm" and over.args:
         over = over.args[0]
     is_range = isinstance(over, ast.Call) and called_name(over) in ("range", "trange")
-    counted = ast.unparse(found.loop.target) if isinstance(found.loop, ast.For) else ""
+    counted = ast.unparse(place.loop.target) if isinstance(place.loop, ast.For) else ""
     if not isinstance(over, ast.Call) or not is_range or counted != counter or not over.args:
         raise PatchRefusedError(
-            f"the loop at line {found.loop.lineno} does not show which iteration is its last"
+            f"the loop at line {place.loop.lineno} does not show which iteration is its last"
         )
     end = over.args[:2][-1]
     if isinstance(end, ast.Constant) and type(end.value) is int:
@@ -68,7 +68,7 @@ def last_turn(found: StepStatement, counter: str) -> str:
         less = " - 1"
     parts = [node for node in ast.walk(end) if isinstance(node, ast.expr)]
     if not all(isinstance(node, (ast.Name, ast.Attribute, ast.BinOp)) for node in parts):
-        raise PatchRefusedError(f"the end of the loop at line {found.loop.lineno} is computed")
+        raise PatchRefusedError(f"the end of the loop at line {place.loop.lineno} is computed")
     text = ast.unparse(end)
     return f"({text}){less}" if isinstance(end, ast.BinOp) and less else f"{text}{less}"
 
@@ -139,22 +139,22 @@ class Every:
     rest: ast.BinOp
     """``step % 20``."""
     inside: ast.stmt
-    """What stands in ``around`` on that way."""
+    """The statement of ``around`` on that way."""
 
 
-def every(program: Program, found: StepStatement) -> Every | None:
+def every(program: Program, place: StepStatement) -> Every | None:
     """``if step % 20 == 0:`` on the way to the line, from the line outwards; None where nothing on
     that way depends on the step; refused where something on it does, and not certainly by counting
     steps."""
-    for node, inner in zip(found.path, (found.path[0], *found.path), strict=False):
+    for node, inner in zip(place.path, (place.path[0], *place.path), strict=False):
         if not isinstance(node, ast.If):
             continue
         counted = _rests(node.test)
         if len(counted) == 1 and not node.orelse and (inner in node.body or inner is node):
-            _refuse_other_count(program, found, counted[0])
+            _refuse_other_count(program, place, counted[0])
             return Every(node, counted[0], inner)
         is_else = inner in node.orelse and isinstance(node.test, ast.Compare)
-        if counted or _varies(program, found, node) or (is_else and not _asks_none(node.test)):
+        if counted or _varies(program, place, node) or (is_else and not _asks_none(node.test)):
             raise PatchRefusedError(
                 f"line {node.lineno} decides in which steps, and it is not certain how"
             )
@@ -178,10 +178,10 @@ def _is_number(rest: ast.BinOp) -> bool:
 
 
 def _rests(test: ast.expr) -> list[ast.BinOp]:
-    """``step % 20`` of ``step % 20 == 0``, of ``not step % 20`` and of what stands beside ``and``
-    or ``or``; of anything else that divides with a rest two, which is not one."""
+    """``step % 20`` of ``step % 20 == 0``, ``not step % 20``, and of operands of ``and`` and
+    ``or``; twice for any other use of ``%``, so that it does not count as one."""
     parts = test.values if isinstance(test, ast.BoolOp) else [test]
-    found: list[ast.BinOp] = []
+    result: list[ast.BinOp] = []
     for part in parts:
         rests = [
             node
@@ -196,21 +196,21 @@ def _rests(test: ast.expr) -> list[ast.BinOp]:
             plain = part.left
         elif isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not):
             plain = part.operand
-        found += rests if rests in ([], [plain]) else [*rests, *rests]
-    return found
+        result += rests if rests in ([], [plain]) else [*rests, *rests]
+    return result
 
 
-def _refuse_other_count(program: Program, found: StepStatement, rest: ast.BinOp) -> None:
+def _refuse_other_count(program: Program, place: StepStatement, rest: ast.BinOp) -> None:
     """Refuse unless the left of ``rest`` counts steps of the loop, not of one around it."""
     names = [node for node in ast.walk(rest.left) if isinstance(node, (ast.Name, ast.Attribute))]
-    own = set(counters(program, found.loop))
-    bound = {n.id for n in ast.walk(found.loop) if isinstance(n, ast.Name) and _is_set(n)}
+    own = set(counters(program, place.loop))
+    bound = {n.id for n in ast.walk(place.loop) if isinstance(n, ast.Name) and _is_set(n)}
     for node in names:
         name = node.id if isinstance(node, ast.Name) else node.attr
         around = program.function(rest)
-        is_here = around is None or found.loop in program.ancestors(rest)
-        known = name in own or (name in bound if is_here else True)
-        if known or (isinstance(node, ast.Attribute) and _COUNTS.search(name)):
+        is_here = around is None or place.loop in program.ancestors(rest)
+        counts = name in own or (name in bound if is_here else True)
+        if counts or (isinstance(node, ast.Attribute) and _COUNTS.search(name)):
             return
     raise PatchRefusedError(f"line {rest.lineno} may not count the steps of the loop")
 
@@ -228,15 +228,15 @@ def _asks_none(node: ast.AST) -> bool:
     )
 
 
-def _varies(program: Program, found: StepStatement, node: ast.If) -> bool:
+def _varies(program: Program, place: StepStatement, node: ast.If) -> bool:
     """Whether the condition of ``node`` may hold in some steps only."""
-    bound = {n.id for n in ast.walk(found.loop) if isinstance(n, ast.Name) and _is_set(n)}
+    bound = {n.id for n in ast.walk(place.loop) if isinstance(n, ast.Name) and _is_set(n)}
     scope = program.scope(node)
-    if scope is not program.scope(found.loop):
+    if scope is not program.scope(place.loop):
         bound = {n.arg for n in ast.walk(scope) if isinstance(n, ast.arg) and n.arg != "self"}
         bound |= {n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and _is_set(n)}
-    asked = [one for one in ast.walk(node.test) if _asks_none(one)]
-    steady = {below for one in asked for below in ast.walk(one)}
+    asked = [part for part in ast.walk(node.test) if _asks_none(part)]
+    steady = {below for part in asked for below in ast.walk(part)}
     for below in ast.walk(node.test):
         if below in steady and not isinstance(below, ast.Call):
             continue
@@ -247,7 +247,7 @@ def _varies(program: Program, found: StepStatement, node: ast.If) -> bool:
         # The loop may set it, itself or by what it calls.
         name = below.attr if isinstance(below, ast.Attribute) else ""
         stores = set(program.attributes(name, ast.Store))
-        if stores and any(one in stores for one, _ in reached(program, found.loop)):
+        if stores and any(part in stores for part, _ in reached(program, place.loop)):
             return True
     return False
 
@@ -263,11 +263,11 @@ class MicroBatches:
 
     loop: Loop
     last: str
-    """What holds in a turn that ends with the step, and in no other."""
+    """A condition that holds only in turns that end with the step."""
     decided: int
-    """How many statements of a turn have run when that is asked; no later one matters."""
+    """Number of statements of a turn before ``last`` is tested; later ones do not matter."""
     of_range: bool = False
-    """What ``last`` compares was worked out before the first turn."""
+    """Whether ``last`` compares with a value from before the first turn."""
     unnamed: ast.Name | None = None
     """The ``_`` that counts the turns, to be called what ``last`` calls it."""
 
@@ -299,32 +299,32 @@ def micro_batches(program: Program, loop: Loop, backward: int) -> MicroBatches:
     if within.isdisjoint(steps):
         return _nested(program, loop, steps)
     for at in range(backward + 1, len(loop.body)):
-        one = loop.body[at]
-        inside = {node for below in getattr(one, "body", ()) for node in ast.walk(below)}
-        if isinstance(one, ast.If) and inside.issuperset(steps):
+        branch = loop.body[at]
+        inside = {node for below in getattr(branch, "body", ()) for node in ast.walk(below)}
+        if isinstance(branch, ast.If) and inside.issuperset(steps):
             # It only counts, so that asking it earlier changes nothing.
-            for node in ast.walk(one.test):
+            for node in ast.walk(branch.test):
                 is_length = isinstance(node, ast.Call) and called_name(node) == "len"
                 if isinstance(node, (ast.Call, ast.NamedExpr, ast.Await)) and not is_length:
                     text = ast.unparse(node)
                     raise PatchRefusedError(f"line {node.lineno} tests more than a count: {text}")
-            if not any(isinstance(node, ast.Mod) for node in ast.walk(one.test)):
-                raise PatchRefusedError(f"line {one.test.lineno} does not count micro-batches")
+            if not any(isinstance(node, ast.Mod) for node in ast.walk(branch.test)):
+                raise PatchRefusedError(f"line {branch.test.lineno} does not count micro-batches")
             _refuse_readers(loop, loop.body[:at])
-            return MicroBatches(loop, ast.unparse(one.test), at)
+            return MicroBatches(loop, ast.unparse(branch.test), at)
     raise PatchRefusedError("the optimizer also steps outside of one condition of the loop")
 
 
-def refuse_late(program: Program, found: MicroBatches, first: int) -> None:
+def refuse_late(program: Program, turns: MicroBatches, first: int) -> None:
     """Refuse unless the condition has the same value before statement number ``first`` of the turn
     as where it is asked."""
-    parts = list(ast.walk(ast.parse(found.last)))
+    parts = list(ast.walk(ast.parse(turns.last)))
     names = {node.id for node in parts if isinstance(node, ast.Name)}
-    since = 0 if found.of_range else first
-    between = [n for one in found.loop.body[since : found.decided] for n in ast.walk(one)]
+    since = 0 if turns.of_range else first
+    between = [n for part in turns.loop.body[since : turns.decided] for n in ast.walk(part)]
     for node in between:
         if bound_name(node) in names:
-            line = getattr(node, "lineno", found.loop.lineno)
+            line = getattr(node, "lineno", turns.loop.lineno)
             raise PatchRefusedError(f"line {line} sets {bound_name(node)} after the forward pass")
     for part in parts:
         if not isinstance(part, ast.Attribute):
@@ -332,7 +332,7 @@ def refuse_late(program: Program, found: MicroBatches, first: int) -> None:
         for store in program.attributes(part.attr, ast.Store):
             around = program.scope(store)
             is_early = isinstance(around, Function) and around.name == "__init__"
-            if store in between or not (is_early or found.loop in program.ancestors(store)):
+            if store in between or not (is_early or turns.loop in program.ancestors(store)):
                 raise PatchRefusedError(f"line {store.lineno} may set {ast.unparse(store)} then")
     for node in program.nodes:
         if isinstance(node, (ast.Global, ast.Nonlocal)) and not names.isdisjoint(node.names):
@@ -342,7 +342,7 @@ def refuse_late(program: Program, found: MicroBatches, first: int) -> None:
 def _nested(program: Program, loop: Loop, steps: Sequence[ast.Call]) -> MicroBatches:
     """A loop over the micro-batches of one step, which follows it in the same block."""
     block = program.block(loop)
-    behind = {node for one in block[block.index(loop) + 1 :] for node in ast.walk(one)}
+    behind = {node for part in block[block.index(loop) + 1 :] for node in ast.walk(part)}
     if not behind.issuperset(steps):
         raise PatchRefusedError("the optimizer does not step right after the loop")
     if not isinstance(loop, ast.For) or loop.orelse:
@@ -351,12 +351,12 @@ def _nested(program: Program, loop: Loop, steps: Sequence[ast.Call]) -> MicroBat
         if isinstance(node, (ast.Break, ast.Continue, ast.Return)):
             raise PatchRefusedError(f"line {node.lineno} may end the loop or an iteration early")
     _refuse_readers(loop, loop.body)
-    found = StepStatement(loop, loop.body[-1], (loop.body[-1],))
+    place = StepStatement(loop, loop.body[-1], (loop.body[-1],))
     target, end = loop.target, len(loop.body)
     if not isinstance(target, ast.Name) or target.id.strip("_"):
-        counter = step_counter(program, found)
-        return MicroBatches(loop, f"{counter} == {last_turn(found, counter)}", end, True)
-    last = last_turn(found, target.id)
+        counter = step_counter(program, place)
+        return MicroBatches(loop, f"{counter} == {last_turn(place, counter)}", end, True)
+    last = last_turn(place, target.id)
     uses = [use for use in program.loads(target.id) if loop in program.ancestors(use)]
     if uses or (isinstance(loop.iter, ast.Call) and len(loop.iter.args) > 2):
         raise PatchRefusedError(f"the loop at line {loop.lineno} does more than count with _")
@@ -366,9 +366,9 @@ def _nested(program: Program, loop: Loop, steps: Sequence[ast.Call]) -> MicroBat
 
 
 def _refuse_readers(loop: Loop, statements: Iterable[ast.stmt]) -> None:
-    """Refuse unless no turn reads gradients but under the condition: what it reads would be this
-    rank's alone."""
-    for node in (below for one in statements for below in ast.walk(one)):
+    """Refuse if a turn reads gradients outside of the condition: they would be this rank's
+    alone."""
+    for node in (below for part in statements for below in ast.walk(part)):
         reads = isinstance(node, ast.Attribute) and node.attr == "grad"
         if reads or (isinstance(node, ast.Call) and _OF_GRADIENTS.search(called_name(node))):
             line = getattr(node, "lineno", loop.lineno)

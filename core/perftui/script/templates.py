@@ -1,9 +1,9 @@
 """Templates of statements and expressions: Python in which ``$name`` is whatever stands there.
 
 Both orders of a sum and of a product are the same, ``torch.sqrt`` is found by the file's imports,
-and ``dim=-1`` is the same as ``-1`` behind the other arguments. A name that ``rules`` has templates
-for is one of these, or a local name that was set to one before; of others the same name stands for
-the same."""
+and ``dim=-1`` is the same as ``-1`` behind the other arguments. A name with templates in ``rules``
+matches one of these, or a local name that was set to one before; any other name stands for the same
+code everywhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LocalValues:
         self._used += assignments
 
     def peeked(self, node: ast.expr) -> ast.expr:
-        """As ``followed``, of a name that stays."""
+        """As ``followed``, but the assignment stays."""
         statement = self.assignment(node)
         return node if statement is None else statement.value
 
@@ -59,15 +59,15 @@ class LocalValues:
         """The assignments that were followed and that stand for nothing else; refused where
         something else reads what one of them sets."""
         chosen = list(dict.fromkeys(self._used))
-        inside = {node for one in (*chosen, self._end) for node in ast.walk(one)}
-        for name in {assigned_name(one) for one in chosen}:
+        inside = {node for part in (*chosen, self._end) for node in ast.walk(part)}
+        for name in {assigned_name(node) for node in chosen}:
             for use in self._program.loads(name or ""):
                 if use in inside or self._function not in set(self._program.ancestors(use)):
                     continue
-                # What is read behind a new value is that one, and before the first another one.
+                # A read after a new assignment sees that one, a read before the first an older one.
                 if assigned_name(self._last) == name and use.lineno > self._last.lineno:
                     continue
-                first = min(one.lineno for one in chosen if assigned_name(one) == name)
+                first = min(node.lineno for node in chosen if assigned_name(node) == name)
                 if use.lineno < first and self._block is self._function.body:
                     continue
                 raise PatchRefusedError(f"line {use.lineno} reads {name}, too")
@@ -76,7 +76,7 @@ class LocalValues:
     def refuse_taken_out(self, *parts: ast.expr | None) -> None:
         """Refuse unless ``parts`` read none of the names whose assignments were followed: one would
         have another value, or none, without them."""
-        names = {assigned_name(one) for one in self._used}
+        names = {assigned_name(node) for node in self._used}
         for part in (one for one in parts if one is not None):
             for node in ast.walk(part):
                 if isinstance(node, ast.Name) and node.id in names:
@@ -96,15 +96,15 @@ class LocalValues:
             # A method that changes a tensor in place may be called of it.
             called = [n for n in ast.walk(statement) if isinstance(n, ast.Attribute)]
             in_place = any(
-                isinstance(one.value, ast.Name) and one.value.id == name
-                for one in called
-                if one.attr.endswith("_")
+                isinstance(node.value, ast.Name) and node.value.id == name
+                for node in called
+                if node.attr.endswith("_")
             )
             if in_place or self._binds(statement, name):
                 raise PatchRefusedError(f"line {statement.lineno} sets {name} in between")
 
     def _number(self, node: ast.expr) -> int:
-        """Which statement of the block ``node`` is in; the last, of what stands elsewhere."""
+        """Number of the statement of the block with ``node``; the last if it is elsewhere."""
         for above in self._program.ancestors(node):
             if above in self._block:
                 return self._block.index(above)
@@ -129,8 +129,8 @@ def own_layer(program: Program, function: ast.expr, kind: str) -> ast.Call | Non
     value = own_attribute(program, function)
     if not isinstance(value, ast.Call):
         return None
-    named = qualified_name(program, value.func) or ""
-    is_kind = named.startswith("torch.nn.") and named.rpartition(".")[2] == kind
+    name = qualified_name(program, value.func) or ""
+    is_kind = name.startswith("torch.nn.") and name.rpartition(".")[2] == kind
     return value if is_kind else None
 
 
@@ -145,7 +145,7 @@ def own_attribute(program: Program, node: ast.expr) -> ast.expr | None:
 def own_stores(program: Program, node: ast.Attribute) -> list[ast.Attribute]:
     """Where the class around ``self.x`` sets it."""
     owner, stores = program.owner(node), program.attributes(node.attr, ast.Store, ast.Del)
-    return [one for one in stores if owner is not None and owner in program.ancestors(one)]
+    return [store for store in stores if owner is not None and owner in program.ancestors(store)]
 
 
 def assigned(program: Program, target: ast.expr) -> ast.expr | None:
@@ -191,17 +191,17 @@ class Templates:
     where: Mapping[str, Callable[[ast.expr], bool]] = field(default_factory=dict)
     """By name, what must hold for it."""
     text: Callable[[ast.expr], str] = ast.unparse
-    """By which two expressions are the same."""
+    """Expressions with the same text are the same."""
 
     def match(self, node: Code, *templates: str, known: Match | None = None) -> Match | None:
-        """How ``node`` fits the first of ``templates`` that it does, beside what is ``known``."""
-        return next((one for each in templates for one in self.all(node, each, known)), None)
+        """The first match of ``node`` with one of ``templates``, consistent with ``known``."""
+        return next((match for form in templates for match in self.all(node, form, known)), None)
 
     def all(self, node: Code, template: str, known: Match | None = None) -> Iterator[Match]:
         """All ways in which ``template`` fits ``node``."""
         wanted = _parsed(template)
         nodes: list[object] = [node] if isinstance(node, ast.AST) else [*node]
-        nodes = [one.value if isinstance(one, ast.Expr) else one for one in nodes]
+        nodes = [part.value if isinstance(part, ast.Expr) else part for part in nodes]
         return self._in_row([*wanted], nodes, known or Match())
 
     def _fits(self, wanted: ast.AST, node: ast.AST, known: Match) -> Iterator[Match]:
@@ -209,8 +209,8 @@ class Templates:
             if isinstance(node, ast.expr):
                 yield from self._placed(wanted.id.removeprefix(_PLACE), node, known)
         elif isinstance(wanted, ast.Attribute) and _is_of_module(wanted):
-            named = qualified_name(self.program, node) if isinstance(node, ast.expr) else None
-            yield from [known] if named == ast.unparse(wanted) else []
+            name = qualified_name(self.program, node) if isinstance(node, ast.expr) else None
+            yield from [known] if name == ast.unparse(wanted) else []
         elif type(wanted) is not type(node):
             return
         elif isinstance(wanted, ast.Call):
@@ -236,16 +236,16 @@ class Templates:
             yield Match({**known.parts, name: node}, known.followed)
 
     def _called(self, wanted: ast.Call, call: ast.Call, known: Match) -> Iterator[Match]:
-        """``**_`` in a template is whatever else is given by name."""
-        open_ = any(one.arg is None for one in wanted.keywords)
-        names = {one.arg: one.value for one in wanted.keywords if one.arg is not None}
-        by_position = [one.value for one in call.keywords if one.arg in _BY_POSITION]
-        given = {one.arg: one.value for one in call.keywords if one.arg not in _BY_POSITION}
-        if names.keys() != given.keys() and not (open_ and names.keys() <= given.keys()):
+        """``**_`` in a template stands for any other keyword arguments."""
+        open_ = any(kw.arg is None for kw in wanted.keywords)
+        names = {kw.arg: kw.value for kw in wanted.keywords if kw.arg is not None}
+        by_position = [kw.value for kw in call.keywords if kw.arg in _BY_POSITION]
+        by_name = {kw.arg: kw.value for kw in call.keywords if kw.arg not in _BY_POSITION}
+        if names.keys() != by_name.keys() and not (open_ and names.keys() <= by_name.keys()):
             return
         yield from self._in_row(
             [wanted.func, *wanted.args, *names.values()],
-            [call.func, *call.args, *by_position, *(given[name] for name in names)],
+            [call.func, *call.args, *by_position, *(by_name[name] for name in names)],
             known,
         )
 
@@ -257,8 +257,8 @@ class Templates:
             return
         first, node = wanted[0], nodes[0]
         if isinstance(first, ast.AST) and isinstance(node, ast.AST):
-            for one in self._fits(first, node, known):
-                yield from self._in_row(wanted[1:], nodes[1:], one)
+            for match in self._fits(first, node, known):
+                yield from self._in_row(wanted[1:], nodes[1:], match)
         elif first == node:
             yield from self._in_row(wanted[1:], nodes[1:], known)
 
@@ -266,7 +266,7 @@ class Templates:
 @lru_cache(maxsize=512)
 def _parsed(template: str) -> tuple[ast.AST, ...]:
     statements = ast.parse(template.replace("$", _PLACE)).body
-    return tuple(one.value if isinstance(one, ast.Expr) else one for one in statements)
+    return tuple(node.value if isinstance(node, ast.Expr) else node for node in statements)
 
 
 def _is_of_module(node: ast.expr) -> bool:
@@ -277,12 +277,12 @@ def _is_of_module(node: ast.expr) -> bool:
 
 def _children(node: ast.AST) -> list[object]:
     """What ``node`` is made of, in order; lists with their length, operators by their class."""
-    found: list[object] = []
+    result: list[object] = []
     for name, value in ast.iter_fields(node):
         if name in ("ctx", "type_comment", "kind"):
             continue
         if isinstance(value, list):
-            found.append(len(value))
+            result.append(len(value))
         parts = value if isinstance(value, list) else [value]
-        found += [type(one) if isinstance(one, _OPERATORS) else one for one in parts]
-    return found
+        result += [type(part) if isinstance(part, _OPERATORS) else part for part in parts]
+    return result

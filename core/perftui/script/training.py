@@ -33,7 +33,7 @@ _METER = re.compile(
     r"|total|err|iou|auc|f1|confusion|hist|count|psnr|ssim",
     re.I,
 )
-"""What is named so gathers figures."""
+"""Names of objects that gather figures."""
 _UPDATES = re.compile(r"step$|.*optimi[sz]e|add_$|sub_$|copy_$|update")
 
 
@@ -101,7 +101,7 @@ def _calls(
     for below in _below(node, into_loops):
         if isinstance(below, ast.Call):
             yield below
-            # Of `step` each optimizer has one.
+            # Each optimizer has a `step`.
             own = program.own_functions(below) if called_name(below) != "step" else ()
             for function in own:
                 if function not in known:
@@ -134,31 +134,31 @@ def training_loop(program: Program) -> Loop:
 
 
 def _outermost(program: Program, call: ast.Call) -> Loop:
-    found: Loop | None = None
+    loop: Loop | None = None
     node: ast.AST | None = call
     for _ in range(_FUNCTIONS_BETWEEN):
         function = None
         for above in program.ancestors(node) if node is not None else ():
             if isinstance(above, Loop):
-                found = above
+                loop = above
             elif isinstance(above, Function):
                 function = above
                 break
         if function is None or _sets_up(function):
             break
         node = _only_use(program, function)
-    if found is None:
+    if loop is None:
         raise PatchRefusedError(f"line {call.lineno} runs backward outside of the file's loops")
-    return found
+    return loop
 
 
 def _sets_up(function: ast.AST) -> bool:
     """Whether an optimizer is made in ``function``."""
     calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
     return any(
-        isinstance(given, ast.Call) and called_name(given) == "parameters"
+        isinstance(arg, ast.Call) and called_name(arg) == "parameters"
         for call in calls
-        for given in call.args
+        for arg in call.args
     )
 
 
@@ -194,9 +194,9 @@ def step_statement(program: Program, line: int) -> StepStatement:
     node = statement_at(program, line)
     path: list[ast.stmt] = []
     for _ in range(_FUNCTIONS_BEFORE_LINE):
-        found = _in_loop(program, node, path)
-        if found is not None:
-            return found
+        result = _in_loop(program, node, path)
+        if result is not None:
+            return result
         node = _only_call(program, node)
     raise PatchRefusedError(f"line {line} is too far from the loop over steps")
 
@@ -235,7 +235,7 @@ def _step_of(program: Program, node: ast.stmt, loop: Loop, path: list[ast.stmt])
 
 def _only_call(program: Program, node: ast.stmt) -> ast.stmt:
     """The statement with the only call of the function around ``node``."""
-    around = [one for one in program.ancestors(node) if isinstance(one, Function)]
+    around = [above for above in program.ancestors(node) if isinstance(above, Function)]
     if not around:
         raise PatchRefusedError(f"line {node.lineno} is not in a loop over training steps")
     name = around[0].name
@@ -318,7 +318,7 @@ def wrapped_model(program: Program, loop: Loop) -> str:
     if not isinstance(target, ast.Attribute) or ast.unparse(target.value) != "self":
         raise PatchRefusedError(f"line {call.lineno} gives the wrapped model no name")
     stores = program.attributes(target.attr, ast.Store)
-    if any(one.lineno > target.lineno for one in stores):
+    if any(store.lineno > target.lineno for store in stores):
         raise PatchRefusedError(f"self.{target.attr} is set again after line {target.lineno}")
     if program.owner(target) is not program.owner(loop):
         raise PatchRefusedError(f"line {loop.lineno} is not in the class of self.{target.attr}")
@@ -329,7 +329,7 @@ _ITSELF = frozenset({"to", "cuda", "cpu", "float", "half", "double", "bfloat16",
 """Methods of a module that return it."""
 
 _HARMLESS = _ITSELF | {"zero_grad", "state_dict", "load_state_dict", "training"}
-"""What may be used of a module without making its parameters part of something else."""
+"""Attributes of a module whose use gives its parameters to nothing else."""
 
 _TELLING = frozenset({"zero_grad", "state_dict", "load_state_dict", "train", "eval"})
 """Methods that modules have, and little else."""
@@ -341,54 +341,54 @@ _BARE = frozenset({"ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Softmax", "Flatte
 def untrained_modules(program: Program, loop: Loop) -> list[str]:
     """Names of modules that ``loop`` calls, and that no optimizer of the file holds; refused where
     there are none, or it is not certain what the optimizers hold."""
-    held = _held(program)
+    trained = _held(program)
     called = [
         call.func.id
         for node in loop.body
         for call in ast.walk(node)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
     ]
-    names = [name for name in dict.fromkeys(called) if name not in held]
-    found = [name for name in names if _is_module(program, name)]
-    for name in found:
+    names = [name for name in dict.fromkeys(called) if name not in trained]
+    modules = [name for name in names if _is_module(program, name)]
+    for name in modules:
         _refuse_shared(program, name)
         _refuse_made_of(program, name)
-    if not found:
+    if not modules:
         raise PatchRefusedError("no module that the loop calls is certainly in no optimizer")
-    return found
+    return modules
 
 
 def _held(program: Program) -> set[str]:
     """Names of the modules whose parameters the optimizers of the file are given, all of them."""
-    held: set[str] = set()
-    made = [
+    names: set[str] = set()
+    optimizers = [
         call
         for call in program.calls()
         if (name := qualified_name(program, call.func) or "").startswith("torch.optim.")
         and not name.startswith("torch.optim.lr_scheduler.")
         and called_name(call)[:1].isupper()
     ]
-    if not made:
+    if not optimizers:
         raise PatchRefusedError("no line of the file certainly creates a torch optimizer")
-    for call in made:
-        held |= _modules_in(call, call.args[0] if call.args else keyword(call, "params"))
+    for call in optimizers:
+        names |= _modules_in(call, call.args[0] if call.args else keyword(call, "params"))
     for call in program.calls("add_param_group"):
         raise PatchRefusedError(f"line {call.lineno} adds parameters to an optimizer")
-    return held
+    return names
 
 
-def _modules_in(call: ast.Call, given: ast.expr | None) -> set[str]:
+def _modules_in(call: ast.Call, params: ast.expr | None) -> set[str]:
     """``{"a", "b"}`` of ``[*a.parameters(), *b.parameters()]``, ``chain(...)`` and the like."""
-    if isinstance(given, ast.Starred):
-        return _modules_in(call, given.value)
-    if isinstance(given, (ast.List, ast.Tuple)):
-        return {name for one in given.elts for name in _modules_in(call, one)}
-    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Add):
-        return _modules_in(call, given.left) | _modules_in(call, given.right)
-    if isinstance(given, ast.Call) and called_name(given) in ("chain", "list"):
-        return {name for one in given.args for name in _modules_in(call, one)}
-    if isinstance(given, ast.Call) and called_name(given) == "parameters":
-        owner = receiver(given)
+    if isinstance(params, ast.Starred):
+        return _modules_in(call, params.value)
+    if isinstance(params, (ast.List, ast.Tuple)):
+        return {name for item in params.elts for name in _modules_in(call, item)}
+    if isinstance(params, ast.BinOp) and isinstance(params.op, ast.Add):
+        return _modules_in(call, params.left) | _modules_in(call, params.right)
+    if isinstance(params, ast.Call) and called_name(params) in ("chain", "list"):
+        return {name for item in params.args for name in _modules_in(call, item)}
+    if isinstance(params, ast.Call) and called_name(params) == "parameters":
+        owner = receiver(params)
         if isinstance(owner, ast.Name):
             return {owner.id}
     raise PatchRefusedError(
@@ -415,10 +415,10 @@ def _is_module(program: Program, name: str) -> bool:
 
 
 def _made(program: Program, name: str) -> ast.Call | None:
-    """The only call whose result ``name`` is, moves of it aside."""
+    """The call that makes ``name``, its only value apart from ``name.to(...)`` and the like."""
     values = [assigned_value(program, binding) for binding in program.bindings(name)]
-    made = [value for value in values if not _is_itself(value, name)]
-    call = made[0] if len(made) == 1 else None
+    calls = [value for value in values if not _is_itself(value, name)]
+    call = calls[0] if len(calls) == 1 else None
     if not isinstance(call, ast.Call):
         return None
     while called_name(call) in _ITSELF and isinstance(moved := receiver(call), ast.Call):
@@ -429,8 +429,8 @@ def _made(program: Program, name: str) -> ast.Call | None:
 def _refuse_made_of(program: Program, name: str) -> None:
     """Refuse unless the module is made of nothing but numbers and what the imports give: it may be
     made of a module that is trained."""
-    made = _made(program, name)
-    within: list[ast.AST] = [made, *_class_of(program, made)] if made is not None else []
+    call = _made(program, name)
+    within: list[ast.AST] = [call, *_class_of(program, call)] if call is not None else []
     for part in within:
         for use in (node for node in ast.walk(part) if isinstance(node, ast.Name)):
             in_class = isinstance(part, ast.ClassDef)
@@ -438,8 +438,8 @@ def _refuse_made_of(program: Program, name: str) -> None:
                 raise PatchRefusedError(f"line {use.lineno} may create {name} of something trained")
 
 
-def _class_of(program: Program, made: ast.Call) -> list[ast.ClassDef]:
-    return program.classes.get(called_name(made), [])
+def _class_of(program: Program, call: ast.Call) -> list[ast.ClassDef]:
+    return program.classes.get(called_name(call), [])
 
 
 def _is_plain(program: Program, use: ast.Name, in_class: bool) -> bool:

@@ -70,28 +70,28 @@ class Wanted:
         if not isinstance(option, str):
             same = self.program.attributes(option.dest, ast.Load)
             return replace(option.decided(self.program), readers=_without(same, value))
-        found = self._origins(value)
-        if found is None:
+        origins = self._origins(value)
+        if origins is None:
             raise self._unclear(value, option)
-        return self._one_of(value, found, depth - 1)
+        return self._one_of(value, origins, depth - 1)
 
     def from_dict(self, unpacked: ast.expr, default: Literal) -> Decided | None:
         """What decides the argument in ``**unpacked``; None where that certainly has no such key,
         and the ``default`` of the call holds; refused where that is not certain."""
         unknown = self._may_come_from(unpacked)
-        entries = [self._entry(one, unknown) for one in self._displays(unpacked)]
-        found = [entry for entry in entries if entry is not None]
-        if not found:
+        entries = [self._entry(display, unknown) for display in self._displays(unpacked)]
+        values = [entry for entry in entries if entry is not None]
+        if not values:
             return None
         if len(entries) > 1:
             # Where the key is missing the default holds; it must not be what the run had.
-            if self.seen is None or (len(found) < len(entries) and self.seen == default):
+            if self.seen is None or (len(values) < len(entries) and self.seen == default):
                 raise unknown
-            found = [one for one in found if self.followed(one).value == self.seen]
-            if len(found) != 1:
+            values = [value for value in values if self.followed(value).value == self.seen]
+            if len(values) != 1:
                 raise unknown
         readers = tuple(self._unpacking(unpacked)) if isinstance(unpacked, ast.Name) else ()
-        return self._one_of(found[0], [Origin(found[0], readers)])
+        return self._one_of(values[0], [Origin(values[0], readers)])
 
     def _unclear(self, value: ast.expr, why: str) -> PatchRefusedError:
         """The refusal to follow ``value``."""
@@ -103,16 +103,16 @@ class Wanted:
     def _one_of(self, value: ast.expr, choices: Sequence[Origin], depth: int = _DEEPEST) -> Decided:
         """What decides ``value``, which is one of ``choices``: the only one that the run can have
         had."""
-        found: list[Decided] = []
+        results: list[Decided] = []
         for choice in choices:
-            one = self.followed(choice.value, depth)
-            found.append(replace(one, readers=(*choice.readers, *one.readers)))
-        places = {one.place for one in found}
-        fitting = [one for one in found if len(places) == 1 or one.value == self.seen]
-        if len({one.place for one in fitting}) != 1 or (len(places) > 1 and self.seen is None):
+            result = self.followed(choice.value, depth)
+            results.append(replace(result, readers=(*choice.readers, *result.readers)))
+        places = {result.place for result in results}
+        fitting = [result for result in results if len(places) == 1 or result.value == self.seen]
+        if len({fit.place for fit in fitting}) != 1 or (len(places) > 1 and self.seen is None):
             lines = " and ".join(str(line) for line in sorted({place[0] for place in places}))
             raise self._unclear(value, f"it may come from line {lines}")
-        readers = dict.fromkeys(reader for one in fitting for reader in one.readers)
+        readers = dict.fromkeys(reader for result in fitting for reader in result.readers)
         return replace(fitting[0], readers=tuple(readers))
 
     def _origins(self, value: ast.expr) -> tuple[Origin, ...] | None:
@@ -120,9 +120,9 @@ class Wanted:
         if isinstance(value, ast.Name):
             return self._of_variable(value)
         if isinstance(value, ast.Attribute):
-            given = _stored(self.program, value)
+            stored = _stored(self.program, value)
             same = self.program.attributes(value.attr, ast.Load)
-            return (Origin(given, _without(same, value)),) if given else None
+            return (Origin(stored, _without(same, value)),) if stored else None
         if isinstance(value, ast.Subscript):
             return self._of_item(value)
         if isinstance(value, ast.IfExp):
@@ -140,10 +140,10 @@ class Wanted:
             raise self._unclear(value, f"exec, globals or an import may set {value.id}")
         others = _without(readers_of(self.program, value), value)
         if not isinstance(bindings[0], ast.arg):
-            given = assigned_value(self.program, bindings[0])
-            if given is None:
+            source = assigned_value(self.program, bindings[0])
+            if source is None:
                 raise unknown
-            return (Origin(given, others),)
+            return (Origin(source, others),)
         function = function_of(self.program, bindings[0])
         calls = calls_of(self.program, function) if function else None
         if function is None or calls is None:
@@ -151,16 +151,16 @@ class Wanted:
         if not calls:
             why = f"{function.name}() is called in another file: give it there"
             raise self._unclear(value, why)
-        found: list[Origin] = []
+        origins: list[Origin] = []
         for call in calls:
-            given = given_for(self.program, call, function, bindings[0].arg)
-            if given is None:
+            source = given_for(self.program, call, function, bindings[0].arg)
+            if source is None:
                 raise unknown
             # Each call that leaves it to the default gets the new one.
             defaults = (*function.args.defaults, *function.args.kw_defaults)
-            sharing = _without(calls, call) if given in defaults else ()
-            found.append(Origin(given, (*others, *sharing)))
-        return tuple(found)
+            sharing = _without(calls, call) if source in defaults else ()
+            origins.append(Origin(source, (*others, *sharing)))
+        return tuple(origins)
 
     def _of_item(self, value: ast.Subscript) -> tuple[Origin, ...] | None:
         """The entry of a dict that is written once, and as far as the file shows never changed."""
@@ -171,18 +171,18 @@ class Wanted:
         if len(bindings) != 1 or may_be_replaced(self.program, bindings[0]):
             return None
         entries = _entries(assigned_value(self.program, bindings[0])) or ()
-        found = [entry for name, entry in entries if name == key]
+        matches = [entry for name, entry in entries if name == key]
         loads = readers_of(self.program, value.value)
-        if len(found) != 1 or any(self._may_set(load, key) for load in loads):
+        if len(matches) != 1 or any(self._may_set(load, key) for load in loads):
             return None
         items = (self.program.parents[load] for load in loads)
-        same = [one for one in items if isinstance(one, ast.Subscript)]
+        same = [item for item in items if isinstance(item, ast.Subscript)]
         text = ast.unparse(value.slice)
-        alike = [one for one in same if ast.unparse(one.slice) == text]
-        return (Origin(found[0], _without(alike, value)),)
+        alike = [item for item in same if ast.unparse(item.slice) == text]
+        return (Origin(matches[0], _without(alike, value)),)
 
     def _may_set(self, load: ast.Name, key: str) -> bool:
-        """Whether ``load`` of a dict may set ``key``. What the dict was handed to did not, where
+        """Whether ``load`` of a dict may set ``key``. A call that was given the dict did not, where
         the run still had the value that was written."""
         above = self.program.parents[load]
         if isinstance(above, ast.Subscript) and above.value is load:
@@ -203,13 +203,13 @@ class Wanted:
             yield unpacked
             return
         bindings = bindings_of(self.program, unpacked)
-        if not bindings or any(may_be_replaced(self.program, one) for one in bindings):
+        if not bindings or any(may_be_replaced(self.program, node) for node in bindings):
             raise self._may_come_from(unpacked)
         for binding in bindings:
-            given = assigned_value(self.program, binding)
-            if given is None:
+            value = assigned_value(self.program, binding)
+            if value is None:
                 raise self._may_come_from(unpacked)
-            yield from self._displays(given) if isinstance(given, ast.IfExp) else (given,)
+            yield from self._displays(value) if isinstance(value, ast.IfExp) else (value,)
         for load in readers_of(self.program, unpacked):
             added = _added(self.program, load)
             if added is not None:
@@ -241,7 +241,7 @@ class Wanted:
 
 
 def _without(nodes: Sequence[ast.expr], value: ast.expr) -> tuple[ast.expr, ...]:
-    return tuple(one for one in nodes if one is not value)
+    return tuple(node for node in nodes if node is not value)
 
 
 def _converted(value: ast.expr, kind: type[object]) -> ast.expr | None:
@@ -255,16 +255,16 @@ def _stored(program: Program, value: ast.Attribute) -> ast.expr | None:
     """What the file sets the attribute ``value`` to: once, by ``self.x = ...`` in a method or by
     ``x = ...`` in the body of its class; None where that is not certain."""
     # Attributes of some object may be set by computed names.
-    named = (
+    constant = (
         len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
         for call in program.calls("setattr")
     )
-    is_seen = all(named) and not program.attributes("__dict__", ast.Load)
+    is_seen = all(constant) and not program.attributes("__dict__", ast.Load)
     if not isinstance(value.value, ast.Name) or not is_seen:
         return None
     stores = program.attributes(value.attr, ast.Store)
     bindings = program.bindings(value.attr)
-    in_classes = [one for one in bindings if isinstance(program.scope(one), ast.ClassDef)]
+    in_classes = [node for node in bindings if isinstance(program.scope(node), ast.ClassDef)]
     if value.value.id == "self" and len(stores) == 1 and not in_classes:
         is_own = ast.unparse(stores[0].value) == "self"
         is_same = program.owner(stores[0]) is program.owner(value)
@@ -282,10 +282,10 @@ def _is_of(program: Program, value: ast.Attribute, of: ast.Name, owner: ast.AST)
     if of.id == "self":
         return program.owner(value) is owner
     bindings = bindings_of(program, of)
-    made = assigned_value(program, bindings[0]) if len(bindings) == 1 else None
-    if isinstance(made, ast.Call) and isinstance(made.func, ast.Name):
-        is_plain = not made.args and not made.keywords
-        return is_plain and bindings_of(program, made.func) == [owner]
+    source = assigned_value(program, bindings[0]) if len(bindings) == 1 else None
+    if isinstance(source, ast.Call) and isinstance(source.func, ast.Name):
+        is_plain = not source.args and not source.keywords
+        return is_plain and bindings_of(program, source.func) == [owner]
     return bindings == [owner]
 
 
@@ -298,8 +298,8 @@ def _entries(value: ast.expr | None) -> list[tuple[str, ast.expr]] | None:
         pairs = [(keyword.arg, keyword.value) for keyword in value.keywords]
     else:
         return None
-    named = [(key, entry) for key, entry in pairs if isinstance(key, str)]
-    return named if len(named) == len(pairs) else None
+    result = [(key, entry) for key, entry in pairs if isinstance(key, str)]
+    return result if len(result) == len(pairs) else None
 
 
 def _added(program: Program, load: ast.Name) -> ast.expr | None:
@@ -343,14 +343,14 @@ def is_number(program: Program, node: ast.expr | None, depth: int = _MOST_NAMES)
         # Of sizes only: nobody divides a tensor so and then takes a root of it.
         is_whole = isinstance(node.op, ast.FloorDiv)
         both = (node.left, node.right)
-        return is_whole or all(is_number(program, one, depth) for one in both)
+        return is_whole or all(is_number(program, side, depth) for side in both)
     if isinstance(node, ast.Call):
         return _is_numeric_call(program, node, depth)
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
     if isinstance(node, ast.Name) and depth > 0:
-        found = bindings_of(program, node)
-        return bool(found) and all(_binds_number(program, one, depth - 1) for one in found)
+        bound = bindings_of(program, node)
+        return bool(bound) and all(_binds_number(program, node, depth - 1) for node in bound)
     return (
         isinstance(node, ast.Attribute)
         and depth > 0
@@ -362,12 +362,12 @@ def _is_numeric_call(program: Program, call: ast.Call, depth: int) -> bool:
     name = called_name(call)
     if isinstance(call.func, ast.Name) and not program.bindings(name):
         return name in _OF_ANYTHING or (
-            name in _OF_NUMBERS and all(is_number(program, one, depth) for one in call.args)
+            name in _OF_NUMBERS and all(is_number(program, arg, depth) for arg in call.args)
         )
-    named = qualified_name(program, call.func) or ""
+    qualified = qualified_name(program, call.func) or ""
     return (
-        named.startswith("math.")
-        or named == "numpy.sqrt"
+        qualified.startswith("math.")
+        or qualified == "numpy.sqrt"
         or (name == "size" and len(call.args) == 1)
     )
 
@@ -400,17 +400,17 @@ def _is_numeric_parameter(program: Program, parameter: ast.arg, depth: int) -> b
     if is_number(program, default_of(function, parameter.arg), depth):
         return True
     sizes = (
-        given
+        arg
         for call in ast.walk(function)
         if isinstance(call, ast.Call)
         and called_name(call)[:1].isupper()
         and (qualified_name(program, call.func) or "").startswith("torch.nn.")
-        for given in call.args
+        for arg in call.args
     )
-    if any(isinstance(given, ast.Name) and given.id == parameter.arg for given in sizes):
+    if any(isinstance(arg, ast.Name) and arg.id == parameter.arg for arg in sizes):
         return True
-    given = values_given(program, parameter)
-    return bool(given) and all(is_number(program, one, depth) for one in given)
+    passed = values_given(program, parameter)
+    return bool(passed) and all(is_number(program, value, depth) for value in passed)
 
 
 def _is_numeric_attribute(program: Program, node: ast.Attribute, depth: int) -> bool:
@@ -419,12 +419,12 @@ def _is_numeric_attribute(program: Program, node: ast.Attribute, depth: int) -> 
         return is_number(program, own, depth)
     stores = program.attributes(node.attr, ast.Store)
     if stores:
-        return all(_binds_number(program, one, depth) for one in stores)
+        return all(_binds_number(program, store, depth) for store in stores)
     if fields := _fields(program, node.attr):
-        return all(ast.unparse(one.annotation) in _NUMERIC for one in fields)
+        return all(ast.unparse(field.annotation) in _NUMERIC for field in fields)
     option = f"--{node.attr.replace('_', '-')}"
     for call in program.calls("add_argument"):
-        words = [one.value for one in call.args if isinstance(one, ast.Constant)]
+        words = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
         if option in [str(word).replace("_", "-") for word in words]:
             kind = keyword(call, "type")
             return kind is not None and ast.unparse(kind) in _NUMERIC
@@ -433,7 +433,7 @@ def _is_numeric_attribute(program: Program, node: ast.Attribute, depth: int) -> 
 
 def _fields(program: Program, name: str) -> list[ast.AnnAssign]:
     """The fields ``name`` of the file's classes: options that are read into a dataclass."""
-    bodies = (one.body for classes in program.classes.values() for one in classes)
+    bodies = (node.body for classes in program.classes.values() for node in classes)
     return [
         statement
         for body in bodies

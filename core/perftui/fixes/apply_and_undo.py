@@ -86,7 +86,7 @@ def apply_patch(patch: Patch, store: Path, title: str = "", fix: str = "") -> Ap
 
 
 def check_unchanged(patch: Patch) -> None:
-    """Nothing where the file still holds what ``patch`` was made from.
+    """Raise unless the file still holds what ``patch`` was made from.
 
     Raises:
         SourceChangedError: it holds something else; the message names whether that is the patch.
@@ -150,7 +150,7 @@ def last_applied(store: Path) -> AppliedPatch | None:
     A record that cannot be read, or whose patch never reached the file (the process died in
     between), is passed over.
     """
-    return next((one for one in applied_patches(store) if not _is_original(one)), None)
+    return next((patch for patch in applied_patches(store) if not _is_original(patch)), None)
 
 
 def applied_to(path: Path, store: Path) -> Iterator[AppliedPatch]:

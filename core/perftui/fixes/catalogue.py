@@ -64,5 +64,5 @@ def options(finding: Finding, facts: Facts) -> tuple[FixOption, ...]:
     Reads and parses source files, which takes some tenths of a second: never call it where a
     screen waits. A fix that cannot be offered is there all the same, with the reason.
     """
-    found = (option(fix, facts) for fix in fixes_of(finding))
-    return tuple(each for each in found if each)
+    offers = (option(fix, facts) for fix in fixes_of(finding))
+    return tuple(offer for offer in offers if offer)

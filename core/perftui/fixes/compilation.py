@@ -153,12 +153,12 @@ def _compiled_name(program: Program, call: ast.Call) -> str:
 
 
 def _with_mode(program: Program, call: ast.Call) -> Edit:
-    given = {keyword.arg: keyword.value for keyword in call.keywords}
-    for name in (name for name in _BESIDE if name in given):
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    for name in (name for name in _BESIDE if name in keywords):
         raise PatchRefusedError(
             f"line {call.lineno} compiles with {name or '**'}, which cannot be combined with mode"
         )
-    mode = given.get("mode")
+    mode = keywords.get("mode")
     if mode is None or (isinstance(mode, ast.Constant) and mode.value is None):
         at = program.span(mode if mode is not None else call)
         return ReplaceLiteral(at, _MODE) if mode is not None else AddKeyword(at, "mode", _MODE)
@@ -172,15 +172,15 @@ def _with_mode(program: Program, call: ast.Call) -> Edit:
 def _refuse_kept(program: Program, loop: Loop, model: str) -> None:
     """Refuse unless ``loop`` calls ``model`` once, and keeps nothing of what that gives: the next
     run of the graph would write over it."""
-    calls = [one for one in program.calls(model) if loop in program.ancestors(one)]
+    calls = [call for call in program.calls(model) if loop in program.ancestors(call)]
     if len(calls) != 1 or not isinstance(calls[0].func, ast.Name):
         raise PatchRefusedError(f"{model} is called at {len(calls)} places of the loop")
-    if any(isinstance(one, Loop) and one is not loop for one in _within(program, calls[0], loop)):
+    if any(isinstance(n, Loop) and n is not loop for n in _within(program, calls[0], loop)):
         raise PatchRefusedError(f"line {calls[0].lineno} calls {model} several times a step")
     above = program.parents[calls[0]]
     targets = above.targets if isinstance(above, ast.Assign) else []
-    names = {one.id for part in targets for one in ast.walk(part) if isinstance(one, ast.Name)}
-    for use in (one for name in sorted(names) for one in program.loads(name)):
+    names = {node.id for part in targets for node in ast.walk(part) if isinstance(node, ast.Name)}
+    for use in (load for name in sorted(names) for load in program.loads(name)):
         around_it = _within(program, use, loop)
         if around_it and use.lineno <= calls[0].lineno:
             raise PatchRefusedError(f"line {use.lineno} uses {use.id} of the step before")

@@ -48,28 +48,27 @@ _LOOKS = ("len", "type", "isinstance", "keys")
 
 
 def asynchronous_copies(program: Program, loader: ast.Call) -> Mapping[str, Edit]:
-    """``non_blocking=True`` for each copy of a batch of ``loader`` that is certain to be one to the
-    GPU, and whose source nothing looks at any more; none where no loop is known to go through it,
-    or where batches may be of a class of their own.
-    """
-    given = {one.arg: ast.unparse(one.value) for one in loader.keywords}
-    is_own = {"collate_fn", None} & given.keys() or given.get("batch_size") == "None"
+    """``non_blocking=True`` for each copy of a batch of ``loader`` that certainly goes to the GPU
+    and whose source is not read again; none where no loop certainly iterates the loader, or
+    batches may be of a class of their own."""
+    keywords = {kw.arg: ast.unparse(kw.value) for kw in loader.keywords}
+    is_own = {"collate_fn", None} & keywords.keys() or keywords.get("batch_size") == "None"
     if len(loader.args) > _PLAIN or is_own:
         return {}
     above = program.parents[loader]
-    made = above.targets[0] if isinstance(above, ast.Assign) and len(above.targets) == 1 else None
-    if not isinstance(made, ast.Name):
+    name = above.targets[0] if isinstance(above, ast.Assign) and len(above.targets) == 1 else None
+    if not isinstance(name, ast.Name):
         return {}
     edits: dict[str, Edit] = {}
-    for loop in (one for one in program.statements() if isinstance(one, ast.For)):
-        batch = _batch(program, loop, made)
+    for loop in (node for node in program.statements() if isinstance(node, ast.For)):
+        batch = _batch(program, loop, name)
         for call in _copies(program, loop, batch) if batch else ():
             at = program.span(call)
             edits[f"{KEYWORD} at {at[0]}:{at[1]}"] = AddKeyword(at, KEYWORD, "True")
     return edits
 
 
-def _batch(program: Program, loop: ast.For, made: ast.Name) -> set[str]:
+def _batch(program: Program, loop: ast.For, name: ast.Name) -> set[str]:
     """Names that ``loop`` gives a batch of the loader, or parts of it."""
     over, target = _bar(program, loop.iter), loop.target
     while isinstance(over, ast.Call) and called_name(over) in _BARS and over.args:
@@ -81,10 +80,10 @@ def _batch(program: Program, loop: ast.For, made: ast.Name) -> set[str]:
     if not isinstance(over, ast.Name):
         return set()
     try:
-        is_it = name_in_scope(program, made, program.scope(loop)) == over.id
+        is_it = name_in_scope(program, name, program.scope(loop)) == over.id
     except PatchRefusedError:
         return set()
-    return {one.id for one in ast.walk(target) if isinstance(one, ast.Name)} if is_it else set()
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)} if is_it else set()
 
 
 def _bar(program: Program, over: ast.expr) -> ast.expr:
@@ -108,14 +107,14 @@ def _copies(program: Program, loop: ast.For, batch: set[str]) -> Iterator[ast.Ca
 
 def _is_copy(call: ast.Call) -> bool:
     """``x.to(device)`` or ``x.cuda()``, with nothing that says how to wait."""
-    given = [*call.args, *(one.value for one in call.keywords if one.arg == "device")]
-    others = [one.arg for one in call.keywords if one.arg != "device"]
+    args = [*call.args, *(kw.value for kw in call.keywords if kw.arg == "device")]
+    others = [kw.arg for kw in call.keywords if kw.arg != "device"]
     name = called_name(call)
-    if others or len(given) > 1 or name not in ("to", "cuda"):
+    if others or len(args) > 1 or name not in ("to", "cuda"):
         return False
     if name == "cuda":
         return True
-    text = ast.unparse(given[0]) if given else ""
+    text = ast.unparse(args[0]) if args else ""
     return bool(_GPU.search(text)) and not _CPU.search(text)
 
 
@@ -129,7 +128,7 @@ def _root(program: Program, call: ast.Call) -> str:
         if isinstance(above, ast.stmt):
             break
         for part in getattr(above, "generators", ()):
-            if any(bound_name(one) == node.id for one in ast.walk(part.target)):
+            if any(bound_name(item) == node.id for item in ast.walk(part.target)):
                 over = part.iter
                 if isinstance(over, ast.Call) and called_name(over) in ("items", "values"):
                     over = receiver(over) or over
@@ -147,7 +146,7 @@ def _is_fresh(program: Program, loop: ast.For, statement: ast.stmt, name: str) -
         return False
     if any(bound_name(node) == name for node in ast.walk(statement)):
         return True
-    later = [node for one in loop.body[at + 1 :] for node in ast.walk(one)]
+    later = [node for part in loop.body[at + 1 :] for node in ast.walk(part)]
     uses = [n for n in later if isinstance(n, ast.Name) and n.id == name]
     return all(_only_looks(program, use) for use in uses)
 
@@ -178,11 +177,11 @@ _OF_WORKERS = (*NEEDS_WORKERS, "timeout", "multiprocessing_context")
 def _planned(
     spec: CallSpec, program: Program, call: ast.Call, arguments: Mapping[str, Literal]
 ) -> Mapping[str, Edit]:
-    """Arguments of ``NEEDS_WORKERS`` are left out beside others where they are not certain to be
-    valid. Copies of pinned batches are made without waiting for them."""
+    """The edits of a loader. ``NEEDS_WORKERS`` are left out beside other arguments where they may
+    be invalid. Copies of pinned batches are made non-blocking."""
     others = [name for name in arguments if name not in NEEDS_WORKERS]
     edits = each_changed(spec, program, call, {name: arguments[name] for name in others})
-    # What only goes along with others is left out where it is not certain.
+    # Arguments that only go along with others are left out where they are not certain.
     left_out = (PatchRefusedError,) if others else ()
     for name in (name for name in arguments if name in NEEDS_WORKERS):
         with contextlib.suppress(*left_out):
@@ -203,25 +202,25 @@ def _beside_workers(
     value: Literal,
     edits: Mapping[str, Edit],
 ) -> Mapping[str, Edit]:
-    """An argument that needs workers, where the call itself has how many there are or will be."""
-    given = argument(call, "num_workers", spec.positions["num_workers"])
+    """The edit of an argument that needs workers, where the call itself sets their number."""
+    number = argument(call, "num_workers", spec.positions["num_workers"])
     workers = edits.get("num_workers")
-    replaced = isinstance(given, ast.Constant) and (workers is not None or given.value)
+    replaced = isinstance(number, ast.Constant) and (workers is not None or number.value)
     added = isinstance(workers, AddKeyword) and workers.at == program.span(call)
     if replaced or added:
         return each_changed(spec, program, call, {name: value})
-    text = f"{ast.unparse(given)} > 0" if given is not None else ""
+    text = f"{ast.unparse(number)} > 0" if number is not None else ""
     if name == _PREFETCH:
         text = f"{value} if {text} else None"
     present = argument(call, name, None)
-    # Asked for a second time it returns the same.
+    # The edit may have been made before.
     is_there = present is not None and ast.unparse(present) == text
     is_set = present is not None and not is_there and name == _PREFETCH
     # As a number torch refuses it unless there are workers.
     if is_set and decided(program, call, LOADER, name, int).value is not None:
         return each_changed(spec, program, call, {name: value})
     may_be_written = name == _PREFETCH or value is True
-    if is_there or not may_be_written or not _is_variable(given):
+    if is_there or not may_be_written or not _is_variable(number):
         raise PatchRefusedError("the call itself sets no number of workers")
     absent = Decided(spec.defaults.get(name), program.span(call), name)
     if decided(program, call, spec, name, type(value)) != absent:
@@ -231,20 +230,20 @@ def _beside_workers(
 
 
 def _without_workers(program: Program, call: ast.Call) -> Mapping[str, Edit]:
-    """What has to go from a call that makes no workers any more; refused where it is not certain
-    what that is, or the workers set something up."""
+    """Removes arguments that need workers; refused where they are not certain, or workers set
+    something up."""
     edits: dict[str, Edit] = {}
     for name in ("worker_init_fn", *_OF_WORKERS):
-        given = argument(call, name, LOADER.positions.get(name))
-        if given is None:
+        value = argument(call, name, LOADER.positions.get(name))
+        if value is None:
             # Raises where it may come from a dict.
             if decided(program, call, LOADER, name, object).value:
                 raise PatchRefusedError(f"{name} comes from a dict")
-        elif _is_off(call, given):
+        elif _is_off(call, value):
             continue
         elif name == "worker_init_fn":
-            raise PatchRefusedError(f"{ast.unparse(given)} would not be called without workers")
-        elif given in call.args:
+            raise PatchRefusedError(f"{ast.unparse(value)} would not be called without workers")
+        elif value in call.args:
             raise PatchRefusedError(f"{name} is given by position")
         else:
             edits[name] = removed(program, call, name)
@@ -252,8 +251,8 @@ def _without_workers(program: Program, call: ast.Call) -> Mapping[str, Edit]:
 
 
 def _refuse_others(program: Program, call: ast.Call) -> None:
-    """Refuse unless no other loader gets its number of workers from the same variable, or none that
-    would then be refused by torch, and nothing else reads it."""
+    """Refuse if the variable with the number of workers is read elsewhere, except by loaders that
+    are valid without workers as they are."""
     workers = argument(call, "num_workers", LOADER.positions["num_workers"])
     if workers is None or is_literal(workers):
         return
@@ -263,33 +262,33 @@ def _refuse_others(program: Program, call: ast.Call) -> None:
         is_read = isinstance(node.ctx, ast.Load) and node not in inside
         if is_read and ast.unparse(node) == text:
             other = next(
-                (one for one in program.ancestors(node) if isinstance(one, ast.Call)), None
+                (above for above in program.ancestors(node) if isinstance(above, ast.Call)), None
             )
             name = qualified_name(program, other.func) if other is not None else None
             if other is None or name not in LOADER.names or _without_workers(program, other):
                 raise PatchRefusedError(f"line {node.lineno} reads {text}, too")
 
 
-def _is_off(call: ast.Call, given: ast.expr) -> bool:
+def _is_off(call: ast.Call, value: ast.expr) -> bool:
     """Whether an argument is None, 0 or False as soon as there are no workers."""
-    if is_literal(given):
-        return not ast.literal_eval(given)
+    if is_literal(value):
+        return not ast.literal_eval(value)
     workers = argument(call, "num_workers", LOADER.positions["num_workers"])
     if workers is None or not _is_variable(workers):
         return False
-    if isinstance(given, ast.IfExp) and is_literal(given.orelse):
-        return _is_off(call, given.test) and not ast.literal_eval(given.orelse)
+    if isinstance(value, ast.IfExp) and is_literal(value.orelse):
+        return _is_off(call, value.test) and not ast.literal_eval(value.orelse)
     count = ast.unparse(workers)
-    return ast.unparse(given) in (f"{count} > 0", f"{count} != 0", f"bool({count})", count)
+    return ast.unparse(value) in (f"{count} > 0", f"{count} != 0", f"bool({count})", count)
 
 
-def _is_variable(given: ast.expr | None) -> bool:
+def _is_variable(node: ast.expr | None) -> bool:
     """Whether reading it twice gives the same: a name, an attribute of one, an item by literal."""
-    if isinstance(given, ast.Subscript):
-        return isinstance(given.slice, ast.Constant) and _is_variable(given.value)
-    if isinstance(given, ast.Attribute):
-        return _is_variable(given.value)
-    return isinstance(given, ast.Name)
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Constant) and _is_variable(node.value)
+    if isinstance(node, ast.Attribute):
+        return _is_variable(node.value)
+    return isinstance(node, ast.Name)
 
 
 LOADER = CallSpec(
@@ -329,7 +328,7 @@ def loader_change(
 ) -> CallChange:
     """Give the loader that feeds the training other ``arguments``."""
     where = f"At {loader.source}: " if loader.source else ""
-    given = ", ".join(f"{name}={value}" for name, value in arguments.items())
+    text = ", ".join(f"{name}={value}" for name, value in arguments.items())
     seen = {"num_workers": loader.num_workers, "pin_memory": loader.pin_memory}
     several = (
         "the script creates several loaders, and it is not certain which one feeds the training"
@@ -341,7 +340,7 @@ def loader_change(
         file=loader.file,
         line=loader.line,
         spec=spec,
-        advice=f"{where}DataLoader(..., {given})",
+        advice=f"{where}DataLoader(..., {text})",
         seen={name: value for name, value in seen.items() if value is not None},
         risks=risks,
         why_not=why_not,
@@ -411,7 +410,7 @@ PERSISTENT = Fix(
 
 
 DEFAULT = 2
-"""What torch takes where workers are asked for and nothing else is."""
+"""torch's ``prefetch_factor`` for a loader with workers that is given none."""
 
 DEEPER = 4
 """Times as long a queue, if it is not known how many batches a pause of the workers lasts."""
@@ -455,8 +454,8 @@ def _why_not_deeper(facts: Facts, loader: LoaderFacts, now: int, wanted: int) ->
         return ""
     work = loader_work(facts)
     if now < MOST and work and work.batch_bytes:
-        held = fmt.size(work.batch_bytes * loader.num_workers * now)
-        return f"the queue already holds {held} and should not take more memory"
+        size = fmt.size(work.batch_bytes * loader.num_workers * now)
+        return f"the queue already holds {size} and should not take more memory"
     return f"each worker may already be {now} batches ahead"
 
 
@@ -493,14 +492,14 @@ def one_thread(program: Program, line: int) -> Sequence[Edit]:
         raise PatchRefusedError("no line of the script certainly sets the threads of its workers")
     if len(call.args) != 1 or call.keywords:
         raise PatchRefusedError(f"line {call.lineno} passes more than a number of threads")
-    (given,) = call.args
-    text = ast.unparse(given)
+    (number,) = call.args
+    text = ast.unparse(number)
     if text in ("0", "1"):
         raise PatchRefusedError("each worker already has one thread")
-    called = [node for node in ast.walk(given) if isinstance(node, ast.Call)]
-    if any(called_name(one) not in _COUNTS for one in called) or isinstance(given, ast.Starred):
+    called = [node for node in ast.walk(number) if isinstance(node, ast.Call)]
+    if any(called_name(node) not in _COUNTS for node in called) or isinstance(number, ast.Starred):
         raise PatchRefusedError(f"{text} may do more than count")
-    return (ReplaceExpression(program.span(given), "1"),)
+    return (ReplaceExpression(program.span(number), "1"),)
 
 
 def thread_calls(program: Program) -> Iterator[ast.Call]:
@@ -517,7 +516,7 @@ def thread_calls(program: Program) -> Iterator[ast.Call]:
 def _starters(program: Program) -> set[str]:
     """Names of functions that are given to a loader as ``worker_init_fn``, some through
     ``partial``."""
-    found = set()
+    names = set()
     for call in program.calls():
         if qualified_name(program, call.func) not in LOADER.names:
             continue
@@ -525,8 +524,8 @@ def _starters(program: Program) -> set[str]:
         if isinstance(function, ast.Call) and called_name(function) == "partial" and function.args:
             function = function.args[0]
         if isinstance(function, ast.Name):
-            found.add(function.id)
-    return found
+            names.add(function.id)
+    return names
 
 
 def _is_of_workers(program: Program, function: ast.AST, starters: set[str]) -> bool:
@@ -544,15 +543,15 @@ def _worker_threads(facts: Facts) -> LineChange | None:
     use = worker_use.or_none(facts)
     if not has_finding(facts, "workers-oversubscribed") or use is None or not use.has_threads:
         return None
-    found = _line(facts)
+    place = _line(facts)
     loader = training_loader(facts)
-    if found is None and loader is not None and loader.file and loader.line:
-        found = loader.file, loader.line
-    if found is None:
+    if place is None and loader is not None and loader.file and loader.line:
+        place = loader.file, loader.line
+    if place is None:
         return None
     return LineChange(
         f"threads of a worker {use.computing_threads:.0f} -> 1",
-        *found,
+        *place,
         one_thread,
         "one thread in worker_init_fn: torch.set_num_threads(1), cv2.setNumThreads(0)",
         (Risk.NUMERICS,),

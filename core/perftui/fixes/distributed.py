@@ -115,31 +115,31 @@ BUCKETS = line_fix(
 
 
 def reduced_once(program: Program, _: int) -> Sequence[Edit]:
-    """Before the forward pass of each micro-batch, whether its backward pass reduces gradients:
-    what ``no_sync()`` sets, too."""
+    """Set before each forward pass whether its backward pass reduces gradients, as ``no_sync()``
+    does."""
     own = ("no_sync", "require_backward_grad_sync")
     refuse_mentioned(program, "already controls when gradients are reduced", *own)
     passes = program.calls("backward")
     if len(passes) != 1:
         raise PatchRefusedError(f"the file runs backward in {len(passes)} places")
-    if any(one.arg in ("static_graph", None) for one in wrapper_call(program).keywords):
+    if any(kw.arg in ("static_graph", None) for kw in wrapper_call(program).keywords):
         raise PatchRefusedError("a static graph is always reduced in its first backward pass")
     loop, backward = loop_of(program, passes[0])
     model = wrapped_model(program, loop)
-    found = micro_batches(program, loop, backward)
-    named = [at for at, one in enumerate(loop.body[: found.decided]) if _names(one, model)]
-    if not named or named[0] > backward:
+    turns = micro_batches(program, loop, backward)
+    uses = [at for at, part in enumerate(loop.body[: turns.decided]) if _names(part, model)]
+    if not uses or uses[0] > backward:
         raise PatchRefusedError(f"the loop at line {loop.lineno} does not call {model}")
-    if named[-1] > backward:
-        later = loop.body[named[-1]].lineno
+    if uses[-1] > backward:
+        later = loop.body[uses[-1]].lineno
         raise PatchRefusedError(f"line {later} may need the gradients of each micro-batch")
-    refuse_late(program, found, named[0])
-    text = f"{model}.require_backward_grad_sync = {found.last}"
+    refuse_late(program, turns, uses[0])
+    text = f"{model}.require_backward_grad_sync = {turns.last}"
     # All that the condition reads has been read by the loop as it stands.
-    known = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    edits: list[Edit] = [insert_before(program, loop.body[named[0]], text, known)]
-    if found.unnamed is not None:
-        edits.append(ReplaceExpression(program.span(found.unnamed), found.last.split()[0]))
+    names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    edits: list[Edit] = [insert_before(program, loop.body[uses[0]], text, names)]
+    if turns.unnamed is not None:
+        edits.append(ReplaceExpression(program.span(turns.unnamed), turns.last.split()[0]))
     return edits
 
 

@@ -76,14 +76,14 @@ class CallChange:
         sentences = patch.notes if patch else ()
         parted = (place.rpartition(":") for place in self.others)
         short = (f"{Path(file).name}:{line}" for file, _, line in parted)
-        said = " ".join(sentences)
-        left = [name for name in short if not re.search(rf"{re.escape(name)}\b", said)]
+        text = " ".join(sentences)
+        left = [name for name in short if not re.search(rf"{re.escape(name)}\b", text)]
         if not left:
             return sentences
         noun = f"{self.spec.noun}s" if len(left) > 1 else f"{self.spec.noun}"
-        made = f"The {noun} made at {' and '.join(left)} {'feed' if len(left) > 1 else 'feeds'}"
+        head = f"The {noun} made at {' and '.join(left)} {'feed' if len(left) > 1 else 'feeds'}"
         stays = "stay unchanged" if len(left) > 1 else "stays unchanged"
-        return (*sentences, f"{made} the training, too, and {stays}: this is half of the fix.")
+        return (*sentences, f"{head} the training, too, and {stays}: this is half of the fix.")
 
     @property
     def as_written(self) -> Mapping[str, Literal]:
@@ -131,7 +131,7 @@ def source_change(change: CallChange, facts: Facts) -> SourceChange:
 
 
 def why_not_edited(path: Path, what: str, manifest: Manifest | None) -> str:
-    """Why ``path``, where ``what``, is not ours to edit by what a run has shown; else empty."""
+    """Why the file at ``path``, where ``what``, is not ours to edit; empty where it is."""
     if not _INSTALLED.isdisjoint(path.parts):
         return f"{what} inside an installed package ({path})"
     if edited_since(path, manifest):
@@ -157,16 +157,16 @@ def _command(
     if manifest is None or script is None or script.path.resolve() != path.resolve():
         return None, ""
     value = next(iter(change.as_written.values()))
-    found = _deciding_option(path, line, change.spec, change.as_written)
-    if found is None:
+    deciding = _deciding_option(path, line, change.spec, change.as_written)
+    if deciding is None:
         return None, ""
-    option, declared, suffices = found
-    given = CommandOption(manifest.command, script.begin, option, declared)
-    if given.unsure is not None:
-        why_not = f"{given.unsure} in the command may set {option.long_flag}: change it there"
+    option, declared, suffices = deciding
+    setting = CommandOption(manifest.command, script.begin, option, declared)
+    if setting.unsure is not None:
+        why_not = f"{setting.unsure} in the command may set {option.long_flag}: change it there"
         return None, why_not
-    already = f"the command sets {option.long_flag}: change it there" if given.is_given else ""
-    return given.with_value(value) if suffices else None, already
+    already = f"the command sets {option.long_flag}: change it there" if setting.is_given else ""
+    return setting.with_value(value) if suffices else None, already
 
 
 def _deciding_option(
@@ -239,8 +239,8 @@ def is_certain(change: LineChange) -> bool:
 
 
 def has_subject(change: LineChange, facts: Facts) -> bool:
-    """Whether the file has anything of what ``change`` is about: one of several that answer the
-    same findings; cheap to ask again. One that was edited since the run may have had it."""
+    """Whether the file has the code that ``change`` is about, one of several fixes of a finding;
+    cheap to ask again. A file edited since the run may have had it."""
     is_old = change.file is not None and edited_since(Path(change.file), facts.manifest)
     return is_old or _refused_as(change) is not NothingToChangeError
 
@@ -263,8 +263,7 @@ def _planned(path: Path, _: int, line: int, plan: Plan) -> type[PatchRefusedErro
 
 
 def _modified(path: Path) -> int:
-    """When the file was last changed, ns, so that what it led to can be kept; 0 where it is not
-    there."""
+    """When the file was last changed, ns, as a key of caches; 0 where it is not there."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -294,8 +293,8 @@ def named_line(place: Place | None) -> NamedLine | None:
 
 def finding_line(facts: Facts, *rules: str) -> NamedLine | None:
     """The line that the first finding of ``rules`` names; None where none does."""
-    told = (finding for finding in diagnosis(facts).findings if finding.rule in rules)
-    return next((line for finding in told if (line := named_line(finding.place))), None)
+    findings = (finding for finding in diagnosis(facts).findings if finding.rule in rules)
+    return next((line for finding in findings if (line := named_line(finding.place))), None)
 
 
 def finding_line_or_script(facts: Facts, *rules: str) -> NamedLine | None:
@@ -331,7 +330,7 @@ def _line_of_loop(path: Path, _: int) -> int | None:
 def stands_in_source(fix: str, change: CallChange | LineChange, facts: Facts) -> bool:
     """Whether ``change`` was written after the run began: by us, or by whoever edited the file.
 
-    What stood there before the run is none: the run shows what it was like with it.
+    A change from before the run does not count: the run was made with it.
     """
     if change.file is None or not edited_since(Path(change.file), facts.manifest):
         return False
@@ -391,7 +390,7 @@ class Fix:
     change: Callable[[Facts], Change | None]
     """The change as it would be made here; None where there is nothing that it could change."""
     risks: tuple[Risk, ...] = ()
-    """All that a change may name, of which it names those of its case."""
+    """All risks that its changes may name."""
 
 
 def line_fix(
@@ -419,8 +418,8 @@ def line_fix(
         if place is None:
             return None
         where = f"{place.short}: " if place.short else ""
-        made = LineChange(title, place.file, place.line, plan, f"{where}{advice}", risks)
-        return made if not is_one_of_several or has_subject(made, facts) else None
+        result = LineChange(title, place.file, place.line, plan, f"{where}{advice}", risks)
+        return result if not is_one_of_several or has_subject(result, facts) else None
 
     return Fix(id, what, explanation, change, risks)
 

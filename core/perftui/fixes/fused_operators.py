@@ -23,35 +23,35 @@ def attention_fused(program: Program, line: int) -> Sequence[Edit]:
     """The attention in the function around ``line`` as one call."""
     statement = statement_at(program, line)
     around = (statement, *program.ancestors(statement))
-    function = next((one for one in around if isinstance(one, ast.FunctionDef)), None)
+    function = next((node for node in around if isinstance(node, ast.FunctionDef)), None)
     if function is None:
         raise PatchRefusedError(f"line {line} is in no function")
-    if any(one.arg == "create_graph" for call in program.calls() for one in call.keywords):
+    if any(kw.arg == "create_graph" for call in program.calls() for kw in call.keywords):
         raise PatchRefusedError("create_graph: the fused operator has no second derivative")
-    found = attention_of(program, function)
-    _refuse_view(program, found.product)
-    text = _call(program, found)
-    refuse_unbound(program, program.statement(found.product), text.partition("(")[0], before=True)
-    removed = [remove(program, one) for one in found.statements]
-    return [*removed, ReplaceExpression(program.span(found.product), text)]
+    parts = attention_of(program, function)
+    _refuse_view(program, parts.product)
+    text = _call(program, parts)
+    refuse_unbound(program, program.statement(parts.product), text.partition("(")[0], before=True)
+    removed = [remove(program, node) for node in parts.statements]
+    return [*removed, ReplaceExpression(program.span(parts.product), text)]
 
 
-def _call(program: Program, found: Attention) -> str:
-    given = [ast.unparse(one) for one in (found.query, found.key, found.value)]
-    if found.causal:
-        given.append("is_causal=True")
-    elif found.mask is not None:
+def _call(program: Program, parts: Attention) -> str:
+    args = [ast.unparse(node) for node in (parts.query, parts.key, parts.value)]
+    if parts.causal:
+        args.append("is_causal=True")
+    elif parts.mask is not None:
         inverse = spelling(program, "torch.logical_not")
-        given.append(f"attn_mask={inverse}({ast.unparse(found.mask)})")
-    if found.dropout:
-        given.append(f"dropout_p={found.dropout}")
-    if found.scale is not None:
-        given.append(f"scale={found.scale}")
-    return f"{spelling(program, _FUSED)}({', '.join(given)})"
+        args.append(f"attn_mask={inverse}({ast.unparse(parts.mask)})")
+    if parts.dropout:
+        args.append(f"dropout_p={parts.dropout}")
+    if parts.scale is not None:
+        args.append(f"scale={parts.scale}")
+    return f"{spelling(program, _FUSED)}({', '.join(args)})"
 
 
 def _refuse_view(program: Program, product: ast.expr) -> None:
-    """``view`` needs the result in the order of memory that the product has, and others do not."""
+    """Refuse a view of the result: ``view`` needs the memory order that the product has."""
     above = program.parents[product]
     uses: list[ast.AST] = [above]
     if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
@@ -83,14 +83,14 @@ ATTENTION = line_fix(
 _FUNCTIONS = "torch.nn.functional"
 
 _IN_THEM = frozenset({"tanh", "erf", "exp", "sigmoid", "mean"})
-"""Functions of which each that is known calls one."""
+"""Functions of which every known activation and norm calls one."""
 
 
 def one_operator(program: Program, _: int) -> Sequence[Edit]:
     """Each activation and each layer norm that the functions of the file write out, as a call."""
 
-    def edits_of(found: tuple[ast.BinOp, OneOperator, LocalValues]) -> Iterator[Edit]:
-        node, fused, local = found
+    def edits_of(match: tuple[ast.BinOp, OneOperator, LocalValues]) -> Iterator[Edit]:
+        node, fused, local = match
         taken = local.used()
         if taken:
             local.refuse_set(fused.tensor, taken[0])
@@ -99,11 +99,11 @@ def one_operator(program: Program, _: int) -> Sequence[Edit]:
         yield from removed
         yield ReplaceExpression(program.span(node), text)
 
-    functions = [one for one in program.statements() if isinstance(one, ast.FunctionDef)]
-    calls = {one: [n for n in ast.walk(one) if isinstance(n, ast.Call)] for one in functions}
+    functions = [node for node in program.statements() if isinstance(node, ast.FunctionDef)]
+    calls = {node: [n for n in ast.walk(node) if isinstance(n, ast.Call)] for node in functions}
     # Others are not worth the time to look.
-    known = (one for one in functions if not _IN_THEM.isdisjoint(map(called_name, calls[one])))
-    fused = (found for one in known for found in _outermost(program, one))
+    likely = (f for f in functions if not _IN_THEM.isdisjoint(map(called_name, calls[f])))
+    fused = (match for f in likely for match in _outermost(program, f))
     return edits_at(fused, edits_of, "no line is certainly an activation or a layer norm")
 
 
@@ -117,9 +117,9 @@ def _outermost(
             continue
         for read in (layer_norm, activation):
             local = LocalValues(program, function, node)
-            if found := read(program, local, node):
+            if layer := read(program, local, node):
                 seen |= set(ast.walk(node))
-                yield node, found, local
+                yield node, layer, local
                 break
 
 

@@ -47,14 +47,14 @@ def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
         raise PatchRefusedError(f"gradients are sparse at line {sparse.lineno}")
 
     def edits_of(loop: ast.For) -> Iterator[Edit]:
-        found = clipped_by_hand(program, loop)
-        if found is None:
+        clipped = clipped_by_hand(program, loop)
+        if clipped is None:
             return
-        name = ast.unparse(found.norm.targets[0])
-        call = f"{spelling(program, _FUNCTION)}({found.parameters}, {found.limit})"
-        yield from [remove(program, one) for one in found.gone]
-        text = f"{name} = {call}{'.item()' if found.is_float else ''}"
-        yield replace_statement(program, found.norm, text)
+        name = ast.unparse(clipped.norm.targets[0])
+        call = f"{spelling(program, _FUNCTION)}({clipped.parameters}, {clipped.limit})"
+        yield from [remove(program, one) for one in clipped.gone]
+        text = f"{name} = {call}{'.item()' if clipped.is_float else ''}"
+        yield replace_statement(program, clipped.norm, text)
 
     loops = (node for node in program.statements() if isinstance(node, ast.For))
     return edits_at(loops, edits_of, "no loop certainly clips gradients by their norm")
@@ -117,13 +117,13 @@ def _row(program: Program, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _row_summed(program: Program, row: list[ast.stmt]) -> Sequence[Edit]:
-    calls = [call for one in row if (call := _backward(one)) is not None]
+    calls = [call for node in row if (call := _backward(node)) is not None]
     losses = [_loss(call) for call in calls]
     if len(set(losses)) < len(losses):
         raise PatchRefusedError("backward runs twice from one loss")
     text = ast.unparse(ast.Call(calls[-1].func, calls[-1].args, calls[-1].keywords))
     once = text.replace(losses[-1], f"({' + '.join(losses)})", 1)
-    removed = [remove(program, one) for one in row[:-1]]
+    removed = [remove(program, node) for node in row[:-1]]
     return [*removed, ReplaceExpression(program.span(calls[-1]), once)]
 
 
@@ -133,13 +133,13 @@ def _backward(statement: ast.stmt) -> ast.Call | None:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.args:
         return None
     plain = isinstance(call.func.value, (ast.Name, ast.Attribute))
-    is_known = {one.arg for one in call.keywords} <= {"retain_graph"}
+    is_known = {kw.arg for kw in call.keywords} <= {"retain_graph"}
     return call if call.func.attr == "backward" and plain and is_known else None
 
 
 def _keeps_graph(call: ast.Call | None) -> bool:
-    given = {one.arg: ast.unparse(one.value) for one in call.keywords} if call else {}
-    return given.get("retain_graph") == "True"
+    keywords = {kw.arg: ast.unparse(kw.value) for kw in call.keywords} if call else {}
+    return keywords.get("retain_graph") == "True"
 
 
 def _loss(call: ast.Call) -> str:
@@ -161,7 +161,7 @@ def _refuse_unlike(program: Program, loop: ast.For, call: ast.Call) -> None:
     if loop.orelse:
         raise PatchRefusedError("the loop has an else clause")
     scope = program.scope(loop)
-    others = [one for one in program.calls("backward") if program.scope(one) is scope]
+    others = [other for other in program.calls("backward") if program.scope(other) is scope]
     if others != [call]:
         raise PatchRefusedError("the function also runs backward elsewhere")
 
@@ -195,8 +195,8 @@ def untrained_without(program: Program, _: int) -> Sequence[Edit]:
 
 
 def _requires_grad(facts: Facts) -> LineChange | None:
-    known = settings(facts)
-    unused = sum(one.unused or 0 for one in (known.parameters or ())) if known else 0
+    setup = settings(facts)
+    unused = sum(row.unused or 0 for row in (setup.parameters or ())) if setup else 0
     if not unused or not has_finding(facts, "unused-gradients"):
         return None
     return LineChange(
@@ -233,8 +233,8 @@ def evaluated_without(program: Program, line: int) -> Sequence[Edit]:
 
 
 def _lacking_no_grad(facts: Facts, *rules: str) -> NamedLine | None:
-    found = evaluation(facts)
-    return finding_line(facts, *rules) if found is not None and found.lacks_no_grad else None
+    result = evaluation(facts)
+    return finding_line(facts, *rules) if result is not None and result.lacks_no_grad else None
 
 
 NO_GRAD = line_fix(

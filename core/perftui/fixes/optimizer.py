@@ -70,9 +70,9 @@ def optimizer_spec(argument: str) -> CallSpec:
 def is_sparse(call: ast.Call) -> bool:
     """Whether ``call`` makes an embedding whose gradients may be sparse, which torch has no fused
     update for."""
-    given = keyword(call, "sparse")
-    is_off = isinstance(given, ast.Constant) and not given.value
-    return given is not None and not is_off and "Embedding" in called_name(call)
+    value = keyword(call, "sparse")
+    is_off = isinstance(value, ast.Constant) and not value.value
+    return value is not None and not is_off and "Embedding" in called_name(call)
 
 
 def _optimizer_planned(
@@ -90,33 +90,33 @@ def _optimizer_planned(
 
 
 def _fused(facts: Facts) -> CallChange | None:
-    made = single_tensor_optimizer(facts)
-    if made is None:
+    optimizer = single_tensor_optimizer(facts)
+    if optimizer is None:
         return None
-    has_it = made.class_name in HAVE["fused"]
-    return _with(made, "fused", "" if has_it else f"torch has no fused {made.class_name}")
+    has_it = optimizer.class_name in HAVE["fused"]
+    return _with(optimizer, "fused", "" if has_it else f"torch has no fused {optimizer.class_name}")
 
 
 def _foreach(facts: Facts) -> CallChange | None:
     """For optimizers that torch has no fused form of."""
-    made = single_tensor_optimizer(facts)
-    if made is None or made.class_name in HAVE["fused"]:
+    optimizer = single_tensor_optimizer(facts)
+    if optimizer is None or optimizer.class_name in HAVE["fused"]:
         return None
-    has_it = is_of_torch(made) and made.class_name in HAVE["foreach"]
-    why_not = "" if has_it else f"{made.class_name} does not take it"
-    return _with(made, "foreach", why_not)
+    has_it = is_of_torch(optimizer) and optimizer.class_name in HAVE["foreach"]
+    why_not = "" if has_it else f"{optimizer.class_name} does not take it"
+    return _with(optimizer, "foreach", why_not)
 
 
-def _with(made: OptimizerSettings, argument: str, why_not: str) -> CallChange:
-    where = f"At {made.source}: " if made.source else ""
+def _with(optimizer: OptimizerSettings, argument: str, why_not: str) -> CallChange:
+    where = f"At {optimizer.source}: " if optimizer.source else ""
     return CallChange(
         target="optimizer",
         arguments={argument: True},
-        title=f"{made.class_name} {argument}=True",
-        file=made.file,
-        line=made.line,
+        title=f"{optimizer.class_name} {argument}=True",
+        file=optimizer.file,
+        line=optimizer.line,
         spec=optimizer_spec(argument),
-        advice=f"{where}{made.class_name}(..., {argument}=True)",
+        advice=f"{where}{optimizer.class_name}(..., {argument}=True)",
         risks=(Risk.NUMERICS,) if argument == "fused" else (Risk.NUMERICS, Risk.MEMORY),
         why_not=why_not,
     )
@@ -151,33 +151,33 @@ def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
     """Each loop of the file that averages weights parameter by parameter, by ``_foreach``."""
 
     def edits_of(loop: ast.For) -> Iterator[Edit]:
-        found = parameter_loop(program, loop)
-        average = average_of(found) if found else None
-        if found is not None and average is not None:
-            yield _written(found, average)
+        parts = parameter_loop(program, loop)
+        average = average_of(parts) if parts else None
+        if parts is not None and average is not None:
+            yield _written(parts, average)
 
     loops = (node for node in program.statements() if isinstance(node, ast.For))
     return edits_at(loops, edits_of, "no loop certainly averages weights one by one")
 
 
-def _written(found: ParameterLoop, average: Average) -> ReplaceStatement:
-    program, loop = found.program, found.loop
+def _written(parts: ParameterLoop, average: Average) -> ReplaceStatement:
+    program, loop = parts.program, parts.loop
     for factor in average.numbers:
-        if not is_number(program, found.original(factor)):
+        if not is_number(program, parts.original(factor)):
             text = ast.unparse(factor)
             raise PatchRefusedError(f"line {loop.lineno}: {text} may not be a number")
     factors = [average.weight, *([average.decay] if average.decay else [])]
-    called = [one for one in factors if any(isinstance(n, ast.Call) for n in ast.walk(one))]
-    if not all(is_number(program, found.original(one)) for one in called):
+    called = [node for node in factors if any(isinstance(n, ast.Call) for n in ast.walk(node))]
+    if not all(is_number(program, parts.original(node)) for node in called):
         raise PatchRefusedError(f"line {loop.lineno} calls something for each parameter")
     if average.kept is Kept.IN_PLACE:
         _refuse_twice(program, average.old, loop)
-    refuse_read_later(found)
-    return replace_statement(program, loop, "\n".join(_lines(found, average)))
+    refuse_read_later(parts)
+    return replace_statement(program, loop, "\n".join(_lines(parts, average)))
 
 
-def _lines(found: ParameterLoop, average: Average) -> list[str]:
-    program = found.program
+def _lines(parts: ParameterLoop, average: Average) -> list[str]:
+    program = parts.program
     torch = module_name(program, "torch")
     rows, olds, news = (_fresh(program, name) for name in ("rows", "averages", "weights"))
     decay = ast.unparse(average.decay) if average.decay else ""
@@ -185,7 +185,7 @@ def _lines(found: ParameterLoop, average: Average) -> list[str]:
     added = f"{torch}._foreach_add_({olds}, {news}, alpha={weight})"
     if average.kept is Kept.IN_PLACE:
         head = [
-            f"{rows} = {found.rows(average.old, average.new)}",
+            f"{rows} = {parts.rows(average.old, average.new)}",
             f"{olds}, {news} = zip(*{rows})",
         ]
         if average.decay is None:
@@ -196,16 +196,16 @@ def _lines(found: ParameterLoop, average: Average) -> list[str]:
     key = owner.slice if isinstance(owner, ast.Subscript) else owner
     keys = _fresh(program, "names" if is_item else "owners")
     lines = [
-        f"{rows} = {found.rows(key, average.old, average.new)}",
+        f"{rows} = {parts.rows(key, average.old, average.new)}",
         f"{keys}, {olds}, {news} = zip(*{rows})",
         f"{olds} = {torch}._foreach_mul({olds}, {decay})",
         added,
     ]
     if isinstance(owner, ast.Subscript):
         return [*lines, f"{ast.unparse(owner.value)}.update(zip({keys}, {olds}))"]
-    one, value = _fresh(program, "owner"), _fresh(program, "average")
-    each = f"for {one}, {value} in zip({keys}, {olds}):\n    {one}.data = {value}"
-    return [*lines, each]
+    target, value = _fresh(program, "owner"), _fresh(program, "average")
+    loop = f"for {target}, {value} in zip({keys}, {olds}):\n    {target}.data = {value}"
+    return [*lines, loop]
 
 
 def _owner(average: Average) -> ast.expr:

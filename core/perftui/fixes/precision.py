@@ -41,8 +41,8 @@ def autocast(program: Program, _: int) -> Sequence[Edit]:
     refuse_mentioned(program, "already sets a precision", *_ALREADY)
     loop = step_loop(program)
     model = model_name(program, loop)
-    calls = [[n for n in ast.walk(one) if isinstance(n, ast.Call)] for one in loop.body]
-    called = [[one.func.id for one in row if isinstance(one.func, ast.Name)] for row in calls]
+    calls = [[n for n in ast.walk(part) if isinstance(n, ast.Call)] for part in loop.body]
+    called = [[call.func.id for call in row if isinstance(call.func, ast.Name)] for row in calls]
     forward = [at for at, names in enumerate(called) if model in names]
     backward = [at for at, row in enumerate(calls) if "backward" in map(called_name, row)]
     if len(backward) != 1 or not forward or forward[-1] >= backward[0]:

@@ -69,7 +69,7 @@ def no_sleep(program: Program, line: int) -> Sequence[Edit]:
     """The ``time.sleep(...)`` at ``line`` taken out."""
     edits = _left_out(("time.sleep",), program, line)
     sleeping = (c for c in program.calls("sleep") if c.lineno == line)
-    for above in (one for call in sleeping for one in program.ancestors(call)):
+    for above in (node for call in sleeping for node in program.ancestors(call)):
         if isinstance(above, Loop) and not trains(program, above):
             raise PatchRefusedError(
                 f"the loop at line {above.lineno} uses it to wait for something"
@@ -84,9 +84,9 @@ def _says(word: str, facts: Facts, rule: str) -> NamedLine | None:
 
 
 def _called(name: str, facts: Facts, rule: str) -> NamedLine | None:
-    """Where the run saw ``name`` called, where ``rule`` has a finding with a line."""
-    known, found = settings(facts), finding_line(facts, rule)
-    return _by_at(named_line(known.place(name))) if known and found else None
+    """Where the run saw ``name`` called, if ``rule`` has a finding with a line."""
+    setup, line = settings(facts), finding_line(facts, rule)
+    return _by_at(named_line(setup.place(name))) if setup and line else None
 
 
 def _by_at(place: NamedLine | None) -> NamedLine | None:
@@ -172,18 +172,18 @@ DEFAULT_DTYPE = line_fix(
 
 
 SELDOM = 10
-"""So many times as seldom: what took most of the step takes a tenth of that then."""
+"""How many times less often: what took most of a step then takes a tenth of that."""
 
 
 def seldom(program: Program, line: int, *, may_evaluate: bool = False) -> Sequence[Edit]:
     """What leads to ``line`` in the loop over steps, put under ``if step % 10 == 0``; where it
     stands under such a condition already, that becomes rarer. In a loop over epochs the last turn
     does it, too."""
-    found = step_statement(program, line)
-    condition = every(program, found)
+    place = step_statement(program, line)
+    condition = every(program, place)
     if condition is None:
-        return (_now_and_then(program, found, may_evaluate),)
-    if found.of_many:
+        return (_now_and_then(program, place, may_evaluate),)
+    if place.of_many:
         number = condition.around.lineno
         raise PatchRefusedError(
             f"line {number} counts iterations of many steps each: how much less often is for you "
@@ -202,21 +202,21 @@ def seldom(program: Program, line: int, *, may_evaluate: bool = False) -> Sequen
     return (rarer(program, condition, SELDOM),)
 
 
-def _now_and_then(program: Program, found: StepStatement, may_evaluate: bool) -> Edit:
-    """What is done in every turn of the loop."""
-    statement = found.statement
+def _now_and_then(program: Program, place: StepStatement, may_evaluate: bool) -> Edit:
+    """The edit of a statement that every turn of the loop runs."""
+    statement = place.statement
     if trains(program, statement):
         raise PatchRefusedError(f"line {statement.lineno} is part of the training step")
     together = observers(program, statement, may_evaluate=may_evaluate)
-    for one in together:
-        refuse_own_count(program, one)
-    counter = step_counter(program, found)
+    for part in together:
+        refuse_own_count(program, part)
+    counter = step_counter(program, place)
     header = f"if {counter} % {SELDOM} == 0"
     # The last of few turns, as of epochs, is the one whose results are kept; so it is of what saves
     # and evaluates, where the loop says which turn that is.
-    with contextlib.suppress(*(() if found.of_many else (PatchRefusedError,))):
-        if found.of_many or may_evaluate or any(map(saves, together)):
-            header += f" or {counter} == {last_turn(found, counter)}"
+    with contextlib.suppress(*(() if place.of_many else (PatchRefusedError,))):
+        if place.of_many or may_evaluate or any(map(saves, together)):
+            header += f" or {counter} == {last_turn(place, counter)}"
     return _under(together, header, program)
 
 
@@ -226,7 +226,7 @@ def _under(statements: Sequence[ast.stmt], header: str, program: Program) -> Edi
 
 
 def evaluated_seldom(program: Program, line: int) -> Sequence[Edit]:
-    """As ``seldom``, of what may switch a model to evaluation and back."""
+    """As ``seldom``, for statements that may switch a model to evaluation and back."""
     return seldom(program, line, may_evaluate=True)
 
 
@@ -296,12 +296,12 @@ def frozen(program: Program, _: int) -> Sequence[Edit]:
 
 
 def _freeze(facts: Facts) -> LineChange | None:
-    pauses, known = gc_pauses.or_none(facts), settings(facts)
+    pauses, setup = gc_pauses.or_none(facts), settings(facts)
     if pauses is None or pauses.longest_full_mean < LEAST_PAUSE:
         return None
     if not has_finding(facts, "gc-pauses"):
         return None
-    if known is not None and known.gc is not None and known.gc.frozen:
+    if setup is not None and setup.gc is not None and setup.gc.frozen:
         return None
     return LineChange(
         "gc.freeze() before the training",
@@ -341,32 +341,32 @@ _FEW = "wait=1, warmup=1, active=3, repeat=1"
 def few_steps(program: Program, line: int) -> Sequence[Edit]:
     """A schedule of three steps for the profiler at ``line``, or an end for the one it has."""
     call = call_at(program, line, _PROFILER)
-    if any(one.arg is None for one in call.keywords) or call.args:
+    if any(kw.arg is None for kw in call.keywords) or call.args:
         raise PatchRefusedError("it is not certain which arguments the profiler has")
     # A schedule goes on by ``step()`` only; without it the profiler would record nothing.
     name = _name(program, call)
     stepped = filter(None, map(receiver, program.calls("step")))
     if name is None or name not in map(ast.unparse, stepped):
         raise PatchRefusedError(f"nothing calls {name or 'the profiler'}.step() after each step")
-    given = keyword(call, "schedule")
-    if given is not None and not (is_literal(given) and ast.literal_eval(given) is None):
-        return (_ended(program, given),)
+    value = keyword(call, "schedule")
+    if value is not None and not (is_literal(value) and ast.literal_eval(value) is None):
+        return (_ended(program, value),)
     text = f"{spelling(program, _SCHEDULES[0])}({_FEW})"
     refuse_unbound(program, program.statement(call), text, before=True)
-    if given is not None:
+    if value is not None:
         raise PatchRefusedError("schedule=None is the author's own choice")
     return (AddKeyword(program.span(call), "schedule", text),)
 
 
-def _ended(program: Program, given: ast.expr) -> Edit:
-    """The schedule ``given`` with ``repeat=1``."""
-    if not isinstance(given, ast.Call) or qualified_name(program, given.func) not in _SCHEDULES:
-        raise PatchRefusedError(f"it already has a schedule: {ast.unparse(given)}")
-    repeat = keyword(given, "repeat")
-    if given.args or any(one.arg is None for one in given.keywords):
+def _ended(program: Program, value: ast.expr) -> Edit:
+    """The schedule ``value`` with ``repeat=1``."""
+    if not isinstance(value, ast.Call) or qualified_name(program, value.func) not in _SCHEDULES:
+        raise PatchRefusedError(f"it already has a schedule: {ast.unparse(value)}")
+    repeat = keyword(value, "repeat")
+    if value.args or any(kw.arg is None for kw in value.keywords):
         raise PatchRefusedError("it is not certain which arguments the schedule has")
     if repeat is None:
-        return AddKeyword(program.span(given), "repeat", "1")
+        return AddKeyword(program.span(value), "repeat", "1")
     if is_literal(repeat) and ast.literal_eval(repeat) == 0:
         return ReplaceLiteral(program.span(repeat), "1")
     raise PatchRefusedError(f"its schedule already ends: repeat={ast.unparse(repeat)}")

@@ -73,12 +73,12 @@ def _switched(
 
 
 def _threads(facts: Facts) -> CallChange | None:
-    cores, known = cpu_share.or_none(facts), settings(facts)
-    if cores is None or known is None:
+    cores, setup = cpu_share.or_none(facts), settings(facts)
+    if cores is None or setup is None:
         return None
     wanted = max(cores.allowed // cores.ranks, 1)
-    called = known.place("set_num_threads")
-    variable = next((one for one in THREAD_VARIABLES if (known.environment or {}).get(one)), "")
+    called = setup.place("set_num_threads")
+    variable = next((name for name in THREAD_VARIABLES if (setup.environment or {}).get(name)), "")
     set_by = (
         f"{variable} sets the number of threads" if variable else "no line of the script sets it"
     )
@@ -95,9 +95,9 @@ def _threads(facts: Facts) -> CallChange | None:
 
 
 def _anomaly(facts: Facts) -> CallChange | None:
-    known = settings(facts)
-    place = known.place("set_detect_anomaly", "detect_anomaly") if known else None
-    is_on = bool(known and known.modes and known.modes.anomaly)
+    setup = settings(facts)
+    place = setup.place("set_detect_anomaly", "detect_anomaly") if setup else None
+    is_on = bool(setup and setup.modes and setup.modes.anomaly)
     if place is None and not is_on:
         return None
     return _switched(
@@ -112,11 +112,11 @@ def _anomaly(facts: Facts) -> CallChange | None:
 
 
 def _deterministic(facts: Facts) -> CallChange | None:
-    known = settings(facts)
-    if known is None or known.modes is None or not known.modes.deterministic:
+    setup = settings(facts)
+    if setup is None or setup.modes is None or not setup.modes.deterministic:
         return None
     return _switched(
-        known.place("use_deterministic_algorithms"),
+        setup.place("use_deterministic_algorithms"),
         _SET_DETERMINISTIC,
         {"deterministic": False},
         "deterministic algorithms off",
@@ -127,12 +127,12 @@ def _deterministic(facts: Facts) -> CallChange | None:
 
 
 def _onednn(facts: Facts) -> CallChange | None:
-    known = settings(facts)
-    if known is None or known.mkldnn is None or known.mkldnn.enabled is not False:
+    setup = settings(facts)
+    if setup is None or setup.mkldnn is None or setup.mkldnn.enabled is not False:
         return None
-    missing = known.mkldnn.available is False
+    missing = setup.mkldnn.available is False
     return _switched(
-        known.place("mkldnn.enabled"),
+        setup.place("mkldnn.enabled"),
         _SET_ONEDNN,
         {"onednn": True},
         "oneDNN on",
@@ -194,11 +194,11 @@ _VALUE = "expandable_segments:True"
 
 
 def _expandable(facts: Facts) -> EnvironmentChange | None:
-    known = settings(facts)
-    if known is None or not has_finding(facts, "fragmentation", "allocator-churn"):
+    setup = settings(facts)
+    if setup is None or not has_finding(facts, "fragmentation", "allocator-churn"):
         return None
-    given = known.environment or {}
-    own = next((f"{name}={given[name]}" for name in _VARIABLES if given.get(name)), "")
+    environment = setup.environment or {}
+    own = next((f"{name}={environment[name]}" for name in _VARIABLES if environment.get(name)), "")
     return EnvironmentChange(
         "expandable segments",
         # The older name, which every version knows.
@@ -232,20 +232,20 @@ def switched(text: str, own: Sequence[str], program: Program, _: int) -> Sequenc
 def search_off(program: Program, _: int) -> Sequence[Edit]:
     """``False`` wherever the file sets ``torch.backends.cudnn.benchmark`` to a literal True."""
     setting = [
-        one
-        for one in program.statements()
-        if isinstance(one, ast.Assign)
-        for target in one.targets
+        node
+        for node in program.statements()
+        if isinstance(node, ast.Assign)
+        for target in node.targets
         if qualified_name(program, target) == "torch.backends.cudnn.benchmark"
     ]
-    computed = [one for one in setting if not isinstance(one.value, ast.Constant)]
+    computed = [node for node in setting if not isinstance(node.value, ast.Constant)]
     if computed:
         text = ast.unparse(computed[0].value)
         raise PatchRefusedError(f"line {computed[0].lineno} computes it: {text}")
-    on = [one for one in setting if ast.unparse(one.value) == "True"]
+    on = [node for node in setting if ast.unparse(node.value) == "True"]
     if not on:
         raise PatchRefusedError("no line of the file certainly sets it")
-    return [ReplaceLiteral(program.span(one.value), "False") for one in on]
+    return [ReplaceLiteral(program.span(node.value), "False") for node in on]
 
 
 cudnn_benchmark = partial(switched, ".backends.cudnn.benchmark = True", _CHOICE)

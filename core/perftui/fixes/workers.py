@@ -33,7 +33,7 @@ UNKNOWN_CORES = 2
 """Workers where the number of cores is not known: fewest that fetch while another collates."""
 
 LEAST_BUSY = 0.2
-"""Workers that make batches in less of their time show little of what one takes that does."""
+"""Workers that are busy for less of their time show little of what a busy one takes."""
 
 LEAST_CPU = 0.02
 """Share of a core of a worker that waits for a disk: it still unpickles, copies and hands over."""
@@ -50,7 +50,7 @@ ROUNDED = 0.05
 
 @dataclass(frozen=True)
 class WorkerCpu:
-    """Measured over the steady steps, in cores."""
+    """CPU use over the steady steps, in cores."""
 
     worker: float
     """One worker while it makes batches."""
@@ -168,14 +168,14 @@ class StepCost:
     def with_workers(self, count: int) -> float:
         """The step with ``count`` workers: bound by the training, by them, or by the cores."""
         busy = self.make_cpu + self.packed
-        made = busy + self.make_blocked
-        if self._collide(count * busy / made):
-            made += busy
+        batch = busy + self.make_blocked
+        if self._collide(count * busy / batch):
+            batch += busy
         training = self.without_wait + self.batches * self.unpacked
-        each = self.make_cpu + self.packed + self.unpacked
-        computed = (self.training_cpu + self.batches * each) / max(self.cores, 1.0)
+        cost = self.make_cpu + self.packed + self.unpacked
+        computed = (self.training_cpu + self.batches * cost) / max(self.cores, 1.0)
         start = START * count / max(self.steps, 1) / max(min(self.cores, count), 1.0)
-        return max(training, self.batches * made / count, computed) + start
+        return max(training, self.batches * batch / count, computed) + start
 
     def _collide(self, computing: float) -> bool:
         """Whether ``computing`` workers share cores with a training of several threads.
@@ -203,7 +203,7 @@ def step_cost(facts: Facts) -> StepCost | None:
         return None
     ranks = max(ranks_here(facts), 1)
     batches = max(micro_batches(facts) or 1, 1)
-    made = work.fetch + work.collate
+    making = work.fetch + work.collate
     # The share of making a batch that takes a core, waits for one counted in.
     share, used = fetch_demand(facts), worker_use.or_none(facts)
     computing = 1.0 if share is None else share
@@ -214,7 +214,7 @@ def step_cost(facts: Facts) -> StepCost | None:
     whole = left
     if use.tree_cores is not None:
         own = max(use.tree_cores - (use.workers_cores or 0.0), 0.0) / ranks * step.mean
-        fetched = 0 if feeds.num_workers else batches * made * computing
+        fetched = 0 if feeds.num_workers else batches * making * computing
         # More than all cores for its time is not the training's: operators in the dataset run on
         # as many threads as there are cores, and on one each in workers.
         whole = min(max(left, own - fetched), left * max(use.cores / ranks, 1.0))
@@ -224,8 +224,8 @@ def step_cost(facts: Facts) -> StepCost | None:
         without_wait=left,
         training_cpu=whole,
         batches=batches,
-        make_cpu=made * computing,
-        make_blocked=made * (1 - computing),
+        make_cpu=making * computing,
+        make_blocked=making * (1 - computing),
         packed=HAND_OVER + size / PACKED_BYTES,
         unpacked=HAND_OVER + size / UNPACKED_BYTES,
         cores=(use.cores - (use.other_cores or 0.0)) / ranks,
@@ -278,8 +278,8 @@ def _change(facts: Facts, loader: LoaderFacts, wanted: int, why_not: str) -> Cal
 
 
 def _fetching(facts: Facts) -> float | None:
-    """Share of fetching that takes a core. What was only measured as computed is that where no
-    other program takes the cores."""
+    """Share of fetching that takes a core. Measured computing stands for it only where no other
+    program takes the cores."""
     demand = fetch_demand(facts)
     return fetch_cpu(facts) if demand is None and not busy_host(facts) else demand
 
@@ -294,8 +294,8 @@ def _risks(facts: Facts, added: int) -> tuple[Risk, ...]:
     idle = machine_use(facts).idle_cores
     taken = worker_cpu(facts)
     computes = _fetching(facts)
-    each = taken.worker if taken else 1.0 if computes is None else computes
-    needed = added * each
+    per_worker = taken.worker if taken else 1.0 if computes is None else computes
+    needed = added * per_worker
     scarce = idle is not None and idle < ENOUGH_IDLE * needed
     return (Risk.CORES, *risks) if scarce else risks
 
@@ -333,7 +333,7 @@ def _unsafe(facts: Facts, loader: LoaderFacts) -> str:
 
 
 def _without_gain(facts: Facts, wanted: int) -> str:
-    """Where the step would hardly be shorter, or longer."""
+    """Why workers would not help; empty where the step gets shorter."""
     cost = step_cost(facts)
     if cost is None or cost.gain(wanted) >= LEAST_GAIN:
         return ""
@@ -348,7 +348,8 @@ def _without_gain(facts: Facts, wanted: int) -> str:
 
 
 def _refused_by_spawn(facts: Facts, loader: LoaderFacts) -> str:
-    """Workers that are not forked import the script again and receive everything pickled."""
+    """Why workers that are not forked would fail: they import the script again and receive
+    everything pickled; else empty."""
     if loader.start_method in (None, "fork"):
         return ""
     if loader.collate_is_lambda:

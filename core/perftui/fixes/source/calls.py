@@ -50,16 +50,16 @@ class CallSpec:
     why_not_iterated: str = ""
     """Why a call in ``iter(...)`` or ``next(...)`` is not changed; empty where it is."""
     why_not_in_loops: str = ""
-    """Why one that is made again and again is not: in loops or comprehensions of its function."""
+    """Why a call in a loop or a comprehension of its function is not changed; empty where it is."""
     follows: bool = True
     """Whether a value is also changed where a variable, a dict, a default of a command-line option
     or a position gives it; else it has to be a literal keyword."""
     conflicts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Arguments that must not be true beside one."""
+    """By argument, the others that must not be true beside it."""
     alike: str = ""
     """Part of the names, in lower case, of what may be taken for such a call."""
     plan: Plan | None = None
-    """Stands in for an edit of each argument by itself."""
+    """Plans all edits, in place of one for each argument."""
     seen: Mapping[str, Literal] = field(default_factory=dict)
     """What the script itself gave in a run, as far as that is known."""
 
@@ -68,12 +68,12 @@ def call_at(program: Program, line: int, spec: CallSpec) -> ast.Call:
     """The call at ``line`` that ``spec`` describes; refused where there is none or more than one,
     or it stands where it is not changed."""
     spanning = [c for c in program.calls() if c.lineno <= line <= (c.end_lineno or line)]
-    found = [call for call in spanning if qualified_name(program, call.func) in spec.names]
-    chosen = [call for call in found if call.lineno == line] or found
+    matches = [call for call in spanning if qualified_name(program, call.func) in spec.names]
+    chosen = [call for call in matches if call.lineno == line] or matches
     if not chosen:
-        named = [name for name in map(called_name, spanning) if name and spec.alike in name.lower()]
-        if named:
-            raise PatchRefusedError(f"line {line} calls {named[0]}, which may not be {spec.what}")
+        names = [name for name in map(called_name, spanning) if name and spec.alike in name.lower()]
+        if names:
+            raise PatchRefusedError(f"line {line} calls {names[0]}, which may not be {spec.what}")
         raise PatchRefusedError(f"line {line} does not call {spec.what}")
     if len(chosen) > 1:
         raise PatchRefusedError(f"line {line} makes {len(chosen)} {spec.noun}s")
@@ -89,28 +89,28 @@ def call_at(program: Program, line: int, spec: CallSpec) -> ast.Call:
 
 
 def _makes_again(program: Program, call: ast.Call) -> bool:
-    """Whether loops of its function run ``call`` again and again, those aside that go through a
-    few values or in which each turn trains for many epochs, as one over folds does."""
+    """Whether loops of its function run ``call`` many times, apart from loops over a few values,
+    and from loops whose turns train for many epochs, as one over folds."""
     loops = list(_loops(program, call))
     again = loops[1:] if loops and _few(program, loops[0]) is not None else loops
-    return any(not _trains_for_epochs(program, one, call) for one in again)
+    return any(not _trains_for_epochs(program, loop, call) for loop in again)
 
 
 def _trains_for_epochs(program: Program, loop: ast.AST, call: ast.Call) -> bool:
     inner = (node for node in ast.walk(loop) if node is not loop and isinstance(node, Loop))
     return any(
-        trains(program, one) and not trains_each_turn(program, one)
-        for one in inner
-        if call not in set(ast.walk(one))
+        trains(program, part) and not trains_each_turn(program, part)
+        for part in inner
+        if call not in set(ast.walk(part))
     )
 
 
 def _called_in_loops(program: Program, call: ast.Call) -> bool:
     """Whether the function around ``call`` is called in loops of the file and nowhere else."""
-    around = (one for one in program.ancestors(call) if isinstance(one, FUNCTIONS))
+    around = (node for node in program.ancestors(call) if isinstance(node, FUNCTIONS))
     name = getattr(next(around, None), "name", "")
     calls = program.calls(name) if len(program.functions.get(name, ())) == 1 else []
-    return bool(calls) and all(_makes_again(program, one) for one in calls)
+    return bool(calls) and all(_makes_again(program, other) for other in calls)
 
 
 def _loops(program: Program, call: ast.Call) -> Iterator[ast.AST]:
@@ -141,7 +141,7 @@ def _few(program: Program, loop: ast.AST) -> ast.expr | None:
         over = assigned_value(program, bindings[0]) if len(bindings) == 1 else None
     if not isinstance(over, (ast.List, ast.Tuple, ast.Set)) or len(over.elts) > _FEW:
         return None
-    return over if all(isinstance(one, ast.Constant) for one in over.elts) else None
+    return over if all(isinstance(node, ast.Constant) for node in over.elts) else None
 
 
 _COMPUTED = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
@@ -150,12 +150,12 @@ _COMPUTED = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 def argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
     """The expression given for ``name``, by keyword or at ``position``; None where there is none,
     refused where positional arguments are unpacked, so that positions are unknown."""
-    if any(isinstance(given, ast.Starred) for given in call.args):
+    if any(isinstance(arg, ast.Starred) for arg in call.args):
         raise PatchRefusedError("the call unpacks positional arguments")
-    given = keyword(call, name)
-    if given is None and position is not None and position < len(call.args):
+    value = keyword(call, name)
+    if value is None and position is not None and position < len(call.args):
         return call.args[position]
-    return given
+    return value
 
 
 def decided(
@@ -165,23 +165,23 @@ def decided(
     refused where that is not certain.
 
     If the source leaves several, ``spec.seen`` shows which of them the run had."""
-    given = argument(call, name, spec.positions.get(name))
+    value = argument(call, name, spec.positions.get(name))
     unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if not spec.follows:
         if unpacked:
             raise PatchRefusedError(f"{name} may come from **{ast.unparse(unpacked[0])}")
-        if given in call.args:
+        if value in call.args:
             raise PatchRefusedError(f"{name} is given by position")
-        if given is not None and not is_literal(given):
-            raise PatchRefusedError(f"{name}={ast.unparse(given)} is not a literal")
+        if value is not None and not is_literal(value):
+            raise PatchRefusedError(f"{name}={ast.unparse(value)} is not a literal")
     wanted = Wanted(program, name, kind, spec.seen.get(name))
     default = spec.defaults.get(name)
-    if given is not None:
-        return wanted.followed(given)
+    if value is not None:
+        return wanted.followed(value)
     if len(unpacked) > 1:
         raise PatchRefusedError(f"{name} may be in any of {len(unpacked)} unpacked dicts")
-    found = wanted.from_dict(unpacked[0], default) if unpacked else None
-    return found or Decided(default, program.span(call), name)
+    result = wanted.from_dict(unpacked[0], default) if unpacked else None
+    return result or Decided(default, program.span(call), name)
 
 
 def changed(
@@ -205,18 +205,18 @@ def each_changed(
 ) -> dict[str, Edit]:
     """The edits that give ``call`` each of ``arguments`` by itself, those left out that it has;
     refused where what decides one now is not certain, or is of another kind."""
-    found = {name: changed(program, call, spec, name, arguments[name]) for name in arguments}
-    return {name: edit for name, edit in found.items() if edit}
+    edits = {name: changed(program, call, spec, name, arguments[name]) for name in arguments}
+    return {name: edit for name, edit in edits.items() if edit}
 
 
 def removed(program: Program, call: ast.Call, name: str) -> RemoveKeyword:
     """The keyword ``name`` taken out of ``call``; refused where it is not given there, or computed
     there, which may do more than that."""
-    given = keyword(call, name)
-    if given is None:
+    value = keyword(call, name)
+    if value is None:
         raise PatchRefusedError(f"the call has no keyword {name}")
-    if any(isinstance(node, _COMPUTED) for node in ast.walk(given)):
-        raise PatchRefusedError(f"{name}={ast.unparse(given)} is computed")
+    if any(isinstance(node, _COMPUTED) for node in ast.walk(value)):
+        raise PatchRefusedError(f"{name}={ast.unparse(value)} is computed")
     return RemoveKeyword(program.span(call), name)
 
 
@@ -235,13 +235,13 @@ def consequences(
         else ""
     )
     shared = _shared(program, call, spec, readers, file)
-    found = (several, shared, _made_again(program, call, spec, file, shared))
-    return tuple(filter(None, found))
+    sentences = (several, shared, _made_again(program, call, spec, file, shared))
+    return tuple(filter(None, sentences))
 
 
 def stale_texts(program: Program, edits: Iterable[Edit], file: str) -> tuple[str, ...]:
     """Sentences about comments and help texts that name a value which ``edits`` replace."""
-    found = []
+    sentences = []
     for edit in edits:
         if not isinstance(edit, ReplaceLiteral):
             continue
@@ -249,32 +249,32 @@ def stale_texts(program: Program, edits: Iterable[Edit], file: str) -> tuple[str
         old = program.lines[line - 1][edit.at[1] : edit.at[3]]
         word = re.compile(rf"(?<![\w.]){re.escape(old)}(?![\w.]*\w)")
         if word.search(program.comments(line, line)):
-            found.append(f"The comment at {file}:{line} still says {old}.")
-        found += [
+            sentences.append(f"The comment at {file}:{line} still says {old}.")
+        sentences += [
             f"The help text at {file}:{call.lineno} still says {old}."
             for call in program.calls("add_argument")
             if call.lineno <= line <= (call.end_lineno or line)
             and isinstance(text := keyword(call, "help"), ast.Constant)
             and word.search(str(text.value))
         ]
-    return tuple(found)
+    return tuple(sentences)
 
 
 def _shared(
     program: Program, call: ast.Call, spec: CallSpec, readers: Iterable[ast.expr], file: str
 ) -> str:
     own = set(ast.walk(call))
-    said = [
+    texts = [
         _said(program, reader, spec, file)
         for reader in readers
         if reader not in own and not is_shown(program, reader)
     ]
     # Loaders before lines that read the value for something else.
-    named = sorted(dict.fromkeys(said), key=lambda text: text.startswith(f"{file}:"))
-    if not named:
+    unique = sorted(dict.fromkeys(texts), key=lambda text: text.startswith(f"{file}:"))
+    if not unique:
         return ""
-    more = [f"{len(named) - _MOST} more"] if len(named) > _MOST else []
-    first, *rest = (*named[:_MOST], *more)
+    more = [f"{len(unique) - _MOST} more"] if len(unique) > _MOST else []
+    first, *rest = (*unique[:_MOST], *more)
     listed = f"{', '.join((first, *rest[:-1]))} and {rest[-1]}" if rest else first
     verb, pronoun = ("read", "them") if rest else ("reads", "it")
     return f"{listed} {verb} the same value: it changes for {pronoun}, too."
@@ -282,15 +282,15 @@ def _shared(
 
 def _said(program: Program, reader: ast.expr, spec: CallSpec, file: str) -> str:
     around = (reader, *program.ancestors(reader))
-    made = [one for one in around if isinstance(one, ast.Call) and _is_such(program, one, spec)]
-    if not made:
+    calls = [n for n in around if isinstance(n, ast.Call) and _is_such(program, n, spec)]
+    if not calls:
         return f"{file}:{reader.lineno}"
-    name = _target(program, made[0])
-    return f"{name or f'another {spec.noun}'} at {file}:{made[0].lineno}"
+    name = _target(program, calls[0])
+    return f"{name or f'another {spec.noun}'} at {file}:{calls[0].lineno}"
 
 
 def _made_again(program: Program, call: ast.Call, spec: CallSpec, file: str, shared: str) -> str:
-    """Where the script makes what it calls by the same name once more, for later steps."""
+    """A sentence about a later call that assigns the same name anew; empty without one."""
     name = _target(program, call)
     for other in program.calls() if name else ():
         is_later = program.statement(other).lineno > program.statement(call).lineno
@@ -322,9 +322,9 @@ def _follows(program: Program, first: ast.Call, other: ast.Call) -> bool:
     own = list(_branches(program, other))
     if any((node, not is_body) in branches for node, is_body in own):
         return False
-    loops = {one for one in program.ancestors(first) if isinstance(one, Loop)}
+    loops = {node for node in program.ancestors(first) if isinstance(node, Loop)}
     in_later_loop = any(
-        isinstance(one, Loop) and one not in loops for one in program.ancestors(other)
+        isinstance(node, Loop) and node not in loops for node in program.ancestors(other)
     )
     return in_later_loop or set(own) <= branches
 

@@ -104,8 +104,8 @@ Edit = (
 
 
 def from_the_end(edits: Iterable[Edit]) -> list[Edit]:
-    """``edits`` so that what is made in a block leaves the places of those after it as they are:
-    from its end on, and at one statement first what comes behind it."""
+    """``edits`` from the end of the file on, so that each leaves the places of the next ones valid;
+    at one statement first what comes behind it."""
 
     def place(edit: Edit) -> tuple[Span, bool]:
         return edit.at, not (isinstance(edit, InsertLine) and edit.before)
@@ -242,10 +242,10 @@ def replace_statement(program: Program, statement: ast.stmt, text: str) -> Repla
     where it shares its line with others."""
     if len(_chain(program, statement)) > 1:
         raise PatchRefusedError(f"line {statement.lineno} holds several statements")
-    said = program.comments(statement.lineno, _end(statement))
-    kept = " ".join(dict.fromkeys(re.findall(r"#[^#]*[^#\s]", said)))
+    comments = program.comments(statement.lineno, _end(statement))
+    comment = " ".join(dict.fromkeys(re.findall(r"#[^#]*[^#\s]", comments)))
     first, *others = text.split("\n")
-    first = f"{first}  {kept}" if kept else first
+    first = f"{first}  {comment}" if comment else first
     return ReplaceStatement(program.span(statement), "\n".join((first, *others)))
 
 
@@ -280,7 +280,7 @@ def _is_future(node: ast.stmt) -> bool:
 
 def _start(node: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(one.lineno for one in decorators)])
+    return min([node.lineno, *(node.lineno for node in decorators)])
 
 
 def _end(node: ast.stmt) -> int:
@@ -292,7 +292,7 @@ def rarer(program: Program, condition: Every, times: int) -> Edit:
     names the number, or what is done reckons with it."""
     around, right = condition.around, condition.rest.right
     text = ast.unparse(right)
-    inside = [node for one in around.body for node in ast.walk(one)]
+    inside = [node for part in around.body for node in ast.walk(part)]
     if text != "1" and ast.dump(right) in map(ast.dump, inside):
         raise PatchRefusedError(f"line {around.lineno} does something with {text}, its number")
     beside = program.comments(around.lineno - 1, around.body[0].lineno)

@@ -79,7 +79,7 @@ class _Meant(ast.NodeTransformer):
         return node
 
     def _span(self, node: ast.AST) -> Span | None:
-        # What was put in for the edits is at no line of the file.
+        # Nodes that the edits have put in are at no line of the file.
         if isinstance(node, (ast.expr, ast.stmt)) and node.lineno:
             return self._program.span(node)
         return None
@@ -178,18 +178,18 @@ def call_patch(
     at = program.span(call)
     target = spec.names[qualified_name(program, call.func) or ""]
     after, lines = apply_edits(source, list(edits.values()))
-    given = {name: arguments[name] for name in edits if name in arguments}
+    values = {name: arguments[name] for name in edits if name in arguments}
     # What else reads the values that the edits change outside of the call.
     readers = [
         reader
         for name, edit in edits.items()
-        if name in given and edit.at != at
-        for reader in decided(program, call, spec, name, type(given[name])).readers
+        if name in values and edit.at != at
+        for reader in decided(program, call, spec, name, type(values[name])).readers
     ]
-    told = consequences(program, call, spec, readers, path.name)
+    notes = consequences(program, call, spec, readers, path.name)
     stale = stale_texts(program, edits.values(), path.name)
     beside = any(name not in arguments and edit.at != at for name, edit in edits.items())
-    return Patch(path, source, after, given, target, lines[at], (*told, *stale), beside)
+    return Patch(path, source, after, values, target, lines[at], (*notes, *stale), beside)
 
 
 def apply_edits(source: bytes, edits: Sequence[Edit]) -> tuple[bytes, Mapping[Span, int]]:

@@ -67,7 +67,7 @@ def figure_changes(before: Facts, after: Facts) -> tuple[FigureChange, ...]:
 def _figures(side: Facts) -> Iterator[tuple[tuple[str, str, str], float]]:
     use, memory = machine_use(side), gpu_memory(side)
     resident = finite(samples(side), "processes.rss")
-    found = (
+    figures = (
         (MEMORY, "peak allocated", BYTES, memory.peak_allocated if memory else None),
         (MEMORY, "peak reserved", BYTES, memory.peak_reserved if memory else None),
         (MEMORY, "peak host RSS", BYTES, int(resident.max()) if len(resident) else None),
@@ -78,26 +78,26 @@ def _figures(side: Facts) -> Iterator[tuple[tuple[str, str, str], float]]:
         (MACHINE, "GPU busy", SHARE, use.gpu_busy),
     )
     yield from (
-        ((group, name, unit), value) for group, name, unit, value in found if value is not None
+        ((group, name, unit), value) for group, name, unit, value in figures if value is not None
     )
 
 
 def _by_category(before: Facts, after: Facts) -> Iterator[FigureChange]:
-    """What each category held when a device held most: together that peak."""
+    """What each category held at the peak of a device: together that peak."""
     first, second = (_devices(side) for side in (before, after))
     for device in first.keys() & second.keys():
         name = "CPU" if device == NONE else f"GPU {device}"
         sides = [
-            {use.category: use.bytes for use in each[device].at_peak()} for each in (first, second)
+            {use.category: use.bytes for use in side[device].at_peak()} for side in (first, second)
         ]
         for category in sorted({*sides[0], *sides[1]}):
-            held = (side.get(category, 0) for side in sides)
-            yield FigureChange(MEMORY, f"{name} {category.label}", BYTES, *held)
+            sizes = (side.get(category, 0) for side in sides)
+            yield FigureChange(MEMORY, f"{name} {category.label}", BYTES, *sizes)
 
 
 def _devices(side: Facts) -> dict[int, MemoryOverTime]:
-    known = memory_over_time.or_none(side) or ()
-    return {one.device: one for one in known if one.has_categories}
+    memories = memory_over_time.or_none(side) or ()
+    return {memory.device: memory for memory in memories if memory.has_categories}
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Amount:
     cpu_ns: int
     """Self time on the CPU; 0 for a kernel."""
     gpu_ns: int
-    """Of an operator that of the kernels it launched itself."""
+    """Of an operator: its own kernels."""
 
 
 NOTHING = Amount(0, 0, 0)
@@ -156,30 +156,30 @@ def operator_changes(
     the GPU where one was used, else on the CPU."""
     tables = tables or (before.operators, after.operators)
     first, second = (
-        _operators(table, max(each.steps, 1))
-        for table, each in zip(tables, (before, after), strict=True)
+        _operators(table, max(side.steps, 1))
+        for table, side in zip(tables, (before, after), strict=True)
     )
-    found = _changes(first, second)
-    on_gpu = any(one.before.gpu_ns or one.after.gpu_ns for one in found)
-    return _ordered(found, on_gpu=on_gpu)
+    changes = _changes(first, second)
+    on_gpu = any(row.before.gpu_ns or row.after.gpu_ns for row in changes)
+    return _ordered(changes, on_gpu=on_gpu)
 
 
 def kernel_changes(before: StepTables, after: StepTables) -> tuple[WorkChange, ...]:
     """Kernels, copies and sets by name, those that changed most first."""
-    first, second = (_kernels(each.kernels, max(each.steps, 1)) for each in (before, after))
+    first, second = (_kernels(side.kernels, max(side.steps, 1)) for side in (before, after))
     return _ordered(_changes(first, second), on_gpu=True)
 
 
 def own_time(changes: Sequence[WorkChange]) -> Whole:
-    """What operators are parts of: their own times, which sum to it in every thread."""
-    before, after = _sum(one.before for one in changes), _sum(one.after for one in changes)
+    """The whole of operators: their own times, summed over all threads."""
+    before, after = _sum(row.before for row in changes), _sum(row.after for row in changes)
     return Whole("time in operators, all threads", before.cpu_ns, after.cpu_ns)
 
 
 def busy_time(before: StepTables, after: StepTables, changes: Sequence[WorkChange]) -> Whole:
-    """What kernels, copies and sets are parts of."""
-    first, second = (each.busy // max(each.steps, 1) for each in (before, after))
-    old, new = _sum(one.before for one in changes), _sum(one.after for one in changes)
+    """The time that kernels, copies and sets are parts of."""
+    first, second = (side.busy // max(side.steps, 1) for side in (before, after))
+    old, new = _sum(row.before for row in changes), _sum(row.after for row in changes)
     return Whole("GPU busy", first, second, old.gpu_ns - first, new.gpu_ns - second)
 
 
@@ -190,12 +190,12 @@ def split(
     listed, rest = changes[:most], changes[most:]
     if not rest:
         return listed, None
-    before, after = _sum(one.before for one in rest), _sum(one.after for one in rest)
+    before, after = _sum(row.before for row in rest), _sum(row.after for row in rest)
     return listed, WorkChange(several(len(rest), "other"), before, after)
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:
-    calls, cpu, gpu = zip(*((one.calls, one.cpu_ns, one.gpu_ns) for one in amounts), strict=True)
+    calls, cpu, gpu = zip(*((row.calls, row.cpu_ns, row.gpu_ns) for row in amounts), strict=True)
     return Amount(sum(calls), sum(cpu), sum(gpu))
 
 
@@ -209,12 +209,12 @@ def _operators(table: OpTable, steps: int) -> Mapping[str, Amount]:
 
 
 def _kernels(table: KernelTable, steps: int) -> Mapping[str, Amount]:
-    found: dict[str, Amount] = {}
+    amounts: dict[str, Amount] = {}
     calls, times = (table.calls / steps).tolist(), whole_quotients(table.total.tolist(), steps)
     for name, count, time in zip(table.names, calls, times, strict=True):
-        one = found.get(name, NOTHING)
-        found[name] = Amount(one.calls + count, 0, one.gpu_ns + time)
-    return found
+        amount = amounts.get(name, NOTHING)
+        amounts[name] = Amount(amount.calls + count, 0, amount.gpu_ns + time)
+    return amounts
 
 
 def _changes(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> list[WorkChange]:
@@ -222,19 +222,19 @@ def _changes(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> list[
     return [WorkChange(name, before.get(name, NOTHING), after.get(name, NOTHING)) for name in names]
 
 
-def _ordered(found: Iterable[WorkChange], *, on_gpu: bool) -> tuple[WorkChange, ...]:
-    def changed(one: WorkChange) -> tuple[int, int, str]:
-        first, second = (one.gpu_ns, one.cpu_ns) if on_gpu else (one.cpu_ns, one.gpu_ns)
-        return -abs(first), -abs(second), one.name
+def _ordered(changes: Iterable[WorkChange], *, on_gpu: bool) -> tuple[WorkChange, ...]:
+    def changed(row: WorkChange) -> tuple[int, int, str]:
+        first, second = (row.gpu_ns, row.cpu_ns) if on_gpu else (row.cpu_ns, row.gpu_ns)
+        return -abs(first), -abs(second), row.name
 
-    return tuple(sorted(found, key=changed))
+    return tuple(sorted(changes, key=changed))
 
 
 ONE_RUN_EACH = "one run each: no confidence interval"
 
 
 def notes_of_runs(before: Facts, after: Facts) -> tuple[str, ...]:
-    """Of two runs, one on each side."""
+    """Notes on a comparison of two runs, one on each side."""
     notes = [ONE_RUN_EACH, "losses were not compared"]
     if None in (conditions(before).batch_size, conditions(after).batch_size):
         notes.append("whether a step has the same number of samples in both runs is not known")
@@ -251,7 +251,7 @@ def notes_of_runs(before: Facts, after: Facts) -> tuple[str, ...]:
 
 
 def notes_of_traces(before: Facts, after: Facts) -> tuple[str, ...]:
-    """Of two traces, or of a run beside one."""
+    """Notes on a comparison of two traces, or of a run and a trace."""
     notes = ["one trace each: no confidence interval", "profiled steps take longer than others"]
     for name, side in (("first", before), ("second", after)):
         if side.run is not None:
@@ -302,7 +302,7 @@ class Comparison:
     notes: tuple[str, ...]
     """What the comparison does not show, in words."""
     differences: tuple[Difference, ...] = ()
-    """Of machine, versions, command and source, between two runs."""
+    """Differences of machine, versions, command and source, between two runs."""
     repeats: Repeats | None = None
     """Several runs on each side; None where each is one."""
 
@@ -334,10 +334,10 @@ class Comparison:
     @property
     def table_notes(self) -> tuple[str, ...]:
         """What ``operators`` do not show."""
-        known = self._by_shape
-        if self.tables is None or bool(known[0]) == bool(known[1]):
+        tables = self._by_shape
+        if self.tables is None or bool(tables[0]) == bool(tables[1]):
             return ()
-        which = "first" if known[0] else "second"
+        which = "first" if tables[0] else "second"
         return (f"operators are compared by name: only the {which} side has recorded shapes",)
 
     @property
@@ -410,19 +410,19 @@ def _step(facts: Facts, of_run: bool) -> StepBreakdown | None:
     """The mean step as the training thread has it, or as the trace has."""
     if of_run:
         return step_breakdown(facts)
-    found = trace_steps.or_none(facts)
-    return found.breakdown if found else None
+    steps = trace_steps.or_none(facts)
+    return steps.breakdown if steps else None
 
 
 def _other_clocks(before: Facts, after: Facts) -> str:
     """Why the steps of two traces cannot be compared, empty where nothing is against it."""
-    found = [trace_steps.or_none(one) for one in (before, after)]
-    for name, side, one in zip(("first", "second"), (before, after), found, strict=True):
-        if one is None and side.run is not None:
+    traced = [trace_steps.or_none(side) for side in (before, after)]
+    for name, side, steps in zip(("first", "second"), (before, after), traced, strict=True):
+        if steps is None and side.run is not None:
             return f"no window of the {name} run was profiled, and a trace has no other steps"
-        if one is None:
+        if steps is None:
             return f"the {name} trace has no duration"
-    first, second = found
+    first, second = traced
     if first is None or second is None:
         return ""
     if first.has_gpu != second.has_gpu:
@@ -445,7 +445,7 @@ def _ratios(before: StepBreakdown | None, after: StepBreakdown | None) -> Ratios
 def _phases(before: StepBreakdown | None, after: StepBreakdown | None) -> tuple[PhaseChange, ...]:
     if before is None or after is None:
         return ()
-    names = dict.fromkeys(name for one in (before, after) for name, _ in one.parts)
+    names = dict.fromkeys(name for side in (before, after) for name, _ in side.parts)
     return tuple(PhaseChange(name, before.part(name), after.part(name)) for name in names)
 
 
@@ -458,7 +458,7 @@ def _judge(
 ) -> tuple[Verdict, str]:
     if unlike:
         return Verdict.INCONCLUSIVE, unlike
-    counts = [one.count if one else 0 for one in steps]
+    counts = [step.count if step else 0 for step in steps]
     if min(counts) < FEWEST_STEPS:
         return Verdict.INCONCLUSIVE, _too_few((before, after), counts)
     if ratios is None:
@@ -510,21 +510,21 @@ _OF_TRIAL = {
 }
 
 
-def with_repeats(found: Comparison, repeats: Repeats) -> Comparison:
-    """``found`` beside other runs of both sides.
+def with_repeats(result: Comparison, repeats: Repeats) -> Comparison:
+    """The comparison ``result``, beside other runs of both sides.
 
     With pairs enough they decide, as those of a trial; what forbids the comparison of the two still
     does.
     """
     if min(len(repeats.before), len(repeats.after)) < 1 or len(repeats.ratios) < 1:
-        return found
+        return result
     if max(len(repeats.before), len(repeats.after)) == 1 and not repeats.left_out:
-        return found
-    notes = (*repeats.notes, *(note for note in found.notes if note != ONE_RUN_EACH))
-    named = replace(found, repeats=repeats, notes=notes)
+        return result
+    notes = (*repeats.notes, *(note for note in result.notes if note != ONE_RUN_EACH))
+    repeated = replace(result, repeats=repeats, notes=notes)
     verdict = repeats.verdict
-    if verdict.estimate is None or found.verdict is Verdict.INCONCLUSIVE:
-        return named
+    if verdict.estimate is None or result.verdict is Verdict.INCONCLUSIVE:
+        return repeated
     word = _OF_TRIAL[verdict.outcome]
     reason = f"{verdict.headline}, by {fmt.several(verdict.estimate.pairs, 'pair')} of runs"
-    return replace(named, verdict=word, reason=reason, speedup=verdict.estimate.ratio)
+    return replace(repeated, verdict=word, reason=reason, speedup=verdict.estimate.ratio)

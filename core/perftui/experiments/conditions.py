@@ -31,7 +31,7 @@ class Effect(str, enum.Enum):
     PARTLY = "partly"
     """A change of the step may come from this difference instead of from the source."""
     NOT_COMPARABLE = "not comparable"
-    """A step of one run is not what a step of the other is."""
+    """The steps of both runs do not do the same work."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Conditions:
 
     manifest: Manifest
     processes: int
-    """That train side by side; 1 before any has written anything."""
+    """Processes that train side by side; 1 before any has written anything."""
     batch_size: int | None
     """Samples of a batch of the training's loader."""
     micro_batches: int | None
-    """Of a step."""
+    """Micro-batches of a step."""
     trained: int | None
     """Training steps of a script that came to its end by itself."""
     cuda: str | None
@@ -79,25 +79,25 @@ def conditions(run: Facts) -> Conditions:
     """
     if run.manifest is None or run.run is None:
         raise NotApplicableError
-    known, loader = settings(run), training_loader(run)
+    setup, loader = settings(run), training_loader(run)
     return Conditions(
         run.manifest,
         run.run.world if run.rank else 1,
         loader.batch_size if loader else None,
         micro_batches(run),
         whole_training(run),
-        known.build.cuda if known and known.build else None,
+        setup.build.cuda if setup and setup.build else None,
         _power_limit(run),
-        known.environment if known else None,
+        setup.environment if setup else None,
     )
 
 
 def _power_limit(run: Facts) -> int | None:
     table = samples(run)
     limits = {
-        round(float(np.median(known)))
+        round(float(np.median(watts)))
         for gpu in gpu_prefixes(column.name for column in table.columns)
-        if len(known := finite(table, f"{gpu}.power_limit"))
+        if len(watts := finite(table, f"{gpu}.power_limit"))
     }
     return limits.pop() if len(limits) == 1 else None
 
@@ -112,12 +112,12 @@ def differences(before: Facts, after: Facts) -> tuple[Difference, ...]:
 
 
 def differing(before: Conditions, after: Conditions) -> tuple[Difference, ...]:
-    """The same, of conditions that are kept."""
-    kinds = [sorted(set(one.manifest.gpus)) for one in (before, after)]
+    """``differences`` of conditions that are kept."""
+    kinds = [sorted(set(side.manifest.gpus)) for side in (before, after)]
     # A run on a machine whose driver does not answer lists no GPU, but may use one.
     other_cards = all(kinds) and kinds[0] != kinds[1]
     forbids = {_GPU: other_cards, _CPU: not any(kinds), **dict.fromkeys(_WORK, True)}
-    found = [
+    rows = [
         Difference(
             what,
             old,
@@ -127,20 +127,20 @@ def differing(before: Conditions, after: Conditions) -> tuple[Difference, ...]:
         for what, text in _CONDITIONS.items()
         if (old := text(before)) and (new := text(after)) and old != new
     ]
-    found += [*_environment(before, after)]
-    found += [*_command(before.manifest.command, after.manifest.command)]
+    rows += [*_environment(before, after)]
+    rows += [*_command(before.manifest.command, after.manifest.command)]
     old, new = _source(before.manifest), _source(after.manifest)
     if old and new and old != new:
-        found.append(Difference("commit", old, new, Effect.SOURCE))
+        rows.append(Difference("commit", old, new, Effect.SOURCE))
     order = [Effect.NOT_COMPARABLE, Effect.PARTLY, Effect.SOURCE]
-    return tuple(sorted(found, key=lambda one: order.index(one.effect)))
+    return tuple(sorted(rows, key=lambda row: order.index(row.effect)))
 
 
-def other_machine(found: Sequence[Difference]) -> str:
+def other_machine(rows: Sequence[Difference]) -> str:
     """Why the step says more of the machine than of the training, empty where it does not."""
-    for one in found:
-        if one.effect is Effect.NOT_COMPARABLE and one.what in (_GPU, _CPU):
-            return f"{one.text}: the step is that of another machine"
+    for row in rows:
+        if row.effect is Effect.NOT_COMPARABLE and row.what in (_GPU, _CPU):
+            return f"{row.text}: the step is that of another machine"
     return ""
 
 
@@ -154,7 +154,7 @@ _GPU, _CPU = "GPU", "CPU"
 
 
 def _cards(names: Sequence[str]) -> str:
-    """``4x NVIDIA H200``, of several kinds each."""
+    """``4x NVIDIA H200``, each kind with its number."""
     numbered = {name: names.count(name) for name in sorted(names)}
     cards = (f"{count}x {name}" if count > 1 else name for name, count in numbered.items())
     return ", ".join(cards) or "none"
@@ -165,47 +165,47 @@ def _number(number: int | None, unit: str = "") -> str:
 
 
 _WORK: Mapping[str, Callable[[Conditions], int | None]] = {
-    "training processes": lambda one: one.processes,
-    "batch size": lambda one: one.batch_size,
-    "micro-batches a step": lambda one: one.micro_batches,
+    "training processes": lambda c: c.processes,
+    "batch size": lambda c: c.batch_size,
+    "micro-batches a step": lambda c: c.micro_batches,
 }
-"""What makes a step other work."""
+"""Conditions without which a step is other work."""
 
 _CONDITIONS: Mapping[str, Callable[[Conditions], str | None]] = {
-    "training processes": lambda one: _number(one.processes),
-    "batch size": lambda one: _number(one.batch_size),
-    "micro-batches a step": lambda one: _number(one.micro_batches),
-    _GPU: lambda one: _cards(one.manifest.gpus),
-    _CPU: lambda one: one.manifest.cpu_name,
-    "cores": lambda one: str(one.manifest.cpu_count or ""),
-    "CPU governor": lambda one: one.manifest.cpu_governor,
-    "GPU power limit": lambda one: _number(one.power_limit or None, " W"),
-    "host": lambda one: one.manifest.host,
-    "torch": lambda one: one.manifest.torch_version,
-    "Python": lambda one: one.manifest.python_version,
-    "GPU driver": lambda one: one.manifest.gpu_driver,
-    "perftui": lambda one: one.manifest.perftui_version,
-    "CUDA": lambda one: one.cuda,
+    "training processes": lambda c: _number(c.processes),
+    "batch size": lambda c: _number(c.batch_size),
+    "micro-batches a step": lambda c: _number(c.micro_batches),
+    _GPU: lambda c: _cards(c.manifest.gpus),
+    _CPU: lambda c: c.manifest.cpu_name,
+    "cores": lambda c: str(c.manifest.cpu_count or ""),
+    "CPU governor": lambda c: c.manifest.cpu_governor,
+    "GPU power limit": lambda c: _number(c.power_limit or None, " W"),
+    "host": lambda c: c.manifest.host,
+    "torch": lambda c: c.manifest.torch_version,
+    "Python": lambda c: c.manifest.python_version,
+    "GPU driver": lambda c: c.manifest.gpu_driver,
+    "perftui": lambda c: c.manifest.perftui_version,
+    "CUDA": lambda c: c.cuda,
 }
-"""Each as a text, empty where it is not known."""
+"""The text of each condition, empty where it is not known."""
 
 
 def _environment(before: Conditions, after: Conditions) -> Iterator[Difference]:
-    """Without variables that a fix sets: they are the change."""
+    """Differences of variables, without those that a fix sets: they are the change."""
     if before.environment is None or after.environment is None:
         return
-    known = (before.environment, after.environment)
-    given = (*before.manifest.overrides, *after.manifest.overrides)
-    of_fixes = {name for one in given for name in one.arguments}
-    names = sorted({*known[0], *known[1]} - of_fixes)
+    sides = (before.environment, after.environment)
+    overrides = (*before.manifest.overrides, *after.manifest.overrides)
+    of_fixes = {name for override in overrides for name in override.arguments}
+    names = sorted({*sides[0], *sides[1]} - of_fixes)
     for name in names:
-        old, new = (each.get(name) or "not set" for each in known)
+        old, new = (side.get(name) or "not set" for side in sides)
         if old != new:
             yield Difference(name, old, new, Effect.PARTLY)
 
 
 def _command(before: Sequence[str], after: Sequence[str]) -> Iterator[Difference]:
-    """The words between what both commands begin and end with."""
+    """The words that differ between the common begin and end of both commands."""
     if tuple(before) == tuple(after):
         return
     fewest = min(len(before), len(after))
@@ -242,7 +242,7 @@ def effective_changes(before: Facts, after: Facts) -> tuple[str, ...]:
 
 
 def in_force_changes(before: InForce, after: InForce) -> tuple[str, ...]:
-    """The same, of values that are kept."""
+    """``effective_changes`` of values that are kept."""
     return tuple(
         f"{name} {before[name]} -> {after[name]}"
         for name in before
@@ -252,28 +252,28 @@ def in_force_changes(before: InForce, after: InForce) -> tuple[str, ...]:
 
 @fact
 def in_force(run: Facts) -> InForce:
-    """What the training is set up with."""
-    known, loader = settings(run), training_loader(run)
-    made = known.optimizers or () if known else ()
+    """What the training is set up with: its loader, optimizer, threads, precision and modes."""
+    setup, loader = settings(run), training_loader(run)
+    optimizers = setup.optimizers or () if setup else ()
     # The one with most tensors.
-    optimizer = max(made, key=lambda one: one.parameters or 0, default=None)
+    optimizer = max(optimizers, key=lambda row: row.parameters or 0, default=None)
     return {
         **{name: getattr(loader, name) for name in LOADER_ARGUMENTS if loader},
         **{name: getattr(optimizer, name) for name in OPTIMIZER_ARGUMENTS if optimizer},
-        **(dict(_switches(known)) if known else {}),
+        **(dict(_switches(setup)) if setup else {}),
     }
 
 
-def _switches(known: Settings) -> Iterator[tuple[str, Any]]:
+def _switches(setup: Settings) -> Iterator[tuple[str, Any]]:
     """Threads, precision and modes by name, as far as they are known."""
-    threads, matmul, cudnn, modes = known.threads, known.matmul, known.cudnn, known.modes
+    threads, matmul, cudnn, modes = setup.threads, setup.matmul, setup.cudnn, setup.modes
     # Data types of the parameters, that of the most elements first.
     elements: Counter[str] = Counter()
-    for one in known.parameters or ():
-        elements[one.dtype] += one.elements
+    for row in setup.parameters or ():
+        elements[row.dtype] += row.elements
     # A model that casts within its own forward is not seen from outside.
-    cast = (f"{device} {dtype}" for device, dtype in (known.autocast or {}).items())
-    named = (
+    cast = (f"{device} {dtype}" for device, dtype in (setup.autocast or {}).items())
+    values = (
         ("threads", threads and threads.intra_op),
         ("threads between operators", threads and threads.inter_op),
         ("float32 products", matmul and matmul.float32_precision),
@@ -284,9 +284,9 @@ def _switches(known: Settings) -> Iterator[tuple[str, Any]]:
         ("cuDNN benchmark", cudnn and cudnn.benchmark),
         ("deterministic", modes and modes.deterministic),
         ("anomaly detection", modes and modes.anomaly),
-        ("compiled", known.compiled),
+        ("compiled", setup.compiled),
     )
-    yield from ((name, value) for name, value in named if value is not None)
+    yield from ((name, value) for name, value in values if value is not None)
 
 
 def incomparable(before: Facts, after: Facts) -> str:
@@ -299,7 +299,7 @@ def incomparable(before: Facts, after: Facts) -> str:
 
 
 def other_work(before: Conditions, after: Conditions) -> str:
-    """The same, of conditions that are kept."""
+    """``incomparable`` for conditions that are kept."""
     for name in ("batch size", "micro-batches a step", "training processes"):
         old, new = _WORK[name](before), _WORK[name](after)
         if old is not None and new is not None and old != new:
@@ -313,8 +313,8 @@ def other_work(before: Conditions, after: Conditions) -> str:
         for run in (before, after)
     ]
     is_known = None not in (before.batch_size, after.batch_size)
-    known = f" (up to {most[0]:,} and {most[1]:,} samples)" if is_known else ""
-    return f"the runs trained {steps} steps{known}: they did not do the same work"
+    samples = f" (up to {most[0]:,} and {most[1]:,} samples)" if is_known else ""
+    return f"the runs trained {steps} steps{samples}: they did not do the same work"
 
 
 def busy(before: Facts, after: Facts) -> str:
@@ -323,8 +323,8 @@ def busy(before: Facts, after: Facts) -> str:
     How large the difference is does not matter: a busy host alone makes such differences.
     """
     reasons = [(name, busy_host(run)) for name, run in (("first", before), ("second", after))]
-    known = [(name, why) for name, why in reasons if why]
-    if not known:
+    causes = [(name, why) for name, why in reasons if why]
+    if not causes:
         return ""
-    runs = "both runs" if len(known) == 2 else f"the {known[0][0]} run"
-    return f"the host was busy: {known[0][1]}; repeat {runs} on an idle machine"
+    runs = "both runs" if len(causes) == 2 else f"the {causes[0][0]} run"
+    return f"the host was busy: {causes[0][1]}; repeat {runs} on an idle machine"

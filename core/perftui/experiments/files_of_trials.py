@@ -16,7 +16,7 @@ from perftui.run.origin import check_run, is_trusted
 from perftui.wire.spool import SPARED_JOURNAL
 
 _RESTORED = "restored.jsonl"
-"""Name of the journal once all of it was given back."""
+"""Name of the journal after all of it has been given back."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def restore(root: Path) -> None:
     journal = spared / SPARED_JOURNAL
     # A line that was cut off names what was not yet written.
     decoded = filter(None, map(_decoded, read_regular(journal).splitlines()))
-    entries = sorted(decoded, key=lambda one: one.time, reverse=True)
+    entries = sorted(decoded, key=lambda entry: entry.time, reverse=True)
     problems = [problem for entry in entries if (problem := _problem(entry, spared))]
     if problems:
         raise problems[0]
@@ -75,7 +75,7 @@ def _decoded(line: bytes) -> _Entry | None:
 
 
 def _problem(entry: _Entry, spared: Path) -> OSError | None:
-    """Give ``entry`` back; what prevents that."""
+    """Give ``entry`` back; the error that prevented it, else None."""
     try:
         _give_back(entry, spared)
     except OSError as error:

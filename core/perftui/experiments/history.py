@@ -77,7 +77,7 @@ class Level:
     noise: float | None = None
     """The share by which a step has to be longer than that to count as slower."""
     since: int | None = None
-    """Of a slower run the number of the first one of its interval."""
+    """For a slower run, the number of the first run of its slow interval."""
 
 
 def levels(steps: Sequence[int], floors: Sequence[float]) -> list[Level]:
@@ -90,14 +90,14 @@ def levels(steps: Sequence[int], floors: Sequence[float]) -> list[Level]:
     usual: list[float] = []
     fast: list[float] = []
     slow_since: int | None = None
-    found = []
+    result = []
     for number, (step, floor) in enumerate(zip(map(math.log, steps), floors, strict=True)):
         if len(usual) < FEWEST_RUNS:
             usual.append(step)
-            found.append(Level(Standing.UNKNOWN))
+            result.append(Level(Standing.UNKNOWN))
             continue
         middle = median(usual)
-        spread = median(abs(one - middle) for one in usual)
+        spread = median(abs(log - middle) for log in usual)
         noise = max(math.log1p(floor), DEVIATIONS * _NORMAL * spread)
         longer = step - middle
         if longer > (noise if slow_since is None else noise / 2):
@@ -106,18 +106,18 @@ def levels(steps: Sequence[int], floors: Sequence[float]) -> list[Level]:
         else:
             place = Standing.FASTER if longer < -noise else Standing.USUAL
             slow_since = None
-        # So many faster runs in turn are what is usual from then on.
+        # After so many faster runs in a row, they are what is usual.
         fast = [*fast, step] if place is Standing.FASTER else []
         if place is Standing.USUAL:
             usual.append(step)
         if len(fast) == FEWEST_RUNS:
             usual, fast = fast, []
-        found.append(Level(place, math.exp(middle), math.expm1(noise), slow_since))
-    return found
+        result.append(Level(place, math.exp(middle), math.expm1(noise), slow_since))
+    return result
 
 
 def earlier_runs_of(root: Path, manifest: Manifest) -> Iterator[RunEntry]:
-    """Those of ``runs_of`` that started before the run."""
+    """The runs of ``runs_of`` that started before this one."""
     for entry in runs_of(root, manifest):
         if entry.manifest is not None and entry.manifest.started_ns < manifest.started_ns:
             yield entry
@@ -136,8 +136,8 @@ def runs_of(root: Path, manifest: Manifest) -> Iterator[RunEntry]:
 
 
 def what_ran(manifest: Manifest) -> tuple[object, ...]:
-    """The same of two runs of one command: the words after the interpreter, the directory, the exit
-    code and what fixes changed."""
+    """What two runs of one command have in common: the words after the interpreter, the directory,
+    the exit code and what fixes changed."""
     changed = manifest.overrides, manifest.patched
     return manifest.command[1:], manifest.cwd, manifest.exit_code, *changed
 
@@ -155,11 +155,11 @@ class PastRun:
     conditions: Conditions
     in_force: InForce
     steps: int
-    """Steady ones."""
+    """Steady steps."""
     mean_ns: int | None
     """Mean steady step; None without any."""
     usual_ns: int | None
-    """The same without the slowest and the fastest tenth of the steps."""
+    """``mean_ns`` without the slowest and the fastest tenth of the steps."""
     busy: str = ""
     """Why its host was too busy to measure on; empty where it was not."""
 
@@ -195,7 +195,7 @@ class History:
 
     now: PastRun
     before: tuple[PastRun, ...]
-    """Those that it can be compared with, the oldest first."""
+    """The earlier runs that it can be compared with, the oldest first."""
     left_out: tuple[LeftOut, ...]
 
     @cached_property
@@ -204,7 +204,7 @@ class History:
         if self.now.unusable:
             return None
         runs = (*self.before, self.now)
-        return levels([one.usual_ns or 1 for one in runs], [noise_of(one.steps) for one in runs])[
+        return levels([run.usual_ns or 1 for run in runs], [noise_of(run.steps) for run in runs])[
             -1
         ]
 
@@ -216,7 +216,7 @@ class History:
 
     @property
     def last_before(self) -> PastRun | None:
-        """The run before that, else the newest earlier one; None without any."""
+        """The run before ``first_slow``, else the newest earlier one; None without any."""
         since = self.level.since if self.level else None
         upto = self.before if since is None else self.before[:since]
         return upto[-1] if upto else None
@@ -230,7 +230,7 @@ class History:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What the training was set up with that changed there."""
+        """What changed in the set-up of the training between the same runs."""
         last = self.last_before
         first = self.first_slow or self.now
         return in_force_changes(last.in_force, first.in_force) if last else ()
@@ -242,10 +242,10 @@ def past_run(run: Facts) -> PastRun:
     Raises:
         NotApplicableError: it is a trace without a run.
     """
-    known, mean = conditions(run), step_breakdown(run)
+    made_with, mean = conditions(run), step_breakdown(run)
     return PastRun(
         run.run.root if run.run else Path(),
-        known,
+        made_with,
         in_force(run),
         mean.count if mean else 0,
         mean.mean or None if mean else None,
@@ -277,12 +277,12 @@ def among(now: PastRun, earlier: Iterable[PastRun | None]) -> History:
     """``now`` among ``earlier`` runs of its command, the newest first."""
     before: list[PastRun] = []
     left_out: list[LeftOut] = []
-    for one in filter(None, earlier):
-        why = one.unusable or unlike(one, now)
+    for run in filter(None, earlier):
+        why = run.unusable or unlike(run, now)
         if why:
-            left_out.append(LeftOut(one.run_id, why))
+            left_out.append(LeftOut(run.run_id, why))
         else:
-            before.append(one)
+            before.append(run)
     return History(now, tuple(reversed(before)), tuple(left_out))
 
 
@@ -304,17 +304,17 @@ class Listed:
 
 
 def listed(entries: Iterable[RunEntry]) -> dict[Path, Listed]:
-    """By directory those of ``entries``, the newest first, that have ended and can be read."""
+    """``Listed`` by directory, for runs of ``entries`` that have ended and can be read."""
     runs: list[PastRun] = []
     for entry in entries:
         if entry.manifest is not None and entry.manifest.status.is_over:
             runs += filter(None, [read_past_run(entry.root)])
-    found = {}
-    for at, one in enumerate(runs):
-        ran = what_ran(one.conditions.manifest)
-        same = (each for each in runs[at + 1 :] if what_ran(each.conditions.manifest) == ran)
-        found[one.root] = Listed(one, among(one, islice(same, MOST_RUNS)).level)
-    return found
+    result = {}
+    for at, run in enumerate(runs):
+        ran = what_ran(run.conditions.manifest)
+        same = (other for other in runs[at + 1 :] if what_ran(other.conditions.manifest) == ran)
+        result[run.root] = Listed(run, among(run, islice(same, MOST_RUNS)).level)
+    return result
 
 
 def unlike(before: PastRun, after: PastRun) -> str:
@@ -325,7 +325,7 @@ def unlike(before: PastRun, after: PastRun) -> str:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Runs before and after, those that are compared among them, in the order of their starts."""
+    """The runs before and after a change, in the order of their starts."""
 
     before: tuple[PastRun, ...]
     after: tuple[PastRun, ...]
@@ -335,22 +335,22 @@ class Repeats:
     @property
     def ratios(self) -> list[float]:
         """Step before over step after of each pair: the first of both sides, the second..."""
-        return [_ratio(one, other) for one, other in zip(self.before, self.after, strict=False)]
+        return [_ratio(old, new) for old, new in zip(self.before, self.after, strict=False)]
 
     @property
     def verdict(self) -> TrialVerdict:
-        """As that of a trial of so many pairs, beside what two runs of one side differ by."""
-        steps = ([one.usual_ns or 0 for one in side] for side in (self.before, self.after))
+        """The verdict of a trial with these pairs, given what runs of one side differ by."""
+        steps = ([run.usual_ns or 0 for run in side] for side in (self.before, self.after))
         return judge(self.ratios, spread(steps) or 0.0)
 
     @property
     def notes(self) -> Iterator[str]:
-        """Which they are, and what limits what they say."""
+        """The runs of each side, and what limits their comparison."""
         for name, side in (("before", self.before), ("after", self.after)):
             if len(side) > 1:
                 yield f"{name}: {fmt.several(len(side), 'run')}, {_range(side)}"
-        for one in self.left_out:
-            yield f"{one.run} was left out: {one.why}"
+        for run in self.left_out:
+            yield f"{run.run} was left out: {run.why}"
         pairs = len(self.ratios)
         if pairs < (fewest := next_look(0) or 0):
             several = fmt.several(pairs, "pair")
@@ -371,9 +371,9 @@ def repeats_of(before: Sequence[Path], after: Sequence[Path]) -> Repeats:
 
 def _usable(roots: Sequence[Path]) -> tuple[tuple[PastRun, ...], tuple[LeftOut, ...]]:
     """The runs of one side that can be compared with its first, and the others."""
-    found = [one for one in map(read_past_run, roots) if one is not None]
-    why = {one.run_id: one.unusable or unlike(found[0], one) for one in found}
-    usable = _in_order(one for one in found if not why[one.run_id])
+    runs = [run for run in map(read_past_run, roots) if run is not None]
+    why = {run.run_id: run.unusable or unlike(runs[0], run) for run in runs}
+    usable = _in_order(run for run in runs if not why[run.run_id])
     return usable, tuple(LeftOut(run, reason) for run, reason in why.items() if reason)
 
 
@@ -400,23 +400,23 @@ def is_repeat(one: PastRun, other: PastRun) -> bool:
 
 
 def _with_repeats(one: PastRun, other: PastRun) -> tuple[PastRun, ...]:
-    found = runs_of(one.root, one.conditions.manifest)
-    beside = (entry.root for entry in found if entry.root.name != other.run_id)
+    entries = runs_of(one.root, one.conditions.manifest)
+    beside = (entry.root for entry in entries if entry.root.name != other.run_id)
     read = filter(None, map(read_past_run, islice(beside, MOST_RUNS)))
-    return _in_order([one, *(each for each in read if not each.unusable and is_repeat(one, each))])
+    return _in_order([one, *(run for run in read if not run.unusable and is_repeat(one, run))])
 
 
 def _in_order(runs: Iterable[PastRun]) -> tuple[PastRun, ...]:
-    return tuple(sorted(runs, key=lambda one: one.started_ns))
+    return tuple(sorted(runs, key=lambda run: run.started_ns))
 
 
 def _ratio(before: PastRun, after: PastRun) -> float:
-    found = Ratios(
+    ratios = Ratios(
         (before.mean_ns or 1) / (after.mean_ns or 1), (before.usual_ns or 1) / (after.usual_ns or 1)
     )
-    return found.cautious
+    return ratios.cautious
 
 
 def _range(side: Sequence[PastRun]) -> str:
-    steps = [one.usual_ns or 0 for one in side]
+    steps = [run.usual_ns or 0 for run in side]
     return f"usual step {fmt.duration(min(steps))} to {fmt.duration(max(steps))}"

@@ -34,7 +34,7 @@ BATCHES = 8
 and to stay in memory."""
 
 LOADER_SECONDS = 3.0
-"""For which a loader is timed alone."""
+"""Seconds for which a loader is timed alone."""
 
 
 class Side(str, enum.Enum):
@@ -61,7 +61,7 @@ class Experiment:
 
 
 def experiments(facts: Facts) -> tuple[Experiment, ...]:
-    """All of them, for the training of a run."""
+    """All experiments for the training of a run."""
     loader = training_loader(facts)
     none = "" if loader else "no DataLoader feeds the training"
     alone = _isolate(loader, {"loader_alone": LOADER_SECONDS})
@@ -83,8 +83,8 @@ def experiments(facts: Facts) -> tuple[Experiment, ...]:
 
 
 def _isolate(loader: LoaderFacts | None, arguments: Mapping[str, Any]) -> Override:
-    known = loader or LoaderFacts()
-    return Override("isolate", dict(arguments), known.file, known.line)
+    feeding = loader or LoaderFacts()
+    return Override("isolate", dict(arguments), feeding.file, feeding.line)
 
 
 def _one_worker(facts: Facts, loader: LoaderFacts | None, alone: Override, none: str) -> Experiment:
@@ -100,7 +100,7 @@ def _one_worker(facts: Facts, loader: LoaderFacts | None, alone: Override, none:
 
 
 ROUNDS = 3
-"""Runs of each: their middle counts, and how far they are apart is shown."""
+"""Runs of each experiment: their median counts, and their range is shown."""
 
 SECONDS = 5.0
 """Steady time of each run."""
@@ -108,12 +108,12 @@ SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Isolated:
-    """One experiment so far. Times are ns of a step; of a loader alone, of the batches of one."""
+    """One experiment so far. Times are ns of a step; of a loader alone, of a step's batches."""
 
     experiment: Experiment
     times: tuple[int, ...] = ()
     problem: str = ""
-    """Why there is no time of it."""
+    """Why it has no time."""
 
     @property
     def step_ns(self) -> int | None:
@@ -129,12 +129,12 @@ class Isolation:
     """Steps of its runs, ns."""
     sides: tuple[Isolated, ...] = ()
     newest: str = ""
-    """What the run was that has just ended."""
+    """What the run that has just ended was."""
 
     @property
     def runs(self) -> int:
-        """How many there were."""
-        return len(self.as_it_is) + sum(len(one.times) for one in self.sides)
+        """How many runs there were."""
+        return len(self.as_it_is) + sum(len(side.times) for side in self.sides)
 
     @property
     def step_ns(self) -> int | None:
@@ -162,17 +162,17 @@ def isolate(
     before = shortened(repeat_launch(run), directory, steps)
     restore_all(directory)
     run_and_measure(Arm.BEFORE, before, cancelled)
-    found = Isolation(sides=tuple(Isolated(one, (), one.why_not) for one in experiments(facts)))
+    result = Isolation(sides=tuple(Isolated(part, (), part.why_not) for part in experiments(facts)))
     for _ in range(ROUNDS):
         step = run_and_measure(Arm.BEFORE, before, cancelled).step_ns
-        found = replace(found, as_it_is=(*found.as_it_is, step), newest="as it is")
-        yield found
-        for at, side in enumerate(found.sides):
+        result = replace(result, as_it_is=(*result.as_it_is, step), newest="as it is")
+        yield result
+        for at, side in enumerate(result.sides):
             if not side.problem:
-                sides = list(found.sides)
+                sides = list(result.sides)
                 sides[at] = _with_run(side, before, batches, cancelled)
-                found = replace(found, sides=tuple(sides), newest=side.experiment.what)
-                yield found
+                result = replace(result, sides=tuple(sides), newest=side.experiment.what)
+                yield result
 
 
 def _with_run(side: Isolated, before: Launch, batches: int, cancelled: threading.Event) -> Isolated:

@@ -75,19 +75,19 @@ class Proof:
 def proof_of(option: FixOption, progress: Progress, now_ns: int) -> Proof | None:
     """What the pairs so far prove of ``option``; None where they say nothing yet."""
     verdict = progress.verdict
-    found = verdict.estimate
-    if found is None and not is_decided(verdict):
+    estimate = verdict.estimate
+    if estimate is None and not is_decided(verdict):
         return None
     return Proof(
         option.fix,
         option.title,
         verdict.outcome,
         verdict.headline,
-        tuple(ProvenPair(one.before.step_ns, one.after.step_ns) for one in progress.pairs),
+        tuple(ProvenPair(pair.before.step_ns, pair.after.step_ns) for pair in progress.pairs),
         now_ns,
-        found.ratio if found else None,
-        found.low if found else None,
-        found.high if found else None,
+        estimate.ratio if estimate else None,
+        estimate.low if estimate else None,
+        estimate.high if estimate else None,
         progress.notes,
     )
 
@@ -126,10 +126,10 @@ def read_proof(directory: Path, fix: str) -> Proof | None:
     try:
         if path.stat().st_size > LARGEST:
             return None
-        found = decode_versioned(read_regular(path), Proof, PROOF_SCHEMA, "the result of a trial")
+        proof = decode_versioned(read_regular(path), Proof, PROOF_SCHEMA, "the result of a trial")
     except (OSError, UnreadableError):
         return None
-    return found if found.fix == fix else None
+    return proof if proof.fix == fix else None
 
 
 def _path(directory: Path, fix: str) -> Path:
@@ -189,24 +189,24 @@ class Journal:
     @property
     def kept(self) -> tuple[Attempt, ...]:
         """The attempts whose fix stays."""
-        return tuple(one for one in self.attempts if one.kept is not Kept.NO)
+        return tuple(attempt for attempt in self.attempts if attempt.kept is not Kept.NO)
 
     @property
     def ladder(self) -> tuple[tuple[float, Attempt], ...]:
-        """What was kept, each with how many times as fast all of it is up to there: the product of
-        the single gains, an estimate until all of it is measured together."""
-        ratios = accumulate((one.ratio or 1.0 for one in self.kept), operator.mul)
+        """Kept fixes, each with the speed-up of all up to it: the product of the single gains, an
+        estimate until all are measured together."""
+        ratios = accumulate((attempt.ratio or 1.0 for attempt in self.kept), operator.mul)
         return tuple(zip(ratios, self.kept, strict=True))
 
     @property
     def left(self) -> tuple[Attempt, ...]:
         """The attempts whose fix was not kept."""
-        return tuple(one for one in self.attempts if one.kept is Kept.NO)
+        return tuple(attempt for attempt in self.attempts if attempt.kept is Kept.NO)
 
     @property
     def files(self) -> tuple[str, ...]:
         """The names of the files that were written, in order of the alphabet."""
-        return tuple(sorted({Path(one.path).name for one in self.kept if one.path}))
+        return tuple(sorted({Path(attempt.path).name for attempt in self.kept if attempt.path}))
 
     def after(self, attempt: Attempt) -> Journal:
         """The journal with ``attempt`` at its end."""
@@ -215,15 +215,15 @@ class Journal:
 
 def attempt_of(option: FixOption, progress: Progress) -> Attempt:
     """The attempt at ``option`` that ended as ``progress``, not kept so far."""
-    found = progress.verdict.estimate
+    estimate = progress.verdict.estimate
     return Attempt(
         option.fix,
         option.title,
         progress.verdict.outcome.value,
         progress.verdict.headline,
-        found.ratio if found else None,
-        found.low if found else None,
-        found.high if found else None,
+        estimate.ratio if estimate else None,
+        estimate.low if estimate else None,
+        estimate.high if estimate else None,
         len(progress.pairs),
         risks=option.risks,
     )
@@ -239,8 +239,8 @@ def journal_of(first: Path, directory: Path) -> Journal:
     new = Journal(str(first), str(first))
     if journal is None or journal.first != str(first):
         return new
-    stand = {(one.path, one.fix, one.title) for one in applied_patches(patch_store(first))}
-    written = ((one.path, one.fix, one.title) for one in journal.kept if one.path)
+    stand = {(patch.path, patch.fix, patch.title) for patch in applied_patches(patch_store(first))}
+    written = ((row.path, row.fix, row.title) for row in journal.kept if row.path)
     goes_on = stand.issuperset(written) and is_run_directory(Path(journal.base))
     return journal if goes_on else new
 
@@ -279,8 +279,8 @@ def keep_proofs(
     keep_proof(option, progress, trials_of(Path(journal.base)), now_ns)
     old = read_proof(directory, option.fix)
     if old is None or old.title == option.title:
-        kept = ", ".join(one.title for one in journal.kept)
-        noted = replace(progress, notes=(*progress.notes, f"measured on top of {kept}"))
+        titles = ", ".join(attempt.title for attempt in journal.kept)
+        noted = replace(progress, notes=(*progress.notes, f"measured on top of {titles}"))
         keep_proof(option, noted, directory, now_ns)
 
 
@@ -291,9 +291,9 @@ def carry_proofs(before: Journal, after: Journal, directory: Path) -> None:
     Raises:
         OSError: a proof cannot be written.
     """
-    known = directory if before.base == before.first else trials_of(Path(before.base))
+    folder = directory if before.base == before.first else trials_of(Path(before.base))
     for attempt in after.left:
-        proof = read_proof(known, attempt.fix)
+        proof = read_proof(folder, attempt.fix)
         if proof is not None and proof.title == attempt.title:
             notes = proof.notes
             if not any(note.startswith(_EARLIER) for note in notes):

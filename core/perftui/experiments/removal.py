@@ -51,8 +51,8 @@ def why_kept(root: Path) -> str:
     if root.is_symlink():
         return "it is a link to another directory"
     layout = RunLayout(root)
-    for one in (layout, *layout.parts()):
-        if reason := _why_alive(one):
+    for part in (layout, *layout.parts()):
+        if reason := _why_alive(part):
             return reason
     for trial in _trial_runs(root):
         if reason := _why_alive(RunLayout(trial)):
@@ -73,7 +73,7 @@ def leftovers(runs: Path) -> list[Path]:
             beside = sorted(directory.iterdir())
         except OSError:
             continue
-        found += [one for one in beside if one.name.startswith(GOING) and _is_own(one)]
+        found += [path for path in beside if path.name.startswith(GOING) and _is_own(path)]
     return found
 
 
@@ -96,9 +96,9 @@ def _set_aside(directory: Path) -> Path:
 
 
 def _own_trials(root: Path) -> tuple[Path, ...]:
-    """The directory of its trials, where that lies outside the run and is no link.
+    """The directory of the run's trials, where that lies outside the run and is no link.
 
-    Only they are for one run alone: copies of sources and originals of patches, which other runs
+    Only trials are for one run alone: copies of sources and originals of patches, which other runs
     may need, are kept elsewhere."""
     trials = trials_of(root)
     if trials.is_relative_to(root) or trials.parent.is_symlink() or not _is_own(trials):
@@ -107,10 +107,10 @@ def _own_trials(root: Path) -> tuple[Path, ...]:
 
 
 def _trial_runs(root: Path) -> Iterator[Path]:
-    """The runs of its trials, wherever they lie."""
+    """The runs of the trials of a run, wherever they lie."""
     inside = root / TRIALS / root.name
     for directory in (*_own_trials(root), *([inside] if _is_own(inside) else [])):
-        yield from (one for one in sorted(directory.iterdir()) if is_run_directory(one))
+        yield from (path for path in sorted(directory.iterdir()) if is_run_directory(path))
 
 
 def _is_own(path: Path) -> bool:
@@ -129,14 +129,14 @@ def _why_alive(layout: RunLayout) -> str:
 
 @dataclass(frozen=True)
 class RemovalLimits:
-    """What a run has to exceed to go: all of those that are given."""
+    """Limits of kept runs: a run goes if it exceeds all that are given."""
 
     older_than_s: float | None = None
-    """Since its end."""
+    """Time since its end."""
     keep: int | None = None
-    """So many of the newest runs stay."""
+    """Number of the newest runs that stay."""
     max_bytes: int | None = None
-    """Of all runs with their trials: the oldest go until no more is left."""
+    """Size of all runs with their trials: the oldest go until no more is left."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Stored:
 
     entry: RunEntry
     bytes: int
-    """On the disk, with its trials."""
+    """Size on the disk, with its trials."""
     ended_ns: int
     """When it ended, or was written to last."""
 
@@ -168,7 +168,7 @@ class Pruning:
     @property
     def freed_bytes(self) -> int:
         """What is freed on the disk."""
-        return sum(one.bytes for one in self.going)
+        return sum(run.bytes for run in self.going)
 
 
 def plan(runs: Path, limits: RemovalLimits, now_ns: int) -> Pruning:
@@ -183,7 +183,7 @@ def plan(runs: Path, limits: RemovalLimits, now_ns: int) -> Pruning:
     # Directories of anybody else are left alone.
     stored = [_stored(entry) for entry in list_runs(runs) if is_run_directory(entry.root)]
     beyond = _beyond(stored, limits, now_ns)
-    blocked = {one.entry.run_id: why for one in beyond if (why := why_kept(one.entry.root))}
+    blocked = {run.entry.run_id: why for run in beyond if (why := why_kept(run.entry.root))}
 
     def chosen(count: int) -> Pruning:
         return _of_oldest(stored, beyond[:count], blocked)
@@ -212,11 +212,11 @@ def _stored(entry: RunEntry) -> Stored:
 
 
 def _statuses(directory: Path) -> Iterator[os.stat_result]:
-    """Of ``directory`` and all below it; what goes meanwhile is left out."""
+    """The status of ``directory`` and of all below it; what vanishes meanwhile is left out."""
     try:
         yield directory.lstat()
-        with os.scandir(directory) as found:
-            entries = list(found)
+        with os.scandir(directory) as entries_of:
+            entries = list(entries_of)
     except (FileNotFoundError, NotADirectoryError):
         return
     for entry in entries:
@@ -230,28 +230,28 @@ def _statuses(directory: Path) -> Iterator[os.stat_result]:
 
 
 def _beyond(stored: Sequence[Stored], limits: RemovalLimits, now_ns: int) -> list[Stored]:
-    """Those that exceed age and number, oldest first. ``stored`` has the newest first."""
+    """The runs that exceed age and number, oldest first. ``stored`` has the newest first."""
     old = list(stored[limits.keep or 0 :])
     if limits.older_than_s is not None:
         before = now_ns - round(limits.older_than_s * 1e9)
-        old = [one for one in old if one.ended_ns < before]
+        old = [run for run in old if run.ended_ns < before]
     return old[::-1]
 
 
 def _of_oldest(
     stored: Sequence[Stored], beyond: Sequence[Stored], blocked: Mapping[str, str]
 ) -> Pruning:
-    """Of ``beyond`` all go but those that are ``blocked`` or that a run which stays repeats."""
-    ids = {one.entry.run_id for one in beyond} - blocked.keys()
+    """All of ``beyond`` go but those ``blocked``, and those that a run which stays repeats."""
+    ids = {run.entry.run_id for run in beyond} - blocked.keys()
     # Of several the one that has it longest.
-    needed = {one.parent: one.entry.run_id for one in stored if one.entry.run_id not in ids}
+    needed = {run.parent: run.entry.run_id for run in stored if run.entry.run_id not in ids}
     reasons = {
         name: f"{needed[name]} repeats it and is compared with it" for name in ids & needed.keys()
     } | dict(blocked)
-    going = tuple(one for one in beyond if one.entry.run_id not in reasons)
+    going = tuple(run for run in beyond if run.entry.run_id not in reasons)
     staying = tuple(
-        (one, reasons[one.entry.run_id]) for one in beyond if one.entry.run_id in reasons
+        (run, reasons[run.entry.run_id]) for run in beyond if run.entry.run_id in reasons
     )
-    gone = {one.entry.run_id for one in going}
-    left = [one for one in stored if one.entry.run_id not in gone]
-    return Pruning(going, staying, len(left), sum(one.bytes for one in left))
+    gone = {run.entry.run_id for run in going}
+    left = [run for run in stored if run.entry.run_id not in gone]
+    return Pruning(going, staying, len(left), sum(run.bytes for run in left))

@@ -89,8 +89,8 @@ def _applied(
         arrival = Arrival(outcome)
     # Where several calls were made the one to name is that which lacks something.
     shown = next((note for note in notes if note.get("outcome") != "applied"), notes[0])
-    known = fields_of(AppliedOverride, shown)
-    return AppliedOverride(**{**known, "override": override, "arrival": arrival})
+    fields = fields_of(AppliedOverride, shown)
+    return AppliedOverride(**{**fields, "override": override, "arrival": arrival})
 
 
 def _not_made(override: Override, is_over: bool) -> AppliedOverride:
@@ -118,8 +118,8 @@ def source_override(run: RunSnapshot, option: FixOption) -> Override:
     if patch is None or word is None:
         raise ValueError(option.why_not_tried)
     check_unchanged(patch)
-    kept = kept_text(patch_store(run.root), patch.path, patch.after)
-    return text_override(run.manifest.command, word, patch.path, kept, option.fix)
+    text = kept_text(patch_store(run.root), patch.path, patch.after)
+    return text_override(run.manifest.command, word, patch.path, text, option.fix)
 
 
 def text_override(
@@ -127,8 +127,8 @@ def text_override(
 ) -> Override:
     """The override that runs what is in ``text`` in place of ``path``, where ``word`` of the
     ``command`` names its script."""
-    given = {"source": str(text), "word": word, "script": command[word]}
-    return Override("source", given, str(path), fix=fix)
+    arguments = {"source": str(text), "word": word, "script": command[word]}
+    return Override("source", arguments, str(path), fix=fix)
 
 
 def kept_text(store: Path, path: Path, content: bytes) -> Path:
@@ -139,9 +139,9 @@ def kept_text(store: Path, path: Path, content: bytes) -> Path:
     """
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
     digest = hashlib.sha256(content).hexdigest()
-    kept = store.resolve() / f"text-{digest[:16]}-{path.name}"
-    replace_file(kept, content)
-    return kept
+    file = store.resolve() / f"text-{digest[:16]}-{path.name}"
+    replace_file(file, content)
+    return file
 
 
 class Form(str, enum.Enum):
@@ -166,19 +166,19 @@ def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE
         OSError: the text of its patch cannot be kept beside the runs.
     """
     check_run(run.root, run.manifest)
-    kept = tuple(o for o in run.manifest.overrides if o.fix != option.fix)
+    overrides = tuple(o for o in run.manifest.overrides if o.fix != option.fix)
     written = option.patch
     if form is Form.OVERRIDE and option.override is not None:
-        kept, written = (*kept, option.override), None
+        overrides, written = (*overrides, option.override), None
     elif form is Form.OVERRIDE:
-        kept = (*kept, source_override(run, option))
+        overrides = (*overrides, source_override(run, option))
     expected: tuple[Expected, ...] = ()
     if written and written.target:
-        made, given = written.target.rpartition(".")[2], dict(written.arguments)
-        expected = (Expected(made, given, str(written.path), written.line),)
+        target, arguments = written.target.rpartition(".")[2], dict(written.arguments)
+        expected = (Expected(target, arguments, str(written.path), written.line),)
     return replace(
         repeat_launch(run),
-        overrides=kept,
+        overrides=overrides,
         name=option.title,
         expected=expected,
     )
@@ -209,9 +209,9 @@ SOURCE = "source"
 """Targets of overrides and patches."""
 
 _SWITCHES: Mapping[str, Callable[[Settings], Any]] = {
-    "set_num_threads": lambda known: known.threads and known.threads.intra_op,
-    "set_detect_anomaly": lambda known: known.modes and known.modes.anomaly,
-    "use_deterministic_algorithms": lambda known: known.modes and known.modes.deterministic,
+    "set_num_threads": lambda setup: setup.threads and setup.threads.intra_op,
+    "set_detect_anomaly": lambda setup: setup.modes and setup.modes.anomaly,
+    "use_deterministic_algorithms": lambda setup: setup.modes and setup.modes.deterministic,
 }
 """By the function whose call was patched, what is in force now; None where that is not known."""
 
@@ -252,32 +252,32 @@ def _missed_patch(after: Facts, expected: Expected) -> str:
     if expected.target == LOADER:
         why = "the edited source does not decide the value"
         return _missed_loader(training_loader(after), expected.arguments, why)
-    known = settings(after)
+    setup = settings(after)
     if expected.target in _SWITCHES:
-        found = _SWITCHES[expected.target](known) if known else None
-        if found is None:
+        value = _SWITCHES[expected.target](setup) if setup else None
+        if value is None:
             return UNSAID
-        had_effect = found in expected.arguments.values()
+        had_effect = value in expected.arguments.values()
         asked = _arguments(expected.arguments)
-        return "" if had_effect else f"{asked} had no effect: {expected.target} left {found}"
-    made = known.optimizers if known else None
-    if made is None:
+        return "" if had_effect else f"{asked} had no effect: {expected.target} left {value}"
+    optimizers = setup.optimizers if setup else None
+    if optimizers is None:
         return UNSAID
     here = [
-        one
-        for one in made
-        if expected.target in (OPTIMIZER, one.class_name)
-        and one.is_made_at(expected.file, expected.line)
+        optimizer
+        for optimizer in optimizers
+        if expected.target in (OPTIMIZER, optimizer.class_name)
+        and optimizer.is_made_at(expected.file, expected.line)
     ]
     if not here:
         at = f" at {Path(expected.file).name}:{expected.line}" if expected.file else ""
         return (
             f"{_arguments(expected.arguments)} did not reach the training: nothing was created{at}"
         )
-    for one in here:
-        if lost := _lost(one, expected.arguments):
-            given = ", ".join(f"{name}={getattr(one, name, None)}" for name in lost)
-            return f"{', '.join(lost)} had no effect at {one.source} ({one.class_name} has {given})"
+    for row in here:
+        if lost := _lost(row, expected.arguments):
+            now = ", ".join(f"{name}={getattr(row, name, None)}" for name in lost)
+            return f"{', '.join(lost)} had no effect at {row.source} ({row.class_name} has {now})"
     return ""
 
 
@@ -288,8 +288,8 @@ def _missed_loader(loader: LoaderFacts | None, wanted: Mapping[str, Any], why: s
     return f"{', '.join(lost)} had no effect at the training's loader ({why})" if lost else ""
 
 
-def _lost(made: object, wanted: Mapping[str, Any]) -> list[str]:
-    return [name for name, value in wanted.items() if getattr(made, name, None) != value]
+def _lost(part: object, wanted: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in wanted.items() if getattr(part, name, None) != value]
 
 
 def _asked(override: Override) -> str:

@@ -71,19 +71,19 @@ class Block:
 
 @fact
 def blocks(facts: Facts) -> tuple[Block, ...]:
-    """The whole blocks of the rank in their order: of the last one no end is known."""
+    """The whole blocks of the rank in order, without the last, whose end is unknown."""
     return tuple(
-        Block(bool(one["is_changed"]), int(one["step"]), int(following["step"]))
-        for one, following in pairwise(notes_of(facts.events, "block"))
+        Block(bool(note["is_changed"]), int(note["step"]), int(following["step"]))
+        for note, following in pairwise(notes_of(facts.events, "block"))
     )
 
 
 SETTLING = 4
-"""Steps of a block that do not count: that of the flip, and those in which threads are made anew
-and kernels are chosen anew."""
+"""Steps of a block that do not count: the flip, and those in which threads are started and kernels
+are chosen again."""
 
 FEWEST_COUNTED = 5
-"""Steps of a block that have to count."""
+"""Fewest steps of a block that count."""
 
 MOST_PAIRS_OF_RUN = 3
 
@@ -112,9 +112,9 @@ def block_plan(facts: Facts, option: FixOption, steps: int) -> BlockPlan | None:
     loader = training_loader(facts)
     settling = SETTLING + (loader.queue_depth if loader is not None else 0)
     for pairs in range(MOST_PAIRS_OF_RUN, 0, -1):
-        each = (steps - WARM_UP - END) // (2 * pairs)
-        if each >= settling + FEWEST_COUNTED:
-            return BlockPlan(pairs, each, settling)
+        size = (steps - WARM_UP - END) // (2 * pairs)
+        if size >= settling + FEWEST_COUNTED:
+            return BlockPlan(pairs, size, settling)
     return None
 
 
@@ -129,7 +129,7 @@ class BlockRun:
     def pairs(self) -> tuple[Pair, ...]:
         """Blocks next to each other, one of either way."""
         by_arm = (
-            {one.arm: one for one in self.blocks[at : at + 2]}
+            {block.arm: block for block in self.blocks[at : at + 2]}
             for at in range(0, len(self.blocks), 2)
         )
         return tuple(Pair(pair[Arm.BEFORE], pair[Arm.AFTER]) for pair in by_arm)
@@ -151,21 +151,21 @@ def block_run(
     )
     launch = rerun_launch(run, replace(option, override=override))
     try:
-        made = run_and_measure(arm, shortened(launch, directory, steps), cancelled)
+        measured = run_and_measure(arm, shortened(launch, directory, steps), cancelled)
     except TrialError:
         return None
-    timed = _timed(made, facts_of(made.root), plan)
-    return BlockRun(made, timed) if len(timed) == 2 * plan.pairs else None
+    timed = _timed(measured, facts_of(measured.root), plan)
+    return BlockRun(measured, timed) if len(timed) == 2 * plan.pairs else None
 
 
-def _timed(made: TrialRun, facts: Facts, plan: BlockPlan) -> tuple[TrialRun, ...]:
-    """The blocks of a run that its steps tell the length of."""
+def _timed(run: TrialRun, facts: Facts, plan: BlockPlan) -> tuple[TrialRun, ...]:
+    """The blocks of a run whose length its steps show."""
     timed = []
     for block in blocks(facts)[: 2 * plan.pairs]:
         step_ns = mean_step(facts, block, plan.settling)
         if step_ns is not None:
             arm = Arm.AFTER if block.is_changed else Arm.BEFORE
-            timed.append(TrialRun(arm, made.root, step_ns))
+            timed.append(TrialRun(arm, run.root, step_ns))
     return tuple(timed)
 
 
@@ -208,15 +208,15 @@ def block_pairs(
     so_far = _SoFar(option, plan)
     for arm in cycle(Arm):
         began(NextRun(Purpose.BLOCKS, len(so_far.pairs) + 1, arm))
-        made = block_run(run, option, plan, arm, directory, steps, cancelled)
-        if made is None:
+        measured = block_run(run, option, plan, arm, directory, steps, cancelled)
+        if measured is None:
             return
-        so_far.add(made)
+        so_far.add(measured)
         if so_far.must_repeat:
             launch = shortened(repeat_launch(run), directory, WARM_UP + FEWEST_STEPS)
             began(NextRun(Purpose.LOSSES, len(so_far.pairs) + 1))
             so_far.runs.append(run_and_measure(Arm.BEFORE, launch, cancelled))
-        for pair in made.pairs:
+        for pair in measured.pairs:
             so_far.pairs.append(pair)
             progress = so_far.progress()
             yield progress
@@ -226,7 +226,7 @@ def block_pairs(
 
 @dataclass
 class _SoFar:
-    """What was measured."""
+    """What was measured so far."""
 
     option: FixOption
     plan: BlockPlan
@@ -235,9 +235,9 @@ class _SoFar:
     """By how much blocks of the same arm differ, one of each run."""
     pairs: list[Pair] = field(default_factory=list)
 
-    def add(self, made: BlockRun) -> None:
-        self.runs.append(made.run)
-        floor = noise(list(made.blocks))
+    def add(self, run: BlockRun) -> None:
+        self.runs.append(run.run)
+        floor = noise(list(run.blocks))
         if floor is not None:
             self.floors.append(floor)
 
@@ -285,8 +285,8 @@ def counts_to_try(facts: Facts) -> tuple[int, ...]:
         return ()
     most = cores // max(ranks_here(facts), 1)
     counts = [1 << power for power in range(most.bit_length())]
-    found = tuple(count for count in counts if (loader.num_workers or 0) < count <= most)
-    return found if len(found) > 1 else ()
+    choices = tuple(count for count in counts if (loader.num_workers or 0) < count <= most)
+    return choices if len(choices) > 1 else ()
 
 
 def counts_for(facts: Facts, option: FixOption) -> tuple[int, ...]:
@@ -360,8 +360,8 @@ def trial(
     plan = block_plan(facts_of(run.root), option, steps)
     if plan is not None:
         progress = NO_PAIRS
-        made = block_pairs(run, option, plan, directory, steps, cancelled, most_pairs, began)
-        for progress in made:
+        tries = block_pairs(run, option, plan, directory, steps, cancelled, most_pairs, began)
+        for progress in tries:
             yield progress
         if is_decided(progress.verdict):
             return
@@ -416,12 +416,12 @@ def paired_runs(
     pairs: list[Pair] = []
     runs: list[TrialRun] = []
     for number, arms in enumerate(islice(order(), most_pairs), 1):
-        made: dict[Arm, TrialRun] = {}
+        by_arm: dict[Arm, TrialRun] = {}
         for arm in arms:
             began(NextRun(Purpose.PAIR, number, arm))
-            made[arm] = run_and_measure(arm, launches[arm], cancelled)
-        pairs.append(Pair(made[Arm.BEFORE], made[Arm.AFTER]))
-        runs += [made[arm] for arm in arms]
+            by_arm[arm] = run_and_measure(arm, launches[arm], cancelled)
+        pairs.append(Pair(by_arm[Arm.BEFORE], by_arm[Arm.AFTER]))
+        runs += [by_arm[arm] for arm in arms]
         progress = _progress(pairs, runs, first, risks)
         yield progress
         if is_decided(progress.verdict):
@@ -431,12 +431,12 @@ def paired_runs(
 def _progress(
     pairs: list[Pair], runs: list[TrialRun], first: TrialRun, risks: Sequence[Risk]
 ) -> Progress:
-    before, after = (facts_of(one.root) for one in (pairs[-1].before, pairs[-1].after))
+    before, after = (facts_of(run.root) for run in (pairs[-1].before, pairs[-1].after))
     floor = noise(runs)
     changes = effective_changes(before, after)
     checked = check_losses(
-        [one.losses for one in (first, *runs) if one.arm is Arm.BEFORE],
-        [one.losses for one in runs if one.arm is Arm.AFTER],
+        [run.losses for run in (first, *runs) if run.arm is Arm.BEFORE],
+        [run.losses for run in runs if run.arm is Arm.AFTER],
         risks,
     )
     if why := missed(after) or missed(before):

@@ -61,9 +61,9 @@ class TrialRun:
     step_ns: int
     """Time of a training step, with whatever the script does between steps."""
     losses: tuple[float, ...] = ()
-    """Of the first steps, each the sum over its backward passes."""
+    """Losses of the first steps, each the sum over its backward passes."""
     start_ns: int | None = None
-    """Until its steps were steady, without their time; None where that is not known."""
+    """ns until its steps were steady, without their time; None where that is not known."""
     memory: PeakMemory | None = None
     disturbed: str = ""
     """What disturbed it; empty where nothing is known to."""
@@ -118,18 +118,17 @@ def step_time(run: Facts) -> int | None:
 
 
 def noise(runs: list[TrialRun]) -> float | None:
-    """By how much two runs in turn of the same arm differ, the median, as a share; None where none
-    were."""
+    """The median difference of consecutive runs of the same arm, as a share; None without any."""
     in_turn = [
-        (one.step_ns, other.step_ns) for one, other in pairwise(runs) if one.arm is other.arm
+        (run.step_ns, after.step_ns) for run, after in pairwise(runs) if run.arm is after.arm
     ]
     return spread(in_turn)
 
 
 def spread(series: Iterable[Sequence[int]]) -> float | None:
-    """By how much two in turn of the steps of each series differ, the median, as a share; None
-    without any two."""
-    alike = [abs(math.log(one / other)) for steps in series for one, other in pairwise(steps)]
+    """The median difference between consecutive step times of each series, as a share; None without
+    two."""
+    alike = [abs(math.log(first / second)) for steps in series for first, second in pairwise(steps)]
     return math.expm1(median(alike)) if alike else None
 
 
@@ -213,17 +212,17 @@ def disturbance(run: Facts) -> str:
 def clock(run: Facts) -> float | None:
     """Mean clock of the slowest card of a run over its highest, while it computed; None where that
     was not sampled."""
-    return min((one.clock for one in cards(run) if one.clock is not None), default=None)
+    return min((card.clock for card in cards(run) if card.clock is not None), default=None)
 
 
 def disturbance_notes(runs: Sequence[TrialRun]) -> tuple[str, ...]:
     """What to know of the ``runs`` of a trial, for a person."""
     disturbed = [run.disturbed for run in runs if run.disturbed]
-    found = []
+    notes = []
     if disturbed:
         of = f"in {len(disturbed)} of {fmt.several(len(runs), 'run')}"
-        found.append(f"{disturbed[-1]} ({of})")
-    return (*found, *_clocks(runs))
+        notes.append(f"{disturbed[-1]} ({of})")
+    return (*notes, *_clocks(runs))
 
 
 def _of_card(card: GpuCard) -> str:
@@ -235,7 +234,7 @@ def _of_card(card: GpuCard) -> str:
 
 
 def _clocks(runs: Sequence[TrialRun]) -> tuple[str, ...]:
-    """Where both arms did not run at the same clock."""
+    """A note where both arms did not run at the same clock."""
     before, after = (
         [run.clock for run in runs if run.arm is arm and run.clock is not None] for arm in Arm
     )
@@ -255,13 +254,13 @@ def run_and_measure(arm: Arm, launch: Launch, cancelled: threading.Event) -> Tri
         code = "" if manifest.exit_code is None else f" with exit code {manifest.exit_code}"
         raise TrialError(f"a run {arm.value} the change ended{code}: see {root}")
     facts = facts_of(root)
-    found = step_time(facts)
-    if found is None:
+    step_ns = step_time(facts)
+    if step_ns is None:
         raise TrialError(f"a run {arm.value} the change had too few steps to judge: see {root}")
     return TrialRun(
         arm,
         root,
-        found,
+        step_ns,
         losses(facts),
         start_ns(facts),
         peak_memory.or_none(facts),
@@ -271,9 +270,9 @@ def run_and_measure(arm: Arm, launch: Launch, cancelled: threading.Event) -> Tri
 
 
 def losses(facts: Facts) -> tuple[float, ...]:
-    """Of the first steps of the rank that went backward, in order, each the sum over its backward
-    passes; empty where they were not kept, or were no single numbers. What was no finite number is
-    nan or infinite."""
+    """Losses of the first steps of the rank that went backward, in order, each the sum over its
+    backward passes; empty where they were not kept, or were not single numbers. A loss that was
+    not finite is nan or infinite."""
     notes = notes_of(facts.events, "losses")
     values = notes[0].get("values") if notes else None
     return tuple(map(float, values)) if isinstance(values, list) else ()
@@ -302,7 +301,7 @@ class Costs:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What is worth a word, for a person."""
+        """What is worth telling a person."""
         return tuple(filter(None, (self._start(), self._memory())))
 
     def _start(self) -> str:
@@ -327,7 +326,7 @@ NO_COSTS = Costs()
 
 
 def costs_of(runs: Sequence[TrialRun]) -> Costs:
-    """What the ``runs`` of a trial tell."""
+    """The costs that the ``runs`` of a trial show."""
     before, after = ([run for run in runs if run.arm is arm] for arm in Arm)
     start_before, start_after = (_middle([run.start_ns for run in arm]) for arm in (before, after))
     return Costs(
@@ -354,8 +353,8 @@ def _break_even(
 
 
 def _middle(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return round(median(known)) if known else None
+    numbers = [value for value in values if value is not None]
+    return round(median(numbers)) if numbers else None
 
 
 @dataclass(frozen=True)
@@ -430,7 +429,7 @@ class NextRun:
 
     @property
     def is_of_runs(self) -> bool:
-        """Whether pairs are made of runs by now, not of blocks within them."""
+        """Whether pairs are by now made of runs, not of blocks within them."""
         return self.purpose in (Purpose.WARM_UP, Purpose.PAIR)
 
     @property

@@ -47,7 +47,7 @@ def estimate(ratios: Sequence[float]) -> Estimate | None:
     pairs, outermost = cut
     logs = [math.log(ratio) for ratio in ratios[:pairs]]
     # Walsh averages: means of any two, each with itself too, in order.
-    walsh = sorted((one + other) / 2 for at, one in enumerate(logs) for other in logs[at:])
+    walsh = sorted((first + second) / 2 for at, first in enumerate(logs) for second in logs[at:])
     return Estimate(
         math.exp(median(walsh)),
         math.exp(walsh[outermost - 1]),
@@ -62,7 +62,7 @@ def next_look(pairs: int) -> int | None:
 
 
 LEAST_GAIN = 0.01
-"""The smallest difference that is worth a change."""
+"""The smallest gain that is worth a change."""
 
 SAME = 0.02
 """An interval within this much of 1 on both sides is no difference."""
@@ -120,26 +120,26 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
     differed on this machine, as a share: a gain has to be beyond what that comes to in the mean of
     so many pairs. ``disturbed``: other programs or heat slowed some of the runs, which is said
     where the result is not clear."""
-    found = estimate(ratios)
-    if found is None:
+    result = estimate(ratios)
+    if result is None:
         more = (next_look(0) or 0) - len(ratios)
         return TrialVerdict(Outcome.INCONCLUSIVE, "not yet known", more_pairs=more)
-    least = 1 + max(LEAST_GAIN, floor / math.sqrt(found.pairs))
-    interval = f"({found.low:.2f} to {found.high:.2f})"
-    if found.low > least:
-        return TrialVerdict(Outcome.FASTER, _decided("faster", found), found)
-    if found.high < 1 / least:
-        turned = Estimate(1 / found.ratio, 1 / found.high, 1 / found.low, found.pairs)
-        return TrialVerdict(Outcome.SLOWER, _decided("slower", turned), found)
-    if found.low >= 1 / (1 + SAME) and found.high <= 1 + SAME:
-        return TrialVerdict(Outcome.NO_DIFFERENCE, f"no difference {interval}", found)
-    most = max(found.high, 1 / found.low) - 1
-    if next_look(len(ratios)) is None and found.low <= 1 <= found.high and most <= NEARLY_SAME:
-        said = f"no difference beyond {fmt.percent(most)} {interval}"
-        return TrialVerdict(Outcome.NO_DIFFERENCE, said, found)
+    least = 1 + max(LEAST_GAIN, floor / math.sqrt(result.pairs))
+    interval = f"({result.low:.2f} to {result.high:.2f})"
+    if result.low > least:
+        return TrialVerdict(Outcome.FASTER, _decided("faster", result), result)
+    if result.high < 1 / least:
+        turned = Estimate(1 / result.ratio, 1 / result.high, 1 / result.low, result.pairs)
+        return TrialVerdict(Outcome.SLOWER, _decided("slower", turned), result)
+    if result.low >= 1 / (1 + SAME) and result.high <= 1 + SAME:
+        return TrialVerdict(Outcome.NO_DIFFERENCE, f"no difference {interval}", result)
+    most = max(result.high, 1 / result.low) - 1
+    if next_look(len(ratios)) is None and result.low <= 1 <= result.high and most <= NEARLY_SAME:
+        headline = f"no difference beyond {fmt.percent(most)} {interval}"
+        return TrialVerdict(Outcome.NO_DIFFERENCE, headline, result)
     more = (next_look(len(ratios)) or len(ratios)) - len(ratios)
-    unclear = _unclear(found, interval, disturbed)
-    return TrialVerdict(Outcome.INCONCLUSIVE, unclear, found, more)
+    unclear = _unclear(result, interval, disturbed)
+    return TrialVerdict(Outcome.INCONCLUSIVE, unclear, result, more)
 
 
 def is_decided(verdict: TrialVerdict) -> bool:
@@ -147,32 +147,32 @@ def is_decided(verdict: TrialVerdict) -> bool:
     return verdict.outcome is not Outcome.INCONCLUSIVE
 
 
-def _decided(word: str, found: Estimate) -> str:
+def _decided(word: str, result: Estimate) -> str:
     """``2.10x faster (2.00 to 2.20)``."""
-    low, ratio, high = found.low, found.ratio, found.high
-    if _is_wide(found):
+    low, ratio, high = result.low, result.ratio, result.high
+    if _is_wide(result):
         return f"at least {low:.2f}x {word}, likely {ratio:.2f}x (up to {high:.2f}x)"
     return f"{ratio:.2f}x {word} ({low:.2f} to {high:.2f})"
 
 
-def _is_wide(found: Estimate | None) -> bool:
-    return found is not None and found.high >= WIDE * found.low
+def _is_wide(result: Estimate | None) -> bool:
+    return result is not None and result.high >= WIDE * result.low
 
 
-def _unclear(found: Estimate, interval: str, disturbed: bool) -> str:
-    ratio = found.ratio
+def _unclear(result: Estimate, interval: str, disturbed: bool) -> str:
+    ratio = result.ratio
     guess = f"likely {ratio:.2f}x faster" if ratio > 1 else f"likely {1 / ratio:.2f}x slower"
-    if found.low <= 1 <= found.high:
+    if result.low <= 1 <= result.high:
         guess = f"not clear: {ratio:.2f}x"
     why = ", the runs were disturbed" if disturbed else ""
     return f"{guess} {interval}{why}"
 
 
 ROUNDING = 1e-6
-"""By so much, as a share, losses of float32 may differ where the same is added in another order."""
+"""Share by which losses of float32 may differ where the same is added in another order."""
 
 CLOSE = 0.02
-"""By so much where a fix may round otherwise."""
+"""Share by which losses may differ where a fix may round otherwise."""
 
 EARLY = 5
 EARLY_CLOSE = 1e-3
@@ -245,7 +245,7 @@ def check_losses(
 
 
 def _grows(before: Sequence[float], after: Sequence[Sequence[float]], apart: float) -> bool:
-    """Whether losses that are ``apart`` by so much began as good as the same."""
+    """Whether losses that are ``apart`` by so much were nearly the same at first."""
     early = max(_difference(before[:EARLY], run[:EARLY])[0] for run in after)
     return early <= EARLY_CLOSE and apart <= GROWN
 

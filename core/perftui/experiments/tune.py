@@ -139,16 +139,16 @@ def tune(
 
 def together(journal: Journal) -> FixOption:
     """All that was kept as one fix, with the risks of each."""
-    risks = dict.fromkeys(risk for one in journal.kept for risk in one.risks)
+    risks = dict.fromkeys(risk for attempt in journal.kept for risk in attempt.risks)
     explanation = "all fixes that were kept, compared with the original training"
     return FixOption("", "all fixes together", explanation, tuple(risks))
 
 
 def _next(journal: Journal, options: Sequence[FixOption]) -> FixOption | None:
     """The first fix that can be tried and was not."""
-    tried = {(one.fix, one.title) for one in journal.attempts}
-    triable = (one for one in options if one.is_triable)
-    return next((one for one in triable if (one.fix, one.title) not in tried), None)
+    tried = {(attempt.fix, attempt.title) for attempt in journal.attempts}
+    triable = (option for option in options if option.is_triable)
+    return next((option for option in triable if (option.fix, option.title) not in tried), None)
 
 
 def _tried(
@@ -221,7 +221,7 @@ def _keep(
 def _recorded(
     journal: Journal, directory: Path, steps: int, cancelled: threading.Event
 ) -> Generator[Keeping, None, Journal]:
-    """Record the training as the last fix that was written left it, which was not come to."""
+    """Record the training with the last fix that was written, which was not done before."""
     last = journal.kept[-1]
     yield Keeping(FixOption(last.fix, last.title, ""), Path(last.path or ""))
     launch = replace(repeat_launch(run_at(Path(journal.base))), name=last.title)

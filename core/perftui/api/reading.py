@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class Judged(ABC):
-    """A run or a trace. It is diagnosed when that is first asked for, once."""
+    """A run or a trace, which is diagnosed once, when that is first asked for."""
 
     @abstractmethod
     def _judged(self) -> Subject:
-        """What is diagnosed."""
+        """The subject that is diagnosed."""
 
     @cached_property
     def _report(self) -> Report:
@@ -82,8 +82,8 @@ class Judged(ABC):
         from perftui.report.output_text import encode_object
 
         text = encode_object(as_object(self._report), on_one_line=True)
-        found: ReportOutput = json.loads(text)
-        return found
+        fields: ReportOutput = json.loads(text)
+        return fields
 
 
 class Trace(Judged):
@@ -92,7 +92,7 @@ class Trace(Judged):
     def __init__(self, subject: Subject, recorded: Facts | None = None) -> None:
         self._subject = subject
         self._recorded = recorded
-        """The run that it is a window of, with it; None of a trace alone."""
+        """The facts of the run that it is a window of; None for a trace alone."""
 
     @property
     def path(self) -> Path:
@@ -207,7 +207,7 @@ class Run(Judged):
     @cached_property
     def ranks(self) -> tuple[int, ...]:
         """The ranks of the run, in order; empty before the training has begun."""
-        return tuple(sorted({one.place for one in self._snapshot.ranks}))
+        return tuple(sorted({rank.place for rank in self._snapshot.ranks}))
 
     def of_rank(self, rank: int) -> Run:
         """The same run, seen from another rank.
@@ -227,8 +227,8 @@ class Run(Judged):
         Of a run of more than about 300,000 steps those in the middle are missing; ``breakdown``
         counts all.
         """
-        found = self._snapshot.rank(self.rank)
-        return step_table(found.steps if found else None)
+        snapshot = self._snapshot.rank(self.rank)
+        return step_table(snapshot.steps if snapshot else None)
 
     @cached_property
     def windows(self) -> tuple[Recorded, ...]:
@@ -262,15 +262,15 @@ def open_run(path: str | PathLike[str]) -> Run:
     Raises:
         ValueError: there is no run, or it cannot be read.
     """
-    given = Path(path)
-    directory = given.parent if given == RunLayout(given.parent).manifest else given
+    named = Path(path)
+    directory = named.parent if named == RunLayout(named.parent).manifest else named
     root = newest_run(directory) if directory.is_dir() else None
     if root is not None:
         return Run(load_run(root))
-    if not given.exists():
-        raise SubjectError(f"{given}: no such file or directory")
-    hint = "perftui.load_trace opens traces" if given.is_file() else "name the directory of a run"
-    raise SubjectError(f"{given} is not a run; {hint}")
+    if not named.exists():
+        raise SubjectError(f"{named}: no such file or directory")
+    hint = "perftui.load_trace opens traces" if named.is_file() else "name the directory of a run"
+    raise SubjectError(f"{named} is not a run; {hint}")
 
 
 def findings(path: str | PathLike[str]) -> tuple[Finding, ...]:

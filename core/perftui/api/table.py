@@ -55,11 +55,7 @@ class Table:
         return {name: _plain(column) for name, column in self.values.items()}
 
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` with these columns; what is unknown is missing there, too.
-
-        Raises:
-            ImportError: pandas is not installed.
-        """
+        """A ``pandas.DataFrame`` with these columns; unknown values are missing there, too."""
         return _imported("pandas", "to_pandas").DataFrame(dict(self.values))
 
     def to_polars(self) -> Any:
@@ -180,13 +176,13 @@ def kernel_table(kernels: KernelTable) -> Table:
 
 def step_parts_table(steps: Sequence[StepParts]) -> Table:
     """Steps and their parts; a part that a step does not have takes 0 ns of it."""
-    found = step_columns(steps)
+    parts = step_columns(steps)
     return table_of(
         {
-            "index": whole(found.index),
-            "start_ns": whole(found.start),
-            "duration_ns": whole(found.duration),
-            **{_column(name): whole(times) for name, times in found.parts.items()},
+            "index": whole(parts.index),
+            "start_ns": whole(parts.start),
+            "duration_ns": whole(parts.duration),
+            **{_column(name): whole(times) for name, times in parts.parts.items()},
         }
     )
 
@@ -195,7 +191,7 @@ def gap_table(facts: Facts) -> Table:
     """Idle gaps of the GPUs; with a run in ``facts`` its stack samples name lines, too."""
     gaps = facts.analysis.gaps if facts.analysis else ()
     sources = GapSources(facts)
-    found = [sources.of(gap) for gap in gaps]
+    places = [sources.of(gap) for gap in gaps]
     return table_of(
         {
             "device": whole(gap.device for gap in gaps),
@@ -203,11 +199,11 @@ def gap_table(facts: Facts) -> Table:
             "duration_ns": whole(gap.duration for gap in gaps),
             "cause": texts(gap.cause.value for gap in gaps),
             "phase": texts(gap.phase or None for gap in gaps),
-            "operator": texts(one.operator for one in found),
-            "source": texts(one.line for one in found),
+            "operator": texts(place.operator for place in places),
+            "source": texts(place.line for place in places),
         }
     )
 
 
 def _column(part: str) -> str:
-    return "".join(one if one.isalnum() else "_" for one in part) + "_ns"
+    return "".join(letter if letter.isalnum() else "_" for letter in part) + "_ns"

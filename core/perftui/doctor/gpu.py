@@ -31,20 +31,20 @@ NVIDIA = "0x10de"
 """Vendor on the PCI bus."""
 
 DISPLAY = "0x03"
-"""How the classes of display controllers begin, of 3D controllers too."""
+"""First letters of the PCI classes of display controllers, also of 3D controllers."""
 
 WSL_GPU = "dev/dxg"
-"""How WSL 2 gives a GPU to Linux."""
+"""The file by which WSL 2 gives a GPU to Linux."""
 
 NO_GPU = "no NVIDIA GPU"
 
 
 @dataclass(frozen=True)
 class Driver:
-    """What is to be seen of an NVIDIA card without asking its driver."""
+    """What can be seen of an NVIDIA card without asking its driver."""
 
     version: str | None
-    """Of the kernel module, ``580.65.06``; None where it is not loaded, as on WSL."""
+    """Version of the kernel module, ``580.65.06``; None where it is not loaded, as on WSL."""
     on_bus: int
     """NVIDIA display controllers on the PCI bus."""
     devices: int
@@ -65,7 +65,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Nvml:
-    """What NVML said."""
+    """NVML's answer."""
 
     cards: tuple[str, ...] = ()
     cuda: tuple[int, int] | None = None
@@ -74,13 +74,13 @@ class Nvml:
 
 
 def driver_of(root: Path = ROOT) -> Driver:
-    """What ``/proc``, ``/sys`` and ``/dev`` show."""
+    """The driver by what ``/proc``, ``/sys`` and ``/dev`` show."""
     cards = [
         path
         for path in (root / "sys/bus/pci/devices").glob("*")
         if read(path, "vendor") == NVIDIA and (read(path, "class") or "").startswith(DISPLAY)
     ]
-    devices = [one for one in (root / "dev").glob("nvidia*") if one.name[6:].isdecimal()]
+    devices = [path for path in (root / "dev").glob("nvidia*") if path.name[6:].isdecimal()]
     return Driver(
         driver_version(str(root / "proc")), len(cards), len(devices), (root / WSL_GPU).exists()
     )
@@ -99,25 +99,25 @@ def ask_nvml(library: ModuleType | None = None) -> Nvml:
     return Nvml(tuple(names), cuda)
 
 
-def driver_row(found: Driver) -> Row:
+def driver_row(driver: Driver) -> Row:
     """Whether there is a driver for the card."""
-    if found.on_wsl:
+    if driver.on_wsl:
         return ok("NVIDIA driver", "that of Windows")
-    if found.version is None and found.on_bus:
+    if driver.version is None and driver.on_bus:
         return fails(
             "NVIDIA driver",
             "there is an NVIDIA GPU but no driver for it",
             "Install the NVIDIA driver, and reboot if it was just updated.",
         )
-    if found.version is None:
+    if driver.version is None:
         return ok("NVIDIA driver", f"{NO_GPU}: trainings run, and are timed, on the CPU")
-    if not found.devices:
+    if not driver.devices:
         return warn(
             "NVIDIA driver",
-            f"{found.version} is loaded, but this container or job has no GPU",
+            f"{driver.version} is loaded, but this container or job has no GPU",
             "Start it with --gpus all (docker), nvidia.com/gpu (Kubernetes) or --gres=gpu (Slurm).",
         )
-    return ok("NVIDIA driver", f"{found.version}, {fmt.several(found.devices, 'GPU')}")
+    return ok("NVIDIA driver", f"{driver.version}, {fmt.several(driver.devices, 'GPU')}")
 
 
 def nvml_row(driver: Driver, nvml: Nvml) -> Row:
@@ -158,14 +158,14 @@ def library_row(
     if not driver.is_there:
         return ok(topic, f"for CUDA {torch.cuda}; {NO_GPU}")
     if nvml.cuda is not None and built > nvml.cuda:
-        known = _dotted(nvml.cuda)
-        found = f"torch is built for CUDA {_dotted(built)}, the driver supports up to {known}"
+        newest = _dotted(nvml.cuda)
+        text = f"torch is built for CUDA {_dotted(built)}, the driver supports up to {newest}"
         advice = f"Update the driver, or install a build of PyTorch for CUDA {nvml.cuda[0]}."
         if built[0] > nvml.cuda[0]:
-            return fails(topic, found, advice)
+            return fails(topic, text, advice)
         # CUPTI's documentation: it answers NOT_INITIALIZED where the driver is too old for it,
         # while kernels run all the same within one major version.
-        return warn(topic, found, f"If windows show no kernels: {advice[0].lower()}{advice[1:]}")
+        return warn(topic, text, f"If windows show no kernels: {advice[0].lower()}{advice[1:]}")
     strange = _other_library(environment.get("LD_LIBRARY_PATH", ""), torch.cupti)
     if strange is not None:
         # pytorch#118982: the profiler then starts without kernels.
@@ -183,7 +183,7 @@ def library_row(
 
 def _other_library(path: str, own: Sequence[str]) -> str | None:
     """The first directory of ``LD_LIBRARY_PATH`` with a CUPTI that is none of torch's."""
-    places = {str(Path(one).resolve().parent) for one in own}
+    places = {str(Path(file).resolve().parent) for file in own}
     for entry in filter(None, path.split(":")):
         directory = Path(entry)
         if any(directory.glob("libcupti.so*")) and str(directory.resolve()) not in places:
@@ -198,14 +198,14 @@ def counters_row(driver: Driver, root: Path = ROOT) -> Row:
         return unknown(topic, "Windows decides: NVIDIA Control Panel, Developer")
     text = read(root, "proc/driver/nvidia/params")
     if text is None:
-        known = driver.is_there
-        return unknown(topic, "the driver does not report it") if known else ok(topic, NO_GPU)
-    found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", text, re.MULTILINE)
-    if found is None:
+        there = driver.is_there
+        return unknown(topic, "the driver does not report it") if there else ok(topic, NO_GPU)
+    match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", text, re.MULTILINE)
+    if match is None:
         return unknown(
             topic, "the driver does not report whether they are restricted to administrators"
         )
-    if found[1] == "0":
+    if match[1] == "0":
         return ok(topic, "for every user")
     may = has_capability(root, SYS_ADMIN) or (
         driver.major >= PERFMON_FROM and has_capability(root, PERFMON)
@@ -258,10 +258,10 @@ def nsys_row() -> Row:
     if shutil.which("nsys") is None:
         return ok("nsys", "not found; needed only for --nsys and .nsys-rep files")
     try:
-        found = find_nsys()
+        nsys = find_nsys()
     except NsysError as error:
         return warn("nsys", str(error), "Install a newer Nsight Systems for --nsys.")
-    return ok("nsys", f"{found.version}, {found.path}")
+    return ok("nsys", f"{nsys.version}, {nsys.path}")
 
 
 def ncu_row() -> Row:

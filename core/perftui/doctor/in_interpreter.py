@@ -19,11 +19,11 @@ def main() -> None:
     """Print one line of JSON."""
     # Modules beside this file are none of the interpreter's.
     del sys.path[0]
-    armed = [one for one in sys.meta_path if type(one).__name__ == "TorchFinder"]
-    for one in armed:
-        sys.meta_path.remove(one)
+    armed = [finder for finder in sys.meta_path if type(finder).__name__ == "TorchFinder"]
+    for finder in armed:
+        sys.meta_path.remove(finder)
     site = sys.modules.get("sitecustomize")
-    found = {
+    answer = {
         "version": ".".join(map(str, sys.version_info[:3])),
         "executable": sys.executable,
         "armed": bool(armed),
@@ -32,11 +32,11 @@ def main() -> None:
         "compiled": _loads(sys.argv[1]),
         **_torch(),
     }
-    print(json.dumps(found))
+    print(json.dumps(answer))
 
 
 def _loads(library: str) -> bool:
-    """Whether the agent would use it here; as in ``agent/native``."""
+    """Whether the agent would use its compiled part here; as in ``agent/native``."""
     if sys.version_info < (3, 10) or "t" in sys.abiflags or not os.path.exists(library):
         return False
     spec = util.spec_from_file_location("_compiled", library)
@@ -52,18 +52,18 @@ def _torch() -> dict[str, Any]:
     if spec is None or spec.origin is None:
         return {"torch": None, "cuda": None, "hip": None, "cupti": []}
     directory = os.path.dirname(spec.origin)
-    known: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     try:
         # A file of constants, which torch itself imports.
         with open(os.path.join(directory, "version.py"), encoding="utf-8") as file:
-            exec(compile(file.read(), "version.py", "exec"), known)  # noqa: S102
+            exec(compile(file.read(), "version.py", "exec"), constants)  # noqa: S102
     except (OSError, SyntaxError, ImportError):
-        # Of a torch that is built in another way nothing is known but that it is there.
-        known = {}
+        # If torch is built in another way, all that is known is that it is there.
+        constants = {}
     return {
-        "torch": str(known.get("__version__", "")),
-        "cuda": known.get("cuda"),
-        "hip": known.get("hip"),
+        "torch": str(constants.get("__version__", "")),
+        "cuda": constants.get("cuda"),
+        "hip": constants.get("hip"),
         # Beside torch's own libraries, or in a package of NVIDIA's.
         "cupti": sorted(
             path

@@ -31,14 +31,14 @@ _LONGEST = 200
 
 
 class Interpreter(msgspec.Struct, frozen=True):
-    """What the interpreter said of itself."""
+    """What the interpreter tells about itself."""
 
     version: str
     executable: str
     armed: bool
     """Whether the ``sitecustomize`` of a recording was imported."""
     other_sitecustomize: str | None
-    """File of another one, which ours imports after it, or which is in its place."""
+    """File of another ``sitecustomize``, which ours imports after itself, or which replaces it."""
     ignores_environment: bool
     """Whether it was started with ``-E``, ``-I`` or ``-S``."""
     compiled: bool
@@ -103,43 +103,43 @@ NEWEST_API = (3, 10)
 """The compiled part uses the stable Python API of this version."""
 
 
-def python_row(python: str, found: Interpreter | AskError) -> Row:
+def python_row(python: str, answer: Interpreter | AskError) -> Row:
     """Whether the interpreter answers at all."""
-    if isinstance(found, AskError):
-        return fails("python", f"{python} cannot be used: {found}", f"{ANOTHER.capitalize()}.")
-    return ok("python", f"{found.version}, {found.executable}")
+    if isinstance(answer, AskError):
+        return fails("python", f"{python} cannot be used: {answer}", f"{ANOTHER.capitalize()}.")
+    return ok("python", f"{answer.version}, {answer.executable}")
 
 
-def torch_row(found: Interpreter, *, has_gpu: bool) -> Row:
+def torch_row(answer: Interpreter, *, has_gpu: bool) -> Row:
     """Whether there is a torch that can be profiled, for this machine; ``has_gpu`` is whether it
     has an NVIDIA card."""
-    if found.torch is None:
+    if answer.torch is None:
         return fails(
             "torch", "not installed in that environment", f"Install PyTorch there, or {ANOTHER}."
         )
-    version = version_of(found.torch)
+    version = version_of(answer.torch)
     if version is None:
-        return unknown("torch", f"its version {found.torch!r} is none that is known")
+        return unknown("torch", f"its version {answer.torch!r} is none that is known")
     oldest = ".".join(map(str, OLDEST_TORCH))
     if version < OLDEST_TORCH:
-        return fails("torch", found.torch, f"Install PyTorch {oldest} or newer there.")
-    if has_gpu and not found.cuda:
+        return fails("torch", answer.torch, f"Install PyTorch {oldest} or newer there.")
+    if has_gpu and not answer.cuda:
         return warn(
             "torch",
-            f"{found.torch} is not built for CUDA, and there is an NVIDIA GPU",
+            f"{answer.torch} is not built for CUDA, and there is an NVIDIA GPU",
             "Install a CUDA build of PyTorch, or trainings will use the CPU only.",
         )
-    built = f", for CUDA {found.cuda}" if found.cuda else ", for the CPU"
-    built = f", for ROCm {found.hip}" if found.hip else built
-    return ok("torch", f"{found.torch}{built}")
+    build = f", for CUDA {answer.cuda}" if answer.cuda else ", for the CPU"
+    build = f", for ROCm {answer.hip}" if answer.hip else build
+    return ok("torch", f"{answer.torch}{build}")
 
 
-def agent_row(found: Interpreter, *, is_built: bool) -> Row:
+def agent_row(answer: Interpreter, *, is_built: bool) -> Row:
     """Whether hooks run compiled; ``is_built`` is whether perftui has the compiled part."""
-    if found.compiled:
+    if answer.compiled:
         return ok("agent", "the compiled hooks are used")
     plain = "the Python hooks are used: the overhead per step is three times as high"
-    if is_built and (version_of(found.version) or NEWEST_API) < NEWEST_API:
+    if is_built and (version_of(answer.version) or NEWEST_API) < NEWEST_API:
         return warn("agent", plain, "Train with Python 3.10 or newer.")
     if is_built:
         return warn("agent", plain, "Train with a Python build for this system that has the GIL.")
@@ -148,12 +148,12 @@ def agent_row(found: Interpreter, *, is_built: bool) -> Row:
     )
 
 
-def sitecustomize_row(found: Interpreter) -> Row:
+def sitecustomize_row(answer: Interpreter) -> Row:
     """Whether the agent gets into the interpreter."""
-    other = found.other_sitecustomize
-    if found.armed:
+    other = answer.other_sitecustomize
+    if answer.armed:
         return ok("sitecustomize", f"imported, and {other} after it" if other else "imported")
-    if found.ignores_environment:
+    if answer.ignores_environment:
         return fails(
             "sitecustomize", "the interpreter ignores PYTHONPATH", "Start it without -E, -I and -S."
         )
@@ -172,8 +172,8 @@ def sitecustomize_row(found: Interpreter) -> Row:
 
 def version_of(text: str) -> tuple[int, int] | None:
     """The first two numbers of a version, ``2.13.0+cpu``; None where there are none."""
-    found = re.match(r"(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 INSTEAD = "source lines are known in profiled windows only"
@@ -185,10 +185,10 @@ CHILD = (
     f"ctypes.CDLL(None).prctl({PR_SET_PTRACER}, ctypes.c_ulong(int(sys.argv[1])), 0, 0, 0); "
     "print(flush=True); sys.stdin.read()"
 )
-"""Lets our descendants read it, as the agent does, and waits until we end."""
+"""Lets our descendants read the process, as the agent does, and waits until we end."""
 
 PYSPY_SECONDS = 20.0
-"""For the child to start, and for py-spy to read it."""
+"""Seconds for the child to start, and for py-spy to read it."""
 
 _LONGEST_MESSAGE = 120
 
@@ -208,15 +208,15 @@ def scope_row(root: Path = ROOT) -> Row:
         if read(root, "proc/self/status") is None:
             return unknown("ptrace", "the system does not report who may read a process")
         return ok("ptrace", "the kernel has no Yama restrictions")
-    found = f"kernel.yama.ptrace_scope is {scope}"
+    text = f"kernel.yama.ptrace_scope is {scope}"
     if scope in ("0", "1"):
-        return ok("ptrace", found)
+        return ok("ptrace", text)
     if scope == "2" and has_capability(root, SYS_PTRACE):
-        return ok("ptrace", f"{found}, and this process has SYS_PTRACE")
+        return ok("ptrace", f"{text}, and this process has SYS_PTRACE")
     advice = f"Set it to 1 with sysctl, or start the container with {ALLOW}."
     if scope == "3":
         advice = "It can only be changed by a reboot with another setting."
-    return warn("ptrace", f"{found}: {INSTEAD}", advice)
+    return warn("ptrace", f"{text}: {INSTEAD}", advice)
 
 
 def pyspy_row(command: str | None, attempt: Attempt | None) -> Row:

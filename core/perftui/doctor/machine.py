@@ -37,7 +37,7 @@ class Cores:
     quota: float | None = None
     """Cores' worth of time that the cgroup grants; None without limit."""
     is_known: bool = True
-    """Whether the cgroup's limit is."""
+    """Whether the cgroup's limit is known."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Memory:
     limit: int | None = None
     used: int | None = None
     is_known: bool = True
-    """Whether the cgroup's limit is."""
+    """Whether the cgroup's limit is known."""
 
 
 def cores_of(root: Path = ROOT) -> Cores:
@@ -62,11 +62,11 @@ def cores_of(root: Path = ROOT) -> Cores:
 def memory_of(root: Path = ROOT) -> Memory:
     """The memory of this process, by ``/proc/meminfo`` and its cgroup."""
     group = memory_group(*_cgroup(root))
-    held = group_memory(group) if group else None
+    usage = group_memory(group) if group else None
     return Memory(
         _installed(root),
         memory_limit(*_cgroup(root)),
-        held.used if held else None,
+        usage.used if usage else None,
         not _is_older(root, "memory"),
     )
 
@@ -98,14 +98,14 @@ def memory_row(memory: Memory) -> Row:
         return unknown("memory", f"{fmt.size(memory.installed)}; {OLDER_CGROUPS}")
     if memory.limit is None or memory.limit >= memory.installed:
         return ok("memory", fmt.size(memory.installed))
-    found = f"the cgroup allows {fmt.size(memory.limit)} of {fmt.size(memory.installed)}"
+    text = f"the cgroup allows {fmt.size(memory.limit)} of {fmt.size(memory.installed)}"
     if memory.used is not None and memory.used > NEARLY_ALL * memory.limit:
         return warn(
             "memory",
-            f"{found}, with {fmt.size(memory.used)} in use",
+            f"{text}, with {fmt.size(memory.used)} in use",
             "Request more (docker --memory, srun --mem), or stop other processes in it.",
         )
-    return ok("memory", found)
+    return ok("memory", text)
 
 
 def shared_memory_row(total: int | None, free: int) -> Row:
@@ -115,16 +115,16 @@ def shared_memory_row(total: int | None, free: int) -> Row:
         return warn(
             topic, f"there is no {SHARED_MEMORY}", "Mount a tmpfs there: loader workers need it."
         )
-    found = f"{fmt.size(total - free)} of {fmt.size(total)} in use"
+    text = f"{fmt.size(total - free)} of {fmt.size(total)} in use"
     if free >= ROOM:
-        return ok(topic, found)
+        return ok(topic, text)
     if total < ROOM:
         return warn(
             topic,
             f"{SHARED_MEMORY} has only {fmt.size(total)}: loader workers may die with a bus error",
             "Start the container with --shm-size=8g or --ipc=host.",
         )
-    return warn(topic, found, f"Remove files that ended programs left in {SHARED_MEMORY}.")
+    return warn(topic, text, f"Remove files that ended programs left in {SHARED_MEMORY}.")
 
 
 def shared_memory(path: str = SHARED_MEMORY) -> tuple[int | None, int]:
@@ -181,10 +181,10 @@ def _listed(text: str) -> int:
 CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 SLOW_CLOCKS = frozenset(("hpet", "acpi_pm", "jiffies", "refined-jiffies"))
-"""Those that are read by a system call, 1 us and more each time."""
+"""Clock sources that are read by a system call, 1 us and more each time."""
 
 _MARKS = ("docker", "kubepods", "containerd", "libpod", "lxc")
-"""Of container runtimes in the names of cgroups."""
+"""Parts of cgroup names by which container runtimes are known."""
 
 
 def container_row(environment: Mapping[str, str], root: Path = ROOT) -> Row:
@@ -204,8 +204,8 @@ def container(environment: Mapping[str, str], root: Path = ROOT) -> str | None:
     if (root / "run/.containerenv").exists():
         return "podman"
     names = f"{read(root, 'proc/1/cgroup') or ''}\n{read(root, 'proc/self/cgroup') or ''}"
-    found = next((mark for mark in _MARKS if mark in names), None)
-    return found or environment.get("container") or None
+    runtime = next((mark for mark in _MARKS if mark in names), None)
+    return runtime or environment.get("container") or None
 
 
 def wsl_row(root: Path = ROOT) -> Row:
@@ -269,20 +269,20 @@ def file_system_row(directory: Path, root: Path = ROOT) -> Row:
     mount = mount_of(existing(directory), root / "proc/self/mountinfo")
     if mount is None:
         return unknown("file system", "the system does not report what is mounted")
-    found = f"{mount.kind}, mounted at {mount.point}"
+    text = f"{mount.kind}, mounted at {mount.point}"
     if mount.kind in NETWORK:
         return warn(
             "file system",
-            f"{found}: over the network",
+            f"{text}: over the network",
             "Keep runs on a local disk with --runs DIR, unless several hosts record one run.",
         )
     if mount.kind in MEMORY:
         return warn(
             "file system",
-            f"{found}: in memory, lost on reboot",
+            f"{text}: in memory, lost on reboot",
             "Keep runs on a disk with --runs DIR.",
         )
-    return ok("file system", found)
+    return ok("file system", text)
 
 
 def free_disk_row(directory: Path) -> Row:
@@ -296,19 +296,19 @@ def free_disk_row(directory: Path) -> Row:
 
 def judged_free(free: int) -> Row:
     """A row that judges ``free`` bytes of disk space."""
-    found = f"{fmt.size(free)} free for runs"
+    text = f"{fmt.size(free)} free for runs"
     advice = "Delete old runs (Runs screen, key d), or choose another directory with --runs DIR."
     if free < LEAST_FREE:
-        return fails("free disk", found, advice)
-    return warn("free disk", found, advice) if free < ENOUGH_FREE else ok("free disk", found)
+        return fails("free disk", text, advice)
+    return warn("free disk", text, advice) if free < ENOUGH_FREE else ok("free disk", text)
 
 
 def examine(python: str, runs: Path, more: tuple[Row, ...] = ()) -> tuple[Row, ...]:
-    """What is found for trainings of the interpreter ``python`` whose runs are kept in ``runs``,
-    and ``more``; worst first."""
+    """All rows for trainings of the interpreter ``python`` whose runs are kept in ``runs``, with
+    ``more``; worst first."""
     driver, nvml, base = gpu.driver_of(), gpu.ask_nvml(), os.environ
     try:
-        found = interpreter.ask(python)
+        answer = interpreter.ask(python)
     except interpreter.AskError as error:
         why = "the interpreter does not run"
         of_python = [interpreter.python_row(python, error)]
@@ -316,11 +316,11 @@ def examine(python: str, runs: Path, more: tuple[Row, ...] = ()) -> tuple[Row, .
         attempt = None
     else:
         of_python = [
-            interpreter.python_row(python, found),
-            interpreter.torch_row(found, has_gpu=driver.is_there),
-            interpreter.agent_row(found, is_built=interpreter.COMPILED.exists()),
-            interpreter.sitecustomize_row(found),
-            gpu.library_row(found, driver, nvml, base),
+            interpreter.python_row(python, answer),
+            interpreter.torch_row(answer, has_gpu=driver.is_there),
+            interpreter.agent_row(answer, is_built=interpreter.COMPILED.exists()),
+            interpreter.sitecustomize_row(answer),
+            gpu.library_row(answer, driver, nvml, base),
         ]
         attempt = interpreter.try_pyspy(python)
     rows = (

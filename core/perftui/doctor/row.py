@@ -13,9 +13,9 @@ class State(str, enum.Enum):
     """Worst first, as they are listed."""
 
     FAILS = "fails"
-    """Profiling does not work with it."""
+    """Profiling does not work."""
     WARN = "warn"
-    """Something of it is missing, or costs more."""
+    """Something is missing, or costs more."""
     UNKNOWN = "unknown"
     """It cannot be known here."""
     OK = "ok"
@@ -54,7 +54,7 @@ def fails(topic: str, found: str, advice: str) -> Row:
 
 
 def unknown(topic: str, found: str, advice: str = "") -> Row:
-    """What cannot be known, and why."""
+    """A row about what cannot be known, and why."""
     return Row(topic, State.UNKNOWN, found, advice)
 
 
@@ -74,8 +74,8 @@ def read(root: Path, name: str) -> str | None:
 
 def has_capability(root: Path, bit: int) -> bool:
     """Whether this process is known to have it, among its effective capabilities."""
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", read(root, "proc/self/status") or "", re.M)
-    return found is not None and bool(int(found[1], 16) >> bit & 1)
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)$", read(root, "proc/self/status") or "", re.M)
+    return match is not None and bool(int(match[1], 16) >> bit & 1)
 
 
 def processes(root: Path) -> Iterator[tuple[int, str]]:

@@ -20,7 +20,7 @@ from perftui.trace.cache import cache_directory, is_private, make_private
 SCHEMA = 1
 
 BUSY = 0.1
-"""Share of the cores from which on other programs are said to disturb what is measured."""
+"""Share of the cores beyond which other programs are said to disturb the measurement."""
 
 
 class Ceiling(str, enum.Enum):
@@ -52,7 +52,7 @@ class Rate:
     value: float
     """The best of the medians of the rounds."""
     low: float
-    """The lowest of them."""
+    """The lowest of those medians."""
     repeats: int
     """Measurements, in all rounds together."""
     how: str
@@ -74,18 +74,18 @@ class NotMeasured:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What one machine was measured to do, with one card and driver."""
+    """The rates measured on one machine, with one card and driver."""
 
     host: str
     measured_ns: int
-    """When, on the wall clock."""
+    """Time of the measurement, on the wall clock."""
     rates: tuple[Rate, ...]
     gpu: str | None = None
     """The card's name; None where the CPU was measured."""
     driver: str | None = None
     torch: str | None = None
     path: str = ""
-    """What the disk was read below."""
+    """The directory whose disk was read."""
     not_measured: tuple[NotMeasured, ...] = ()
     others: float = 0.0
     """Cores that other programs kept busy meanwhile, in the mean."""
@@ -106,10 +106,10 @@ class Ceilings:
 def rate_of(name: Ceiling, unit: str, rounds: Sequence[Sequence[float]], how: str) -> Rate:
     """The best and the lowest median of ``rounds``, none of them empty.
 
-    The best, since what else runs on the machine only ever makes it slower; of medians, since a
-    clock may be read late once.
+    The best, since other work on the machine only ever makes it slower; medians, since a clock may
+    be read late once.
     """
-    medians = [statistics.median(one) for one in rounds]
+    medians = [statistics.median(times) for times in rounds]
     return Rate(name, unit, max(medians), min(medians), sum(map(len, rounds)), how)
 
 
@@ -123,8 +123,8 @@ def ceilings_directory() -> Path | None:
     return None if traces is None else traces.with_name("ceilings")
 
 
-def keep(found: Ceilings) -> Path | None:
-    """Keep ``found`` in place of what was measured with the same host, card and driver.
+def keep(rates: Ceilings) -> Path | None:
+    """Keep ``rates`` in place of what was measured with the same host, card and driver.
 
     Returns the file; None where nothing is to be kept, or others can write to the directory.
 
@@ -137,8 +137,8 @@ def keep(found: Ceilings) -> Path | None:
     make_private(directory)
     if not is_private(directory):
         return None
-    path = directory / f"{_key(found)}.json"
-    replace_file(path, msgspec.json.encode(found))
+    path = directory / f"{_key(rates)}.json"
+    replace_file(path, msgspec.json.encode(rates))
     return path
 
 
@@ -149,12 +149,12 @@ def ceilings(gpu: str | None = None) -> Ceilings | None:
     A card of that name in another host counts where this host has none: homes are shared.
     """
     host = socket.gethostname()
-    found = [one for one in _kept() if (one.host == host if gpu is None else one.gpu == gpu)]
-    return max(found, key=lambda one: (one.host == host, one.measured_ns), default=None)
+    rows = [row for row in _kept() if (row.host == host if gpu is None else row.gpu == gpu)]
+    return max(rows, key=lambda row: (row.host == host, row.measured_ns), default=None)
 
 
 def ceilings_of(host: str) -> tuple[Ceilings, ...]:
-    """All that was measured on that host, the newest first; files are read once for each change of
+    """All ceilings measured on that host, newest first; files are read once for each change of
     their directory."""
     directory = ceilings_directory()
     with suppress(OSError):
@@ -165,8 +165,8 @@ def ceilings_of(host: str) -> tuple[Ceilings, ...]:
 
 @lru_cache(maxsize=4)
 def _of_host(host: str, _directory: str, _changed: int) -> tuple[Ceilings, ...]:
-    found = [one for one in _kept() if one.host == host]
-    return tuple(sorted(found, key=lambda one: -one.measured_ns))
+    rows = [row for row in _kept() if row.host == host]
+    return tuple(sorted(rows, key=lambda row: -row.measured_ns))
 
 
 def _kept() -> Iterator[Ceilings]:
@@ -180,6 +180,6 @@ def _kept() -> Iterator[Ceilings]:
                 yield decode_versioned(path.read_bytes(), Ceilings, SCHEMA, "measured ceilings")
 
 
-def _key(found: Ceilings) -> str:
-    name = "\0".join((found.host, found.gpu or "", found.driver or ""))
+def _key(rates: Ceilings) -> str:
+    name = "\0".join((rates.host, rates.gpu or "", rates.driver or ""))
     return hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()

@@ -22,7 +22,7 @@ SMALLEST = 1 << 20
 """Bytes of a file that is read: of smaller ones the time is that of opening them."""
 
 MOST_BYTES = 4 << 30
-"""Of all files together; they are read again where the time is not over."""
+"""Most bytes of all files together; they are read again where there is time left."""
 
 MOST_ENTRIES = 20_000
 SEARCH_SECONDS = 1.0
@@ -41,7 +41,7 @@ _DIRECT = getattr(os, "O_DIRECT", 0)
 
 
 class _CannotReadError(Exception):
-    """Why there is no rate, for a person."""
+    """There is no rate; the message says why."""
 
 
 def disk_read(path: Path, seconds: float) -> Rate | NotMeasured:
@@ -54,7 +54,7 @@ def disk_read(path: Path, seconds: float) -> Rate | NotMeasured:
         kind = f", {mount.kind}" if mount else ""
         files = _largest(path)
         if files:
-            size = fmt.size(sum(one.stat().st_size for one in files))
+            size = fmt.size(sum(file.stat().st_size for file in files))
             several = fmt.several(len(files), "file")
             return _measured(files, f"{several} of {size}{kind}", seconds)
         return _of_temporary(path, kind, seconds)
@@ -114,7 +114,7 @@ def _rounds(reader: _Reader, seconds: float) -> list[list[float]]:
 
 
 class _Reader:
-    """Reads blocks of the files, again and again."""
+    """Reads the blocks of the files, again and again."""
 
     def __init__(self, files: tuple[Path, ...]) -> None:
         # Aligned, as O_DIRECT asks.
@@ -185,10 +185,10 @@ class _Reader:
 def _largest(path: Path) -> tuple[Path, ...]:
     """The largest files below ``path`` on its file system, ``MOST_BYTES`` together at most by all
     but the last."""
-    found = sorted(_files(path), reverse=True)
+    sizes = sorted(_files(path), reverse=True)
     chosen: list[Path] = []
     total = 0
-    for size, file in found:
+    for size, file in sizes:
         if total >= MOST_BYTES:
             break
         chosen.append(file)
@@ -213,11 +213,10 @@ def _files(path: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _fetched() -> int | None:
-    """Bytes that this process had fetched from disks, by ``/proc/self/io``; None where it is not
-    told."""
+    """Bytes that this process had fetched from disks, by ``/proc/self/io``; None if unknown."""
     try:
         lines = Path("/proc/self/io").read_text().splitlines()
     except OSError:
         return None
-    found = dict(line.split(": ", 1) for line in lines if ": " in line)
-    return int(found["read_bytes"]) if "read_bytes" in found else None
+    counters = dict(line.split(": ", 1) for line in lines if ": " in line)
+    return int(counters["read_bytes"]) if "read_bytes" in counters else None

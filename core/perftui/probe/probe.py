@@ -22,13 +22,13 @@ from perftui.probe.disk import disk_read
 from perftui.telemetry.gpu.nvml_library import NoGpuError, answer, open_nvml
 
 POLL_SECONDS = 0.1
-"""How often it is asked whether anybody still waits."""
+"""Seconds between looks whether the probe was cancelled."""
 
 START_SECONDS = 90.0
-"""For importing torch, from what may be a cold network disk, and for CUDA to start."""
+"""Seconds to import torch, maybe from a cold network disk, and to start CUDA."""
 
 OVERRUN = 4
-"""Times the seconds that were asked for after which the worker is ended."""
+"""The worker is ended after this many times the seconds that were asked for."""
 
 _LONGEST = 200
 
@@ -42,7 +42,7 @@ class WorkerError(Exception):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """What the worker says at once; see ``torch_work``."""
+    """One message of the worker; see ``torch_work``."""
 
     torch: str | None = None
     gpu: str | None = None
@@ -56,7 +56,7 @@ class Line(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Worked:
-    """What the worker has measured."""
+    """The measurements of the worker."""
 
     torch: str
     gpu: str | None
@@ -121,7 +121,7 @@ def _kill_if(
 
 
 def summed_up(lines: Iterable[Line]) -> Worked:
-    """The lines of a worker that came to its end, by ceiling."""
+    """The measurements in the lines of a finished worker."""
     torch, gpu = "", None
     rounds: dict[Ceiling, list[Line]] = {}
     missing = []
@@ -133,22 +133,22 @@ def summed_up(lines: Iterable[Line]) -> Worked:
         elif line.name is not None:
             missing.append(NotMeasured(line.name, line.problem))
     rates = (
-        rate_of(name, found[0].unit, [one.rates for one in found], found[0].how)
-        for name, found in rounds.items()
+        rate_of(name, lines_of[0].unit, [line.rates for line in lines_of], lines_of[0].how)
+        for name, lines_of in rounds.items()
     )
     return Worked(torch, gpu, tuple(rates), tuple(missing))
 
 
 def _heard(output: Iterable[bytes], tell: Callable[[str], object]) -> Iterable[Line]:
-    known: set[Ceiling] = set()
+    seen: set[Ceiling] = set()
     for text in output:
         try:
             line = msgspec.json.decode(text, type=Line)
         except msgspec.MsgspecError:
             # Printed by something that the interpreter imports at its start.
             continue
-        if line.rates and line.name is not None and line.name not in known:
-            known.add(line.name)
+        if line.rates and line.name is not None and line.name not in seen:
+            seen.add(line.name)
             tell(line.name.value)
         yield line
 
@@ -163,7 +163,7 @@ def _why(errors: IO[bytes], code: int) -> str:
 
 
 SECONDS = 12.0
-"""In all, beside the time that importing torch takes."""
+"""Seconds in all, besides importing torch."""
 
 DISK_PART = 0.25
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     it."""
 
 ROUNDS = 5
-"""Each goes through all ceilings, so that what disturbs one for a second is not in all of it."""
+"""Each goes through all ceilings, so that a short disturbance is not in all of one."""
 
 COPY_BYTES = 128 << 20
 MEMORY_BYTES = 512 << 20
@@ -39,10 +39,10 @@ TRIES = 5
 """Products that are timed to choose the size."""
 
 NEARLY = 0.98
-"""Larger ones are taken where they are as fast but for so much: they are timed better."""
+"""A larger size is taken if it is at least this fast beside the fastest: it is timed better."""
 
 SAMPLE_SECONDS = 0.01
-"""The least that is timed at once: beside it, waiting for the device takes nothing."""
+"""Least time of a measurement, beside which waiting for the device takes nothing."""
 
 AMPERE = 8
 """Compute capability from which on there are TF32 and bfloat16."""
@@ -76,11 +76,11 @@ def main(seconds: float, tell: Callable[[dict[str, Any]], None]) -> None:
     tasks = gpu_tasks(torch) if on_gpu else cpu_tasks(torch)
     wait: Run = torch.cuda.synchronize if on_gpu else _nothing
     slot = seconds / (ROUNDS + 1) / len(tasks)
-    ready = [one for task in tasks if (one := _prepared(task, wait, slot, tell))]
+    ready = [prepared for task in tasks if (prepared := _prepared(task, wait, slot, tell))]
     for _ in range(ROUNDS):
-        for one in ready:
-            found = {"name": one.task.name, "unit": one.task.unit, "how": one.how}
-            tell({**found, "rates": _rates(one, wait, slot)})
+        for prepared in ready:
+            row = {"name": prepared.task.name, "unit": prepared.task.unit, "how": prepared.how}
+            tell({**row, "rates": _rates(prepared, wait, slot)})
     tell({"done": True})
 
 
@@ -127,12 +127,12 @@ def _prepared(
     return Prepared(task, run, amount, how, max(1, math.ceil(SAMPLE_SECONDS / max(once, 1e-7))))
 
 
-def _rates(one: Prepared, wait: Run, slot: float) -> list[float]:
-    """As many as ``slot`` seconds hold, one at least."""
+def _rates(task: Prepared, wait: Run, slot: float) -> list[float]:
+    """As many rates as ``slot`` seconds allow, one at least."""
     rates: list[float] = []
     until = perf_counter() + slot
     while not rates or perf_counter() < until:
-        rates.append(one.inner * one.amount / _timed(one.run, wait, one.inner))
+        rates.append(task.inner * task.amount / _timed(task.run, wait, task.inner))
     return rates
 
 
@@ -172,8 +172,7 @@ def _memory(torch: Any, device: str, most: int) -> Prepare:
 
 
 def _product(torch: Any, device: str, dtype: Any, precision: str) -> Prepare:
-    """Products of the square matrices that are computed fastest, of those of which ten fit into a
-    slot of time."""
+    """Products of square matrices of the fastest size of which ten fit into a slot of time."""
 
     def prepare(slot: float) -> tuple[Run, float, str]:
         rows, most = SMALLEST, LARGEST_GPU if device == "cuda" else LARGEST_CPU
@@ -181,8 +180,8 @@ def _product(torch: Any, device: str, dtype: Any, precision: str) -> Prepare:
         fastest: tuple[float, int, Run] | None = None
         while True:
             # Not zeros: they take less power, and clocks stay higher than in a training.
-            one = torch.randn(rows, rows, device=device).to(dtype)
-            run = _multiplying(torch, one, precision)
+            matrix = torch.randn(rows, rows, device=device).to(dtype)
+            run = _multiplying(torch, matrix, precision)
             _timed(run, wait, 1)
             # Of several, as threads may have to wait for a core.
             shortest = min(_timed(run, wait, 1) for _ in range(TRIES))
@@ -199,13 +198,13 @@ def _product(torch: Any, device: str, dtype: Any, precision: str) -> Prepare:
     return prepare
 
 
-def _multiplying(torch: Any, one: Any, precision: str) -> Run:
-    """A product of ``one`` with itself, in that precision whatever other tasks ask for."""
-    out = torch.empty_like(one)
+def _multiplying(torch: Any, matrix: Any, precision: str) -> Run:
+    """A product of ``matrix`` with itself, in that precision whatever other tasks ask for."""
+    out = torch.empty_like(matrix)
 
     def run() -> object:
         torch.set_float32_matmul_precision(precision)
-        return torch.mm(one, one, out=out)
+        return torch.mm(matrix, matrix, out=out)
 
     return run
 
@@ -218,7 +217,7 @@ def _threads(torch: Any, device: str) -> str:
 
 
 def _nothing() -> None:
-    """A processor has computed when the call returns."""
+    """Nothing to wait for: a processor has computed when the call returns."""
 
 
 def _print(line: dict[str, Any]) -> None:

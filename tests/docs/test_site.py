@@ -49,13 +49,10 @@ def test_pages_beside_docs_are_on_the_site(site: Path) -> None:
     assert 'href="architecture.html#the-rooms"' in (site / "CONTRIBUTING.html").read_text()
 
 
-def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+def test_nothing_is_loaded_from_elsewhere_and_the_search_knows_each_finding(site: Path) -> None:
     pages = [path.read_text() for path in sorted(site.rglob("*.html"))]
     assert len(pages) > 20
     assert [found for page in pages for found in _LOADED.findall(page)] == []
-
-
-def test_the_search_knows_each_finding(site: Path) -> None:
     index = (site / "search" / "search_index.json").read_text()
     assert '"findings.html#launch-bound"' in index
 

@@ -433,7 +433,6 @@ def test_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.subprocess
 def test_one_that_is_ended_keeps_what_was_done(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "tests.gpu.check", "--played", "--out", str(tmp_path))

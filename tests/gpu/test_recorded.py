@@ -36,7 +36,7 @@ def busy_us(run: Recorded, first: float, last: float) -> float:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_parts_sum_to_the_step_and_busy_time_to_that_of_the_events(
+def test_parts_sum_to_the_step_and_every_event_is_joined_to_its_launch(
     name: str, recorded: Open
 ) -> None:
     run = recorded(name)
@@ -50,13 +50,6 @@ def test_parts_sum_to_the_step_and_busy_time_to_that_of_the_events(
         busy = sum(parts.get(part, 0) for part in ON_GPU)
         first, last = ((origin + at) / 1e3 for at in (budget.step.start, budget.step.end))
         assert busy / 1e3 == pytest.approx(busy_us(run, first, last), abs=0.5)
-
-
-@pytest.mark.parametrize("name", RECORDED)
-def test_every_event_of_the_gpu_is_there_and_joined_to_its_launch(
-    name: str, recorded: Open
-) -> None:
-    run = recorded(name)
     events = run.of(*ON_DEVICE)
     trace = run.analysis.trace
 
@@ -85,14 +78,11 @@ def test_the_bottleneck_is_named(name: str, rule: str | None, recorded: Open) ->
     assert (found.rule if found else None) == rule
 
 
-def test_the_line_of_the_loader_is_known(recorded: Open) -> None:
+def test_the_lines_of_the_loader_and_of_what_waits_for_the_gpu_are_known(recorded: Open) -> None:
     run = recorded("starved")
     found = diagnosis(Facts(RunReader(run.root).poll(), run.analysis)).top
     places = [fact.place.source for fact in found.facts if fact.place and fact.place.source]
     assert places == ["/tmp/trainings/pictures.py:33"]  # noqa: S108 - where it was recorded
-
-
-def test_the_line_that_waits_for_the_gpu_is_known(recorded: Open) -> None:
     run = recorded("item")
     window = run.window_facts
     (call,) = (one for one in window["syncs"]["calls"] if one["call"] == "item")

@@ -43,10 +43,10 @@ async def until(pilot: Pilot[None], condition: Callable[[], object], what: str =
     raise AssertionError(f"waited in vain for {what or condition}:\n{text_of(app)}")
 
 
-async def until_shown(pilot: Pilot[None], words: str) -> None:
-    """Wait until ``words`` are on screen."""
-    app = pilot.app
-    await until(pilot, lambda: words in text_of(app), repr(words))
+async def until_shown(pilot: Pilot[None], *every: str) -> None:
+    """Wait until all of these words are on screen, one after the other."""
+    for words in every:
+        await until(pilot, lambda words=words: words in text_of(pilot.app), repr(words))
 
 
 async def until_on(pilot: Pilot[None], screen: str) -> None:
@@ -60,6 +60,13 @@ async def press(pilot: Pilot[None], *keys: str, screen: str = "", until: str = "
     if screen:
         await until_on(pilot, screen)
     await until_shown(pilot, until)
+
+
+async def close(pilot: Pilot[None], shown: str = "", *, key: str = "escape") -> None:
+    """Press ``key``, which the screen must show with the words ``shown``, and wait until no dialog
+    is open."""
+    await (press_shown(pilot, key, shown) if shown else pilot.press(key))
+    await until(pilot, lambda: len(pilot.app.screen_stack) == 1, "no dialog")
 
 
 async def settled(pilot: Pilot[None]) -> str:
@@ -106,8 +113,9 @@ def says(text: str, key: str, words: str) -> bool:
     return re.search(rf"(?<!\S){re.escape(key)} +{re.escape(words)}", text) is not None
 
 
-async def press_shown(pilot: Pilot[None], key: str, words: str) -> None:
-    """Press ``key``, which the screen must show together with what it does, ``words``."""
+async def press_shown(pilot: Pilot[None], key: str, words: str, *, until: str = "") -> None:
+    """Press ``key``, which the screen must show together with what it does, ``words``, and wait
+    until what comes of it is shown."""
     app = pilot.app
     for _ in range(int(GLANCE / 0.05)):
         if says(text_of(app), key, words):
@@ -116,3 +124,4 @@ async def press_shown(pilot: Pilot[None], key: str, words: str) -> None:
     else:
         raise NotShownError(f"{key!r} ({words}) is not on screen:\n{text_of(app)}")
     await pilot.press(PRESSED_AS.get(key, key))
+    await until_shown(pilot, until)

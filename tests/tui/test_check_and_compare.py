@@ -416,14 +416,12 @@ def test_few_pairs_say_how_many_are_needed(place: Path, capsys: Capture) -> None
     assert printed.startswith("faster 1.14x: beyond noise: ")
 
 
-def test_runs_of_one_source_are_not_each_others_repeats(place: Path, capsys: Capture) -> None:
-    runs = recorded(place, "a", SLOW)
-    _, printed = compared(capsys, *runs[:2])
-    assert "  one run each: no confidence interval" in printed.splitlines()
-
-
-def test_runs_made_one_side_after_the_other_are_said_to_be(place: Path, capsys: Capture) -> None:
+def test_runs_of_one_source_are_no_repeats_and_runs_of_one_side_in_turn_are_named(
+    place: Path, capsys: Capture
+) -> None:
     before = recorded(place, "a", SLOW)
+    _, printed = compared(capsys, *before[:2])
+    assert "  one run each: no confidence interval" in printed.splitlines()
     after = [
         record(place, f"20231115-{at:02}0000-train", hours=24 + at, wait_ms=wait)
         for at, wait in enumerate(FAST)

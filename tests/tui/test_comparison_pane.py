@@ -23,7 +23,7 @@ from perftui_tui.look.rows import plain
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.panes.experiments import earlier_rows
 from perftui_tui.screens.compare.figures import Line, StepHistogram, _line, comparison, histogram
-from tests.tui.driving import opened, press, text_of, until, until_shown
+from tests.tui.driving import close, opened, press, text_of, until, until_shown
 from tests.tui.recorded import MS, write_run
 from tests.tui.test_run_charts import shown
 
@@ -118,8 +118,7 @@ async def test_compare_opens_both_and_follows_the_exchange(tmp_path: Path) -> No
         await press(pilot, "n", "end", until="Each step of both runs")
         await until_shown(pilot, "step 239  before 388 ms   after –")
         await press(pilot, "n", until=" Step time ")
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "the chart closed")
+        await close(pilot)
         await press(pilot, "s", "C", until="before p50 310 ms   after p50 392 ms")
 
 
@@ -159,9 +158,7 @@ async def test_runs_are_told_apart_without_colour_and_ticks_are_round():
     assert "•• after" not in text
     axis = (await plotted(SLOW, QUICK)).splitlines()[-2]
     assert axis.split() == ["0", "10", "20", "30", "40", "50"]
-
-
-async def test_steps_that_take_no_time_are_drawn_too():
+    # Steps that take no time are drawn, too.
     assert "after" in await plotted([0.0, 0.0], QUICK)
     assert "before" in await plotted([0.0, 0.0], [0.0])
 

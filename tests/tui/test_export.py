@@ -159,8 +159,7 @@ def report(tmp_path: Path, goes_on: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 async def test_the_header_says_for_how_long_and_how_much(report: Path, goes_on: Path) -> None:
     app = PerftuiApp(report, clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until_shown(pilot, "nsys exports train.nsys-rep 0:0")
-        await until_shown(pilot, "3.00 MiB")
+        await until_shown(pilot, "nsys exports train.nsys-rep 0:0", "3.00 MiB")
         goes_on.touch()
         await until(pilot, lambda: app.snapshot is not None, "a snapshot")
 

@@ -20,7 +20,7 @@ from perftui_tui.dialogs.experiment import NOT_MEASURED
 from perftui_tui.look.rows import CONTINUED, plain, width
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, press, settled, text_of, until, until_shown
+from tests.tui.driving import close, opened, press, settled, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run
 
 DETAILS = "#finding-details"
@@ -49,8 +49,7 @@ async def test_writing_shows_evidence_and_the_diff_and_undo_restores_every_byte(
         await press(pilot, "w", until="Write the fix?")
         assert "-    return DataLoader(pictures, batch_size=128, shuffle=True)" in text_of(app)
         assert NOT_MEASURED in text_of(app)
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
+        await close(pilot)
         assert script.read_text() == SCRIPT
         await press(pilot, "w", until="Write the fix?")
         await press(pilot, "enter", until="train.py written")

@@ -22,7 +22,7 @@ from perftui_tui.panes.meters import METERS
 from perftui_tui.panes.verdict import MARKS
 from perftui_tui.reading.snapshot import SLOW_RATIO
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, press, text_of, until, until_shown
+from tests.tui.driving import close, opened, press, text_of, until, until_shown
 from tests.tui.recorded import write_run
 from tests.tui.traces import write_op_trace, write_trace
 
@@ -62,11 +62,10 @@ async def test_what_is_not_sampled_is_told_with_the_reason(tmp_path: Path) -> No
 
 @pytest.mark.keys("app.help")
 async def test_the_part_that_has_the_focus_is_explained_first(tmp_path: Path) -> None:
-    async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
+    async with opened(write_trace(tmp_path), replay=True) as (_, pilot):
         await press(pilot, "3", until="aten::mm")
         await press(pilot, "question_mark", until=PANES["ops.table"].name)
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
+        await close(pilot)
 
 
 @pytest.mark.parametrize("screen", ["overview", "diagnosis"])
@@ -171,8 +170,7 @@ async def test_hints_and_help_name_the_keys_as_they_are(tmp_path: Path, kind: st
             await until(pilot, lambda: body_of(app), "its words")
             for words in OF_HELP.get(screen, []):
                 assert words in in_one_line(body_of(app))
-            await pilot.press("f1")
-            await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
+            await close(pilot, key="f1")
 
 
 @pytest.mark.slow

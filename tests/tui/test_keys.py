@@ -35,7 +35,7 @@ from perftui_tui.keys.own_keys import (
 from perftui_tui.look.rows import plain
 from perftui_tui.widgets.header_line import tabs
 from tests.ran import ran
-from tests.tui.driving import opened, press, text_of, until, until_on, until_shown
+from tests.tui.driving import close, opened, press, text_of, until, until_on, until_shown
 from tests.tui.proof import proven
 from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -81,21 +81,16 @@ async def test_tab_and_digits_choose_the_screen_whose_keys_help_lists_in_each_th
 ) -> None:
     async with opened(live) as (app, pilot):
         for name in (*SCREENS[1:], SCREENS[0]):
-            await pilot.press("tab")
-            await until_on(pilot, name)
-        await pilot.press("shift+tab")
-        await until(pilot, lambda: app.current_mode == SCREENS[-1], SCREENS[-1])
+            await press(pilot, "tab", screen=name)
+        await press(pilot, "shift+tab", screen=SCREENS[-1])
         for digit, (name, title) in enumerate(zip(SCREENS, LONG_NAMES, strict=True), 1):
-            await pilot.press(str(digit))
-            await until_on(pilot, name)
-            await until_shown(pilot, f" {digit} {title} ")
+            await press(pilot, str(digit), screen=name, until=f" {digit} {title} ")
         for name in SCREENS:
             app.action_show(name)
             await until_on(pilot, name)
             await press(pilot, "question_mark", until=f"Help: {name}")
             assert "Quit; asks what to do" in text_of(app) or "down" in text_of(app)
-            await pilot.press("escape")
-            await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
+            await close(pilot)
         seen = {app.theme}
         for _ in range(3):
             await pilot.press("T")
@@ -248,8 +243,7 @@ async def test_a_run_that_is_over_is_not_captured_and_quit_does_not_ask(tmp_path
 async def test_quit_asks_and_leaving_asks_nothing_of_the_training(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await press(pilot, "q", until="The training is still running")
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
+        await close(pilot)
         assert app.is_running
         await press(pilot, "q", until="leave it running")
         await pilot.press("l")
@@ -341,16 +335,13 @@ def test_the_file_is_where_xdg_says(own: Path, monkeypatch: pytest.MonkeyPatch) 
     assert key_file() == Path.home() / ".config/perftui/keys.toml"
 
 
-def test_without_a_file_or_with_the_one_printed_nothing_changes(own: Path) -> None:
+def test_a_key_is_what_it_types_or_a_name_and_without_a_file_nothing_changes(own: Path) -> None:
     assert read_overrides(own) == NO_OVERRIDES
     own.write_text(file_text(NO_OVERRIDES, own))
     read = read_overrides(own)
     assert read.complaints == ()
     assert dict(read.keys) == {key.name: tuple(key.keys.split(",")) for key in KEYS}
     assert file_text(read, own) == file_text(NO_OVERRIDES, own)
-
-
-def test_a_key_is_what_it_types_or_a_name(own: Path) -> None:
     own.write_text('[ops]\nfilter = "?"\n[app]\nhelp = ["ctrl+f", "f5"]\n')
     assert read_overrides(own) == Overrides(
         {"ops.filter": ("question_mark",), "app.help": ("ctrl+f", "f5")}
@@ -422,8 +413,7 @@ async def test_own_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
     own = check(keys | {"overview.try_fix": ["A"]})
     assert own.complaints == ()
     async with opened(write_run(tmp_path), keys=own) as (app, pilot):
-        await until_shown(pilot, "Z Pause")
-        await until_shown(pilot, "A try it")
+        await until_shown(pilot, "Z Pause", "A try it")
         await pilot.press("space")
         await pilot.pause()
         assert not app.paused
@@ -434,8 +424,7 @@ async def test_own_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
         await press(pilot, "f8", until="Help: overview")
         helped = text_of(app)
         assert any("Z " in line and "Freeze the display" in line for line in helped.splitlines())
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
+        await close(pilot)
         await press(pilot, "D", screen="log")
     PerftuiApp(tmp_path)
     assert shown_key("app.pause") == "space"

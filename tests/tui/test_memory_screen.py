@@ -87,16 +87,13 @@ def test_trouble_is_said_and_so_is_what_was_not_counted() -> None:
 async def test_a_run_on_the_gpu(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (_, pilot):
         await press(pilot, "7", until="GPU memory by step")
-        await until_shown(pilot, "peak 31.0 GiB")
-        await until_shown(pilot, "GPU 0: 31.0 GiB of 141 GiB")
-        await until_shown(pilot, "--memory-snapshot")
+        await until_shown(pilot, "peak 31.0 GiB", "GPU 0: 31.0 GiB of 141 GiB", "--memory-snapshot")
 
 
 async def test_without_a_gpu_it_is_the_processes(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (_, pilot):
         await press(pilot, "7", until="No GPU memory was recorded")
-        await until_shown(pilot, "8.48 GiB")
-        await until_shown(pilot, "shared pages count once per process")
+        await until_shown(pilot, "8.48 GiB", "shared pages count once per process")
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])
@@ -412,12 +409,9 @@ async def test_a_gpu_run_keeps_its_steps_and_a_short_screen_has_the_host_in_one_
 ) -> None:
     async with opened(gpu_run(tmp_path), replay=True) as (_, pilot):
         await press(pilot, "7", until="GPU memory by step")
-        await until_shown(pilot, "peak 31.0 GiB")
-        await until_shown(pilot, "over the last profiled window")
-        await until_shown(pilot, "page cache")
+        await until_shown(pilot, "peak 31.0 GiB", "over the last profiled window", "page cache")
         await pilot.resize_terminal(80, 24)
-        await until_shown(pilot, "By step ▅▅▅")
-        await until_shown(pilot, " 0 to 31.0 GiB")
+        await until_shown(pilot, "By step ▅▅▅", " 0 to 31.0 GiB")
         await until_shown(pilot, "Host    all (RSS) 61.0 GiB   shared once (PSS) 44.0 GiB")
 
 

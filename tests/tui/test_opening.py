@@ -101,8 +101,7 @@ async def test_a_script_that_failed_at_once_is_not_lost(tmp_path: Path) -> None:
         ended_ns=START + 10**9,
     )
     async with opened(root) as (_, pilot):
-        await until_shown(pilot, "exit code 1 before it used torch")
-        await until_shown(pilot, "SyntaxError: invalid syntax")
+        await until_shown(pilot, "exit code 1 before it used torch", "SyntaxError: invalid syntax")
         await until_shown(pilot, "failed (exit 1)")
 
 
@@ -120,8 +119,7 @@ async def test_the_palette_opens_the_other_ranks_of_a_directory(tmp_path: Path) 
     app = PerftuiApp(choice.path, replay=True, clock=lambda: NOW)
     app.notes, app.ranks = choice.notes, choice.ranks
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until_shown(pilot, "5 steps in the trace")
-        await until_shown(pilot, "2 ranks; this is rank 0")
+        await until_shown(pilot, "5 steps in the trace", "2 ranks; this is rank 0")
         commands = {each.title: each for each in app.get_system_commands(app.screen)}
         commands["Open rank 1"].callback()
         await until(pilot, lambda: app.snapshot and app.snapshot.source == second, "rank 1")
@@ -137,8 +135,7 @@ async def screens_of(path: Path) -> list[str]:
     shown = []
     async with opened(path, (140, 45)) as (app, pilot):
         for digit, screen in enumerate(SCREENS, 1):
-            await pilot.press(str(digit))
-            await until(pilot, lambda wanted=screen: app.current_mode == wanted)
+            await press(pilot, str(digit), screen=screen)
             if screen == "timeline":
                 await until_shown(pilot, "stream 7")
                 for key in WALK:

@@ -20,7 +20,7 @@ from perftui_tui.commands.farewell import achieved
 from perftui_tui.look.rows import plain
 from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, press, press_shown, text_of, until, until_shown
+from tests.tui.driving import close, opened, press, press_shown, text_of, until, until_shown
 from tests.tui.fake_trial import FASTER, UNCLEAR, FakeTrial, progress_of
 from tests.tui.recorded import START, write_run
 from tests.tui.test_running_again import end
@@ -38,12 +38,7 @@ def trial(monkeypatch: pytest.MonkeyPatch) -> FakeTrial:
 async def prove(pilot: Pilot[None]) -> None:
     """Ask for a trial by pairs of the first fix."""
     await press(pilot, "a", until="Run again?")
-    await press_shown(pilot, "p", "prove it")
-    await until_shown(pilot, "Trial by pairs")
-
-
-async def shown_alone(app: PerftuiApp, pilot: Pilot[None]) -> None:
-    await until(pilot, lambda: len(app.screen_stack) == 1, "no dialog")
+    await press_shown(pilot, "p", "prove it", until="Trial by pairs")
 
 
 def rows_of(app: PerftuiApp, part: str) -> list[str]:
@@ -72,16 +67,14 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
     async with opened(ended, (80, 24)) as (app, pilot):
         await press(pilot, "4", until="confidence")
         await prove(pilot)
-        await until_shown(pilot, "pair 1, the run with the fix")
-        await until_shown(pilot, "first run does not")
+        await until_shown(pilot, "pair 1, the run with the fix", "first run does not")
         trial.let(3)
         await until_shown(pilot, "not yet known: 3 more pairs needed")
         row = re.compile(r"2 +315 ms +150 ms +2\.10x")
         await until(pilot, lambda: row.search(text_of(app)), "the row of the second pair")
         assert "2.10x faster so far (median of 3)" in text_of(app)
         assert "to pair 6" in text_of(app)
-        await press_shown(pilot, "escape", "close this; the trial goes on")
-        await shown_alone(app, pilot)
+        await close(pilot, "close this; the trial goes on")
         await press(pilot, "5", until="A trial is running and compares runs")
         # It is followed from any screen.
         for key in "146":
@@ -90,14 +83,12 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         refused = "a trial is running, and another run would disturb it: X can stop it"
         await until_told(app, pilot, refused)
         assert len(app.screen_stack) == 1
-        await press_shown(pilot, "X", "shows it")
-        await until_shown(pilot, "Trial by pairs")
+        await press_shown(pilot, "X", "shows it", until="Trial by pairs")
         trial.let(3)
         await until_told(app, pilot, "num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)")
         await until_shown(pilot, "6 pairs in 0:")
         assert "2.10x faster (2.00 to 2.20)" in text_of(app)
-        await press_shown(pilot, "escape", "close")
-        await shown_alone(app, pilot)
+        await close(pilot, "close")
         assert not app.screen.query_one(LINE).display
         await pilot.press("4")
         await until(pilot, lambda: "by 6 pairs of runs" in details(app), "the proof")
@@ -131,8 +122,7 @@ async def test_the_number_of_workers_that_was_found_is_shown_and_written(
         await prove(pilot)
         fewer.let(6)
         await until_shown(pilot, "6 pairs in 0:")
-        await press_shown(pilot, "escape", "close")
-        await shown_alone(app, pilot)
+        await close(pilot, "close")
         await until_shown(pilot, "> num_workers 0 -> 2   2.10x faster (2.00 to 2.20)")
         assert "by 6 pairs of runs" in details(app)
         assert "num_workers=2, persistent_workers=True" in details(app)
@@ -168,8 +158,7 @@ async def test_a_trial_is_stopped_with_its_training(
         trial.let(pairs)
         said = "more pairs needed" if pairs else "pair 1, the run with the fix"
         await until_shown(pilot, said)
-        await press_shown(pilot, "s", "stop the trial and its training")
-        await shown_alone(app, pilot)
+        await close(pilot, "stop the trial and its training", key="s")
         await until_shown(pilot, "stopping the training")
         # A second trial waits until the first has let go of the machine.
         await press(pilot, "a", until="Trial by pairs")
@@ -178,8 +167,7 @@ async def test_a_trial_is_stopped_with_its_training(
         await until_shown(pilot, f"stopped after {pairs} pairs")
         assert trial.stopped.is_set()
         assert stage(app) is Stage.STOPPED
-        await pilot.press("escape")
-        await shown_alone(app, pilot)
+        await close(pilot)
         await press(pilot, "a", until="Run again?")
     assert read_proof(trials_of(ended), "loader-workers") is None
 
@@ -223,8 +211,7 @@ async def test_the_end_is_shown_until_somebody_has_looked_and_writes_the_fix(
         await until(pilot, lambda: "2.10x faster (2.00 to 2.20)" in str(line.rows), "the result")
         await pilot.click(LINE)
         await until_shown(pilot, "Trial by pairs")
-        await press_shown(pilot, "w", "write the fix")
-        await until_shown(pilot, "Write the fix?")
+        await press_shown(pilot, "w", "write the fix", until="Write the fix?")
         await press(pilot, "enter", until="train.py written")
         await until(pilot, lambda: not line.display, "the line gone")
     assert "num_workers=" in script.read_text()
@@ -236,15 +223,12 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, trial: Fak
     async with opened(ended, (80, 24)) as (app, pilot):
         await prove(pilot)
         trial.let(1)
-        await pilot.press("escape")
-        await shown_alone(app, pilot)
+        await close(pilot)
         await press(pilot, "q", until="A trial is still running: num_workers 0 -> 4")
-        await press_shown(pilot, "escape", "stay here")
-        await shown_alone(app, pilot)
+        await close(pilot, "stay here")
         assert stage(app) is Stage.RUNNING
         await pilot.press("q")
-        await press_shown(pilot, "s", "stop the trial and quit")
-        await until_shown(pilot, "stopping the training")
+        await press_shown(pilot, "s", "stop the trial and quit", until="stopping the training")
         assert not app._exit
         trial.may_stop.set()
         await until(pilot, lambda: app._exit, "the app's end")

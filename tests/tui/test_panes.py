@@ -323,8 +323,7 @@ async def test_the_smallest_screen_shows_a_finding(tmp_path: Path) -> None:
         assert "≤1.66x" in lines[top + 1]
         assert any(line.startswith("╰") for line in lines[top + 3 :])
         await pilot.resize_terminal(60, 24)
-        await until_shown(pilot, "epoch 1 step 199")
-        await until_shown(pilot, "▏other 12.0 ms 4 %")
+        await until_shown(pilot, "epoch 1 step 199", "▏other 12.0 ms 4 %")
 
 
 async def test_a_wide_screen_has_operators_beside_findings_and_the_cpu_charted(

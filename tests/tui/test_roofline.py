@@ -131,23 +131,18 @@ def test_measured_roofs_stand_beside_those_of_the_data_sheet(
     assert "measured: float32 50.0, 16 bit 800 TFLOP/s, memory 3.00 TB/s" in about(found)
 
 
-def test_what_is_faster_than_its_roof_is_explained() -> None:
+def test_calls_above_their_roof_are_explained_and_unknown_figures_empty() -> None:
     slow, fast = busy_with(*STEP), busy_with(K(ADD, 10, ("aten::add",), args=ARGUMENTS))
-    assert BEYOND not in about(roofline(slow.analysis()))
+    found = roofline(slow.analysis())
+    assert BEYOND not in about(found)
     assert BEYOND in about(roofline(fast.analysis()))
-
-
-def test_a_saved_table_has_figures_and_leaves_unknown_ones_empty() -> None:
-    table = roofline_table(roofline(busy_with(*STEP).analysis()))
+    table = roofline_table(found)
     saved = csv_text(table, ordered_rows(table, table.sort_column, table.descending))
     product, _, lookup = csv.DictReader(io.StringIO(saved))
     assert float(product["TFLOP/s"]) == pytest.approx(2 * 4096**3 / 200e-6)
     assert (lookup["could save (ns)"], lookup["of roof (%)"]) == ("", "")
-
-
-def test_letters_are_given_to_those_with_arithmetic() -> None:
-    calls = roofline(busy_with(*STEP).analysis()).calls
-    named = {calls[row].operator: letter for row, letter in letters(calls).items()}
+    # Letters are given to those with arithmetic.
+    named = {found.calls[row].operator: letter for row, letter in letters(found.calls).items()}
     assert named == {"aten::mm": "a"}
 
 

@@ -21,7 +21,7 @@ from perftui_tui.panes.meters import step_time
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.widgets.row_view import RowView
 from tests.step_rows import step_row
-from tests.tui.driving import opened, press, text_of, until, until_shown
+from tests.tui.driving import close, opened, press, text_of, until, until_shown
 from tests.tui.recorded import write_run
 
 MS = 1_000_000
@@ -45,22 +45,17 @@ def by_name(snapshot: Snapshot) -> dict[str, Chart]:
     return {chart.name: chart for chart in charts_of(snapshot)}
 
 
-def test_slow_steps_are_marked_and_the_quantiles_are_real_steps() -> None:
+def test_charts_of_steps_mark_slow_ones_and_count_every_one() -> None:
     chart = by_name(shown([100] * 18 + [150, 400]))["step"]
     assert dict(chart.levels) == {"p50": 100 * MS, "p95": 150 * MS}
     words, marked = chart.marked
     assert words == "2 slow steps (from 1.5x p50)"
     assert np.flatnonzero(marked).tolist() == [18, 19]
-
-
-def test_a_distribution_counts_every_step() -> None:
     chart = by_name(shown([100] * 90 + [110] * 9 + [5000]))["distribution"]
     assert chart.lines[0].values.sum() == 100
     assert "1 longer than" in chart.note
     assert chart.lines[0].values[-1] == 1
-
-
-def test_throughput_is_steps_over_time() -> None:
+    # Throughput is steps over time.
     chart = by_name(shown([100] * 50 + [200] * 50))["throughput"]
     rates = chart.lines[0].values
     assert dict(chart.levels)["mean"] == pytest.approx(100 / 15)
@@ -68,9 +63,7 @@ def test_throughput_is_steps_over_time() -> None:
     assert rates[-2] == pytest.approx(5, rel=0.2)
     stretch = 15 / len(rates)
     assert sum(rates) * stretch == pytest.approx(100)
-
-
-def test_what_is_kept_as_sums_is_said() -> None:
+    # What is kept as sums is said.
     chart = by_name(shown([100] * 10, train_steps=1010))["step"]
     assert chart.note == "1,000 steps in between are stored as aggregates, not drawn"
 
@@ -153,14 +146,12 @@ async def test_it_opens_changes_closes_and_begins_with_what_is_on_screen(tmp_pat
         await pilot.press("n", "down")
         assert app.screen.chart.name == "distribution"
         await until_shown(pilot, "Distribution of step times")
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "the chart closed")
+        await close(pilot)
         for pane, name in (("#meter-cpu", "cpu"), ("#meter-gpu", "gpu"), ("#step-bar", "parts")):
             await pilot.click(pane)
             await until(pilot, lambda: isinstance(app.screen, ChartScreen), name)
             assert app.screen.chart.name == name
-            await pilot.press("q")
-            await until(pilot, lambda: len(app.screen_stack) == 1, "the chart closed")
+            await close(pilot, key="q")
         assert app.is_running
         await press(pilot, "7", "C", until="GPU memory at the end of each step")
         await until_shown(pilot, "peak 31.0 GiB")

@@ -16,7 +16,7 @@ from perftui_tui.reading import view as trace_view
 from perftui_tui.reading.run_list import RunLister
 from perftui_tui.screens.timeline.view import TimelineView
 from tests.ran import ran
-from tests.tui.driving import opened, press, text_of, until, until_shown
+from tests.tui.driving import close, opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import write_trace
 
@@ -119,8 +119,7 @@ async def test_a_name_is_typed_and_stays_and_deleting_asks_first(shown: Path, ru
         assert list_runs(runs)[0].manifest.name == "big batch"
         assert app.focused.id == "runs-table"
         await press(pilot, "down", "d", until="Delete this run?")
-        await pilot.press("n")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
+        await close(pilot, key="n")
         assert (runs / OTHER).is_dir()
         await press(pilot, "d", until="this cannot be undone")
         await pilot.press("y")
@@ -218,48 +217,19 @@ async def test_few_runs_leave_their_room_to_the_preview(tmp_path: Path) -> None:
         assert text_of(app).splitlines()[7].startswith("╭─ ")
 
 
-async def test_the_tracks_come_first_and_keep_their_place(
+async def test_reading_says_how_far_it_is_and_the_tracks_come_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write_trace(tmp_path, steps=6)
-    goes_on, view_trace = threading.Event(), trace_view.view_trace
-
-    def held(path, now, progress, cancelled, preview, facts_of):
-        progress(0.5)
-        preview(without_tables(load_trace(path)))
-        progress(1.0)
-        goes_on.wait(30)
-        return view_trace(path, now, progress, cancelled, facts_of=facts_of)
-
-    monkeypatch.setattr(trace_view, "view_trace", held)
-    app = PerftuiApp(path, clock=lambda: NOW)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until_shown(pilot, "analysing rank0")
-        await press(pilot, "3", until="reading")
-        assert "press c" not in text_of(app)
-        await press(pilot, "2", until="stream 7")
-        await pilot.press("w", "w")
-        view = app.screen.query_one(TimelineView).state.view
-        assert view.span < view.last - view.first
-        assert app.snapshot is None
-        goes_on.set()
-        await until(pilot, lambda: app.snapshot is not None)
-        timeline = app.screen.query_one(TimelineView)
-        await until(pilot, lambda: timeline.state.analysis is app.snapshot.analysis)
-        assert timeline.state.view == view
-        assert app.preview is None
-
-
-async def test_the_overview_says_how_far_reading_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_trace(tmp_path, steps=6)
-    further, goes_on, view_trace = threading.Event(), threading.Event(), trace_view.view_trace
+    path, view_trace = write_trace(tmp_path, steps=6), trace_view.view_trace
+    further, read, goes_on = threading.Event(), threading.Event(), threading.Event()
 
     def held(path, now, progress, cancelled, preview, facts_of):
         progress(0.25)
         further.wait(30)
         progress(0.75)
+        read.wait(30)
+        preview(without_tables(load_trace(path)))
+        progress(1.0)
         goes_on.wait(30)
         return view_trace(path, now, progress, cancelled, facts_of=facts_of)
 
@@ -272,6 +242,21 @@ async def test_the_overview_says_how_far_reading_is(
         assert "Data loader" not in text_of(app)
         further.set()
         await until_shown(pilot, f"reading {path.name} 75 %  {'━' * 30}{'─' * 10}")
+        read.set()
+        await until_shown(pilot, "analysing rank0")
+        await press(pilot, "3", until="reading")
+        assert "press c" not in text_of(app)
+        await press(pilot, "2", until="stream 7")
+        await pilot.press("w", "w")
+        view = app.screen.query_one(TimelineView).state.view
+        assert view.span < view.last - view.first
+        assert app.snapshot is None
         goes_on.set()
-        await until_shown(pilot, "gpu compute")
+        await until(pilot, lambda: app.snapshot is not None)
+        # They keep their place.
+        timeline = app.screen.query_one(TimelineView)
+        await until(pilot, lambda: timeline.state.analysis is app.snapshot.analysis)
+        assert timeline.state.view == view
+        assert app.preview is None
+        await press(pilot, "1", until="gpu compute")
         assert "READING" not in text_of(app)

@@ -13,7 +13,7 @@ from perftui.run.layout import RunLayout
 from perftui_tui.commands.table import OPTIONS
 from perftui_tui.look.themes import THEMES
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, settled, until
+from tests.tui.driving import opened, press, settled, until
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
 from tests.tui.recorded import ENDED, write_run
@@ -162,9 +162,8 @@ def with_ranks(count: int) -> Callable[[Path], Path]:
 async def test_no_more_than_a_third_is_empty(
     tmp_path: Path, write: Callable[[Path], Path], key: str, screen: str
 ) -> None:
-    async with opened(write(tmp_path), SIZE) as (app, pilot):
-        await pilot.press(key)
-        await until(pilot, lambda: app.current_mode == screen, screen)
+    async with opened(write(tmp_path), SIZE) as (_, pilot):
+        await press(pilot, key, screen=screen)
         shown = (await settled(pilot)).splitlines()
         part = largest_blank([line.ljust(SIZE[0]) for line in shown]) / (SIZE[0] * SIZE[1])
         assert part <= 1 / 3, "\n".join(shown)

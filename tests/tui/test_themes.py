@@ -17,7 +17,7 @@ from perftui_tui.keys.all_keys import SCREENS
 from perftui_tui.look.ascii import AsciiFilter
 from perftui_tui.look.themes import THEMES
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import close, opened, text_of, until, until_shown
 from tests.tui.recorded import write_run
 from tests.tui.traces import write_trace
 
@@ -153,8 +153,7 @@ async def test_every_screen_and_its_help_is_ascii(tmp_path: Path, kind: str) -> 
                 await until(pilot, lambda: len(app.screen_stack) == 2, "help")
                 await pilot.pause()
                 odd[f"help of {screen} of {columns}"] = odd_characters(app)
-                await pilot.press("escape")
-                await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
+                await close(pilot)
     assert {name: found for name, found in odd.items() if found} == {}
 
 

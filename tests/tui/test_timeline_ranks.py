@@ -45,8 +45,7 @@ async def opened(folder: Path) -> AsyncIterator[tuple[PerftuiApp, Pilot[None]]]:
     app.ranks = chosen.ranks
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.snapshot is not None, "a snapshot")
-        app.action_show("timeline")
-        await until_shown(pilot, "GPU 0 stream 7")
+        await press(pilot, "2", until="GPU 0 stream 7")
         yield app, pilot
 
 

@@ -19,8 +19,7 @@ from tests.tui.test_ranks_screen import write_ranks
 @pytest.mark.slow
 async def test_steps_and_phases_before_any_window(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, steps=30)) as (app, pilot):
-        app.action_show("timeline")
-        await until_shown(pilot, "no window has been profiled yet")
+        await press(pilot, "2", until="no window has been profiled yet")
         await until_shown(pilot, "phases")
         text = text_of(app)
         assert "30 steps, median" in text
@@ -39,8 +38,7 @@ async def test_steps_and_phases_before_any_window(tmp_path: Path) -> None:
 
 async def test_the_steps_of_all_ranks_before_any_window(tmp_path: Path) -> None:
     async with opened(write_ranks(tmp_path, 5, 65, 4, steps=30)) as (app, pilot):
-        app.action_show("timeline")
-        await until_shown(pilot, "no window has been profiled yet")
+        await press(pilot, "2", until="no window has been profiled yet")
         labels = [line[:16].strip(" ▶") for line in text_of(app).splitlines()]
         assert [label for label in labels if label.endswith(" steps")] == [
             f"rank {rank} steps" for rank in range(3)
@@ -49,9 +47,8 @@ async def test_the_steps_of_all_ranks_before_any_window(tmp_path: Path) -> None:
 
 async def test_before_the_first_step_it_says_what_to_press(tmp_path: Path) -> None:
     root = write_run(tmp_path, steps=0, torch_version=None)
-    async with opened(root) as (app, pilot):
-        app.action_show("timeline")
-        await until_shown(pilot, "press c to record a window of steps now")
+    async with opened(root) as (_, pilot):
+        await press(pilot, "2", until="press c to record a window of steps now")
 
 
 @pytest.mark.slow
@@ -59,8 +56,7 @@ async def test_of_a_run_that_is_over_no_window_can_be_recorded(tmp_path: Path) -
     for steps in (0, 30):
         root = write_run(tmp_path / str(steps), steps=steps, **ENDED)
         async with opened(root, replay=True) as (app, pilot):
-            app.action_show("timeline")
-            await until_shown(pilot, "no window was profiled in this run")
+            await press(pilot, "2", until="no window was profiled in this run")
             assert "press c" not in text_of(app)
             assert "c records" not in text_of(app)
 
@@ -71,8 +67,7 @@ async def test_new_steps_come_by_themselves_and_move_nothing(
     monkeypatch.setattr("perftui_tui.screens.timeline.other_traces.LEAST_REST", 0.05)
     root = write_run(tmp_path, steps=30)
     async with opened(root) as (app, pilot):
-        app.action_show("timeline")
-        await until_shown(pilot, "30 steps, median")
+        await press(pilot, "2", until="30 steps, median")
         view = app.screen.query_one(TimelineView)
         await pilot.press("right_parenthesis", "m")
         await until(pilot, lambda: view.state and view.state.selected, "a step")

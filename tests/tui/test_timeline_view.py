@@ -436,15 +436,12 @@ async def test_the_detail_scrolls_grows_and_is_copied(host):
     assert pane.size.height == small < height
 
 
-async def test_tracks_take_the_rows_that_they_need_and_the_detail_the_rest(host):
+async def test_tracks_take_the_rows_that_they_need_and_lines_of_the_detail_lead_there(host):
     rows = len(host.timeline.rows)
     assert host.timeline.size.height == rows
     assert host.query_one(DetailPane).size.height == 40 - rows - 2
     await host.press("down", "enter", "enter")
     assert host.timeline.size.height == rows - 1
-
-
-async def test_a_click_on_a_line_of_the_detail_goes_there(host):
     lines = host.detail().splitlines()
     place = next(at for at, line in enumerate(lines) if "30.0 ms" in line)
     await host.pilot.click(DetailPane, offset=(5, place + 1))

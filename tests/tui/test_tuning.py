@@ -23,10 +23,10 @@ from perftui.run.reader import RunSnapshot
 from perftui.run.worker_curve import CurvePoint, WorkerCurve
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.experiment_state import Stage
-from tests.tui.driving import opened, press, press_shown, text_of, until, until_shown
+from tests.tui.driving import close, opened, press, press_shown, text_of, until, until_shown
 from tests.tui.fake_trial import BASE, PlayedRuns, play
 from tests.tui.recorded import ENDED, MS, SCRIPT, write_run
-from tests.tui.test_paired_trials import LINE, details, rows_of, shown_alone, until_told
+from tests.tui.test_paired_trials import LINE, details, rows_of, until_told
 from tests.tui.test_running_again import end
 from tests.tui.traces import write_trace
 
@@ -42,8 +42,7 @@ async def begin(pilot: Pilot[None]) -> None:
     """Ask for a tuning from the Diagnosis screen."""
     await press(pilot, "4", until="confidence")
     await press(pilot, "A", until="Tune this training?")
-    await press_shown(pilot, "enter", "try the fix found here")
-    await until_shown(pilot, "pair 1 of 6")
+    await press_shown(pilot, "enter", "try the fix found here", until="pair 1 of 6")
 
 
 def stage(app: PerftuiApp) -> Stage | None:
@@ -66,8 +65,7 @@ async def test_the_offer_leads_with_the_command_and_has_three_risks(ended: Path)
         assert budget == " b      the same, but start no fix after 15 min"
         assert [line[:4] for line in below if line[:4].strip()] == ["Risk", "Undo", "Time"]
         assert "each proven fix is written to your source" in below[0]
-        await press_shown(pilot, "escape", "not now")
-        await shown_alone(app, pilot)
+        await close(pilot, "not now")
         assert app.trials.tuning.state is None
 
 
@@ -84,14 +82,12 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         await until_shown(pilot, "pair 4 of 6   2.10x faster")
         second = r"2 +315 ms +150 ms +2\.10x"
         await until(pilot, lambda: re.search(second, text_of(app)), "the second pair")
-        await press_shown(pilot, "escape", "close this; the tuning goes on")
-        await shown_alone(app, pilot)
+        await close(pilot, "close this; the tuning goes on")
         for key in "14":
             await press(pilot, key, until="tuning  num_workers 0 -> 4  pair 4 of 6   2.10x faster")
         # No trial runs beside it, nor another training.
         await press(pilot, "a", until="close this; the tuning goes on")
-        await pilot.press("escape")
-        await shown_alone(app, pilot)
+        await close(pilot)
         await pilot.press("r")
         refused = "a tuning is running, and another run would disturb it: X can stop it"
         await until_told(app, pilot, refused)
@@ -110,8 +106,7 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         await until_shown(pilot, "2 tried, 1 kept in 0:")
         assert "2.30x  all fixes together   2.30x faster (2.20 to 2.40)" in body(app)
         assert "written to train.py; u undoes it, the last fix first" in body(app)
-        await press_shown(pilot, "u", "undo the last fix, after")
-        await until_shown(pilot, "Undo the fix?")
+        await press_shown(pilot, "u", "undo the last fix, after", until="Undo the fix?")
         await press_shown(pilot, "enter", "undo it")
         await until_told(app, pilot, "train.py restored byte for byte")
     assert script.read_text() == SCRIPT
@@ -134,8 +129,7 @@ async def test_the_number_of_workers_that_is_tried_is_named(
         await begin(pilot)
         await until_shown(pilot, "a step takes 250 ms with 1 worker, 190 ms with 2")
         played.let(1)
-        await until_shown(pilot, "now   num_workers 0 -> 2")
-        await until_shown(pilot, "pair 2 of 6")
+        await until_shown(pilot, "now   num_workers 0 -> 2", "pair 2 of 6")
         assert "trying num_workers 0 -> 2" in body(app)
 
 
@@ -165,8 +159,7 @@ async def test_what_it_wrote_is_taken_back_before_what_was_written_first(
         played.let(6)
         await until_shown(pilot, "now   num_workers 4 -> 8")
         assert app.source_fixes.written == ()
-        await pilot.press("escape")
-        await shown_alone(app, pilot)
+        await close(pilot)
         await press(pilot, "1", until="WRITTEN     num_workers 0 -> 4   2.10x faster")
         await press(pilot, "4", "u", until="undo num_workers 0 -> 4")
 
@@ -181,23 +174,20 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
         await begin(pilot)
         played.let(pairs)
         await until_shown(pilot, "pair 3 of 6" if pairs else "pair 1 of 6")
-        await press_shown(pilot, "s", "stop the tuning and its training")
-        await shown_alone(app, pilot)
+        await close(pilot, "stop the tuning and its training", key="s")
         await until_shown(pilot, "stopping the training")
         # Neither a trial nor another tuning begins meanwhile.
         for key in "aA":
             await press(pilot, key, until="close this; the tuning goes on")
             assert "stop the tuning" not in text_of(app)
-            await pilot.press("escape")
-            await shown_alone(app, pilot)
+            await close(pilot)
         played.may_stop.set()
         said = "stopped: proven fixes stay" if pairs else "stopped: nothing proven so far"
         await until_told(app, pilot, said)
         assert played.stopped.is_set()
         assert stage(app) is Stage.STOPPED
         await press(pilot, "X", until="A continues from here")
-        await pilot.press("escape")
-        await shown_alone(app, pilot)
+        await close(pilot)
         await pilot.press("A")
         await until_shown(
             pilot, "continue after the 1 change" if pairs else "try the fix found here"
@@ -225,16 +215,13 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: Pl
     played.may_stop.clear()
     async with opened(ended, (80, 24)) as (app, pilot):
         await begin(pilot)
-        await pilot.press("escape")
-        await shown_alone(app, pilot)
+        await close(pilot)
         await press(pilot, "q", until=f"A tuning is still running: {ended.name}")
         await until_shown(pilot, "0 tried, 0 kept; proven fixes stay")
-        await press_shown(pilot, "escape", "stay here")
-        await shown_alone(app, pilot)
+        await close(pilot, "stay here")
         assert stage(app) is Stage.RUNNING
         await pilot.press("q")
-        await press_shown(pilot, "s", "stop the tuning and quit")
-        await until_shown(pilot, "stopping the training")
+        await press_shown(pilot, "s", "stop the tuning and quit", until="stopping the training")
         assert not app._exit
         played.may_stop.set()
         await until(pilot, lambda: app._exit, "the app's end")
@@ -321,8 +308,7 @@ async def test_it_is_measured_where_the_data_lies_and_kept(
         assert "perftui probe --path" in text_of(app)
         await press_shown(pilot, "enter", "measure, about 12 s")
         await until_shown(pilot, "measuring what this machine can do, disk read done")
-        await press_shown(pilot, "escape", "close this; measuring goes on")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "no dialog")
+        await close(pilot, "close this; measuring goes on")
         await until_shown(pilot, "probe  measuring what")
         await pilot.press("X")
         probe.go.set()
@@ -339,24 +325,21 @@ async def test_a_probe_is_stopped_fails_or_ends_with_the_app(
     async with opened(measured, (100, 30)) as (app, pilot):
         await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
-        await press_shown(pilot, "s", "stop measuring")
+        await close(pilot, "stop measuring", key="s")
         await until_told(app, pilot, "probe: stopped: nothing is kept")
         state = app.trials.probing.state
         assert (state.stage, state.found) == (Stage.STOPPED, None)
-        await shown_alone(app, pilot)
         # A failure has its reason.
         probe.error = WorkerError("No module named torch")
         probe.go.set()
         await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
         await until_told(app, pilot, "probe: failed: No module named torch")
-        await pilot.press("escape")
-        await shown_alone(app, pilot)
+        await close(pilot)
         probe.go.clear()
         await press(pilot, "B", until="Measure this machine?")
         await pilot.press("enter")
-        await press_shown(pilot, "escape", "close this")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "no dialog")
+        await close(pilot, "close this")
         await press(pilot, "q", until="A probe is still running")
         assert "quitting stops it." in text_of(app)
         await press_shown(pilot, "s", "stop the probe and quit")

@@ -206,13 +206,16 @@ def test_what_has_been_opened_is_on_screen(helped):
     assert helped.on_screen()[0].track.kind == HELPERS
 
 
-def test_their_row_shows_what_any_of_them_does(helped):
+def test_their_row_shows_what_any_of_them_does_and_the_last_row_cannot_be_hidden(helped):
     select(helped, HELPERS)
     found = 0
     while helped.next_event(1):
         assert helped.trace.name_of(helped.selected.row) == "aten::add"
         found += 1
     assert found == 3
+    for _ in range(5):
+        helped.hide_track()
+    assert len(helped.shown()) == 1
 
 
 def test_a_jump_to_one_of_them_opens_the_row(helped):
@@ -230,9 +233,3 @@ def test_one_that_is_pinned_is_shown(helped):
     select(helped, HELPERS)
     helped.fold()
     assert kinds(helped) == ["thread", "device", "thread", HELPERS]
-
-
-def test_the_last_row_cannot_be_hidden(helped):
-    for _ in range(5):
-        helped.hide_track()
-    assert len(helped.shown()) == 1

@@ -67,7 +67,7 @@ def test_the_detail_of_a_kernel_its_launch_and_its_operator(state):
     assert self_time(state.trace, 5) == 15 * MS
 
 
-def test_a_long_name_leaves_the_figures_on_a_small_screen(make_trace):
+def test_a_long_name_leaves_the_figures_and_clock_skew_is_said(make_trace):
     name = f"void at::native::vectorized_elementwise_kernel<{', '.join(['at::Functor'] * 20)}>(int)"
     trace = make_trace((name, 1, 0, 10))
     state = TimelineState(without_tables(trace), timeline_tracks(trace))
@@ -75,9 +75,6 @@ def test_a_long_name_leaves_the_figures_on_a_small_screen(make_trace):
     assert lines[0] == "elementwise functor"
     assert "duration 10 ns" in lines[1]
     assert lines[-1] == f"full name: {name}"
-
-
-def test_a_kernel_that_begins_before_its_call_is_said_to(make_trace):
     trace = make_trace(
         ("launch", 0, 10_000, 5_000, {"cat": "cuda_runtime", "correlation": 5}),
         ("gemm", 1, 9_000, 5_000, {"correlation": 5}),
@@ -129,7 +126,7 @@ def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, mon
     assert "other streams" in said_of_gap(state, longer)[1]
 
 
-def test_idle_time_at_the_ends_is_a_gap_of_its_own(make_trace):
+def test_idle_time_at_the_ends_is_a_gap_but_outside_the_recording_nothing_is_known(make_trace):
     trace = make_trace(
         ("aten::mm", 0, 0, 40 * MS), ("gemm", 1, 10 * MS, 5 * MS), ("relu", 1, 20 * MS, 5 * MS)
     )
@@ -139,9 +136,7 @@ def test_idle_time_at_the_ends_is_a_gap_of_its_own(make_trace):
         said = said_of_gap(state, state.selected)
         assert said[0].startswith("GPU 0 idle 1")
         assert words in said[-1]
-
-
-def test_outside_the_recording_of_a_device_nothing_is_known(make_trace):
+    # Outside the recording of a device nothing is known.
     trace = make_trace(("aten::mm", 0, 0, 40 * MS), ("gemm", 1, 10 * MS, 5 * MS))
     state = TimelineState(analyse(trace), timeline_tracks(trace))
     state.gaps = DeviceGaps(())

@@ -172,9 +172,7 @@ def test_gaps_are_said_on_the_selected_track_and_on_whole_devices(make_trace):
     state = state_of(trace)
     state.move_track(1)
     assert "idle 30.0 ms" in text_of(track_rows(scene(trace), state, 60)[1])
-
-
-def test_an_idle_stream_of_a_busy_device_has_no_cause():
+    # An idle stream of a busy device has no cause.
     gaps = DeviceGaps([gap(10, 40), gap(100, 200, GapCause.LAUNCH), gap(0, 500, device=1)])
     assert gaps.over(0, 12, 45).cause.value == "data loader wait"
     assert gaps.over(0, 0, 90) is None
@@ -339,9 +337,6 @@ def test_an_arrow_in_ascii_and_to_what_is_outside_the_view(make_trace):
     assert "+-------" in rows[0]
     assert "->[gemm" in rows[0]
     assert rows[1][label_width(112) + 18] == "|"
-    trace = linked(make_trace)
-    state = state_of(trace, threshold=6)
-    state.select_row(1)
     state.view = Viewport(0, 40 * MS, 0, 100 * MS)
     assert "10.0 ms ►" in text_of(track_rows(scene(trace), state, 112)[0])
     state.select_row(2)
@@ -373,13 +368,11 @@ def test_rows_are_as_wide_as_the_screen(make_trace, width):
 
 
 def test_a_selected_event_or_gap_is_drawn_as_such(make_trace):
-    trace = make_trace(("a", 1, 0, 50), ("b", 1, 50, 50))
-    state = state_of(trace)
-    state.selected = event(trace, state.track, 1)
-    row = track_rows(scene(trace), state, 40)[0]
-    assert [style for _, style in row if style.startswith("selected-") or style == "selected"]
     trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS))
     state = state_of(trace)
+    state.selected = event(trace, state.track, 1)
+    row = track_rows(scene(trace), state, 60)[0]
+    assert [style for _, style in row if style.startswith("selected-") or style == "selected"]
     state.selected = Selection(10 * MS, 40 * MS, -1, state.track)
     row = track_rows(scene(trace), state, 60)[0]
     assert [text.strip() for text, style in row if style == "selected"] == [
@@ -388,16 +381,13 @@ def test_a_selected_event_or_gap_is_drawn_as_such(make_trace):
     assert not any(style == "gap" for _, style in row)
 
 
-def test_deeper_calls_stand_further_right_and_what_is_folded_is_counted(make_trace):
+def test_deeper_calls_stand_further_right_and_fold_to_those_with_most_events(make_trace):
     state = state_of(make_trace(*[("call", 0, 0, 900)] * 5))
     state.resized(3)
     for width in (60, 80):
         rows = track_rows(scene(state.trace), state, width)
         labels = [text_of(row)[: label_width(width)].rstrip() for row in rows]
         assert labels == ["▶main", "   └", "    └ +2"]
-
-
-def test_depths_fold_to_those_with_most_events(make_trace):
     events = [("root", 0, 0, 1000), ("call", 0, 0, 900)]
     events += [("op", 0, 10 * i, 5) for i in range(9)] + [("sub", 0, 10 * i, 2) for i in range(9)]
     tracks = timeline_tracks(make_trace(*events))
@@ -412,17 +402,14 @@ def test_depths_fold_to_those_with_most_events(make_trace):
     }
 
 
-def test_blanks_take_no_colour_of_their_own():
-    assert merged([("█", "gemm"), (" ", ""), ("█", "gemm"), (" ", "")]) == (("█ █ ", "gemm"),)
-    assert merged([("x", "gemm-name"), (" ", ""), ("y", "")]) == (("x", "gemm-name"), (" y", ""))
-
-
-def test_overlapping_work_of_a_stream_has_a_track_of_its_own(make_trace):
+def test_overlapping_work_has_a_track_of_its_own_and_blanks_no_colour(make_trace):
     trace = make_trace(("a", 1, 0, 100), ("b", 1, 50, 100))
     labels = [text_of(row)[:16] for row in track_rows(scene(trace), state_of(trace), 80)]
     assert labels == ["▶GPU 0 stream 7 ", "   overlapping  "]
     labels = [text_of(row)[:12] for row in track_rows(scene(trace), state_of(trace), 60)]
     assert labels == ["▶GPU 0 s7   ", "   overlap  "]
+    assert merged([("█", "gemm"), (" ", ""), ("█", "gemm"), (" ", "")]) == (("█ █ ", "gemm"),)
+    assert merged([("x", "gemm-name"), (" ", ""), ("y", "")]) == (("x", "gemm-name"), (" y", ""))
 
 
 @pytest.mark.parametrize(

@@ -56,23 +56,15 @@ def rows_of(trace: Trace) -> Counter[Row]:
     return Counter(zip(*columns, strict=True))
 
 
-def test_every_row_of_the_file_is_there_to_the_nanosecond(both: Both) -> None:
+def test_every_row_is_there_to_the_nanosecond_with_memory_and_what_is_around(both: Both) -> None:
     trace, reading = both
     wanted, found = reading.columns(), rows_of(trace)
     assert wanted.total() == found.total()
     assert not wanted - found
     assert trace.origin == reading.origin
-
-
-def test_every_memory_event_of_the_file_is_there(both: Both) -> None:
-    trace, reading = both
     *columns, tracks = (getattr(trace.memory, column).tolist() for column in MEMORY_COLUMNS)
     threads = [(trace.tracks[each].process, trace.tracks[each].thread) for each in tracks]
     assert list(zip(*columns, threads, strict=True)) == reading.memory()
-
-
-def test_what_is_around_the_events_is_there(both: Both) -> None:
-    trace, reading = both
     assert trace.metadata == json.loads(json.dumps(reading.around, default=float))
     base = reading.around.get("baseTimeNanoseconds")
     if base is not None:

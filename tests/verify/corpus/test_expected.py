@@ -188,29 +188,20 @@ def test_equals_the_expected_values(name: str, account: Account) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_every_budget_sums_to_its_step(name: str) -> None:
-    analysis = opened(name).analysis
-    assert analysis.step_parts
-    for budget in analysis.step_parts:
+def test_budgets_sum_to_their_steps_and_tracks_hold_every_row_once(name: str) -> None:
+    it = opened(name)
+    assert it.analysis.step_parts
+    for budget in it.analysis.step_parts:
         assert sum(length for _, length in budget.parts) == budget.step.duration
         assert all(length >= 0 for _, length in budget.parts)
-
-
-@pytest.mark.parametrize("name", TRACES)
-def test_tracks_hold_every_row_once(name: str) -> None:
-    it = opened(name)
     tracks = timeline_tracks(it.trace)
     rows = np.concatenate([track.index.rows for track in tracks if track.kind != WHOLE])
     assert np.array_equal(np.sort(rows), np.arange(len(it.trace)))
     for track in tracks:
         assert np.all(track.index.start[1:] >= track.index.end[:-1])
-
-
-@pytest.mark.parametrize("name", TRACES)
-def test_the_track_of_a_whole_device_is_the_time_in_which_it_is_busy(name: str) -> None:
-    it = opened(name)
+    # The track of a whole device is the time in which it is busy.
     busy = {each.device: each.busy for each in it.analysis.activity}
-    for track in timeline_tracks(it.trace):
+    for track in tracks:
         if track.kind == WHOLE:
             device = it.trace.tracks[track.track].device
             assert int((track.index.end - track.index.start).sum()) == busy[device]

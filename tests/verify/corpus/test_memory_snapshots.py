@@ -94,7 +94,9 @@ def test_every_expected_value(entry: dict[str, Any], account: Account) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_allocations_and_levels_agree(name: str) -> None:
+def test_allocations_and_levels_agree_and_sources_are_python_outside_of_torch(name: str) -> None:
+    with (ROOT / name).open("rb") as file:
+        assert is_memory_snapshot(file.read(512))
     snapshot = loaded(name)
     assert snapshot.warnings == ()
     line = time_line(snapshot, 0)
@@ -107,11 +109,6 @@ def test_allocations_and_levels_agree(name: str) -> None:
     assert fragmentation(snapshot).unused.sum() == int(snapshot.segments.reserved.sum()) - int(
         snapshot.segments.active.sum()
     )
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_sources_are_python_outside_of_torch(name: str) -> None:
-    snapshot = loaded(name)
     trace = snapshot.traces[0]
     made = trace.action == Action.ALLOC
     every = StackTotals(trace.stack[made], trace.size[made], np.ones(int(made.sum()), np.int64))
@@ -120,12 +117,6 @@ def test_sources_are_python_outside_of_torch(name: str) -> None:
     assert len(frames) > 5
     assert all(frame.filename.endswith(".py") and frame.line > 0 for frame in frames)
     assert not any("site-packages/torch/" in frame.filename.replace("\\", "/") for frame in frames)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_they_are_known_by_their_first_bytes(name: str) -> None:
-    with (ROOT / name).open("rb") as file:
-        assert is_memory_snapshot(file.read(512))
 
 
 SNAPSHOTS = sorted((ROOT / "memsnap").glob("*.pickle"))

@@ -66,13 +66,10 @@ def test_what_a_file_says(
     assert distributed_info(file.path).get("backend") == backend
 
 
-def test_missing_ranks_are_said() -> None:
+def test_missing_ranks_are_said_and_spans_of_one_worker_are_recordings() -> None:
     choice = choose_rank(ROOT / "hta" / "trace_filter", 1)
     assert choice.path.name == "sampled_rank-1.json.gz"
     assert choice.notes[0].startswith("2 ranks (of 128: 2-127 are missing); this is rank 1")
-
-
-def test_spans_of_one_worker_are_recordings() -> None:
     choice = choose_rank(ROOT / "kineto" / "tb_plugin" / "samples" / "resnet50_num_workers_0")
     assert [file.rank for file in choice.ranks] == [0]
     assert "of 3 recordings" in choice.notes[-1]

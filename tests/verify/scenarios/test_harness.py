@@ -69,9 +69,8 @@ def test_a_training_tells_what_must_be_found_or_is_refused(tmp_path: Path) -> No
     path = tmp_path / "fine.py"
     path.write_text('"""Nothing planted.\n\nrule: healthy\n"""\n')
     assert read_training(path).expected == HEALTHY
-    path = tmp_path / "train.py"
     path.write_text('"""Planted: something.\n\nrule:\n"""\n')
-    with pytest.raises(ValueError, match=r"^train.py: no 'rule:' line in the docstring$"):
+    with pytest.raises(ValueError, match=r"^fine.py: no 'rule:' line in the docstring$"):
         read_training(path)
 
 

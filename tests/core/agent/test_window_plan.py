@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.agent.recording.steps import EVAL, INFER, TRAIN, Boundary
-from perftui.agent.windows.budget import ASKED, REGULAR, WARM
+from perftui.agent.windows.budget import ASKED, CHOSEN, REGULAR, WARM
 from perftui.agent.windows.plan import (
     LONG_EVALUATION,
     LONG_GAP,
@@ -194,6 +194,13 @@ def test_an_explicit_number_of_steps_holds_whatever_it_costs() -> None:
 
     assert len(run.windows) > 2
     assert {steps for _, steps, _ in run.windows} == {7}
+
+
+def test_a_chosen_step_is_the_only_one() -> None:
+    run = training(AgentOptions(first_step=40))
+    run.run(2_000)
+
+    assert [(first, reason) for first, _, reason in run.windows] == [(40, CHOSEN)]
 
 
 def test_windows_that_are_always_cut_short_are_tried_few_times() -> None:

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-import perftui.agent
 from perftui.recorder.environment import PATCHED_MAIN, training_environment
 from perftui.wire.spool import AgentOptions
-from tests.core.agent.conftest import Environment, Train
+from tests.core.agent.conftest import INJECT, Environment, Train
 
 pytestmark = pytest.mark.subprocess
 
@@ -75,10 +74,16 @@ def test_it_waits_for_torch_only_where_there_is_a_spool(python: Python) -> None:
 
 
 @pytest.mark.slow
-def test_a_spool_that_is_gone_is_left_alone(python: Python) -> None:
+def test_torch_is_imported_though_the_spool_or_the_agent_is_gone(
+    tmp_path: Path, python: Python
+) -> None:
+    inject = tmp_path / "agent" / "inject"
+    inject.mkdir(parents=True)
+    shutil.copy(INJECT / "sitecustomize.py", inject)
     source = "import sys, torch; print('_perftui' in sys.modules)"
 
-    assert outcome(python("-c", source, PERFTUI_SPOOL="/gone")) == (0, "False\n", "")
+    for gone in ({"PERFTUI_SPOOL": "/gone"}, {"PYTHONPATH": str(inject)}):
+        assert outcome(python("-c", source, **gone)) == (0, "False\n", "")
 
 
 def test_interpreters_of_a_run_need_not_compile_it(spool: Path, python: Python) -> None:
@@ -90,16 +95,6 @@ def test_interpreters_of_a_run_need_not_compile_it(spool: Path, python: Python) 
 
     (compiled,) = (spool / "inject" / "__pycache__").iterdir()
     assert compiled.suffix == ".pyc"
-
-
-@pytest.mark.slow
-def test_an_agent_that_is_gone_lets_torch_be_imported(tmp_path: Path, python: Python) -> None:
-    inject = tmp_path / "agent" / "inject"
-    inject.mkdir(parents=True)
-    shutil.copy(Path(perftui.agent.__file__).parent / "inject" / "sitecustomize.py", inject)
-
-    done = python("-c", "import torch; print(1)", PYTHONPATH=str(inject))
-    assert outcome(done) == (0, "1\n", "")
 
 
 @pytest.mark.slow
@@ -175,8 +170,7 @@ def test_options_that_make_no_sense_are_reported_and_the_script_runs(
 
 
 def test_what_is_injected_is_one_file() -> None:
-    inject = Path(perftui.agent.__file__).parent / "inject"
-    assert [path.name for path in inject.iterdir() if path.is_file()] == ["sitecustomize.py"]
+    assert [path.name for path in INJECT.iterdir() if path.is_file()] == ["sitecustomize.py"]
 
 
 SCRIPT = '''"""What it is."""

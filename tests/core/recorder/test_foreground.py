@@ -346,31 +346,22 @@ def test_signal_that_comes_after_the_script_has_ended_changes_nothing(
     assert _manifest(tmp_path).exit_code == (code if code >= 0 else 128 - code)
 
 
-def test_run_that_has_no_room_to_record_to_is_over(tmp_path: Path) -> None:
+NEEDED = {
+    "tempfile.mkdtemp": "there is no directory to record to",
+    "os.openpty": "no terminal can be made for the script",
+}
+
+
+@pytest.mark.parametrize("function", NEEDED)
+def test_run_that_has_no_room_or_gets_no_terminal_is_over(tmp_path: Path, function: str) -> None:
     broken = (
-        "import tempfile\n"
-        "def full(**_):\n"
+        "import os, tempfile\n"
+        "def fails(**_):\n"
         "    raise OSError(28, 'No space left on device')\n"
-        "tempfile.mkdtemp = full\n"
-    )
-    done = subprocess.run(
-        _recorded(tmp_path, "print('on')", broken), capture_output=True, check=False
-    )
-    said = "there is no directory to record to: No space left on device"
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == f"perftui: {said}\n".encode()
-    assert (_manifest(tmp_path).status, _manifest(tmp_path).message) == (Status.EXITED, said)
-
-
-def test_run_that_gets_no_terminal_is_over(tmp_path: Path) -> None:
-    broken = (
-        "import os\n"
-        "def none_left():\n"
-        "    raise OSError(28, 'out of pty devices')\n"
-        "os.openpty = none_left\n"
+        f"{function} = fails\n"
     )
     console = Terminal(_recorded(tmp_path, "print('on')", broken), tmp_path)
-    said = "no terminal can be made for the script: out of pty devices"
+    said = f"{NEEDED[function]}: No space left on device"
     assert console.wait() == 2
     assert console.written == f"perftui: {said}\r\n".encode()
     assert (_manifest(tmp_path).status, _manifest(tmp_path).message) == (Status.EXITED, said)

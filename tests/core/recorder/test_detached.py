@@ -20,9 +20,7 @@ from perftui.recorder import environment, launch
 from perftui.recorder.launch import Launch
 from perftui.run.control import request
 from perftui.run.manifest import Override, Status, StopReason, read_manifest
-
-Starter = Any
-"""``Starter`` of this directory's conftest, which cannot be imported by name."""
+from tests.core.recorder.conftest import Starter
 
 pytestmark = pytest.mark.subprocess
 

@@ -18,9 +18,7 @@ from perftui.facts.notes import notes, problems
 from perftui.run.columns import PHASES
 from perftui.run.control import request
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
-
-Starter = Any
-"""``Starter`` of this directory's conftest, which cannot be imported by name."""
+from tests.core.recorder.conftest import Starter
 
 AGENT_FILE = Path(__file__).with_name("fake_agent.py")
 AGENT = AGENT_FILE.read_text()

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +20,7 @@ from perftui.recorder.launch import new_run_id
 from perftui.recorder.supervise import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
 from perftui.run.manifest import Status
 from perftui.wire.spool import AgentOptions
+from tests.core.recorder.conftest import Starter
 
 
 class Training:
@@ -163,10 +163,6 @@ def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:
         [sys.executable, "-W", "error", "-c", source, str(run)], capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-Starter = Any
-"""``Starter`` of this directory's conftest, which cannot be imported by name."""
 
 
 def test_only_what_pythonpath_names_moves_to_the_end(

@@ -341,9 +341,10 @@ def test_a_single_trace_needs_no_words_and_an_empty_directory_has_none(tmp_path:
     assert chosen(tmp_path).notes == ()
 
 
-def rank_file(rank: int | None, world: int | None) -> RankFile:
-    path = Path(f"/x/{rank}.json")
-    return RankFile(path, rank, "file", NameParts(str(rank), None, None, rank, ""), world, 1, 1)
+def rank_file(rank: int | None, world: int | None, worker: str = "", time: int = 0) -> RankFile:
+    parts = NameParts(worker or str(rank), str(time) if time else None, None, rank, "")
+    path = Path(f"/x/{worker}.{rank}.{time}")
+    return RankFile(path, rank, "file", parts, world, time * 10**9, 1)
 
 
 @given(st.sets(st.integers(0, 40), min_size=1), st.integers(1, 30))
@@ -353,33 +354,18 @@ def test_missing_ranks_are_those_of_the_world_that_no_file_has(there: set[int], 
     assert missing == [rank for rank in range(size) if rank not in there]
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["a", "b", "c"]), st.none() | st.integers(0, 3), st.integers(0, 99)
-        ),
-        unique=True,
-    )
-)
+WORKERS = st.sampled_from(["a", "b", "c"])
+
+
+@given(st.lists(st.tuples(WORKERS, st.none() | st.integers(0, 3), st.integers(0, 99)), unique=True))
 def test_every_file_is_in_one_recording(found: list[tuple[str, int | None, int]]) -> None:
-    files = [
-        RankFile(
-            Path(f"/x/{w}.{r}.{t}"),
-            r,
-            None,
-            NameParts(w, str(t) if t else None, None, r, ""),
-            None,
-            t * 10**9,
-            1,
-        )
-        for w, r, t in found
-    ]
+    files = [rank_file(rank, None, worker, time) for worker, rank, time in found]
     recordings = find_recordings(files)
-    assert sorted(str(f.path) for each in recordings for f in each.files) == sorted(
+    assert sorted(str(file.path) for each in recordings for file in each.files) == sorted(
         str(file.path) for file in files
     )
     for each in recordings:
-        times = {}
+        times: dict[str, str] = {}
         for file in each.files:
             if file.name.stamp is not None:
                 assert times.setdefault(file.name.worker, file.name.stamp) == file.name.stamp

@@ -524,15 +524,12 @@ def test_a_host_that_the_device_waits_for_keeps_the_time() -> None:
     ]
 
 
-def test_copies_on_a_stream_of_their_own_do_not_move_the_steps() -> None:
+def test_steps_move_neither_by_copies_on_a_stream_nor_by_kernels_without_launches() -> None:
     story = TraceBuilder()
     for _ in range(2):
         story.step().copy("HtoD", ms(1), 4096, stream=9).launch("gemm", ms(40))
         story.all_reduce(ms(90)).end()
     assert [end - start for start, end in spans(story.sync())] == [us(10) + ms(40), ms(40)]
-
-
-def test_without_most_of_the_launches_the_steps_are_the_hosts() -> None:
     story = TraceBuilder().step().launch("gemm", ms(1)).end()
     for _ in range(3):
         story.kernel("lost", ms(10))

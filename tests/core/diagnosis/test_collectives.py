@@ -191,7 +191,7 @@ def moving(
     return story.repeat(4, step)
 
 
-def test_a_slow_link_is_a_hint_in_a_trace_alone_and_more_in_a_run() -> None:
+def test_a_slow_link_is_a_hint_in_a_trace_alone_and_the_rest_is_communication() -> None:
     """25 MiB x 2 x 7/8 in 2 ms are 22.9 GB/s, 8 % of 300."""
     finding = finding_of(moving(25, 2), "slow-network")
     assert finding.severity is Severity.INFO
@@ -200,9 +200,6 @@ def test_a_slow_link_is_a_hint_in_a_trace_alone_and_more_in_a_run() -> None:
     assert "22.9 GB/s" in finding.sentence
     of_run = finding_of(moving(25, 2), "slow-network", make_run(count=40, phases={"forward": 12}))
     assert of_run.severity is Severity.WARNING
-
-
-def test_the_rest_is_left_to_communication_in_general() -> None:
     judged = diagnosed(moving(25, 4))
     parts = [found(judged, rule) for rule in ("slow-network", "communication-exposed")]
     assert sum(part.cost_ns for part in parts if part) <= ms(4)

@@ -125,16 +125,13 @@ def test_of_several_ranks_the_one_judged_is_said() -> None:
     assert told == ("8 training processes: the diagnosis covers rank 0",)
 
 
-def test_a_slow_start_does_not_count() -> None:
+def test_a_slow_start_does_not_count_and_operators_all_the_time_are_no_health() -> None:
     steps = joined(
         step_table(3, {"input_wait": 900, "forward": 10}), step_table(40, {"forward": 10})
     )
     diagnosis = judged(steps=steps, loaders=(IN_MAIN,))
     assert rules(diagnosis) == ["compute-bound"]
     assert diagnosis.steady_steps == 40
-
-
-def test_operators_that_run_all_the_time_are_told_and_not_called_healthy() -> None:
     diagnosis = judged(phases={"input_wait": 0.1, "forward": 12, "backward": 20, "other": 0.9})
     assert rules(diagnosis) == ["compute-bound"]
     assert diagnosis.findings[0].sentence.startswith(

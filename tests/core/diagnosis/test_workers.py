@@ -73,7 +73,7 @@ def test_the_training_loader_is_told_by_role_then_shuffling_then_order(events, e
     assert chosen(*events) == expected
 
 
-def test_loaders_that_train_are_known_and_the_newest_of_one_call_counts() -> None:
+def test_loaders_are_known_by_what_their_events_say_and_the_newest_counts() -> None:
     roles = [{"id": 1, "role": "train"}, {"id": 2, "role": "train"}]
     facts = loader_of(TRAIN, EVAL, *roles)
     assert facts.others == ("/p/train.py:9",)
@@ -82,9 +82,6 @@ def test_loaders_that_train_are_known_and_the_newest_of_one_call_counts() -> Non
     again = {**TRAIN, "id": 3, "num_workers": 2}
     facts = loader_of(TRAIN, again, EVAL, {"id": 3, "role": "train"})
     assert (facts.num_workers, facts.certain) == (2, True)
-
-
-def test_what_an_event_does_not_say_or_says_otherwise_is_unknown() -> None:
     facts = loader_of({"num_workers": True, "pin_memory": 1, "dataset": 5})
     assert facts == LoaderFacts()
     assert loader_of([1], None, "x") is None  # type: ignore[arg-type]

@@ -179,11 +179,10 @@ def test_two_runs_of_three_pairs_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs.repeated == 0
 
 
-def test_a_switch_that_gains_nothing_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switch_that_gains_nothing_is_no_difference_after_six_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert played(monkeypatch, Played(ratio=1.0))[-1].verdict.outcome is Outcome.NO_DIFFERENCE
-
-
-def test_a_run_of_one_pair_each_takes_six(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Played(ratio=0.5)
     told = played(monkeypatch, runs, pairs=1)
     assert runs.made == 6

@@ -167,7 +167,7 @@ def test_a_first_step_of_a_hundred_times_the_usual_flattens_nothing() -> None:
     assert down(first) == 0
 
 
-def test_slow_steps_are_marked_with_their_times_and_even_ones_are_none() -> None:
+def test_slow_steps_are_marked_with_their_times_also_among_many() -> None:
     page = chart(times(*([20] * 15), 45, *([20] * 15)))
     (slow,) = page.every("path", "slow")
     assert slow.text == "step 15, 45 ms, slow"
@@ -176,9 +176,6 @@ def test_slow_steps_are_marked_with_their_times_and_even_ones_are_none() -> None
     page = chart(times(*([20] * 30)))
     assert not list(page.every("path", "slow"))
     assert "none slow" in page.text
-
-
-def test_many_steps_share_columns_but_slow_ones_are_still_marked() -> None:
     page = chart(times(*([20] * 5_000), *([90] * 3), *([20] * 5_000)))
     assert len(list(page.every("path", "slow"))) == 3
     assert len(list(page.every("path"))) < 10

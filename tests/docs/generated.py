@@ -7,23 +7,204 @@
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
+from perftui.diagnosis.rule import Claim, Limits, Rule, Rung
+from perftui.diagnosis.rules import BY_NAME
+from perftui.fixes.catalogue import CATALOGUE, FIXES
+from perftui.fixes.fix import CallChange, EnvironmentChange, Fix, LineChange
+from perftui.report.explain import answers_of
+from perftui.report.markdown import code, plain, table
+from perftui.run.columns import phase_name
 from perftui.telemetry import host_sources
-from tests.docs import key_tables, reference
+from perftui_tui.commands.mcp_tools import offered
+from perftui_tui.keys.all_keys import KEYS, Key
+from perftui_tui.keys.help_texts import BY_SCREEN
+from perftui_tui.keys.own_keys import key_in_file, shown_key
 from tests.docs.documents import DOCUMENTS, ROOT
 
+_CODE = re.compile(
+    r"`[^`]+`"  # what is marked so
+    r"|--[\w-]+(?:=\w+)?"  # an option
+    r"|\.?[A-Za-z_][\w.]*\([^()]*\)"  # a call
+    r"|[A-Za-z_]\w*=(?:\w|[.:](?=\w))+"  # an argument or a variable
+    r"|[A-Za-z_]\w*(?:\.\w+)+"  # a qualified name
+    r"|\w*_\w+|\w+_"  # a name of several words
+)
+"""What a text in plain words has of a program."""
+
+_EDITS = {
+    CallChange: "the arguments of a call, or of the option behind it; a trial passes them at run "
+    "time and leaves the source alone.",
+    LineChange: "lines of the source.",
+    EnvironmentChange: "nothing in the source: variables of the environment that the training is "
+    "started with.",
+}
+
+
+def findings_table() -> str:
+    """All findings, each with a link to its section."""
+    rows = [
+        (_link(one.id), prose(one.when), _from(one.limits), prose(one.answer))
+        for one in BY_NAME.values()
+    ]
+    return "\n".join(table(("Finding", "When", "From", "What to do"), rows))
+
+
+def findings() -> str:
+    """A section for each finding."""
+    return "\n\n".join("\n".join(_finding(one)) for one in BY_NAME.values())
+
+
+def fixes_table() -> str:
+    """All fixes, each with a link to its section."""
+    rows = [(_link(fix.id), prose(fix.what), _addresses(fix)) for fix in FIXES]
+    return "\n".join(table(("Fix", "What it does", "Addresses"), rows))
+
+
+def fixes() -> str:
+    """A section for each fix."""
+    return "\n\n".join("\n".join(_fix(fix)) for fix in FIXES)
+
+
+def prose(text: str) -> str:
+    """``text`` as Markdown, with what belongs to a program as code."""
+    parts, end = [], 0
+    for found in _CODE.finditer(text):
+        parts += [plain(text[end : found.start()]), code(found[0].strip("`"))]
+        end = found.end()
+    return "".join((*parts, plain(text[end:])))
+
+
+def _finding(found: Rule | Rung) -> Iterator[str]:
+    yield f"### {code(found.id)}"
+    yield f"*{_sentence(prose(found.when))}*\n"
+    yield f"{prose(found.explanation)}\n"
+    if found.limits:
+        yield f"- **Limits.** {prose(_limits(found.limits))}"
+    claims = _claims(found.claims) if isinstance(found, Rule) else ""
+    if claims:
+        yield f"- **Time it claims.** {claims}"
+    if found.answer:
+        yield f"- **What to do.** {_sentence(prose(found.answer))}"
+    for fix in found.fixes if isinstance(found, Rule) else ():
+        yield f"- **Fix** {_link(fix, 'fixes.md')}: {prose(CATALOGUE[fix].what)}."
+
+
+def _fix(fix: Fix) -> Iterator[str]:
+    yield f"### {code(fix.id)}"
+    yield f"*{_sentence(prose(fix.what))}*\n"
+    yield f"{prose(fix.explanation)}\n"
+    risks = "; ".join(prose(risk.value) for risk in fix.risks)
+    yield f"- **Risks.** {_sentence(risks or 'none that perftui knows')}"
+    yield f"- **Edits** {_edits(fix)}"
+    yield f"- **Addresses** {_addresses(fix)}."
+
+
+def _edits(fix: Fix) -> str:
+    made = typing.get_type_hints(fix.change)["return"]
+    (kind,) = (one for one in typing.get_args(made) if one is not type(None))
+    return _EDITS[kind]
+
+
+def _addresses(fix: Fix) -> str:
+    return ", ".join(_link(rule, "findings.md") for rule in answers_of(fix.id))
+
+
+def _limits(limits: Limits) -> str:
+    if limits.is_hint:
+        return f"Never more than a hint. {limits.source}"
+    return (
+        f"Warns from {100 * limits.warning:.0f} % {limits.of}, critical from "
+        f"{100 * limits.critical:.0f} %. {limits.source}"
+    )
+
+
+def _claims(claim: Claim) -> str:
+    if claim.kernels:
+        return "Kernels that it recognizes by their names."
+    idle = f"Idle time of the GPU whose cause is *{claim.idle.value}*" if claim.idle else ""
+    phase = f"the part *{phase_name(claim.phase)}* of the step" if claim.phase else ""
+    if idle and phase:
+        return f"{idle}; without a GPU, {phase}."
+    return f"{idle or _sentence(phase)[:-1]}." if idle or phase else ""
+
+
+def _from(limits: Limits | None) -> str:
+    if limits and limits.is_hint:
+        return "never more than a hint"
+    return f"{100 * limits.warning:.0f} % {limits.of}" if limits else ""
+
+
+def _link(name: str, page: str = "") -> str:
+    return f"[{code(name)}]({page}#{name})"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def tools() -> str:
+    """The tools of the MCP server."""
+    rows = ["| Tool | Arguments | Answer |", "|---|---|---|"]
+    for tool in offered(allow_run=True):
+        name = f"`{tool.name}`{' *' if tool.is_run else ''}"
+        names = (f"**{one.name}**" if one.is_required else one.name for one in tool.arguments)
+        rows.append(f"| {name} | {', '.join(names)} | {tool.about} |")
+    return "\n".join(rows)
+
+
+SCOPES = tuple(dict.fromkeys(key.scope for key in KEYS))
+"""Where keys work, in the order of the table."""
+
+_NAMED = re.compile(r"\{([a-z_.]+(?:\([^{}]*\))?)\}")
+"""An action whose key a text of the app shows."""
+
+
+def about(screen: str) -> str:
+    """What the help of a screen says about it."""
+    module = import_module(f"perftui_tui.screens.{screen}")
+    return _text(getattr(module, f"{screen.title()}Screen").HELP)
+
+
+def keys(*scopes: str) -> str:
+    """The keys of these scopes as one table."""
+    rows = [(_named(key), prose(key.help)) for key in KEYS if key.scope in scopes]
+    return "\n".join(table(("Key", "What it does"), rows))
+
+
+def numbers(screen: str) -> str:
+    """What each number of a screen means, as its help says it."""
+    entries = BY_SCREEN[screen]
+    return "\n".join(f"- **{plain(one.name)}.** {_text(one.text)}" for one in entries)
+
+
+def _named(key: Key) -> str:
+    _, *others = key.keys.split(",")
+    return " ".join(map(code, (key.display, *map(key_in_file, others))))
+
+
+def _text(text: str) -> str:
+    *parts, last = _NAMED.split(text)
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return "".join(f"{prose(before)}{code(shown_key(name))}" for before, name in pairs) + prose(
+        last
+    )
+
+
 KINDS = {
-    "findings-table": reference.findings_table,
-    "findings": reference.findings,
-    "fixes-table": reference.fixes_table,
-    "fixes": reference.fixes,
+    "findings-table": findings_table,
+    "findings": findings,
+    "fixes-table": fixes_table,
+    "fixes": fixes,
     "metrics": host_sources.tables,
-    "about": key_tables.about,
-    "keys": key_tables.keys,
-    "numbers": key_tables.numbers,
-    "tools": reference.tools,
+    "about": about,
+    "keys": keys,
+    "numbers": numbers,
+    "tools": tools,
 }
 
 _PART = re.compile(r"(<!-- generated: (.+?) -->\n\n).*?\n?(<!-- end -->)", re.DOTALL)

@@ -13,7 +13,7 @@ from perftui_tui.commands.line import AGAIN, UsageError, parse
 from perftui_tui.commands.output import ERROR
 from perftui_tui.commands.reference import SKILL
 from tests.docs.documents import DOCUMENTS, Command, commands
-from tests.docs.recorded_place import IDS, write_place
+from tests.docs.running import IDS, write_place
 from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.traces import write_trace
 

@@ -15,8 +15,7 @@ from perftui.run.reader import RunSnapshot
 from perftui_tui.commands.table import COMMANDS
 from tests.docs.alike import HOME, unlike
 from tests.docs.documents import DOCUMENTS, PLAYED, Shown, commands, sessions
-from tests.docs.printed import printed
-from tests.docs.recorded_place import IDS, write_place
+from tests.docs.running import IDS, printed, write_place
 from tests.tui.driving import opened, settled
 from tests.tui.fake_trial import FASTER, FakeTrial
 

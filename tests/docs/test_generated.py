@@ -8,9 +8,7 @@ import pytest
 
 from perftui_tui.keys.help_texts import BY_SCREEN
 from tests.docs.documents import DOCUMENTS, ROOT
-from tests.docs.generated import KINDS, generated, parts
-from tests.docs.key_tables import SCOPES, about, keys
-from tests.docs.reference import prose
+from tests.docs.generated import KINDS, SCOPES, about, generated, keys, parts, prose
 
 WITH_PARTS = [document for document in DOCUMENTS if list(parts(document))]
 

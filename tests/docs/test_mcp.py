@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.docs.alike import HOME, differences, parsed
 from tests.docs.documents import ROOT
 from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.in_process import in_process
-from tests.tui.recorded import ENDED, SCRIPT, START, write_run
+from tests.tui.recorded import ENDED, SCRIPT, write_run, write_script
 
 pytestmark = pytest.mark.slow
 
@@ -28,9 +27,7 @@ async def test_the_session_is_what_a_server_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    os.utime(script, ns=(START - 10**9, START - 10**9))
+    script = write_script(tmp_path)
     runs = tmp_path / ".perftui" / "runs"
     root = write_run(runs, run_id=RUN, script=script, loader_line=4, cwd=str(tmp_path), **ENDED)
     in_process(monkeypatch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -14,11 +13,9 @@ from perftui.run.worker_curve import read_worker_curve
 from tests.described import described
 from tests.docs.alike import HOME, differences, masked, parsed, unlike
 from tests.docs.documents import DOCUMENTS, PLAYED, ROOT, Shown, scripts, sessions
-from tests.docs.printed import printed
-from tests.docs.recordings import Recordings
+from tests.docs.running import Recordings, printed
 from tests.tui.fake_trial import play
-from tests.tui.recorded import ENDED, START, write_run
-from tests.tui.recorded import SCRIPT as TRAINING
+from tests.tui.recorded import ENDED, write_run, write_script
 
 SCRIPT = "train.py"
 STEPS = 100
@@ -104,9 +101,7 @@ def check_order(recordings: Recordings, counts: int) -> None:
 
 def test_a_tuning_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With runs that are played: real ones take minutes."""
-    script = tmp_path / SCRIPT
-    script.write_text(TRAINING)
-    os.utime(script, ns=(START - 10**9, START - 10**9))
+    script = write_script(tmp_path)
     runs = tmp_path / ".perftui" / "runs"
     root = write_run(runs, script=script, loader_line=4, cwd=str(tmp_path), **ENDED)
     play(monkeypatch, script).let(100)

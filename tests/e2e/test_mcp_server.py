@@ -20,7 +20,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from perftui.run.manifest import StopReason
 from perftui.run.reader import RunReader
 from tests.tui.in_process import printed
-from tests.tui.recorded import ENDED, SCRIPT, START, write_run
+from tests.tui.recorded import ENDED, SCRIPT, write_run, write_script
 
 pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner"), pytest.mark.slow]
 
@@ -47,9 +47,7 @@ sys.exit(3)
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run of ``WITH_TORCH`` whose loader can be given workers, in the project ``tmp_path``."""
-    script = tmp_path / "train.py"
-    script.write_text(WITH_TORCH + SCRIPT)
-    os.utime(script, ns=(START - 10**9, START - 10**9))
+    script = write_script(tmp_path, WITH_TORCH + SCRIPT)
     return write_run(
         tmp_path / ".perftui" / "runs",
         script=script,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -26,7 +25,7 @@ from perftui.run.reader import RunReader, RunSnapshot
 from tests.described import described
 from tests.docs.alike import masked
 from tests.docs.documents import ROOT
-from tests.tui.recorded import ENDED, START, write_run
+from tests.tui.recorded import ENDED, write_run, write_script
 
 pytestmark = pytest.mark.subprocess
 
@@ -58,9 +57,7 @@ STEPS = 60
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
     """A run of ``LOADING`` that waits for its loader, as the recorder writes it."""
-    script = tmp_path / "train.py"
-    script.write_text(LOADING)
-    os.utime(script, ns=(START - 10**9, START - 10**9))
+    script = write_script(tmp_path, LOADING)
     line = next(at for at, line in enumerate(LOADING.splitlines(), 1) if "in DataLoader(" in line)
     return write_run(
         tmp_path / ".perftui" / "runs",

@@ -11,7 +11,7 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 
 from tests.tui.proof import check_presses
-from tests.tui.recorded import ENDED, SCRIPT, START, write_run
+from tests.tui.recorded import ENDED, write_run, write_script
 
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ.pop("NO_COLOR", None)
@@ -60,11 +60,7 @@ def presses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     """A script whose loader is made in line 4."""
-    path = tmp_path / "train.py"
-    path.write_text(SCRIPT)
-    # As it was when the run began: a script edited since is not what ran.
-    os.utime(path, ns=(START - 10**9, START - 10**9))
-    return path
+    return write_script(tmp_path)
 
 
 @pytest.fixture

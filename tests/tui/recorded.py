@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
+from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS, WORKER_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, write_manifest
 from tests.step_rows import step_row
+from tests.traces.builder import TraceBuilder, ms, us
 
 START = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -40,6 +43,14 @@ MACHINE_COLUMNS = (
     "memory.used",
     "memory.total",
 )
+
+
+def write_script(folder: Path, text: str = SCRIPT) -> Path:
+    """``train.py`` as it was when the run began: a script edited since is not what ran."""
+    path = folder / "train.py"
+    path.write_text(text)
+    os.utime(path, ns=(START - SECOND, START - SECOND))
+    return path
 
 
 def manifest(**changes: Any) -> Manifest:
@@ -168,3 +179,161 @@ def _sample(number: int, gpu: bool, every: int) -> list[float]:
     machine += [21.0 * 2**30, 64.0 * 2**30]
     card = [50.0 + wave, 31.0 * 2**30, 141.0 * 2**30, 412.0, 54.0] if gpu else []
     return [START + number * every, *machine, *card]
+
+
+GPU_SCRIPT = """\
+from torch.utils.data import DataLoader
+
+def train(model, pictures, optimizer):
+    loader = DataLoader(pictures, batch_size=128, shuffle=True)
+    for batch in loader:
+        loss = model(batch).sum()
+        loss.backward()
+        optimizer.step()
+"""
+LOADER_LINE, COSTLY_LINE = 4, 6
+WAITS = (ms(118), ms(126), ms(121))
+"""For data in each step; the GPU idles longer, as the step before ends without it."""
+
+_STEP, _CONVOLUTION, _SUM = ms(300), ms(90), ms(8)
+
+
+def write_gpu_run(folder: Path) -> tuple[Path, Path]:
+    """A run that is over, whose window has a GPU that waits for a loader, and the script of it."""
+    script = write_script(folder, GPU_SCRIPT)
+    root = write_run(
+        folder / ".perftui" / "runs",
+        gpu=True,
+        script=script,
+        loader_line=LOADER_LINE,
+        cwd=str(folder),
+        **ENDED,
+    )
+    window = RunLayout(root).rank(0).window(100)
+    window.parent.mkdir()
+    gpu_window().write(window)
+    return root, script
+
+
+def gpu_window() -> TraceBuilder:
+    """Steps that wait for data, then convolve and sum up on the GPU."""
+    story = TraceBuilder().numbered(100)
+    for at, wait in zip((0, _STEP, 2 * _STEP), WAITS, strict=True):
+        go = at + wait + ms(2)
+        story.at(at).step(_STEP - ms(1)).at(at + ms(1)).data_wait(wait)
+        _operator(story.at(go), "aten::conv2d", "conv_kernel", go + us(300), _CONVOLUTION)
+        summed = go + us(350) + _CONVOLUTION
+        _operator(story.at(go + ms(2)), "aten::sum", "reduce_kernel", summed, _SUM)
+    return story
+
+
+def _operator(story: TraceBuilder, name: str, kernel: str, starts: int, lasting: int) -> None:
+    at = story.now
+    story.at(at - us(50)).frame(f"train.py({COSTLY_LINE}): train", us(1_500))
+    story.at(at).op(name, ms(1)).at(at + us(100))
+    story.launch(kernel, lasting, call=us(20), starts=starts)
+
+
+GIB = 2**30
+SAMPLES = 180
+
+
+def write_full_machine(
+    runs: Path, *, cards: int, cores: int = 64, workers: int = 8, window: TraceBuilder | None = None
+) -> Path:
+    """A run of a training with ``workers`` loader workers, with a profiled ``window``, on a machine
+    of which everything is sampled; returns its path."""
+    root = write_run(runs, gpu=cards > 0, workers=workers, wait_ms=20)
+    _write_workers(root, workers)
+    if window is not None:
+        file = RunLayout(root).rank(0).window(100)
+        file.parent.mkdir()
+        window.write(file)
+    path = RunLayout(root).telemetry(manifest().host)
+    path.unlink()
+    rows = [_full_sample(number, cards, cores) for number in range(SAMPLES)]
+    journal = JournalWriter(path, [Column("time"), *(Column(name) for name in rows[0])])
+    journal.append([[START + at * SECOND, *row.values()] for at, row in enumerate(rows)])
+    journal.close()
+    return root
+
+
+def _write_workers(root: Path, workers: int) -> None:
+    """Every second worker makes batches all the time, the others half of it."""
+    names = [column.name for column in WORKER_COLUMNS]
+    rows = []
+    for number in range(workers):
+        made = SECOND if number % 2 else SECOND // 2
+        known = {
+            "time": START + SAMPLES * SECOND // 3,
+            "loader": 1,
+            "worker": number,
+            "pid": 5000 + number,
+            "elapsed": SECOND,
+            "batches": 4,
+            "sized": 4,
+            "bytes": 4 * 77_000_000,
+            "fetch": made * 9 // 10,
+            "collate": made // 10,
+        }
+        rows.append([known.get(name, 0) for name in names])
+    journal = JournalWriter(RunLayout(root).rank(0).workers, WORKER_COLUMNS)
+    journal.append(rows)
+    journal.close()
+
+
+def _full_sample(number: int, cards: int, cores: int) -> dict[str, float]:
+    wave = math.sin(number / 7)
+    busy = {f"cpu.core{n}": 20.0 + 15 * ((n * 7 + number) % 5) for n in range(cores)}
+    busy["cpu.core3"] = 100.0
+    sampled = {
+        "cpu.utilization": sum(busy.values()) / max(cores, 1),
+        **busy,
+        "processes.cpu": 1450.0 + 60 * wave,
+        "processes.rss": 61.0 * GIB,
+        "processes.ranks_rss": 20.0 * GIB,
+        "processes.workers_rss": 40.0 * GIB,
+        "processes.rest_rss": 1.0 * GIB,
+        "processes.pss": 44.0 * GIB,
+        "processes.workers_cpu": 640.0,
+        "memory.used": (120 + 5 * wave) * GIB,
+        "memory.total": 512.0 * GIB,
+        "memory.shm_used": 9.0 * GIB,
+        "memory.shm_total": 64.0 * GIB,
+        "memory.page_cache": 210.0 * GIB,
+        "swap.used": 3.0 * GIB,
+        "disk.read": 4e8 + 1e8 * wave,
+        "disk.write": 2e6,
+        "disk.utilization": 34.0,
+        "network.receive": 3e5,
+        "network.transmit": 2e5,
+    }
+    for card in range(cards):
+        sampled |= {f"gpu{card}.{name}": value for name, value in _card(card, number).items()}
+    return sampled
+
+
+def _card(card: int, number: int) -> dict[str, float]:
+    busy = 92 + 6 * math.sin(number / 5 + card) if card != 5 else 41 + 8 * math.sin(number / 3)
+    return {
+        "utilization": busy,
+        "memory_used": (61 + card) * GIB,
+        "memory_total": 80.0 * GIB,
+        "process_memory": (60 + card) * GIB,
+        "power": 540 + 12 * card + busy,
+        "power_limit": 700.0,
+        "temperature": 58.0 + 4 * card,
+        "clock_sm": 1755.0 if card != 7 else 1410.0,
+        "clock_sm_max": 1980.0,
+        "throttle_reasons": 0x20 if card == 7 else 0,
+        "sm_activity": 71.0,
+        "tensor_activity": 32.0,
+        "dram_activity": 48.0,
+        "pcie_generation": 5.0,
+        "pcie_width": 16.0,
+        "nvlink_receive": 31e9,
+        "nvlink_transmit": 29e9,
+        "processes": 1.0,
+        "pcie_receive": 1.2e9,
+        "pcie_transmit": 8e7,
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +21,7 @@ from tests.described import described
 from tests.ran import Capture, Patch, ran
 from tests.traces.builder import ms
 from tests.tui.driving import opened, press, settled, text_of, until_shown
-from tests.tui.recorded import ENDED, SCRIPT, SECOND, START, write_run
+from tests.tui.recorded import ENDED, SECOND, START, write_run, write_script
 from tests.tui.traces import even_steps, write_trace
 
 FIRST, NOW = "20231114-221320-train", "20231114-231320-train"
@@ -35,9 +34,7 @@ def place(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     (tmp_path / ".git").mkdir()
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    os.utime(script, ns=(START - SECOND, START - SECOND))
+    write_script(tmp_path)
     return tmp_path
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from perftui_tui.commands.run import launch_again
 from tests.described import described
 from tests.ran import Capture, Patch, ran
 from tests.tui.fake_trial import FASTER, FakeTrial
-from tests.tui.recorded import ENDED, SCRIPT, START, write_run
+from tests.tui.recorded import ENDED, SCRIPT, write_run, write_script
 from tests.tui.traces import write_trace
 
 OTHER = "20231114-231320-train"
@@ -151,8 +150,7 @@ def test_a_report_names_what_to_run_next(run: Path, capsys: Capture) -> None:
 def test_the_key_and_all_else_stay_when_lines_are_added_above(
     tmp_path: Path, script: Path, capsys: Capture
 ) -> None:
-    script.write_text(f"# one\n# more\n{SCRIPT}")
-    os.utime(script, ns=(START - 10**9, START - 10**9))
+    write_script(tmp_path, f"# one\n# more\n{SCRIPT}")
     root = write_run(tmp_path / "runs", script=script, loader_line=6, cwd=str(tmp_path), **ENDED)
     found = described("report", printed(capsys, "report", "--json", root))
     assert found["findings"][0]["key"] == "input-in-main-thread@train.py:loader"

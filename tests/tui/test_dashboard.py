@@ -23,9 +23,16 @@ from perftui_tui.panes.step_bar import last_step, last_step_title
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.view import RunView
 from tests.tui.driving import opened, press, text_of, until_shown
-from tests.tui.full_machine import write_full_machine
-from tests.tui.gpu_window import gpu_window
-from tests.tui.recorded import ENDED, NOW, SECOND, START, manifest, write_run
+from tests.tui.recorded import (
+    ENDED,
+    NOW,
+    SECOND,
+    START,
+    gpu_window,
+    manifest,
+    write_full_machine,
+    write_run,
+)
 
 Samples = list[float | None]
 

@@ -22,8 +22,7 @@ from perftui_tui.reading.view import RunView
 from perftui_tui.screens.diagnosis.finding import details, listing
 from tests.facts_given import knowing
 from tests.tui.driving import opened, settled, text_of, until
-from tests.tui.gpu_window import write_gpu_run
-from tests.tui.recorded import NOW, write_run
+from tests.tui.recorded import NOW, write_gpu_run, write_run
 
 MS = 1_000_000
 

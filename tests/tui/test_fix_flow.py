@@ -1,6 +1,5 @@
 """From a finding to the fix: tried by override, written to the source, undone, compared."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,7 +20,7 @@ from perftui_tui.look.rows import CONTINUED, plain, width
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import close, opened, press, settled, text_of, until, until_shown
-from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run
+from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run, write_script
 
 DETAILS = "#finding-details"
 
@@ -171,8 +170,7 @@ def loader(pictures):
 async def test_all_that_is_to_be_written_can_be_read(
     ended: Path, script: Path, size: tuple[int, int]
 ) -> None:
-    script.write_text(LONG_SCRIPT)
-    os.utime(script, ns=(START - 10**9, START - 10**9))
+    write_script(script.parent, LONG_SCRIPT)
     async with opened(ended, size) as (app, pilot):
         await press(pilot, "4", screen="diagnosis")
         await press(pilot, "w", until="Write the fix?")

@@ -35,8 +35,7 @@ from tests.core.trace.memory_files import Allocator, snapshot
 from tests.facts_given import knowing
 from tests.traces.events import cpu, mark, memory, write
 from tests.tui.driving import in_ascii, opened, press, text_of, until, until_shown
-from tests.tui.full_machine import write_full_machine
-from tests.tui.recorded import ENDED, NOW, START, write_run
+from tests.tui.recorded import ENDED, NOW, START, write_full_machine, write_run
 
 GIB = 1 << 30
 

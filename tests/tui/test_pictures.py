@@ -22,9 +22,7 @@ from perftui_tui.reading.experiment_state import TrialState, TuningState
 from perftui_tui.tables.virtual import VirtualTable
 from tests.tui.driving import press, text_of, until, until_shown
 from tests.tui.fake_trial import UNCLEAR, progress_of
-from tests.tui.full_machine import write_full_machine
-from tests.tui.gpu_window import gpu_window
-from tests.tui.recorded import ENDED, NOW, START, write_run
+from tests.tui.recorded import ENDED, NOW, START, gpu_window, write_full_machine, write_run
 from tests.tui.test_experiment_rows import TRYING, TUNED
 from tests.tui.test_memory_screen import three_lines
 from tests.tui.test_ranks_screen import write_ranks

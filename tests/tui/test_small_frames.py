@@ -14,9 +14,7 @@ from perftui_tui.commands.table import OPTIONS
 from perftui_tui.look.themes import THEMES
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, press, settled, until
-from tests.tui.full_machine import write_full_machine
-from tests.tui.gpu_window import gpu_window
-from tests.tui.recorded import ENDED, write_run
+from tests.tui.recorded import ENDED, gpu_window, write_full_machine, write_run
 from tests.tui.test_memory_screen import three_lines
 from tests.tui.test_ranks_screen import write_ranks
 

@@ -20,7 +20,7 @@ from tests.tui.driving import (
     until,
     until_shown,
 )
-from tests.tui.gpu_window import COSTLY_LINE, SCRIPT, write_gpu_run
+from tests.tui.recorded import COSTLY_LINE, GPU_SCRIPT, write_gpu_run
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
 
@@ -55,13 +55,13 @@ async def test_from_the_first_screen_to_the_mended_source(
         await press_shown(pilot, "4", "Diag", until="confidence")
         await press_shown(pilot, "w", "Write", until="Write the fix?")
         assert "-    loader = DataLoader(pictures, batch_size=128, shuffle=True)" in text_of(app)
-        assert script.read_text() == SCRIPT
+        assert script.read_text() == GPU_SCRIPT
         await press_shown(pilot, "enter", "write it to the source", until="train.py written")
         assert "num_workers=4" in script.read_text()
 
         # And back again.
         await press_shown(pilot, "u", "undoes it")
-        await until(pilot, lambda: script.read_text() == SCRIPT, "the source as it was")
+        await until(pilot, lambda: script.read_text() == GPU_SCRIPT, "the source as it was")
 
 
 @SIZES

@@ -50,7 +50,7 @@ class Choice:
     facts: Facts
     option: FixOption
     others: tuple[str, ...] = ()
-    """What else can be tried about the same finding."""
+    """Fixes to try next for the same finding."""
 
     @property
     def root(self) -> Path:
@@ -59,7 +59,7 @@ class Choice:
 
 
 def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choice:
-    """``FIX [RUN]``: the newest run where none is named, the first fix that is possible."""
+    """Read ``FIX [RUN]``: by default the first fix that is possible, and the newest run."""
     from perftui.fixes.catalogue import CATALOGUE
     from perftui.report.next_command import fixes_after
     from perftui.report.report import make_report

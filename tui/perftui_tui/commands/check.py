@@ -79,18 +79,18 @@ def _facts(target: Target) -> Facts:
 def _baseline(
     line: CommandLine, target: Target, facts: Facts, history: History | None
 ) -> Target | None:
-    """What ``--against`` names, of a history the last run that was not slower; None where nothing
-    does, or there is no earlier run."""
+    """The target of ``--against``, for a history the last run that was not slower; None without the
+    option, or without an earlier run."""
     from perftui.report.check.judge import HISTORY, NEWEST, newest_earlier
 
     word = line.values.get("against")
     if word is None:
         return None
     if word not in (NEWEST, HISTORY):
-        found = find_target(replace(line, words=(word,)))
-        if found.path.resolve() == target.path.resolve():
+        baseline = find_target(replace(line, words=(word,)))
+        if baseline.path.resolve() == target.path.resolve():
             raise UsageError(f"{target.path} cannot be checked against itself")
-        return found
+        return baseline
     if facts.manifest is None:
         raise UsageError(f"--against {word} needs a run: of a trace, name the baseline")
     if history is not None:

@@ -22,20 +22,20 @@ def compare(line: CommandLine) -> int:
 
     sides = _sides(line)
     subjects = [subject_of(_target(line, side[0])) for side in sides]
-    first, second = (Facts(one.run, one.analysis) for one in subjects)
-    found = _repeated(compared(first, second), line, sides)
+    first, second = (Facts(subject.run, subject.analysis) for subject in subjects)
+    result = _repeated(compared(first, second), line, sides)
     forms = (brief_object, brief_text) if "brief" in line.flags else (as_object, text)
-    write_result(line.flags, *forms, found)
+    write_result(line.flags, *forms, result)
     return {
         Verdict.FASTER: DONE,
         Verdict.SLOWER: SLOWER,
         Verdict.NO_CLEAR_DIFFERENCE: NO_DIFFERENCE,
         Verdict.INCONCLUSIVE: INCONCLUSIVE,
-    }[found.verdict]
+    }[result.verdict]
 
 
 def _sides(line: CommandLine) -> tuple[list[str], list[str]]:
-    """What is named on each side: one each, or several with ``--`` between."""
+    """The words of each side: one each, or several with ``--`` between."""
     words = list(line.words)
     if BEHIND in words:
         at = words.index(BEHIND)
@@ -55,17 +55,17 @@ def _target(line: CommandLine, word: str) -> Target:
 
 
 def _repeated(
-    found: Comparison, line: CommandLine, sides: tuple[list[str], list[str]]
+    result: Comparison, line: CommandLine, sides: tuple[list[str], list[str]]
 ) -> Comparison:
-    """``found`` beside the runs that are named, or those that repeat the two."""
+    """``result`` with the repeats that are named, else with all runs that repeat the two."""
     from perftui.experiments.comparison import with_repeats
     from perftui.experiments.history import found_repeats, past_run, repeats_of
 
     if max(map(len, sides)) > 1:
-        if found.of_traces:
+        if result.of_traces:
             raise UsageError("compare takes several runs of each side, but one trace")
         first, second = ([_target(line, word).path for word in side] for side in sides)
-        return with_repeats(found, repeats_of(first, second))
-    if found.of_traces or "no-repeats" in line.flags:
-        return found
-    return with_repeats(found, found_repeats(past_run(found.before), past_run(found.after)))
+        return with_repeats(result, repeats_of(first, second))
+    if result.of_traces or "no-repeats" in line.flags:
+        return result
+    return with_repeats(result, found_repeats(past_run(result.before), past_run(result.after)))

@@ -90,7 +90,7 @@ def _line(progress: Progress) -> str:
     if not progress.pairs:
         return worker_line(progress)
     pair = progress.pairs[-1]
-    before, after = (fmt.duration(one.step_ns) for one in (pair.before, pair.after))
+    before, after = (fmt.duration(run.step_ns) for run in (pair.before, pair.after))
     return f"pair {len(progress.pairs)}: {before} -> {after} a step, {pair.ratio:.2f}x"
 
 
@@ -120,24 +120,24 @@ def _run_tuning(root: Path, steps: int, deadline: float) -> Tuned:
     from perftui.report.trial import offers
     from perftui.run.layout import trials_of
 
-    known = 0
+    logged = 0
     for event in tune(root, trials_of(root), steps, offers, threading.Event(), deadline):
         if isinstance(event, Tuned):
             return event
-        known = _log(event, known)
+        logged = _log(event, logged)
     raise UsageError("the tuning did not finish")
 
 
-def _log(event: Trying | Keeping | Journal, known: int) -> int:
-    """Log what is new, of a journal the attempts after the ``known`` first; returns how many there
-    are."""
+def _log(event: Trying | Keeping | Journal, logged: int) -> int:
+    """Log what is new, from a journal the attempts after the first ``logged``; returns how many are
+    logged now."""
     from perftui.experiments.journal import Journal, Kept
     from perftui.experiments.tune import Keeping
     from perftui.report.trial import worker_line
 
     if isinstance(event, Journal):
-        for one in event.attempts[known:]:
-            log(f"{one.title}: {one.headline}{'' if one.kept is Kept.NO else ', kept'}")
+        for attempt in event.attempts[logged:]:
+            log(f"{attempt.title}: {attempt.headline}{'' if attempt.kept is Kept.NO else ', kept'}")
         return len(event.attempts)
     title = event.option.title
     if isinstance(event, Keeping):
@@ -148,7 +148,7 @@ def _log(event: Trying | Keeping | Journal, known: int) -> int:
     elif event.progress.pairs:
         count, headline = len(event.progress.pairs), event.progress.verdict.while_running
         log(f"{title}, pair {count}: {event.progress.pairs[-1].ratio:.2f}x, {headline}")
-    return known
+    return logged
 
 
 def isolate(line: CommandLine) -> int:
@@ -162,7 +162,7 @@ def isolate(line: CommandLine) -> int:
     from perftui.run.manifest import ManifestError
 
     root = find_target(line).path.resolve()
-    found = Isolation()
+    result = Isolation()
     with (
         refusing(UnknownError, ManifestError, where=f"{root} cannot be run again"),
         refusing(TrialError, code=ERROR),
@@ -170,7 +170,7 @@ def isolate(line: CommandLine) -> int:
         run = run_at(root)
         log("three runs for each part left out; Ctrl+C stops")
         steps = line.values.get("max-steps")
-        for found in run_each(run, trials_of(root), threading.Event(), steps):
-            log(f"run {found.runs}: {found.newest}")
-    write_result(line.flags, lambda: isolation_object(found, run), lambda: isolation_text(found))
+        for result in run_each(run, trials_of(root), threading.Event(), steps):
+            log(f"run {result.runs}: {result.newest}")
+    write_result(line.flags, lambda: isolation_object(result, run), lambda: isolation_text(result))
     return DONE

@@ -32,7 +32,7 @@ STOP_SECONDS = 10.0
 def farewell(
     root: Path, *, is_replay: bool, stopping: bool = False, achieved: Iterable[tuple[str, str]] = ()
 ) -> int:
-    """Print it, and return the exit code: the script's, 0 where it still runs or is replayed.
+    """Print the farewell; returns the exit code: the script's, 0 if it still runs or is replayed.
 
     ``achieved`` is what was done in the app, each with a word in front.
 
@@ -110,24 +110,24 @@ def report_crash(error: BaseException, target: Path) -> int:
 
 
 def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
-    """A word and what it is about, a pair for each."""
+    """What was done in the app, each with a word in front."""
     from perftui_tui.dialogs.experiment import NOT_MEASURED
 
     trials, written = app.trials, app.source_fixes.written
-    named = {one.option.title for one in written}
+    titles = {row.option.title for row in written}
     for proof in trials.proofs.every:
         # What was written is named below, with the same figures.
-        if proof.title not in named:
+        if proof.title not in titles:
             yield "tried", f"{proof.title}: {proof.headline}"
     tuned = trials.tuning.state
     if tuned is not None and tuned.files:
         gain = f": {tuned.final.verdict.headline}" if tuned.final is not None else ""
         yield "tuned", f"{', '.join(tuned.files)} written{gain}"
         yield "undo", _undo(tuned.root, tuned.files)
-    for one in written:
-        yield "wrote", f"{one.applied.path}: {one.option.title}, {one.gain or NOT_MEASURED}"
-    for one in reversed(written):
-        yield "undo", _undo(one.root, [Path(one.applied.path).name])
+    for row in written:
+        yield "wrote", f"{row.applied.path}: {row.option.title}, {row.gain or NOT_MEASURED}"
+    for row in reversed(written):
+        yield "undo", _undo(row.root, [Path(row.applied.path).name])
 
 
 def _undo(root: Path, files: Sequence[str]) -> str:

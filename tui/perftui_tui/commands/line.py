@@ -128,21 +128,21 @@ MOST_STACK_RATE = 100
 
 def seconds_in(text: str) -> int | None:
     """``90s``, ``15m``, ``2h``, ``30d`` or ``2w`` in seconds; None for anything else."""
-    found = _TIME.fullmatch(text)
-    return int(found[1]) * _SECONDS[found[2]] if found else None
+    match = _TIME.fullmatch(text)
+    return int(match[1]) * _SECONDS[match[2]] if match else None
 
 
 def bytes_in(text: str) -> int | None:
     """``500M``, ``5G``, ``1.5GiB`` or a number of bytes, in bytes; the units are powers of 1024, as
     those of ``du``. None for anything else."""
-    found = _SIZE.fullmatch(text)
-    return round(float(found[1]) * _UNITS[(found[2] or "").upper()]) if found else None
+    match = _SIZE.fullmatch(text)
+    return round(float(match[1]) * _UNITS[(match[2] or "").upper()]) if match else None
 
 
 def share_in(text: str) -> float | None:
     """``5%`` or ``5`` as 0.05; None for anything else."""
-    found = _PERCENT.fullmatch(text)
-    return float(found[1]) / 100 if found else None
+    match = _PERCENT.fullmatch(text)
+    return float(match[1]) / 100 if match else None
 
 
 def _share_of_run(text: str) -> float | None:
@@ -160,8 +160,8 @@ def _ending(*endings: str) -> Callable[[str], Path | None]:
 
 
 def _first_and_last(text: str) -> tuple[int, int | None] | None:
-    found = _STEPS.fullmatch(text)
-    first, last = (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+    match = _STEPS.fullmatch(text)
+    first, last = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
     return (first, last or None) if first and (not last or last >= first) else None
 
 
@@ -184,8 +184,8 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "html": (_ending(".html", ".htm"), "needs a file to write that ends in .html"),
     "perfetto": (_ending(".json", ".json.gz"), "writes a file that ends in .json or .json.gz"),
 }
-"""What reads the value of an option, None where it is none, and what it needs; of others the text
-is kept."""
+"""By option, what reads its value (None for an invalid one) and what it needs; the text of other
+options is kept."""
 
 
 class _Value(click.ParamType[Any]):
@@ -198,7 +198,7 @@ class _Value(click.ParamType[Any]):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The values that there are, where it takes one of a few."""
+        """The allowed values, if they are a few."""
         if self.option.name == "csv":
             from perftui.report.csv_tables import TABLES
 
@@ -206,7 +206,7 @@ class _Value(click.ParamType[Any]):
         return self.option.words
 
     def convert(self, value: str, *_: object) -> Any:
-        """It as the commands take it."""
+        """The value as the commands take it."""
         name = self.option.name
         if not value:
             raise UsageError(f"--{name} needs a value")
@@ -216,10 +216,10 @@ class _Value(click.ParamType[Any]):
                 raise UsageError(f"there is no {noun} {value!r}; there are {words}")
             raise UsageError(f"--{name} needs one of {words}, not {value!r}")
         read, needs = READERS.get(name, (str, ""))
-        found = read(value)
-        if found is None:
+        result = read(value)
+        if result is None:
             raise UsageError(f"--{name} {needs}, not {value!r}")
-        return found
+        return result
 
     def shell_complete(
         self,
@@ -227,7 +227,7 @@ class _Value(click.ParamType[Any]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """The words that there are, or files."""
+        """The allowed values, or files."""
         from click.shell_completion import CompletionItem
 
         if self.words:
@@ -257,23 +257,23 @@ class _Words(click.Argument):
         from perftui.run.layout import RUNS_DIRECTORY
 
         command = str(ctx.info_name)
-        known: list[str] = []
+        choices: list[str] = []
         if command == "explain":
             from perftui.report.explain import names
 
-            known = list(names())
+            choices = list(names())
         elif command == "schema":
             from perftui.report.schema import OUTPUTS
 
-            known = list(OUTPUTS)
+            choices = list(OUTPUTS)
         elif command in COMMANDS or command == AGAIN:
-            known = sorted((path.name for path in Path(RUNS_DIRECTORY).glob("*/")), reverse=True)
+            choices = sorted((path.name for path in Path(RUNS_DIRECTORY).glob("*/")), reverse=True)
         if command in ("try", "apply"):
             from perftui.fixes.catalogue import CATALOGUE
 
-            known = [*CATALOGUE, *known]
-        found = [CompletionItem(name) for name in known if name.startswith(incomplete)]
-        return found or [CompletionItem(incomplete, type="file")]
+            choices = [*CATALOGUE, *choices]
+        items = [CompletionItem(name) for name in choices if name.startswith(incomplete)]
+        return items or [CompletionItem(incomplete, type="file")]
 
 
 class _Leaf(click.Command):
@@ -338,8 +338,8 @@ class _Launcher(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """What the first word that is no option asks for."""
-        word, given = args[0], ctx.obj
-        if given[: len(given) - len(args)][-1:] == ["--"]:
+        word, typed = args[0], ctx.obj
+        if typed[: len(typed) - len(args)][-1:] == ["--"]:
             action = "command"
         elif ctx.params["module"]:
             action = "module"
@@ -361,15 +361,15 @@ class _Launcher(click.Group):
 
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
-        found = [
-            CompletionItem(one.name, help=one.about)
-            for one in self.inner.values()
-            if one.name.startswith(incomplete)
+        items = [
+            CompletionItem(command.name, help=command.about)
+            for command in self.inner.values()
+            if command.name.startswith(incomplete)
         ]
-        if not found:
+        if not items:
             return [CompletionItem(incomplete, type="file")]
         files = (path for path in Path().glob(f"{incomplete}*") if path.is_file())
-        return found + [CompletionItem(path.name) for path in sorted(files)]
+        return items + [CompletionItem(path.name) for path in sorted(files)]
 
     def get_help(self, ctx: click.Context) -> str:  # noqa: ARG002 - as the parser calls it
         """All commands, or those of ``diagnose``."""
@@ -400,16 +400,16 @@ def _line(context: click.Context, /, **_: object) -> CommandLine:
     contexts = [context]
     while contexts[0].parent is not None:
         contexts.insert(0, contexts[0].parent)
-    given = {
+    options = {
         name.replace("_", "-"): value
-        for one in contexts
-        for name, value in one.params.items()
+        for ctx in contexts
+        for name, value in ctx.params.items()
         if name not in ("words", "module") and value is not None and value is not False
     }
     action, words = str(context.info_name), tuple(context.params["words"])
     reports = contexts[1].info_name == DIAGNOSE
     own = COMMANDS[DIAGNOSE] if reports else COMMANDS.get(action, RUN)
-    for name in given:
+    for name in options:
         if name not in own.options:
             raise UsageError(_foreign(name, own))
     is_ours = action in COMMANDS or action == AGAIN
@@ -418,8 +418,8 @@ def _line(context: click.Context, /, **_: object) -> CommandLine:
     return CommandLine(
         action,
         words,
-        frozenset(name for name, value in given.items() if value is True),
-        {name: value for name, value in given.items() if value is not True},
+        frozenset(name for name, value in options.items() if value is True),
+        {name: value for name, value in options.items() if value is not True},
         _same_name(action, contexts[0].obj) if is_ours else "",
         reports,
     )
@@ -473,14 +473,14 @@ def _help_of(own: Command) -> str:
     return f"perftui {own.name} --help" if own.name in COMMANDS else "perftui --help"
 
 
-def _same_name(word: str, given: list[str]) -> str:
-    if word not in given or not Path(word).exists():
+def _same_name(word: str, typed: list[str]) -> str:
+    if word not in typed or not Path(word).exists():
         return ""
     return f"running the command {word}; to run the file of that name, type ./{word}"
 
 
 def _opens(word: str) -> bool:
-    """Whether it is a run or a trace, which is shown; anything else is run."""
+    """Whether ``word`` is a run or a trace, which is shown; anything else is run."""
     path = Path(word)
     if path.suffix == ".py" and path.is_file():
         return False

@@ -43,13 +43,13 @@ def probe(line: CommandLine) -> int:
     python = interpreter(line)
     log(f"measuring for about {probing.SECONDS:.0f} s; Ctrl+C stops")
     with refusing(WorkerError, code=ERROR):
-        found = probing.probe(python, path, tell=lambda name: log(f"  {name}"))
+        rates = probing.probe(python, path, tell=lambda name: log(f"  {name}"))
     try:
-        kept = keep(found)
+        file = keep(rates)
     except OSError as error:
         log(f"perftui: the measurements cannot be saved: {error}")
-        kept = None
-    write_result(line.flags, probe_object, probe_text, found, kept)
+        file = None
+    write_result(line.flags, probe_object, probe_text, rates, file)
     return DONE
 
 
@@ -111,7 +111,7 @@ def _characters_row(*, is_ascii: bool, encoding: str) -> Row:
 
 def size_row(columns: int, lines: int) -> Row:
     """Whether the screens fit."""
-    found = f"{columns} x {lines}"
+    text = f"{columns} x {lines}"
     if columns >= SMALLEST[0] and lines >= SMALLEST[1]:
-        return ok("size", found)
-    return warn("size", found, "Enlarge it to at least {} x {}.".format(*SMALLEST))
+        return ok("size", text)
+    return warn("size", text, "Enlarge it to at least {} x {}.".format(*SMALLEST))

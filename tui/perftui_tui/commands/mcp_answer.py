@@ -49,7 +49,7 @@ class Ended:
     """The last lines of stderr."""
 
 
-async def run_command(words: Sequence[str], told: Told, directory: Path | None = None) -> Ended:
+async def run_command(words: Sequence[str], tell: Told, directory: Path | None = None) -> Ended:
     """Run ``perftui`` with these words, in ``directory`` or where the server runs.
 
     It has no stdin, and a session of its own: signals meant for the server do not reach it. Where
@@ -71,7 +71,7 @@ async def run_command(words: Sequence[str], told: Told, directory: Path | None =
         )
         async with process:
             try:
-                lines = await _read(_stderr(process), told)
+                lines = await _read(_stderr(process), tell)
                 code = await process.wait()
             finally:
                 await _interrupt(process)
@@ -79,7 +79,7 @@ async def run_command(words: Sequence[str], told: Told, directory: Path | None =
         return Ended(code, out.read().decode("utf-8", "replace"), lines)
 
 
-async def _read(stream: ByteReceiveStream, told: Told) -> tuple[str, ...]:
+async def _read(stream: ByteReceiveStream, tell: Told) -> tuple[str, ...]:
     lines, rest = deque[str](maxlen=MOST_LINES), b""
     while True:
         chunk = b""
@@ -91,9 +91,9 @@ async def _read(stream: ByteReceiveStream, told: Told) -> tuple[str, ...]:
         *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             lines.append(line.decode("utf-8", "replace"))
-            await told(lines[-1])
+            await tell(lines[-1])
         if not chunk:
-            await told(lines[-1] if lines else "")
+            await tell(lines[-1] if lines else "")
     return (*lines, rest.decode("utf-8", "replace")) if rest else tuple(lines)
 
 
@@ -136,10 +136,10 @@ def limited(plain: dict[str, Any], rows: int) -> dict[str, Any]:
     while True:
         left_out: dict[str, int] = {}
         shown = {name: _cut(value, rows, name, left_out) for name, value in plain.items()}
-        found = {**shown, "left_out": left_out} if left_out else shown
-        size = len(encode_object(found, on_one_line=True).encode())
+        result = {**shown, "left_out": left_out} if left_out else shown
+        size = len(encode_object(result, on_one_line=True).encode())
         if size <= MOST_BYTES:
-            return found
+            return result
         if rows == 1:
             raise TooLongError(f"{size:,} bytes with one row in each table, over {MOST_BYTES:,}")
         rows //= 2
@@ -153,14 +153,14 @@ def _cut(value: Any, rows: int, name: str, left_out: dict[str, int]) -> Any:
         return {key: _cut(item, rows, f"{name}.{key}", left_out) for key, item in value.items()}
     if not isinstance(value, list):
         return value
-    kept = value if _is_whole(value) else value[:rows]
-    if len(kept) < len(value):
-        left_out[name] = len(value) - len(kept)
-    return [_cut(item, rows, f"{name}[{at}]", left_out) for at, item in enumerate(kept)]
+    items = value if _is_whole(value) else value[:rows]
+    if len(items) < len(value):
+        left_out[name] = len(value) - len(items)
+    return [_cut(item, rows, f"{name}[{at}]", left_out) for at, item in enumerate(items)]
 
 
 def _are_columns(value: dict[str, Any], rows: int) -> bool:
-    """Whether it is a table of more than so many rows that is kept by column."""
+    """Whether ``value`` is a table by columns with more than ``rows`` rows."""
     lengths = {len(item) if isinstance(item, list) else 0 for item in value.values()}
     return len(value) > 1 and len(lengths) == 1 and lengths.pop() > max(rows, 2)
 
@@ -176,14 +176,14 @@ def csv_rows(text: str, skip: int, rows: int) -> tuple[str, int]:
     Fewer where those would be too long, at least one.
     """
     heading, *lines = _records(text)
-    kept: list[str] = []
+    chosen: list[str] = []
     left = MOST_BYTES - len(heading.encode())
     for line in lines[skip : skip + rows]:
         left -= len(line.encode())
-        if left < 0 and kept:
+        if left < 0 and chosen:
             break
-        kept.append(line)
-    return "".join((heading, *kept)), len(lines)
+        chosen.append(line)
+    return "".join((heading, *chosen)), len(lines)
 
 
 def _records(text: str) -> Iterator[str]:
@@ -207,7 +207,7 @@ class ToolError(RuntimeError):
 
 
 async def answer(
-    tool: Tool, given: Mapping[str, Any], common: Sequence[str], told: Told
+    tool: Tool, arguments: Mapping[str, Any], common: Sequence[str], tell: Told
 ) -> dict[str, Any]:
     """What the command of ``tool`` prints as JSON for these arguments, cut to a bounded size.
 
@@ -216,31 +216,31 @@ async def answer(
     Raises:
         ToolError: it cannot be carried out, or failed.
     """
-    brief = ["--brief"] if "full" in tool.takes and not given.get("full") else []
-    directory = given.get("directory")
+    brief = ["--brief"] if "full" in tool.takes and not arguments.get("full") else []
+    directory = arguments.get("directory")
     try:
-        words = command_line((*tool.command, *brief, *common), tool.arguments, given)
-        rows = whole_number(given, "rows", 1, ROWS)
-        skip = whole_number(given, "skip", 0, 0)
+        words = command_line((*tool.command, *brief, *common), tool.arguments, arguments)
+        rows = whole_number(arguments, "rows", 1, ROWS)
+        skip = whole_number(arguments, "skip", 0, 0)
     except ArgumentError as error:
         raise ToolError(f"{tool.name}: {error}") from error
     try:
-        ended = await run_command(words, told, Path(directory) if directory else None)
+        ended = await run_command(words, tell, Path(directory) if directory else None)
     except (OSError, ValueError) as error:
         # No such directory, or a text that cannot be a word of a command line.
         raise ToolError(f"{tool.name} cannot be started: {error}") from error
     if not ended.out:
         raise ToolError(_why(ended))
     if tool.outputs == (TableOutput,):
-        return {**_table(ended, skip, rows, given["table"])}
+        return {**_table(ended, skip, rows, arguments["table"])}
     try:
-        found: dict[str, Any] = json.loads(ended.out)
+        result: dict[str, Any] = json.loads(ended.out)
     except ValueError as error:
         raise ToolError(f"the command printed no JSON: {printable(ended.out[:200])}") from error
     if tool.name == "diagnose":
-        found["exit_code"] = ended.code
+        result["exit_code"] = ended.code
     try:
-        return limited(found, rows)
+        return limited(result, rows)
     except TooLongError as error:
         raise ToolError(
             f"the answer is too long, {error}: leave out full, or run in a shell: "
@@ -251,8 +251,8 @@ async def answer(
 def _why(ended: Ended) -> str:
     ours = [line for line in ended.lines if line.startswith(OURS)]
     lines = ours[-1:] or ended.lines
-    said = "\n".join(printable(line).removeprefix(OURS) for line in lines)[-MOST_ERROR:]
-    return said or f"the command ended with exit code {ended.code} and printed nothing"
+    text = "\n".join(printable(line).removeprefix(OURS) for line in lines)[-MOST_ERROR:]
+    return text or f"the command ended with exit code {ended.code} and printed nothing"
 
 
 def _table(ended: Ended, skip: int, rows: int, name: str) -> TableOutput:

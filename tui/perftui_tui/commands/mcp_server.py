@@ -69,27 +69,27 @@ class Calls:
             raise MCPError(INVALID_PARAMS, _no_tool(params.name, self._tools))
         began = time.monotonic()
 
-        async def told(line: str) -> None:
+        async def tell(line: str) -> None:
             await context.session.report_progress(time.monotonic() - began, message=line)
 
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
-                return await self._answered(tool, params.arguments or {}, told)
+                return await self._answered(tool, params.arguments or {}, tell)
             except ToolError as error:
                 return _result(str(error), is_error=True)
             finally:
                 self._scopes.discard(scope)
         return _result(f"{tool.name} was stopped: the server ends", is_error=True)
 
-    async def _answered(self, tool: Tool, arguments: dict[str, Any], told: Told) -> CallToolResult:
+    async def _answered(self, tool: Tool, arguments: dict[str, Any], tell: Told) -> CallToolResult:
         if tool.is_run and self._running:
             # Two at once would measure each other, or a source that changes meanwhile.
             raise ToolError(f"{self._running} still runs: wait for its answer, or cancel it")
         if tool.is_run:
             self._running = tool.name
         try:
-            return _result(await answer(tool, arguments, self._common, told))
+            return _result(await answer(tool, arguments, self._common, tell))
         finally:
             if tool.is_run:
                 self._running = ""
@@ -156,12 +156,12 @@ def _listed(tool: Tool) -> ListedTool:
     )
 
 
-def _result(found: dict[str, Any] | str, *, is_error: bool = False) -> CallToolResult:
+def _result(value: dict[str, Any] | str, *, is_error: bool = False) -> CallToolResult:
     """Values as structured content, and as text for clients that know only that."""
-    if isinstance(found, str):
-        return CallToolResult(content=[TextContent(text=found)], is_error=is_error)
-    text = encode_object(found, on_one_line=True)
-    return CallToolResult(content=[TextContent(text=text)], structured_content=found)
+    if isinstance(value, str):
+        return CallToolResult(content=[TextContent(text=value)], is_error=is_error)
+    text = encode_object(value, on_one_line=True)
+    return CallToolResult(content=[TextContent(text=text)], structured_content=value)
 
 
 def _no_tool(name: str, tools: dict[str, Tool]) -> str:

@@ -61,11 +61,11 @@ class Argument:
     @property
     def schema(self) -> dict[str, Any]:
         """Its JSON Schema."""
-        found: dict[str, Any] = {"type": self.kind.value, "description": self.about}
+        schema: dict[str, Any] = {"type": self.kind.value, "description": self.about}
         choices = {"enum": list(self.choices)} if self.choices else {}
         if self.kind is Kind.WORDS:
-            return {**found, "items": {"type": "string", **choices}}
-        return {**found, **choices}
+            return {**schema, "items": {"type": "string", **choices}}
+        return {**schema, **choices}
 
     def checked(self, value: object) -> None:
         """See that ``value`` is of this kind.
@@ -77,12 +77,11 @@ class Argument:
             raise ArgumentError(f"{self.name} is {NOUNS[self.kind]}, not {value!r}")
         for word in value if isinstance(value, list) else ():
             if self.choices and word not in self.choices:
-                known = ", ".join(self.choices)
-                raise ArgumentError(f"{self.name} has no {word!r}; there are {known}")
+                choices = ", ".join(self.choices)
+                raise ArgumentError(f"{self.name} has no {word!r}; there are {choices}")
 
     def words(self, value: Any) -> list[str]:
-        """The words that say ``value``, none of which the command line takes for an option if it
-        is none.
+        """The words of the command line for ``value``; none is taken for an option by mistake.
 
         Raises:
             ArgumentError: it would.
@@ -100,37 +99,37 @@ class Argument:
 
 
 def command_line(
-    command: Sequence[str], arguments: Sequence[Argument], given: Mapping[str, Any]
+    command: Sequence[str], arguments: Sequence[Argument], values: Mapping[str, Any]
 ) -> list[str]:
     """The words of the command line: ``command``, then options, then what else was given.
 
     Raises:
         ArgumentError: an argument is unknown, missing, or of another kind.
     """
-    known = {one.name: one for one in arguments}
-    for name in given:
-        if name not in known:
-            raise ArgumentError(f"there is no argument {name!r}; there are {', '.join(known)}")
+    by_name = {argument.name: argument for argument in arguments}
+    for name in values:
+        if name not in by_name:
+            raise ArgumentError(f"there is no argument {name!r}; there are {', '.join(by_name)}")
     options: list[str] = []
     words: list[str] = []
-    for one in arguments:
-        value = given.get(one.name)
+    for argument in arguments:
+        value = values.get(argument.name)
         if value is not None:
-            one.checked(value)
-            if not one.is_ours:
-                (options if one.option else words).extend(one.words(value))
-        elif one.is_required:
-            raise ArgumentError(f"{one.name} is missing: {one.about}")
+            argument.checked(value)
+            if not argument.is_ours:
+                (options if argument.option else words).extend(argument.words(value))
+        elif argument.is_required:
+            raise ArgumentError(f"{argument.name} is missing: {argument.about}")
     return [*command, *options, *words]
 
 
-def whole_number(given: Mapping[str, Any], name: str, least: int, usual: int) -> int:
+def whole_number(values: Mapping[str, Any], name: str, least: int, usual: int) -> int:
     """The number that was given as ``name``, or the usual one.
 
     Raises:
         ArgumentError: it is no whole number from ``least`` on.
     """
-    value = given.get(name)
+    value = values.get(name)
     if value is None:
         return usual
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -177,30 +176,30 @@ class Tool:
     @property
     def takes(self) -> frozenset[str]:
         """The names of its arguments."""
-        return frozenset(one.name for one in self.arguments)
+        return frozenset(argument.name for argument in self.arguments)
 
     @property
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of its arguments."""
         return {
             "type": "object",
-            "properties": {one.name: one.schema for one in self.arguments},
-            "required": [one.name for one in self.arguments if one.is_required],
+            "properties": {argument.name: argument.schema for argument in self.arguments},
+            "required": [argument.name for argument in self.arguments if argument.is_required],
             "additionalProperties": False,
         }
 
     @property
     def output_schema(self) -> dict[str, Any]:
         """JSON Schema of its answer; an object, as clients require."""
-        found = schema_for(self.outputs, f"perftui {self.name}")
+        schema = schema_for(self.outputs, f"perftui {self.name}")
         if self.full:
             larger = {
                 "type": "object",
                 "description": f"With full: what `perftui schema {self.full}` prints.",
             }
-            alone = {"$ref": found.pop("$ref")} if "$ref" in found else {}
-            found["anyOf"] = [*found.get("anyOf", [alone]), larger]
-        return {**found, "type": "object"}
+            alone = {"$ref": schema.pop("$ref")} if "$ref" in schema else {}
+            schema["anyOf"] = [*schema.get("anyOf", [alone]), larger]
+        return {**schema, "type": "object"}
 
 
 _PATH = Argument(

@@ -37,8 +37,8 @@ def refusing(
         yield
     except errors as error:
         why = getattr(error, "strerror", None) or error
-        said = f"{where}: {why}{advice}" if where else str(error)
-        raise UsageError(said, code) from error
+        message = f"{where}: {why}{advice}" if where else str(error)
+        raise UsageError(message, code) from error
 
 
 def log(line: str) -> None:
@@ -91,7 +91,7 @@ def write_object(plain: Mapping[str, Any], *, brief: bool = False) -> None:
 def write_result(
     flags: Collection[str], as_object: Callable[..., Any], text: Callable[..., str], *of: object
 ) -> None:
-    """Write what ``as_object`` makes of it with ``--json``, else what ``text`` does."""
+    """Write ``as_object(*of)`` with ``--json``, else ``text(*of)``."""
     if "json" in flags:
         write_object(as_object(*of), brief="brief" in flags)
     else:

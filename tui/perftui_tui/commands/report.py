@@ -33,32 +33,32 @@ def print_report(target: Target, line: CommandLine) -> int:
     scheduler = line.values.get("scheduler", "")
     if scheduler and not target.ranks:
         raise UsageError("--scheduler reads the traces of a directory of ranks: name one")
-    found = _report(target, metrics, line.values.get("top"), scheduler)
+    result = _report(target, metrics, line.values.get("top"), scheduler)
     if "redact" in line.flags:
         from perftui.report.redaction.known_private import redacted
 
-        found = redacted(found)
-    if found.redaction is not None and {"csv", "folded", "perfetto"} & {*line.flags, *line.values}:
+        result = redacted(result)
+    if result.redaction is not None and {"csv", "folded", "perfetto"} & {*line.flags, *line.values}:
         # Readers of these forms have no line for it.
-        log(found.redaction.head)
+        log(result.redaction.head)
     if "csv" in line.values:
-        _print_table(found, line.values["csv"])
+        _print_table(result, line.values["csv"])
     elif "folded" in line.flags:
         from perftui.report import folded_stacks
 
         with refusing(folded_stacks.NoStacksError, where="--folded prints stacks"):
-            write(text_of(folded_stacks.render, found), as_json=True)
+            write(text_of(folded_stacks.render, result), as_json=True)
     elif "perfetto" in line.values:
-        _write_trace(found, line.values["perfetto"])
+        _write_trace(result, line.values["perfetto"])
     elif "html" in line.values:
-        _write_page(found, line.values["html"])
+        _write_page(result, line.values["html"])
     else:
-        write(text_of(_form(line.flags), found), as_json="json" in line.flags)
+        write(text_of(_form(line.flags), result), as_json="json" in line.flags)
     return 0
 
 
 def kind(target: Target) -> Kind | None:
-    """The content of a file that is no trace."""
+    """The kind of a file that is no trace; None for any other."""
     from perftui.report.kind import kind_of
 
     with refusing(OSError, where=f"{target.path} cannot be read"):
@@ -82,7 +82,7 @@ def _print_special(target: Target, special: Kind, line: CommandLine) -> None:
 
 
 def read_metrics(target: Target, line: CommandLine) -> KernelMetrics | None:
-    """What ncu measured of the kernels of ``target``; None where no report of it is named."""
+    """What ncu measured of the kernels of ``target``; None without ``--ncu``."""
     if "ncu" not in line.values:
         return None
     from perftui.trace.model import TraceError
@@ -108,18 +108,18 @@ def _report(
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
         notes = (*target.notes, *subject.notes)
         subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
-        told = log_now_and_then(lambda done, count: f"{done} of {count} ranks have been read")
-        ranks = read_beside(subject, told, scheduler)
+        progress = log_now_and_then(lambda done, count: f"{done} of {count} ranks have been read")
+        ranks = read_beside(subject, progress, scheduler)
         return make_report(replace(subject, ranks=ranks), measured, top)
 
 
-def text_of(render: Callable[[Report], str], found: Report) -> str:
+def text_of(render: Callable[[Report], str], report: Report) -> str:
     """What ``render`` makes of the report, unless something private would be left in it."""
     from perftui.report.redaction.known_private import rendered
     from perftui.report.redaction.private_forms import RedactionError
 
     with refusing(RedactionError):
-        return rendered(render, found)
+        return rendered(render, report)
 
 
 def _form(flags: frozenset[str]) -> Callable[[Report], str]:
@@ -143,14 +143,14 @@ def _print_table(report: Report, name: str) -> None:
     write(text_of(lambda _: csv_text(table, for_terminal=is_terminal), report), as_json=True)
 
 
-def _write_page(found: Report, file: Path) -> None:
+def _write_page(report: Report, file: Path) -> None:
     """Write ``found`` as HTML; readable by its owner alone, as runs are. Where that fails, a file
     that was there is untouched."""
     from perftui.format import size
     from perftui.report.html.page import render
     from perftui.run.files import replace_file
 
-    content = text_of(render, found).encode()
+    content = text_of(render, report).encode()
     with refusing(OSError, where=f"{file} cannot be written"):
         replace_file(file, content)
     write(f"{printable(str(file))} written, {size(len(content))}\n")
@@ -166,7 +166,7 @@ def _write_trace(report: Report, path: Path) -> None:
         refusing(PerfettoError, RedactionError, TraceError),
     ):
         written = write_perfetto(report, path)
-    tracks = ", ".join(f"{one.name} ({len(one.spans):,})" for one in written.tracks)
+    tracks = ", ".join(f"{track.name} ({len(track.spans):,})" for track in written.tracks)
     events = "all events of the trace" if written.has_original else "its kernels and copies"
     write(f"{printable(str(path))}: {events}, and tracks of perftui: {tracks or 'none'}\n")
     write("Open it at https://ui.perfetto.dev\n")

@@ -39,7 +39,7 @@ def interpreter(line: CommandLine) -> str:
     An active environment may be one without torch while perftui's own has it.
     """
     if "python" not in line.values:
-        return next((str(one) for one in _candidates() if _has_torch(one)), sys.executable)
+        return next((str(python) for python in _candidates() if _has_torch(python)), sys.executable)
     chosen: str = line.values["python"]
     if found := shutil.which(chosen):
         return found
@@ -47,7 +47,7 @@ def interpreter(line: CommandLine) -> str:
 
 
 def training_interpreter(line: CommandLine) -> str:
-    """The same; says where it is our own because none has torch."""
+    """The same ``interpreter``; says where it is our own because none has torch."""
     python = interpreter(line)
     if "python" not in line.values and not _has_torch(Path(python)):
         log(
@@ -81,7 +81,7 @@ OF_TORCH = ("shapes", "stacks", "memory", "syncs")
 """What torch's own profiler records besides operators."""
 
 OF_WINDOWS = (*OF_TORCH, "modules", "nvtx", "nsys", "window", "steps")
-"""What has no effect without windows."""
+"""Options that have no effect without windows."""
 
 
 def run(line: CommandLine) -> int:
@@ -168,14 +168,14 @@ def options_of_line(line: CommandLine) -> AgentOptions:
 
 def _check_options(line: CommandLine, first_step: int | None) -> None:
     """Refuse what cannot be meant together, rather than leave out one half in silence."""
-    given = (*line.flags, *line.values)
+    names = (*line.flags, *line.values)
     for name in OF_WINDOWS:
-        if name in given and "no-profile" in given:
+        if name in names and "no-profile" in names:
             raise UsageError(
                 f"--no-profile records no windows, and --{name} needs them: drop one of the two"
             )
     for name in OF_TORCH:
-        if name in given and "nsys" in given:
+        if name in names and "nsys" in names:
             raise UsageError(
                 f"--{name} needs torch's own profiler, which --nsys replaces: drop one of the two"
             )
@@ -254,11 +254,11 @@ def launch_again(line: CommandLine) -> Launch:
         raise UsageError(str(error)) from error
     except (ManifestError, OSError) as error:
         raise UsageError(f"{place.path} contains no run to repeat: {error}") from error
-    given, usual = options_of_line(line), type(launch.options)()
+    options, usual = options_of_line(line), type(launch.options)()
     changed = {
         field.name: value
-        for field in fields(given)
-        if (value := getattr(given, field.name)) != getattr(usual, field.name)
+        for field in fields(options)
+        if (value := getattr(options, field.name)) != getattr(usual, field.name)
     }
     return replace(
         launch,

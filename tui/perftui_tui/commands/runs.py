@@ -32,8 +32,8 @@ def runs(line: CommandLine) -> int:
         if "json" in line.flags:
             raise UsageError("--prune prints text: drop --json")
         return prune(directory, line)
-    if given := [name for name in LIMITS if name in line.values]:
-        raise UsageError(f"--{given[0]} says which runs are deleted: add --prune")
+    if limits := [name for name in LIMITS if name in line.values]:
+        raise UsageError(f"--{limits[0]} says which runs are deleted: add --prune")
     entries = list_runs(directory)
     judged = listed(entries[:MOST_JUDGED])
     if "json" in line.flags:
@@ -48,7 +48,7 @@ def runs(line: CommandLine) -> int:
     return 0
 
 
-def _line(entry: RunEntry, known: Listed | None) -> str:
+def _line(entry: RunEntry, judged: Listed | None) -> str:
     from perftui.format import duration, percent
     from perftui.run.history import recorded_where
     from perftui_tui.look.format import date_and_time
@@ -57,9 +57,9 @@ def _line(entry: RunEntry, known: Listed | None) -> str:
     if manifest is None:
         return f"{entry.run_id:<40} {'damaged':<14} {entry.problem or ''}"
     started = date_and_time(manifest.started_ns)
-    step = duration(known.run.usual_ns) if known and known.run.usual_ns else ""
+    step = duration(judged.run.usual_ns) if judged and judged.run.usual_ns else ""
     name = f"  {manifest.name}" if manifest.name else ""
-    slower = f"  {percent(known.slower)} slower than before" if known and known.slower else ""
+    slower = f"  {percent(judged.slower)} slower than before" if judged and judged.slower else ""
     elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""
     state = f"{entry.run_id:<40} {manifest.state:<14} {started}"
     return f"{state}  {step:>8}  {manifest.script}{name}{slower}{elsewhere}"
@@ -98,35 +98,35 @@ def prune(runs: Path, line: CommandLine) -> int:
             log(f"perftui: the rest of a deleted run cannot be removed: {error}")
             failed = True
     with refusing(OSError, where=f"{runs} cannot be listed"):
-        found = plan(runs, limits, time.time_ns())
-    for one, why in found.staying:
-        _print(f"keep    {one.entry.run_id}: {why}")
-    gone = [one for one in found.going if _goes(one, dry=dry)]
-    freed = sum(one.bytes for one in gone)
-    left = found.left + len(found.going) - len(gone)
-    left_bytes = found.left_bytes + found.freed_bytes - freed
+        pruning = plan(runs, limits, time.time_ns())
+    for run, why in pruning.staying:
+        _print(f"keep    {run.entry.run_id}: {why}")
+    gone = [run for run in pruning.going if _goes(run, dry=dry)]
+    freed = sum(run.bytes for run in gone)
+    left = pruning.left + len(pruning.going) - len(gone)
+    left_bytes = pruning.left_bytes + pruning.freed_bytes - freed
     rest = f"{several(left, 'run')} left, {size(left_bytes)}"
     verb = "would be deleted" if dry else "deleted"
     _print(f"{several(len(gone), 'run')} {verb}, {size(freed)} freed; {rest}")
-    return ERROR if failed or len(gone) < len(found.going) else DONE
+    return ERROR if failed or len(gone) < len(pruning.going) else DONE
 
 
-def _goes(one: Stored, *, dry: bool) -> bool:
+def _goes(run: Stored, *, dry: bool) -> bool:
     """Print that the run goes, and delete it unless ``dry``; whether that succeeded."""
     from perftui.experiments.removal import NotRemovableError, delete_run
     from perftui.format import size
     from perftui_tui.look.format import date_and_time
 
-    manifest = one.entry.manifest
+    manifest = run.entry.manifest
     script = manifest.script if manifest else ""
-    ended = date_and_time(one.ended_ns)
-    _print(f"delete  {one.entry.run_id:<40} {size(one.bytes):>9}  ended {ended}  {script}")
+    ended = date_and_time(run.ended_ns)
+    _print(f"delete  {run.entry.run_id:<40} {size(run.bytes):>9}  ended {ended}  {script}")
     if dry:
         return True
     try:
-        delete_run(one.entry.root)
+        delete_run(run.entry.root)
     except (NotRemovableError, OSError) as error:
-        log(f"perftui: {one.entry.run_id} was not deleted: {error}")
+        log(f"perftui: {run.entry.run_id} was not deleted: {error}")
         return False
     return True
 

@@ -139,7 +139,7 @@ def _live_run(line: CommandLine) -> Path:
             return root
         inside = (path / RUNS_DIRECTORY).absolute()
         runs = inside if inside.is_dir() else path.absolute()
-    readable = [(one.root, one.manifest) for one in list_runs(runs) if one.manifest is not None]
+    readable = [(row.root, row.manifest) for row in list_runs(runs) if row.manifest is not None]
     living = [root for root, manifest in readable if not manifest.status.is_over]
     if living:
         return living[0]

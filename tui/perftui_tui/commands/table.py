@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 COMPLETE = "_PERFTUI_COMPLETE"
-"""The variable by which a shell asks what can follow."""
+"""The variable by which a shell asks for completions."""
 
 
 class Option(NamedTuple):
@@ -18,7 +18,7 @@ class Option(NamedTuple):
     """What its value is called; empty for a flag."""
     about: str
     words: tuple[str, ...] = ()
-    """The values that there are, where it takes one of a few words."""
+    """The allowed values, if they are a few words."""
 
 
 class Command(NamedTuple):
@@ -33,14 +33,14 @@ class Command(NamedTuple):
     most: int = 1
     """How many words may follow."""
     noun: str = ""
-    """What it says that it takes where too many do."""
+    """What it takes, for the message about too many words."""
     more: str = ""
     """What its own help adds."""
 
 
 OPTIONS = {
-    one.name: one
-    for one in (
+    option.name: option
+    for option in (
         Option("python", "PATH", "interpreter of the script (default: the first with torch)"),
         Option("runs", "DIR", "where runs are kept (default: .perftui/runs)"),
         Option("headless", "", "no app, only what is printed"),
@@ -137,8 +137,8 @@ RUN = Command(
 )
 
 COMMANDS = {
-    one.name: one
-    for one in (
+    command.name: command
+    for command in (
         Command(
             "replay",
             "[PATH or RUN]",
@@ -322,12 +322,12 @@ COMMANDS = {
 def owners(option: str) -> list[str]:
     """Names of the commands that take ``option``."""
     names = ["perftui SCRIPT"] if option in RUN.options else []
-    return names + [one.name for one in COMMANDS.values() if option in one.options]
+    return names + [command.name for command in COMMANDS.values() if option in command.options]
 
 
 WIDTH = 80
 COLUMN = 20
-"""Where what an option does begins."""
+"""The column in which descriptions begin."""
 
 _FORMS = """\
 perftui: find out why a PyTorch training is slow, and fix it
@@ -350,14 +350,14 @@ on). try, tune and compare: 0 faster, 3 slower, 4 no difference, 5 not certain,
 
 def overview() -> str:
     """The forms, all commands, and the options of a training."""
-    commands = (_row(one.name, one.about) for one in COMMANDS.values())
+    commands = (_row(command.name, command.about) for command in COMMANDS.values())
     before = "Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:"
     last = ("  --version, --help", "", _EXIT_CODES)
     return "\n".join((_FORMS, *commands, "", before, *_rows(RUN.options), *last))
 
 
 def of_command(own: Command) -> str:
-    """At most a screen of 80 x 24."""
+    """The help of one command: at most a screen of 80 x 24."""
     about = f"{own.about[:1].upper()}{own.about[1:]}."
     lines = [f"usage: perftui {own.name} {own.takes}".rstrip(), about]
     records = set(RECORDING) <= set(own.options)
@@ -370,7 +370,7 @@ def of_command(own: Command) -> str:
         lines += textwrap.wrap(text, WIDTH, break_on_hyphens=False)
     if own.more:
         lines += ["", own.more]
-    return "\n".join((*lines, "", "Examples:", *(f"  {one}" for one in own.examples)))
+    return "\n".join((*lines, "", "Examples:", *(f"  {example}" for example in own.examples)))
 
 
 def _rows(names: Iterable[str]) -> Iterator[str]:

@@ -96,19 +96,19 @@ def _named(word: str, rank: int | None, runs: Path) -> Target:
 
 
 def _remote(url: str, rank: int | None) -> Target:
-    """A trace of another place, which is copied; of a directory the one that is to be opened."""
+    """The local copy of a remote trace; of a directory, the trace that is to be opened."""
     from perftui.format import size
     from perftui.trace.model import TraceError
     from perftui.trace.remote import fill, mirror, named
 
     shown = without_secrets(url)
     with refusing(TraceError, OSError):
-        told = log_now_and_then(lambda n, m: f"{shown}: {n} of {m} traces have been found")
-        path = mirror(url, told)
-        found = Target(path) if path.is_file() else _trace_inside(path, rank)
-        file = named(str(found.path))
-        fill(found.path, log_now_and_then(lambda n, m: f"{file}: {size(n)} of {size(m)} copied"))
-    return replace(found, notes=tuple(map(named, found.notes)))
+        progress = log_now_and_then(lambda n, m: f"{shown}: {n} of {m} traces have been found")
+        path = mirror(url, progress)
+        target = Target(path) if path.is_file() else _trace_inside(path, rank)
+        file = named(str(target.path))
+        fill(target.path, log_now_and_then(lambda n, m: f"{file}: {size(n)} of {size(m)} copied"))
+    return replace(target, notes=tuple(map(named, target.notes)))
 
 
 def run_by_id(word: str, runs: Path) -> Path:

@@ -58,8 +58,8 @@ class NewProofs:
         proofs = self._proofs.get(snapshot.source, {})
         changed = self._options.get(snapshot.source, {})
         options = {
-            rule: tuple(_marked(changed.get(option.fix, option), written) for option in found)
-            for rule, found in snapshot.options.items()
+            rule: tuple(_marked(changed.get(option.fix, option), written) for option in fixes)
+            for rule, fixes in snapshot.options.items()
         }
         if not proofs and options == snapshot.options:
             return snapshot
@@ -67,7 +67,7 @@ class NewProofs:
 
 
 def _marked(option: FixOption, written: frozenset[str]) -> FixOption:
-    """What was written before the run was read has no patch, and stays marked."""
+    """Mark ``option`` as written or not; one written before the run was read stays marked."""
     is_written = option.fix in written
     if option.patch is None or option.is_written == is_written:
         return option
@@ -75,7 +75,7 @@ def _marked(option: FixOption, written: frozenset[str]) -> FixOption:
 
 
 TICK = 1.0
-"""Seconds between two drawings of one that runs."""
+"""Seconds between two drawings of a running experiment."""
 
 Clock = Callable[[], float]
 State = TypeVar("State", bound=ExperimentState)
@@ -122,7 +122,7 @@ class Experiment(Generic[State]):
         """Do what was answered in its dialog, beside closing and stopping it."""
 
     def subject(self, _: State) -> str:
-        """Whose result is told."""
+        """The subject of the message about its result."""
         return self.view.name
 
     def done(self, state: State) -> None:
@@ -265,8 +265,8 @@ class Experiment(Generic[State]):
         except (TrialError, StillRunningError, ManifestError, OSError, ValueError) as error:
             problem = str(error)
         finally:
-            kept = problem or (self.state.problem if self.state else "")
-            self.set(stage=stage, problem=kept, ended=self.clock())
+            message = problem or (self.state.problem if self.state else "")
+            self.set(stage=stage, problem=message, ended=self.clock())
 
 
 def first_stage(root: Path) -> Stage:
@@ -324,8 +324,8 @@ class PairedTrials(Experiment["TrialState"]):
 
         directory = trials_of(run.root)
         self.await_training(run.root, cancelled)
-        made = trial(run, state.option, directory, state.steps, cancelled, began=self._begin_run)
-        for progress in made:
+        tries = trial(run, state.option, directory, state.steps, cancelled, began=self._begin_run)
+        for progress in tries:
             option = progress.option or state.option
             self.set(progress=progress, option=option)
             try:
@@ -397,8 +397,8 @@ class Tuning(Experiment["TuningState"]):
         root, directory = state.root, trials_of(state.root)
         self.await_training(root, cancelled)
         deadline = time.monotonic() + (float("inf") if state.budget is None else state.budget)
-        made = tune(root, directory, state.steps, offers, cancelled, deadline, self._begin_run)
-        for event in made:
+        events = tune(root, directory, state.steps, offers, cancelled, deadline, self._begin_run)
+        for event in events:
             if isinstance(event, Journal):
                 self.set(journal=event, trial=None, keeping="")
             elif isinstance(event, Tuned):
@@ -455,7 +455,7 @@ class Tuning(Experiment["TuningState"]):
 
 
 class Probing(Experiment["ProbeState"]):
-    """With the interpreter of the run on screen, and the disk that holds its data set."""
+    """A probe with the interpreter of the run on screen, and the disk that holds its data set."""
 
     kind = "probe"
 
@@ -492,13 +492,13 @@ class Probing(Experiment["ProbeState"]):
                 self.set(names=(*self.state.names, name))
 
         try:
-            found = probe(manifest.interpreter or manifest.command[0], path, None, tell, cancelled)
+            rates = probe(manifest.interpreter or manifest.command[0], path, None, tell, cancelled)
         except ProbeCancelledError as error:
             raise TrialCancelledError from error
         except WorkerError as error:
             raise ValueError(str(error)) from error
-        self.set(found=found)
+        self.set(found=rates)
         try:
-            self.set(kept=keep(found))
+            self.set(kept=keep(rates))
         except OSError as error:
             self.set(problem=f"the measurements cannot be saved: {error.strerror or error}")

@@ -62,8 +62,8 @@ class Baseline:
         here = Path.cwd()
         runs = _runs(source.parent if is_run else here / RUNS_DIRECTORY, source)
         traces = _traces(here / source.name if is_run else source)
-        found = [*runs, *traces] if is_run else [*traces, *runs]
-        self._app.call_from_thread(self._ask, source.parent, found)
+        choices = [*runs, *traces] if is_run else [*traces, *runs]
+        self._app.call_from_thread(self._ask, source.parent, choices)
 
     def _ask(self, directory: Path, others: Sequence[_Other]) -> None:
         if not others:
@@ -80,10 +80,10 @@ class Baseline:
         from perftui_tui.reading.view import read_once, view_trace
 
         if path.is_file():
-            found = view_trace(path, time.time_ns(), lambda _done: None, lambda: False)
+            snapshot = view_trace(path, time.time_ns(), lambda _done: None, lambda: False)
         else:
-            found = read_once(path)
-        self._app.call_from_thread(self._take, found)
+            snapshot = read_once(path)
+        self._app.call_from_thread(self._take, snapshot)
 
     def _take(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -106,7 +106,7 @@ def _traces(path: Path) -> list[_Other]:
     """The traces in the directory of ``path``, newest first."""
     from perftui.trace.formats import traces_beside
 
-    return [(one, f"{printable(one.name)}  trace") for one in traces_beside(path)]
+    return [(file, f"{printable(file.name)}  trace") for file in traces_beside(path)]
 
 
 def _dialog(others: Sequence[_Other]) -> ChoiceDialog:
@@ -153,13 +153,13 @@ class RankTraces:
         """While a training runs the disk and the cores are left to it."""
         newest = self._app.newest
         if not self._app.target.is_dir():
-            return tuple((one.rank if one.rank is not None else -1, one.path)
-                         for one in self._app.ranks)  # fmt: skip
+            return tuple((file.rank if file.rank is not None else -1, file.path)
+                         for file in self._app.ranks)  # fmt: skip
         if newest is None or newest.run is None or newest.phase.is_live:
             return ()
         run = newest.run
-        ranks = ((place, run.rank(place)) for place in sorted({one.place for one in run.ranks}))
-        return tuple((place, one.windows[-1]) for place, one in ranks if one and one.windows)
+        ranks = ((place, run.rank(place)) for place in sorted({row.place for row in run.ranks}))
+        return tuple((place, rank.windows[-1]) for place, rank in ranks if rank and rank.windows)
 
     def stop(self) -> None:
         """Read no more."""
@@ -184,7 +184,7 @@ class RankTraces:
 
     def knows(self, path: Path) -> bool:
         """Whether the trace at ``path`` and those of the other ranks have been read."""
-        return any(one.path == path for one in self._read[0])
+        return any(rank.path == path for rank in self._read[0])
 
     def facts_of(self, analysis: TraceAnalysis) -> Facts:
         """Facts of the trace of one rank, with those of the others once all are read."""
@@ -194,12 +194,12 @@ class RankTraces:
 
     def rank_of(self, path: Path) -> int | None:
         """The rank whose trace is at ``path``."""
-        return next((one.rank for one in self._app.ranks if one.path == path), None)
+        return next((file.rank for file in self._app.ranks if file.path == path), None)
 
     def open(self, row: int) -> None:
         """Show the trace of the rank in that row."""
         rank = self.table.rows[row].rank if self.table else None
-        file = next((one for one in self._app.ranks if one.rank == rank), None)
+        file = next((file for file in self._app.ranks if file.rank == rank), None)
         if file is not None and file.path != self._app.target:
             self._app.open(file.path)
 
@@ -222,11 +222,11 @@ class RankReader(ReadingThread):
 
         ranks: list[TracedRank] = []
         problems: list[str] = []
-        for done, (_, found) in enumerate(read_ranks(self._paths, self.stopped.is_set), 1):
-            if isinstance(found, str):
-                problems.append(found)
+        for done, (_, result) in enumerate(read_ranks(self._paths, self.stopped.is_set), 1):
+            if isinstance(result, str):
+                problems.append(result)
             else:
-                ranks.append(found)
+                ranks.append(result)
             table = table_of_traces(ranks, len(self._paths) - done, problems)
             self.report(RanksRead(self._paths, table, done, tuple(ranks), tuple(problems)))
 

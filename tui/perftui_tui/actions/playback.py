@@ -255,8 +255,8 @@ class PlayingThread(ReadingThread):
 
         problems = (window,) if isinstance(window, str) else ()
         analysis = None if isinstance(window, str) else window
-        number, held = self._rank_number, self._allocations
+        number, memory = self._rank_number, self._allocations
         shown = picture(
-            run, number, analysis, at, fixes, allocations=held, problems=problems, as_of=at
+            run, number, analysis, at, fixes, allocations=memory, problems=problems, as_of=at
         )
         self.report(SnapshotReceived(shown))

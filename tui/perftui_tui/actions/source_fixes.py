@@ -42,7 +42,7 @@ class SourceFixes:
 
     def fixes_of(self, root: Path) -> frozenset[str]:
         """Identifiers of the fixes of the run at ``root`` that were written in this session."""
-        chosen = frozenset(one.option.fix for one in self.written if one.root == root)
+        chosen = frozenset(row.option.fix for row in self.written if row.root == root)
         return chosen | self._tuned.get(root, frozenset())
 
     def write(self, option: FixOption | None, gain: str = "") -> None:
@@ -121,7 +121,7 @@ class SourceFixes:
         from perftui.fixes.apply_and_undo import undo
 
         path = undo(applied, store)
-        self.written = tuple(one for one in self.written if one.applied is not applied)
+        self.written = tuple(row for row in self.written if row.applied is not applied)
         self._tuned = {run: fixes - {applied.fix} for run, fixes in self._tuned.items()}
         self._done(f"{path.name} restored byte for byte")
 

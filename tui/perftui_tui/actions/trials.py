@@ -70,8 +70,8 @@ class Trials:
     def cancel(self) -> None:
         """Start nothing any more."""
         self._cancelled.set()
-        for one in self._experiments:
-            one.cancel()
+        for experiment in self._experiments:
+            experiment.cancel()
 
     @property
     def _experiments(self) -> tuple[Experiment[Any], ...]:
@@ -80,7 +80,7 @@ class Trials:
     @property
     def latest(self) -> Experiment[Any] | None:
         """The trial or the tuning that was begun last; None before any."""
-        newest = max(self._experiments, key=lambda one: one.began)
+        newest = max(self._experiments, key=lambda experiment: experiment.began)
         return newest if newest.state is not None else None
 
     @property
@@ -134,7 +134,7 @@ class Trials:
             self._app.warn(NO_RUN)
             return
         options = snapshot.fixes(finding) if finding is not None else ()
-        option = option or next((one for one in options if one.is_triable), None)
+        option = option or next((fix for fix in options if fix.is_triable), None)
         if option is None or not option.is_triable:
             first = option or next(iter(options), None)
             why = first.why_not_tried if first else "there is no fix to try for this finding"

@@ -9,8 +9,8 @@ from perftui_tui.charts.bars import LOWER_EIGHTHS, filled_steps
 
 
 def over_all_columns(values: Sequence[float], columns: int) -> list[float]:
-    """``values`` of what is over, in all ``columns``: few are repeated, of many each column has the
-    maximum of its share. Nothing for no values."""
+    """``values`` of a finished series in all ``columns``: few are repeated, many reduced to the
+    maximum of each column's share. Nothing for no values."""
     if not values or len(values) >= columns:
         return resample(values, columns) if values else []
     return [values[column * len(values) // columns] for column in range(columns)]

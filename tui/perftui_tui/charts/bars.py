@@ -76,7 +76,7 @@ def interval_rows(
     The axis is logarithmic: twice as fast is as far from 1 as half as fast. Without an interval
     there are only the dots."""
     shown = [1.0, *ratios, *(interval or ())]
-    logs = [math.log(min(max(one, 1 / WIDEST), WIDEST)) for one in shown]
+    logs = [math.log(min(max(ratio, 1 / WIDEST), WIDEST)) for ratio in shown]
     span = max(max(logs) - min(logs), 0.02)
     begin, span = min(logs) - MARGIN * span, span * (1 + 2 * MARGIN)
 

@@ -25,7 +25,7 @@ BINS = 60
 """Bins of a distribution."""
 
 TAIL = 4
-"""A distribution is drawn to so many times the distance from its median to its p95."""
+"""A distribution ends this many times the distance from its median to its p95 above the median."""
 
 THROUGHPUT_BINS = 200
 """Intervals of equal length in which steps are counted."""
@@ -71,7 +71,7 @@ class Chart:
 
 def charts_of(snapshot: Snapshot) -> tuple[Chart, ...]:
     """All charts of ``snapshot``, the steps first."""
-    return tuple(found for make in (_of_steps, _of_memory, _of_machine) for found in make(snapshot))
+    return tuple(chart for make in (_of_steps, _of_memory, _of_machine) for chart in make(snapshot))
 
 
 def _of_steps(snapshot: Snapshot) -> Iterator[Chart]:
@@ -138,13 +138,13 @@ def binned(*runs: Floats) -> tuple[Floats, list[Floats], float, list[int]]:
     """
     low = float(min(durations.min() for durations in runs))
     tops = []
-    for one in runs:
-        p50, p95 = quantile_of(one, 50), quantile_of(one, 95)
-        tops.append(min(float(one.max()), max(p50 + TAIL * (p95 - p50), 1.05 * p95)))
+    for run in runs:
+        p50, p95 = quantile_of(run, 50), quantile_of(run, 95)
+        tops.append(min(float(run.max()), max(p50 + TAIL * (p95 - p50), 1.05 * p95)))
     edges = np.linspace(low, max(low + 1, *tops), BINS + 1)
     top = float(edges[-1])
-    counts = [np.histogram(np.minimum(one, top), edges)[0].astype(np.float64) for one in runs]
-    return (edges[:-1] + edges[1:]) / 2, counts, top, [int((one > top).sum()) for one in runs]
+    counts = [np.histogram(np.minimum(run, top), edges)[0].astype(np.float64) for run in runs]
+    return (edges[:-1] + edges[1:]) / 2, counts, top, [int((run > top).sum()) for run in runs]
 
 
 def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note: str) -> Chart:
@@ -293,21 +293,21 @@ def comparison_charts(before: Snapshot, after: Snapshot) -> tuple[Chart, ...]:
     durations = [durations_of(run) for _, run in runs]
     if not all(map(len, durations)):
         return ()
-    named = zip(("before p50", "after p50"), durations, strict=True)
-    levels = tuple((name, quantile_of(one, 50)) for name, one in named)
+    titled = zip(("before p50", "after p50"), durations, strict=True)
+    levels = tuple((name, quantile_of(times, 50)) for name, times in titled)
     notes = [f"{name}: {note}" for name, run in runs if (note := aggregates_note(run))]
     middles, counts, top, beyond = binned(*durations)
     longer = f"{beyond[0]:,} before and {beyond[1]:,} after exceed {format_ns(top)}"
     above = [f"{longer}, in the last bar"] if any(beyond) else []
-    indices = [index_of(run, len(one)) for (_, run), one in zip(runs, durations, strict=True)]
+    indices = [index_of(run, len(times)) for (_, run), times in zip(runs, durations, strict=True)]
     steps = np.union1d(*indices)
     aligned = [np.full(len(steps), np.nan) for _ in runs]
-    for values, own, one in zip(aligned, indices, durations, strict=True):
-        values[np.searchsorted(steps, own)] = one
+    for values, own, times in zip(aligned, indices, durations, strict=True):
+        values[np.searchsorted(steps, own)] = times
     return (
         Chart(
             *("compare", "Step times of both runs", middles, "step time"),
-            _pair(*(100 * one / one.sum() for one in counts)),
+            _pair(*(100 * count / count.sum() for count in counts)),
             lambda share: f"{share:.1f} %",
             levels,
             note="; ".join([*above, *notes]),

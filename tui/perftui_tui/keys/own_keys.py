@@ -31,7 +31,7 @@ NAMED = {*_MOVES, *_TYPING} | {f"f{number}" for number in range(1, 25)}
 
 @dataclass(frozen=True)
 class Overrides:
-    """What was asked for that can be done, by the names of actions, and why the rest cannot."""
+    """The person's keys that can be used, by the names of actions, and why the rest cannot."""
 
     keys: Mapping[str, tuple[str, ...]]
     """The new keys of an action, as Textual names them."""
@@ -43,32 +43,32 @@ NO_OVERRIDES = Overrides({})
 
 def check(wanted: Mapping[str, Sequence[str]]) -> Overrides:
     """Leave out what names no action or no key, and what would give one key two meanings."""
-    known = {key.name: key for key in KEYS}
-    kept: dict[str, tuple[str, ...]] = {}
+    actions = {key.name: key for key in KEYS}
+    accepted: dict[str, tuple[str, ...]] = {}
     complaints: list[str] = []
     for name, keys in wanted.items():
-        if name not in known:
-            complaints.append(f"there is no action {name}{_near(name, known)}")
+        if name not in actions:
+            complaints.append(f"there is no action {name}{_near(name, actions)}")
             continue
-        found = [key_name(key) for key in keys]
-        odd = [key for key, textual in zip(keys, found, strict=True) if textual is None]
+        spelled = [key_name(key) for key in keys]
+        odd = [key for key, textual in zip(keys, spelled, strict=True) if textual is None]
         if odd:
             complaints.append(f"{name}: there is no key {', '.join(map(repr, odd))}")
-        elif not found:
+        elif not spelled:
             complaints.append(f"{name}: no key given, so it keeps its default")
         else:
-            kept[name] = tuple(key for key in found if key)
-    while clash := next(_clashes(kept), None):
+            accepted[name] = tuple(key for key in spelled if key)
+    while clash := next(_clashes(accepted), None):
         key, names = clash
-        given_back = [name for name in names if name in kept]
+        given_back = [name for name in names if name in accepted]
         for name in given_back:
-            del kept[name]
+            del accepted[name]
         both = " and ".join(names)
         whose = " and ".join(given_back)
         complaints.append(
             f"{key_in_file(key)} would be both {both}, so {whose} keeps its default keys"
         )
-    return Overrides(kept, tuple(complaints))
+    return Overrides(accepted, tuple(complaints))
 
 
 def key_name(text: str) -> str | None:
@@ -97,21 +97,21 @@ def _of_character(character: str) -> str:
     return KEY_NAME_REPLACEMENTS.get(name, name)
 
 
-def _clashes(kept: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, list[str]]]:
+def _clashes(accepted: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, list[str]]]:
     """Keys that would mean two things in one place, each with the names of the actions."""
     for place in _places():
         owners: dict[str, list[str]] = {}
         by_default: dict[str, set[str]] = defaultdict(set)
         for key in place:
-            for one in key.keys.split(","):
-                by_default[one].add(key.name)
-            for one in kept.get(key.name, tuple(key.keys.split(","))):
-                if key.name not in (names := owners.setdefault(one, [])):
+            for typed in key.keys.split(","):
+                by_default[typed].add(key.name)
+            for typed in accepted.get(key.name, tuple(key.keys.split(","))):
+                if key.name not in (names := owners.setdefault(typed, [])):
                     names.append(key.name)
-        for one, names in owners.items():
+        for typed, names in owners.items():
             # A part of a screen may mean more by a key than the screen; a person's own may not.
-            if len(names) > 1 and not set(names) <= by_default[one]:
-                yield one, names
+            if len(names) > 1 and not set(names) <= by_default[typed]:
+                yield typed, names
 
 
 def _places() -> Iterator[list[Key]]:
@@ -123,8 +123,8 @@ def _places() -> Iterator[list[Key]]:
         yield [key for key in KEYS if key.scope == scope]
 
 
-def _near(name: str, known: Mapping[str, Key]) -> str:
-    near = difflib.get_close_matches(name, known, 1, 0.6)
+def _near(name: str, actions: Mapping[str, Key]) -> str:
+    near = difflib.get_close_matches(name, actions, 1, 0.6)
     return f", did you mean {near[0]}?" if near else ""
 
 
@@ -167,8 +167,8 @@ def read_overrides(path: Path) -> Overrides:
             wanted[name] = tuple(keys)
         else:
             complaints.append(f"{name} needs a key, or a list of keys, in quotes")
-    found = check(wanted)
-    return Overrides(found.keys, (*complaints, *found.complaints))
+    result = check(wanted)
+    return Overrides(result.keys, (*complaints, *result.complaints))
 
 
 def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
@@ -210,7 +210,7 @@ def useless_actions(snapshot: Snapshot | None) -> frozenset[str]:
         useless |= {"playback"}
     if snapshot.run is None:
         useless |= NEEDS_A_RUN
-    options = [option for found in snapshot.options.values() for option in found]
+    options = [option for fixes in snapshot.options.values() for option in fixes]
     if not any(option.is_triable for option in options):
         useless |= {"try_fix", "tune"}
     if not any(option.patch and not option.is_written for option in options):
@@ -251,7 +251,7 @@ _NAMED = re.compile(r"\{([a-z_]+(?:\.[a-z_]+)+(?:\([^{}]*\))?)\}")
 
 def hint(text: str) -> str:
     """``text`` with the key of each action that is named in braces: ``{ops.filter} filters``."""
-    return _NAMED.sub(lambda found: shown_key(found[1]), text)
+    return _NAMED.sub(lambda match: shown_key(match[1]), text)
 
 
 def keys_of(scope: str) -> tuple[Key, ...]:

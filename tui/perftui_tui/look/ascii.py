@@ -49,5 +49,5 @@ def _character(character: str) -> str:
         return character
     if _BRAILLE <= ord(character) < _BRAILLE + 256:
         return _DOTS[(ord(character) - _BRAILLE).bit_count()]
-    known = character.translate(ASCII_GLYPHS)
-    return known if known.isascii() else _OTHERS.get(character, "?" * cell_len(character))
+    similar = character.translate(ASCII_GLYPHS)
+    return similar if similar.isascii() else _OTHERS.get(character, "?" * cell_len(character))

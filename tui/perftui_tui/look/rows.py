@@ -57,15 +57,15 @@ def crop(line: Row, cells: int) -> Row:
     if cells <= 0:
         return ()
     left = cells - 1
-    kept: list[Span] = []
+    spans: list[Span] = []
     for text, style in line:
         taken = min(cell_len(text), left)
         if taken:
-            kept.append((set_cell_size(text, taken), style))
+            spans.append((set_cell_size(text, taken), style))
         left -= taken
         if not left:
             break
-    return (*kept, ("…", style))
+    return (*spans, ("…", style))
 
 
 def fit(line: Row, cells: int) -> Row:

@@ -140,8 +140,8 @@ def _palette(variables: tuple[tuple[str, str], ...]) -> Mapping[str, Style]:
 
 
 def _needed() -> set[str]:
-    named = {*BOLD.values(), *PLAIN.values(), *ON_GROUND.values()} - {""}
-    return {*named, "part-text", *map(_ground, PART_STYLES)}
+    names = {*BOLD.values(), *PLAIN.values(), *ON_GROUND.values()} - {""}
+    return {*names, "part-text", *map(_ground, PART_STYLES)}
 
 
 def _ground(part: str) -> str:

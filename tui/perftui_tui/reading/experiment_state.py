@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Stage(enum.Enum):
-    """How far it has come."""
+    """How far an experiment has come."""
 
     WAITING = "waiting"
     """For the end of a training that was running."""
@@ -84,7 +84,7 @@ class TrialState(ExperimentState):
 
     @property
     def verdict(self) -> TrialVerdict | None:
-        """What they come to; None before the first."""
+        """The verdict of the pairs; None before the first."""
         return self.progress.verdict if self.progress and self.pairs else None
 
     @property
@@ -145,7 +145,7 @@ class TuningState(ExperimentState):
 
     @property
     def kept(self) -> tuple[Attempt, ...]:
-        """Those of them that stay."""
+        """The tried fixes that stay."""
         return self.journal.kept if self.journal else ()
 
     @property
@@ -159,7 +159,7 @@ class ProbeState(ExperimentState):
     """A measurement of the peak rates of this machine."""
 
     path: Path
-    """What the disk is read below."""
+    """The directory whose disk is read."""
     names: tuple[str, ...] = ()
     """The rates that were measured at least once, in order."""
     found: Ceilings | None = None
@@ -189,7 +189,7 @@ class TrialPlan:
 
 
 BUDGET_SECONDS = 900.0
-"""After so many seconds a tuning begins no further fix, where that is chosen."""
+"""Seconds after which a tuning begins no further fix, if that budget is chosen."""
 
 
 def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
@@ -212,15 +212,15 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
     if tried:
         label = f"continue after the {fmt.several(len(tried), 'change')} already tried"
         return replace(plan, label=label, note=note)
-    options = (option for found in snapshot.options.values() for option in found)
+    options = (option for fixes in snapshot.options.values() for option in fixes)
     count = len({option.fix for option in options if option.is_triable})
     if not count:
         return replace(plan, steps=None, note="no fix of this run can be tried")
     # Each is recorded once more where it is kept, and all of them are measured together.
     runs = count * (FEWEST_RUNS + 1) + FEWEST_RUNS
     takes = f", about {fmt.rough_time(runs * plan.run_seconds)}" if plan.run_seconds else ""
-    found = "the fix" if count == 1 else f"the {count} fixes"
-    return replace(plan, label=f"try {found} found here{takes}", note=note)
+    what = "the fix" if count == 1 else f"the {count} fixes"
+    return replace(plan, label=f"try {what} found here{takes}", note=note)
 
 
 def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:

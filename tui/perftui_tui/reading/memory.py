@@ -83,9 +83,9 @@ def read_memory(
         snapshot = load_memory_snapshot(path, progress, cancelled)
     except (TraceError, OSError) as error:
         return ReadMemory(problem=f"{UNREADABLE} {path.name} cannot be read: {error}")
-    found = (memory_of_snapshot(snapshot, device) for device in snapshot.devices)
-    known = sorted((each for each in found if each), key=lambda each: -int(each.level.max()))
-    return ReadMemory(report_memory(snapshot), tuple(known))
+    devices = (memory_of_snapshot(snapshot, device) for device in snapshot.devices)
+    curves = sorted((use for use in devices if use), key=lambda use: -int(use.level.max()))
+    return ReadMemory(report_memory(snapshot), tuple(curves))
 
 
 def _stamp(rank: RankSnapshot) -> Stamp | None:
@@ -118,10 +118,10 @@ def memory_curves(snapshot: Snapshot) -> tuple[MemoryCurve, ...]:
     """All curves, the one to show first: a snapshot's before a trace's, as it knows more of what is
     held; a GPU's before the CPU's; that with the highest peak."""
     recorded = snapshot.ask(memory_over_time) or ()
-    by_peak = sorted(recorded, key=lambda one: (one.device == NONE, -int(one.level.max())))
+    by_peak = sorted(recorded, key=lambda curve: (curve.device == NONE, -int(curve.level.max())))
     where = "the trace" if snapshot.run is None else "the last profiled window"
     taken = f" ({snapshot.allocations.path.name})" if snapshot.allocations else ""
     return (
-        *(MemoryCurve(one, f"the snapshot's history{taken}") for one in snapshot.history),
-        *(MemoryCurve(one, where) for one in by_peak),
+        *(MemoryCurve(curve, f"the snapshot's history{taken}") for curve in snapshot.history),
+        *(MemoryCurve(curve, where) for curve in by_peak),
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 LIVE_SECONDS = 30.0
-"""Between two readings of a run that lives."""
+"""Seconds between two readings of a run that lives."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class RunLister:
         for at, entry in enumerate(entries):
             if stopped.is_set():
                 return
-            known = self._cache.get(entry.root, _UNREAD)[0]
-            if entry.manifest is not None and known != _stamp(entry):
+            stamp = self._cache.get(entry.root, _UNREAD)[0]
+            if entry.manifest is not None and stamp != _stamp(entry):
                 began = time.thread_time()
                 listed[at] = Listed(entry, self._summary(entry))
                 report(RunList(directory, tuple(listed)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perftui_tui.reading.step_breakdown import DrawnStep
 
 SLOW_RATIO = 1.5
-"""A step is called slow from so many times the median on."""
+"""A step is slow from this many times the median on."""
 
 T = TypeVar("T")
 
@@ -103,17 +103,17 @@ class Snapshot:
 
     def proof(self, option: FixOption) -> Proof | None:
         """What a trial of ``option`` came to; None where that very change was not tried."""
-        found = self.proofs.get(option.fix)
-        return found if found is not None and found.is_of(option) else None
+        proof = self.proofs.get(option.fix)
+        return proof if proof is not None and proof.is_of(option) else None
 
     def proof_of(self, finding: Finding) -> Proof | None:
-        """What is proven of a fix of ``finding``: that it gains, or else that none of those which
-        are possible does. None where more may come of another one."""
+        """The proof of a fix of ``finding`` that gains, or else that none of the possible fixes
+        does. None where another one may still gain."""
         possible = [option for option in self.fixes(finding) if option.is_possible]
         proofs = [self.proof(option) for option in possible]
-        known = [proof for proof in proofs if proof is not None and proof.is_decided]
-        faster = next((proof for proof in known if proof.is_faster), None)
-        return faster or (known[0] if known and len(known) == len(possible) else None)
+        decided = [proof for proof in proofs if proof is not None and proof.is_decided]
+        faster = next((proof for proof in decided if proof.is_faster), None)
+        return faster or (decided[0] if decided and len(decided) == len(possible) else None)
 
     @property
     def is_memory_alone(self) -> bool:
@@ -199,14 +199,14 @@ def next_thing(snapshot: Snapshot) -> NextThing | None:
     that was not tried, of the first finding or of later ones, else what is known of the first
     finding's. None where no fix is known for that and nothing is written or proven."""
     top, every = snapshot.diagnosis.top, list(_every(snapshot))
-    ready = [one for todo in (Todo.RUN, Todo.WRITE) for one in every if one.todo is todo]
-    first = [one for one in every if one.finding is top]
+    ready = [fix for todo in (Todo.RUN, Todo.WRITE) for fix in every if fix.todo is todo]
+    first = [fix for fix in every if fix.finding is top]
     if ready or not first:
         return ready[0] if ready else None
-    possible = [one for one in first if one.todo is not Todo.NOTHING]
-    later = [one for one in every if one.finding is not top and one.option.is_triable]
-    untried = [one for one in (*possible, *later) if one.proof is None]
-    unclear = [one for one in possible if one.proof is not None and not one.proof.is_decided]
+    possible = [fix for fix in first if fix.todo is not Todo.NOTHING]
+    later = [fix for fix in every if fix.finding is not top and fix.option.is_triable]
+    untried = [fix for fix in (*possible, *later) if fix.proof is None]
+    unclear = [fix for fix in possible if fix.proof is not None and not fix.proof.is_decided]
     return [*untried, *unclear, *possible, *first][0]
 
 
@@ -214,15 +214,15 @@ def next_try(snapshot: Snapshot) -> NextThing | None:
     """The fix that is tried next where none is chosen: the first that can be and was not yet, else
     the first that can be; where none can be, the first of all."""
     every = list(_every(snapshot))
-    triable = [one for one in every if one.option.is_triable]
-    untried = [one for one in triable if one.proof is None]
+    triable = [fix for fix in every if fix.option.is_triable]
+    untried = [fix for fix in triable if fix.proof is None]
     return next(iter([*untried, *triable, *every]), None)
 
 
 def best_of(finding: Finding, snapshot: Snapshot) -> NextThing | None:
     """The fix of ``finding`` that has come furthest, or else the best that is possible here; None
     where none is known."""
-    return min(_of(finding, snapshot), key=lambda one: _ORDER[one.todo], default=None)
+    return min(_of(finding, snapshot), key=lambda fix: _ORDER[fix.todo], default=None)
 
 
 def _every(snapshot: Snapshot) -> Iterator[NextThing]:

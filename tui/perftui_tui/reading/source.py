@@ -157,8 +157,8 @@ class TraceSource(ReadingThread):
             )
         except (TraceError, OSError) as error:
             reason = str(error)
-            named = reason if str(self.path) in reason else f"{self.path}: {reason}"
-            self.report(SourceFailed(named))
+            message = reason if str(self.path) in reason else f"{self.path}: {reason}"
+            self.report(SourceFailed(message))
         else:
             self.report(SnapshotReceived(snapshot))
 

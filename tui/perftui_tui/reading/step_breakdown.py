@@ -66,7 +66,7 @@ SHORT_NAMES = {
 
 def name_within(name: str, room: int) -> str:
     """``name``, or a shorter word for it, in at most ``room`` cells; empty where none fits."""
-    return next((each for each in (name, *SHORT_NAMES.get(name, ())) if len(each) <= room), "")
+    return next((word for word in (name, *SHORT_NAMES.get(name, ())) if len(word) <= room), "")
 
 
 TRACE_STYLES = {
@@ -90,19 +90,19 @@ def style_of(name: str) -> str:
     return TRACE_STYLES.get(name, "other")
 
 
-def of_trace(found: TraceSteps | None) -> DrawnStep | None:
+def of_trace(steps: TraceSteps | None) -> DrawnStep | None:
     """The mean of the steps that findings are about; None where there is no time at all."""
-    return DrawnStep(found.breakdown, _basis(found)) if found else None
+    return DrawnStep(steps.breakdown, _basis(steps)) if steps else None
 
 
-def _basis(found: TraceSteps) -> str:
-    marked = len(found.analysis.steps)
+def _basis(steps: TraceSteps) -> str:
+    marked = len(steps.analysis.steps)
     if not marked:
         return "no steps marked in it"
     from perftui.analysis.steps import step_source
 
-    by = step_source(found.analysis.trace, found.analysis.steps)
+    by = step_source(steps.analysis.trace, steps.analysis.steps)
     where = f"derived from the {by}" if by else "in the trace"
-    if found.steps < marked:
-        return f"{found.steps} steady of {marked} steps {where}"
+    if steps.steps < marked:
+        return f"{steps.steps} steady of {marked} steps {where}"
     return "the one step in the trace" if marked == 1 else f"{marked} steps {where}"

@@ -73,14 +73,14 @@ def latest(table: Table | None, name: str) -> float | None:
 
 def last_known(table: Table | None, name: str) -> float | None:
     """The last value of a metric that is read seldom, however old; None where it never was."""
-    known = _known(table, name)
-    return float(known[-1]) if len(known) else None
+    values = _known(table, name)
+    return float(values[-1]) if len(values) else None
 
 
 def mean(table: Table, name: str) -> float | None:
     """The mean of a metric over the whole run, None where no sample knows it."""
-    known = _known(table, name)
-    return float(known.mean()) if len(known) else None
+    values = _known(table, name)
+    return float(values.mean()) if len(values) else None
 
 
 def _known(table: Table | None, name: str) -> Any:
@@ -107,5 +107,5 @@ def gpus(table: Table | None) -> list[str]:
 
 def total(*parts: tuple[float, ...]) -> tuple[float, ...]:
     """Series added sample by sample; a series that is not there adds nothing."""
-    known = [part for part in parts if part]
-    return tuple(map(sum, zip(*known, strict=True))) if known else ()
+    present = [part for part in parts if part]
+    return tuple(map(sum, zip(*present, strict=True))) if present else ()

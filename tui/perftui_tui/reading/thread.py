@@ -72,9 +72,9 @@ class RanksRead(Newest):
     table: RankTable
     done: int
     ranks: tuple[TracedRank, ...]
-    """Those that could be read."""
+    """Ranks that could be read."""
     problems: tuple[str, ...]
-    """Why others could not."""
+    """Why other ranks could not be read."""
 
 
 Post = Callable[[Message], bool]

@@ -106,8 +106,8 @@ class FixLookup:
         return {finding.rule: self._options(finding, facts) for finding in findings}
 
     def _options(self, finding: Finding, facts: Facts) -> tuple[FixOption, ...]:
-        found = (self._option(fix, facts) for fix in fixes_of(finding))
-        return tuple(option for option in found if option)
+        options = (self._option(fix, facts) for fix in fixes_of(finding))
+        return tuple(option for option in options if option)
 
     def _option(self, fix: Fix, facts: Facts) -> FixOption | None:
         change, manifest = fix.change(facts), facts.manifest
@@ -118,10 +118,10 @@ class FixLookup:
         files = (Path(file) if file else None, script.path if script else None)
         in_force = manifest.overrides if manifest else ()
         key = (repr(change), repr(in_force), *map(_modified, files))
-        known = self._known.get(fix.id)
-        if known is None or known[0] != key:
-            known = self._known[fix.id] = (key, offered(fix, change, facts))
-        return known[1]
+        cached = self._known.get(fix.id)
+        if cached is None or cached[0] != key:
+            cached = self._known[fix.id] = (key, offered(fix, change, facts))
+        return cached[1]
 
 
 def _modified(file: Path | None) -> int:
@@ -199,11 +199,11 @@ class RunView:
         self.unfinished = announces or (is_new_memory and self._is_first)
         if newest is not None and is_new and not announces:
             self._window = newest
-            found = open_window(newest, self._cancelled, is_over=run.manifest.status.is_over)
-            if isinstance(found, str):
-                self._problem = found
+            result = open_window(newest, self._cancelled, is_over=run.manifest.status.is_over)
+            if isinstance(result, str):
+                self._problem = result
             else:
-                self._analysis, self._problem = found, None
+                self._analysis, self._problem = result, None
         if rank is not None and not self._is_first:
             self._allocations.read(rank)
         self._is_first = False
@@ -258,7 +258,7 @@ def picture(
     facts = Facts(run, analysis, rank_number)
     rank = facts.rank
     memory = allocations.of(rank) if allocations and rank else NOTHING
-    found = diagnosis(facts)
+    result = diagnosis(facts)
     for fact in DRAWN:
         fact.or_none(facts)
     return replace(
@@ -267,16 +267,16 @@ def picture(
         is_judged=True,
         is_reading=is_reading,
         analysis=analysis,
-        diagnosis=found,
+        diagnosis=result,
         problems=(*problems, *((memory.problem,) if memory.problem else ()), *problems_of(run)),
         allocations=memory.report,
         history=memory.over_time,
-        options=(options := fixes.of(found.findings, facts)),
+        options=(options := fixes.of(result.findings, facts)),
         proofs=_proofs(run.root, options),
     )
 
 
 def _proofs(root: Path, options: dict[str, tuple[FixOption, ...]]) -> dict[str, Proof]:
     directory = trials_of(root)
-    fixes = {option.fix for found in options.values() for option in found}
+    fixes = {option.fix for row in options.values() for option in row}
     return {fix: proof for fix in fixes if (proof := read_proof(directory, fix))}

@@ -31,7 +31,7 @@ class Texts(Sequence[str]):
     def __getitem__(self, row: slice) -> Sequence[str]: ...
     def __getitem__(self, row: int | slice) -> str | Sequence[str]:
         if isinstance(row, slice):
-            return [self._make(each) for each in range(self._count)[row]]
+            return [self._make(at) for at in range(self._count)[row]]
         return self._make(range(self._count)[row])
 
 
@@ -49,16 +49,16 @@ _BAR = 10
 def name_column(title: str, names: Sequence[str], things: str) -> Column:
     """Names, with how many ``things`` (a plural in s) are shown, and how many there are; a long one
     keeps its end, as of forward and backward only that differs."""
-    known = len(names)
+    count = len(names)
 
     def total(rows: Int64) -> str:
-        shown, every = format_count(len(rows)), format_count(known)
-        what = things.removesuffix("s") if known == 1 else things
-        return f"{every} {what}" if len(rows) == known else f"{shown} of {every} {what}"
+        shown, every = format_count(len(rows)), format_count(count)
+        what = things.removesuffix("s") if count == 1 else things
+        return f"{every} {what}" if len(rows) == count else f"{shown} of {every} {what}"
 
     longest = 0
-    if known <= _MEASURED:
-        sums = (total(np.arange(known - 1)), total(np.arange(known)))
+    if count <= _MEASURED:
+        sums = (total(np.arange(count - 1)), total(np.arange(count)))
         longest = max(map(cell_len, (*names, title + " " * MARK, *sums)))
     return Column(
         title, names, names.__getitem__, align=LEFT, total=total, middle=True, longest=longest
@@ -141,11 +141,11 @@ def tensor_column(time: TensorCoreTime) -> Column:
         return f"{'≥ ' if unknown else ''}{format_percent(used / own)}"
 
     def of(rows: Int64) -> str:
-        return text(*(int(one[rows].sum()) for one in columns))
+        return text(*(int(part[rows].sum()) for part in columns))
 
     columns = (time.used, time.unused, time.unknown, time.own)
-    known = (time.used + time.unused > 0) & (time.own > 0)
-    shares = np.where(known, time.used / np.maximum(time.own, 1), -1.0)
+    is_known = (time.used + time.unused > 0) & (time.own > 0)
+    shares = np.where(is_known, time.used / np.maximum(time.own, 1), -1.0)
     return Column(
         "tensor",
         shares,
@@ -153,7 +153,7 @@ def tensor_column(time: TensorCoreTime) -> Column:
         width=8,
         total=of,
         optional=6,
-        exact=lambda row: float(shares[row]) if known[row] else None,
+        exact=lambda row: float(shares[row]) if is_known[row] else None,
     )
 
 

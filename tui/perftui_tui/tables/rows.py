@@ -107,8 +107,8 @@ def ordered_rows(data: TableData, column: int, descending: bool, needle: str = "
     if data.parents is not None:
         return _in_tree(data.parents, keys)
     low = needle.casefold()
-    found = [row for row, name in enumerate(data.folded) if low in name] if needle else None
-    rows = np.arange(len(data)) if found is None else np.asarray(found, np.int64)
+    hits = [row for row, name in enumerate(data.folded) if low in name] if needle else None
+    rows = np.arange(len(data)) if hits is None else np.asarray(hits, np.int64)
     return rows[np.argsort(keys[rows], kind="stable")]
 
 
@@ -127,12 +127,12 @@ def _in_tree(parents: Int64, keys: npt.NDArray[np.int64] | npt.NDArray[np.float6
     below: dict[int, list[int]] = {}
     for row in np.argsort(keys, kind="stable").tolist():
         below.setdefault(int(parents[row]), []).append(row)
-    found: list[int] = []
+    ordered: list[int] = []
     waiting = below.get(-1, [])[::-1]
     while waiting:
-        found.append(waiting.pop())
-        waiting += below.get(found[-1], [])[::-1]
-    return np.asarray(found, np.int64)
+        ordered.append(waiting.pop())
+        waiting += below.get(ordered[-1], [])[::-1]
+    return np.asarray(ordered, np.int64)
 
 
 def shown_columns(columns: Sequence[Column], width: int) -> list[int]:
@@ -204,8 +204,8 @@ def csv_text(data: TableData, order: Int64) -> str:
 
 def _value(column: Column, row: int) -> object:
     if column.exact is not None:
-        found = column.exact(row)
-        return "" if found is None else found
+        value = column.exact(row)
+        return "" if value is None else value
     return column.keys[row] if isinstance(column.keys[row], str) else column.text(row).strip()
 
 

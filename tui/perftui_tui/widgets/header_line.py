@@ -130,8 +130,8 @@ def crumbs(trail: Sequence[str], current: str, room: int) -> str:
     if not trail:
         return ""
     names = [LONG_NAMES[SCREENS.index(name)] for name in (*trail, current)]
-    for kept in (names, ["...", *names[-2:]], names[-2:]):
-        text = " > ".join(kept)
+    for shown in (names, ["...", *names[-2:]], names[-2:]):
+        text = " > ".join(shown)
         if cell_len(text) <= room:
             return text
     return ""
@@ -144,8 +144,8 @@ def _facts(snapshot: Snapshot, room: int) -> str:
         facts = [f"step {snapshot.train_steps:,}", elapsed(snapshot.elapsed_ns)]
         if snapshot.rank_number:
             facts.insert(0, f"rank {snapshot.rank_number}")
-    for kept in ([snapshot.title, *facts], facts, facts[:1]):
-        text = "  ".join(kept)
+    for shown in ([snapshot.title, *facts], facts, facts[:1]):
+        text = "  ".join(shown)
         if cell_len(text) <= room:
             return text
     return ""

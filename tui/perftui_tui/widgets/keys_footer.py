@@ -130,8 +130,8 @@ class KeysFooter(Widget):
         if self._lead:
             text, style = self._notice
             colour = palette(self.app.theme_variables)[style] if style else Style()
-            said = Strip([Segment(f" {text} ", base + Style(color=colour.color, bold=True))])
-            left = Strip.join([said.adjust_cell_length(self._lead, base), left])
+            message = Strip([Segment(f" {text} ", base + Style(color=colour.color, bold=True))])
+            left = Strip.join([message.adjust_cell_length(self._lead, base), left])
         if edge is None:
             return left
         _, ground = self.background_colors
@@ -151,16 +151,16 @@ class KeysFooter(Widget):
     def _segments(self, keys: Iterable[ActiveBinding], base: Style) -> list[Segment]:
         foreground = Color.parse(self.app.theme_variables["footer-key-foreground"])
         key_style = base + Style(bold=True, color=foreground.rich_color)
-        found = []
+        segments = []
         for key in keys:
             display = self.app.get_key_display(key.binding)
             # Not in colour alone.
             is_marked = key == self._under_mouse
             marks = Style(underline=is_marked or None, dim=None if key.enabled else True)
             (name, _), (label, _) = safe(((display, ""), (key.binding.description, "")))
-            found += [Segment(f" {name} ", key_style + marks), Segment(label, base + marks)]
-            found.append(Segment(" ", base))
-        return found
+            segments += [Segment(f" {name} ", key_style + marks), Segment(label, base + marks)]
+            segments.append(Segment(" ", base))
+        return segments
 
     def _key_at(self, x: int) -> ActiveBinding | None:
         keys, edge, room = self._parts()

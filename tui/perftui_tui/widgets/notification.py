@@ -36,7 +36,7 @@ class NoticeLine(Static):
 
 
 LEAST = 0.05
-"""Seconds that one stays whose time is over when it is drawn."""
+"""Seconds that a message stays if its time is over when it is drawn."""
 
 LEAST_ERROR = 10.0
 """Seconds that an error stays at least: it may be two rows long, and is closed by a key."""
@@ -107,7 +107,7 @@ class NotifyingApp(App[None]):
             return
         every = list(self._notifications)
         newest = {notice.severity: notice for notice in every}
-        shown = next((newest[one] for one in reversed(_BY_WEIGHT) if one in newest), None)
+        shown = next((newest[level] for level in reversed(_BY_WEIGHT) if level in newest), None)
         self._notice = shown
         _put(screen, shown)
 

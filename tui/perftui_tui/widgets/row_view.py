@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Make = Callable[[int, int], Sequence[Row]]
-"""Makes rows of so many cells, and at most so many where they are cut."""
+"""Makes rows of that many cells, and at most that many of them where they are cut."""
 
 
 class RowView(ScrollView, can_focus=False):
@@ -106,9 +106,9 @@ class RowView(ScrollView, can_focus=False):
     def strip_of(self, line: Row) -> Strip:
         """A row in the colours of the theme, exactly as wide as the widget."""
         base = self.rich_style
-        named = palette(self.app.theme_variables)
+        styles = palette(self.app.theme_variables)
         segments = [
-            Segment(text, base + named[style] if style else base)
+            Segment(text, base + styles[style] if style else base)
             for text, style in fit(safe(line), self.scrollable_content_region.width)
         ]
         return Strip(segments)

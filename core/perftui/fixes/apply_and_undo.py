@@ -118,7 +118,7 @@ def undo(applied: AppliedPatch, store: Path) -> Path:
 
 
 def undoing(applied: AppliedPatch, store: Path) -> Patch:
-    """What ``undo`` would change, to be shown before.
+    """The patch that ``undo`` would write, to be shown before.
 
     Raises:
         ForeignRunError: the record may be somebody else's, and so may the text that it brings.

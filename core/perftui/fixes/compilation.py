@@ -134,7 +134,7 @@ def graphed(why_not: str, program: Program, _: int) -> Sequence[Edit]:
 
 
 def _is_another(program: Program, function: ast.expr) -> bool:
-    """Whether it is a function of a module other than torch, such as ``re.compile``."""
+    """Whether ``function`` is of a module other than torch, such as ``re.compile``."""
     name = qualified_name(program, function)
     return name is not None and not name.startswith("torch.")
 
@@ -191,7 +191,7 @@ def _refuse_kept(program: Program, loop: Loop, model: str) -> None:
 
 
 def _within(program: Program, node: ast.AST, loop: Loop) -> list[ast.AST]:
-    """What stands around ``node`` up to ``loop``; nothing where it is not in there."""
+    """The nodes around ``node`` up to ``loop``; none where it is not in there."""
     above = list(program.ancestors(node))
     return above[: above.index(loop)] if loop in above else []
 

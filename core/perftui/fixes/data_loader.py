@@ -87,7 +87,7 @@ def _batch(program: Program, loop: ast.For, name: ast.Name) -> set[str]:
 
 
 def _bar(program: Program, over: ast.expr) -> ast.expr:
-    """What ``over`` is, where it is a name for a bar around something, such as ``tqdm(loader)``."""
+    """The bar that ``over`` is a name of, such as ``tqdm(loader)``; else ``over`` itself."""
     if isinstance(over, ast.Call) and called_name(over) == "enumerate" and len(over.args) == 1:
         return ast.Call(over.func, [_bar(program, over.args[0])], [])
     bindings = program.bindings(over.id) if isinstance(over, ast.Name) else []

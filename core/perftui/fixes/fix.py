@@ -49,7 +49,7 @@ class CallChange:
     """A call of the training that is to be made with other arguments."""
 
     target: str
-    """What the agent calls it: ``DataLoader``, ``optimizer``."""
+    """The agent's name for it: ``DataLoader``, ``optimizer``."""
     arguments: Mapping[str, Literal]
     title: str
     """What will change, in a few words: ``num_workers 0 -> 2``."""
@@ -61,7 +61,7 @@ class CallChange:
     written: Mapping[str, Literal] = field(default_factory=dict)
     """The arguments as the source names them, where overrides name them otherwise."""
     seen: Mapping[str, Literal] = field(default_factory=dict)
-    """What the script called it with, as far as that is known."""
+    """Arguments that the script passed, as far as they are known."""
     risks: tuple[Risk, ...] = ()
     why_not: str = ""
     """Why it would be wrong or useless here; then neither tried nor written."""
@@ -214,7 +214,7 @@ class LineChange:
     """What to write by hand."""
     risks: tuple[Risk, ...] = ()
     override: Override | None = None
-    """What does the same for one run, where the text is not certain or cannot be tried."""
+    """An override of the same effect for one run, if the text is uncertain or cannot be tried."""
 
 
 def changed_lines(change: LineChange, facts: Facts) -> SourceChange:

@@ -98,7 +98,7 @@ def _fused(facts: Facts) -> CallChange | None:
 
 
 def _foreach(facts: Facts) -> CallChange | None:
-    """For optimizers that torch has no fused form of."""
+    """``foreach`` for optimizers that torch has no fused form of."""
     optimizer = single_tensor_optimizer(facts)
     if optimizer is None or optimizer.class_name in HAVE["fused"]:
         return None

@@ -52,17 +52,17 @@ class Patch:
     before: bytes
     after: bytes
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """What ``target`` is called with once the patch is in the source."""
+    """Arguments of ``target`` once the patch is in the source."""
     target: str | None = None
     """Public qualified name of what is called, such as ``torch.utils.data.DataLoader``."""
     line: int | None = None
-    """Where in ``path`` that call begins once the patch is in the source."""
+    """Line of ``path`` at which that call begins once the patch is in the source."""
     notes: tuple[str, ...] = ()
     """Sentences for a person: what else changes with it, and what it leaves to be done."""
     changes_beside: bool = False
     """Whether other calls change with it, which no override of ``target`` reaches."""
     becomes: str = "fixed"
-    """What the file is afterwards, in a word for the head of the diff."""
+    """The state of the file afterwards, in a word for the head of the diff."""
 
     def diff(self, now: str = "now") -> str:
         """Unified diff, for a person, whose head calls the old side ``now``; undecodable bytes are

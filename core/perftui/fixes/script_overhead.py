@@ -373,7 +373,7 @@ def _ended(program: Program, value: ast.expr) -> Edit:
 
 
 def _name(program: Program, call: ast.Call) -> str | None:
-    """What the profiler is called by: ``with profile(...) as p`` or ``p = profile(...)``."""
+    """The variable of the profiler: ``with profile(...) as p`` or ``p = profile(...)``."""
     above = program.parents[call]
     target: ast.AST | None = None
     if isinstance(above, ast.withitem):

@@ -26,7 +26,7 @@ from perftui.script.program import Literal, PatchRefusedError, Program
 from perftui.script.training import refuse_mentioned
 
 TARGET = "switch"
-"""What the agent calls all of them."""
+"""The agent's name for all of them."""
 
 
 def _call(name: str, argument: str, *modules: str) -> CallSpec:

@@ -53,10 +53,10 @@ class WorkerCpu:
     """CPU use over the steady steps, in cores."""
 
     worker: float
-    """One worker while it makes batches."""
+    """Cores of one worker while it makes batches."""
     training: float
-    """Everything of the run but the workers, as it will be when it does not wait for data. A
-    training thread that is fed uses a core, so it is one for each rank at least."""
+    """Cores of the rest of the run when it does not wait for data. A training thread that is fed
+    uses a core, so it is one for each rank at least."""
 
     def carried(self, cores: int, elsewhere: float) -> int:
         """Workers that make batches all the time on ``cores``, besides the training and what other
@@ -146,7 +146,7 @@ LEAST_GAIN = 1.1
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step consists of, ns of it; ``..._cpu`` of a core, the others of the wall clock."""
+    """Parts of a step, ns: of a core for ``..._cpu``, else of the wall clock."""
 
     now: float
     """The step as it is."""
@@ -188,7 +188,7 @@ class StepCost:
         return used > SEVERAL and used + computing > self.cores + SHARED
 
     def gain(self, count: int) -> float:
-        """How many times as fast a step would be."""
+        """Speed-up of a step with ``count`` workers."""
         return self.now / self.with_workers(count)
 
 

@@ -496,7 +496,7 @@ def _ranks(report: Report) -> RanksOutput | None:
 
 
 def _waits(facts: Facts) -> dict[int, dict[int, int]] | None:
-    """By rank that waits and rank that it waits for; None if unknown."""
+    """Waits in ns by the waiting rank and the rank it waits for; None if unknown."""
     waits = waits_of_ranks.or_none(facts)
     if waits is None:
         return None

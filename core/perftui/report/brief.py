@@ -29,7 +29,7 @@ MOST_FINDINGS = 3
 
 
 def brief_text(report: Report) -> str:
-    """For a person or a log; the next command is on the third line."""
+    """The report for a person or a log; the next command is on the third line."""
     return fitting_lines(_lines(report))
 
 

@@ -46,7 +46,7 @@ class GapSources:
     facts: Facts
 
     def of(self, gap: Gap) -> GapSource:
-        """By the stacks of the trace, else by the stack samples of its run."""
+        """The source of ``gap`` by the stacks of the trace, else by stack samples of its run."""
         steps, analysis = trace_steps.or_none(self.facts), self.facts.analysis
         if steps is None or analysis is None:
             return GapSource()
@@ -136,7 +136,7 @@ class StepColumns:
     start: tuple[int, ...]
     duration: tuple[int, ...]
     parts: Mapping[str, tuple[int, ...]]
-    """By name, in drawing order; a part that a step does not have takes 0 ns of it."""
+    """Times by part, in drawing order; 0 ns for a part that a step does not have."""
 
 
 def step_columns(steps: Sequence[StepParts]) -> StepColumns:

@@ -152,7 +152,7 @@ class BriefFinding(TypedDict):
 
 
 MODULE = "<module>"
-"""What Python calls the code of a file outside functions."""
+"""Python's name for the code of a file outside functions."""
 
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -234,7 +234,7 @@ def finding_object(finding: Finding, report: Report) -> FindingOutput:
 
 
 def severity_name(finding: Finding) -> SeverityName:
-    """How bad it is, in a word."""
+    """The severity in a word."""
     return name_of(finding.severity)
 
 
@@ -302,7 +302,7 @@ class UndoOutput(TypedDict):
 def apply_object(
     option: FixOption, root: Path, outcome: Literal["written", "dry run", "written already"]
 ) -> ApplyOutput:
-    """What became of ``option`` for the run at ``root``."""
+    """The result of applying ``option`` for the run at ``root``."""
     patch = option.patch
     is_dry = outcome == "dry run"
     return {
@@ -324,7 +324,7 @@ def apply_object(
 def undo_object(
     applied: AppliedPatch, patch: Patch, root: Path, outcome: Literal["taken back", "dry run"]
 ) -> UndoOutput:
-    """What became of taking back ``applied``, by ``patch``."""
+    """The result of taking back ``applied`` by ``patch``."""
     return {
         "schema": SCHEMA,
         "fix": applied.fix or None,

@@ -34,7 +34,7 @@ def apply_command(fix: str, root: Path) -> list[str]:
 
 
 def report_command(root: Path) -> list[str]:
-    """Diagnoses a run that is there."""
+    """Diagnoses a recorded run."""
     return [PROGRAM, "report", str(root)]
 
 
@@ -58,7 +58,7 @@ def next_command(report: Report) -> list[str] | None:
 
 
 def next_of(finding: Finding, report: Report) -> list[str] | None:
-    """What to do next about one finding; None where nothing is to be done, or not by a command."""
+    """The next command for one finding; None if nothing is to be done, or not by a command."""
     run, fixes = report.subject.run, _fixes_of(finding, report)
     if run is None:
         return None
@@ -134,7 +134,7 @@ def _was_cut_short(manifest: Manifest, steps: int) -> bool:
 
 
 def comparison_command(report: Report) -> list[str] | None:
-    """Compares the run with the one that it repeats; None where it repeats none that is there."""
+    """Compares the run with the one that it repeats; None where that one is not there."""
     run = report.subject.run
     # A run may come from anybody: its parent is the name of a run beside it, never a path.
     name = Path(run.manifest.parent or "").name if run else ""

@@ -45,7 +45,7 @@ class Span:
     start: int
     end: int
     args: Mapping[str, Any] = field(default_factory=dict)
-    """Figures and texts; those that are None are left out."""
+    """Figures and texts; None values are left out."""
 
 
 def span_event(
@@ -65,24 +65,24 @@ def span_event(
 
 
 def process_event(process: int | str, name: str) -> bytes:
-    """What a process is called."""
+    """The event that names a process."""
     return _encoded(ph="M", name="process_name", pid=process, tid=0, args={"name": name})
 
 
 def process_labels(process: int | str, labels: str) -> bytes:
-    """What stands beside the name of a process."""
+    """The event with the text beside the name of a process."""
     args = {"labels": labels}
     return _encoded(ph="M", name="process_labels", pid=process, tid=0, args=args)
 
 
 def process_order(process: int | str, position: int) -> bytes:
-    """Where a process is drawn, from the lowest position down."""
+    """The event that orders processes, the lowest position on top."""
     args = {"sort_index": position}
     return _encoded(ph="M", name="process_sort_index", pid=process, tid=0, args=args)
 
 
 def thread_event(process: int | str, thread: int | str, name: str) -> bytes:
-    """What a thread is called."""
+    """The event that names a thread."""
     return _encoded(ph="M", name="thread_name", pid=process, tid=thread, args={"name": name})
 
 
@@ -165,7 +165,7 @@ def _gaps(report: Report, analysis: TraceAnalysis) -> Mapping[int, Sequence[Span
 
 
 def _findings(report: Report, analysis: TraceAnalysis) -> Iterator[Span]:
-    """Each finding over the place that it names or claims, else over the judged steps."""
+    """Each finding as a span over the place that it names or claims, else over the judged steps."""
     steps = trace_steps.or_none(report.facts)
     whole = trace_span(report.facts)
     if steps is not None and steps.steps:

@@ -177,7 +177,7 @@ def recording_lines(recording: RecordedRun, facts: Facts) -> Iterator[str]:
 
 
 def gpu_phases(phases: DeviceShare | None) -> Iterator[str]:
-    """What phases take on the GPU."""
+    """Times of phases on the GPU."""
     if phases is not None:
         yield phases_title(phases)
         yield from (f"  {name:<24} {time / 1e6:12.2f} ms" for name, time in phases.parts)
@@ -190,7 +190,7 @@ def phases_title(phases: DeviceShare) -> str:
 
 
 def gpu_memory(memory: MemoryUse | None) -> Iterator[str]:
-    """What torch's allocator holds on the GPU."""
+    """Figures of torch's allocator on the GPU."""
     if memory is not None:
         yield MEMORY_TITLE
         yield from (f"  {name:<30} {value:>12}" for name, value in memory_rows(memory))

@@ -57,7 +57,7 @@ class Report:
     facts: Facts
     diagnosis: Diagnosis
     fixes: tuple[FixOption, ...]
-    """What answers the findings, each once: those of the costliest finding first, its best one
+    """Fixes for all findings, without repeats: those of the costliest finding first, its best one
     before the others."""
     breakdowns: tuple[StepBreakdown, ...]
     """Where the mean step went: in the training thread of a run, and in a trace."""
@@ -69,13 +69,13 @@ class Report:
     recording: RecordedRun | None = None
     """How a run was recorded."""
     metrics: TraceMetrics | None = None
-    """What ncu measured of the kernels, where that was given too."""
+    """ncu's metrics of the kernels, if they were given too."""
     top: int | None = None
     """Rows that were asked for."""
     totals: Mapping[str, Totals] = field(default_factory=dict)
     """Totals of the tables ``operators``, ``kernels`` and ``modules``."""
     redaction: Redaction | None = None
-    """How it is made fit for others to see, where it is."""
+    """The redaction, if the report is redacted."""
 
     @property
     def redacted(self) -> list[str] | None:
@@ -84,7 +84,7 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was passed over, and what the evidence cannot show, each once."""
+        """What was skipped, and what the evidence cannot show, without repeats."""
         of_metrics = self.metrics.notes if self.metrics else ()
         return tuple(dict.fromkeys((*self.subject.notes, *notes(self.facts), *of_metrics)))
 

@@ -95,7 +95,7 @@ class RunSummary:
     severity: Severity | None
     """Severity of that rule's finding; None where nothing could be judged."""
     share: float
-    """What that costs of a step, 0 to 1."""
+    """Share of a step that it costs, 0 to 1."""
 
 
 def summarise(root: Path) -> RunSummary:

@@ -71,7 +71,7 @@ class Peak:
     bytes: int
     """Bytes the program asked for; above the level at the start where not ``absolute``."""
     absolute: bool
-    """Whether ``bytes`` is all memory that was held: what was held at the start is known too."""
+    """Whether ``bytes`` is all memory held: memory held at the start is known too."""
     after_ns: int | None
     """ns from the start of recording to the peak, None where the file has no times."""
     span_ns: int | None
@@ -107,7 +107,7 @@ class DeviceMemory:
     parts: Mapping[str, int]
     """By name, parts that sum to ``reserved``; empty where the file contradicts itself."""
     sites: tuple[AllocationSite, ...]
-    """What was asked for and is held, by the user's line; most first, the rest as one."""
+    """Requested memory that is held, by the user's line; most first, the rest as one."""
     segments: int
     unused_segments: int
     """Segments with memory that nobody uses."""
@@ -226,7 +226,7 @@ def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
 
 
 def _categories(snapshot: MemorySnapshot, device: int, level: int) -> Mapping[str, int]:
-    """What is held at the peak by what it is for; empty where it does not sum to ``level``."""
+    """Bytes held at the peak by category; empty where they do not sum to ``level``."""
     memory = memory_of_snapshot(snapshot, device)
     if memory is None or not memory.has_categories:
         return {}

@@ -36,17 +36,17 @@ class Subject:
     """A run, the analysis of a trace, or both; never neither."""
 
     path: Path
-    """What was chosen: the run directory or the trace file."""
+    """The chosen run directory or trace file."""
     run: RunSnapshot | None = None
     analysis: TraceAnalysis | None = None
     notes: tuple[str, ...] = ()
-    """What was passed over in choosing, and what could not be read."""
+    """What was skipped in choosing, and what could not be read."""
     rank: int = 0
     """The run's rank whose steps and window are shown."""
     beside: RankPaths = ()
     """The traces of all ranks of the directory that was chosen, that of ``analysis`` among them."""
     ranks: ReadRanks | None = None
-    """What those traces hold, where they have been read already."""
+    """The contents of those traces, if they have been read already."""
 
     @property
     def name(self) -> str:
@@ -167,7 +167,7 @@ class ReadRanks:
 
     each: tuple[TracedRank, ...]
     problems: tuple[str, ...]
-    """Sentences about those that could not."""
+    """Sentences about traces that could not be read."""
 
 
 def read_beside(

@@ -332,7 +332,7 @@ def tuning_object(tuned: Tuned, root: Path) -> TuningOutput:
 
 
 def _diff(journal: Journal) -> str:
-    """What was written, file by file; of a file that is gone since, or whose copy is, nothing."""
+    """Diffs of the written files; one that is gone since, or whose copy is, is left out."""
     diffs = []
     for path, copy in journal.originals.items():
         with suppress(OSError):
@@ -397,7 +397,7 @@ FROM = {
     Side.WORKER: "a loader of one worker",
     Side.OUTPUT: "less printing, logging and saving",
 }
-"""What a gain would come from."""
+"""Where a gain would come from, by side."""
 
 
 def isolation_text(isolation: Isolation) -> str:

@@ -31,7 +31,7 @@ NO_VERDICT = "No verdict: nothing was found, but too little is known to call it 
 
 
 def heading(report: Report) -> Iterator[str]:
-    """What was run or recorded, on what, and how its steps were; a line each."""
+    """What was run, where, and how its steps were; a line each."""
     subject = report.subject
     if subject.run is None:
         yield printable(subject.name)
@@ -44,7 +44,7 @@ def heading(report: Report) -> Iterator[str]:
 
 
 def steps_text(report: Report) -> Iterator[str]:
-    """How the steady steps of a run were; nothing without any."""
+    """A line about the steady steps of a run; nothing without any."""
     steady = step_breakdown(report.facts)
     if steady:
         yield (
@@ -55,7 +55,7 @@ def steps_text(report: Report) -> Iterator[str]:
 
 
 def overhead_text(report: Report) -> Iterator[str]:
-    """What perftui took of a run, where that is more than its limit."""
+    """A line about the overhead of perftui, where it is over its limit."""
     share, budget = over_budget(report.facts), overhead_budget(report.facts)
     if share is not None and budget is not None:
         yield cost_text(share, budget)
@@ -139,7 +139,7 @@ def state_text(fix: FixOption) -> str:
 
 
 def proof_of_fix(fix: FixOption, report: Report) -> Proof | None:
-    """What a trial of that very change found; None where there was none."""
+    """The proof from a trial of that very change; None without one."""
     run = report.subject.run
     proof = read_proof(trials_of(run.root), fix.fix) if run is not None else None
     return proof if proof is not None and proof.is_of(fix) else None

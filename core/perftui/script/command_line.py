@@ -63,8 +63,8 @@ class DeclaredOption:
         return tuple(f"--no-{name}" for name in long) if is_both else ()
 
     def decided(self, program: Program) -> Decided:
-        """What decides the value where a command does not; refused where the default is not a
-        literal of the option's kind."""
+        """The default, as what decides the value; refused where it is no literal of the option's
+        kind."""
         if self.default is None and self.action:
             return Decided(_FLAGS[self.action], program.span(self.call), "default")
         if self.default is not None and is_literal(self.default):
@@ -294,9 +294,9 @@ class LaunchedScript:
 
     path: Path
     begin: int
-    """Where in the command its own arguments begin."""
+    """Number of the word at which the script's own arguments begin."""
     word: int | None = None
-    """Which word of the command is its path; None where a module is named instead."""
+    """Number of the word with its path; None where a module is named instead."""
 
 
 def launched_script(command: tuple[str, ...], cwd: Path) -> LaunchedScript | None:
@@ -368,7 +368,7 @@ def _by_path(command: tuple[str, ...], at: int, cwd: Path) -> LaunchedScript:
 
 
 class CommandOption:
-    """How the arguments of a command, read as ``argparse`` reads them, give one option.
+    """How the arguments of a command, read as ``argparse`` reads them, set one option.
 
     ``declared`` are all options of the script: one of them may be what seems an abbreviation.
     """
@@ -416,7 +416,7 @@ class CommandOption:
         return (*command[:begin], *changed, *command[at:])
 
     def _flag(self, value: Literal) -> list[str]:
-        """What gives a flag its value."""
+        """The words that set a flag."""
         if self._option.negative and not value:
             return [self._option.negative[0]]
         return [self._option.long_flag] if value != (self._option.action == "store_false") else []
@@ -453,7 +453,7 @@ class CommandOption:
         return re.match(rf"-(?![-\d=])[^=]*?[{letters}]", argument) is not None
 
     def _replaced(self, argument: str, value: Literal) -> tuple[list[str], int]:
-        """What stands in place of ``argument``, and how many arguments that uses up."""
+        """The words in place of ``argument``, and how many words it uses up."""
         if not self._gives(argument):
             return [argument], 1
         if self._option.action:

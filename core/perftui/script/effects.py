@@ -219,7 +219,7 @@ def _called(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate:
 
 
 def _is_local(program: Program, statement: ast.stmt, node: ast.expr) -> bool:
-    """Whether what is changed was made by ``statement``, or by the function that it calls."""
+    """Whether the changed object was made by ``statement``, or by the function that it calls."""
     inner, scope = root_of(node), program.scope(node)
     if inner is node or not isinstance(inner, ast.Name) or isinstance(scope, ast.ClassDef):
         return False

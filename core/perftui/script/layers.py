@@ -220,7 +220,7 @@ _SAME = frozenset({"bool", "to", "type", "view", "unsqueeze", "reshape", "cuda",
 
 @dataclass
 class Attention:
-    """What ``softmax(query @ key.T * scale, masked) @ value`` is made of."""
+    """The parts of ``softmax(query @ key.T * scale, masked) @ value``."""
 
     product: ast.expr
     """The second product, in whose place the fused function stands."""
@@ -228,7 +228,7 @@ class Attention:
     query: ast.expr
     key: ast.expr
     scale: str | None = "1.0"
-    """None for what the fused function takes by itself: one over the root of the width."""
+    """None for the fused function's own scale: one over the root of the width."""
     mask: ast.expr | None = None
     """Where it is true there is no attention."""
     causal: bool = False
@@ -319,8 +319,8 @@ def _without_dropout(
 
 
 def _scores(program: Program, weights: ast.expr) -> ast.expr:
-    """What ``weights`` are the softmax of, over the last dimension; refused where they are not
-    certain to be that."""
+    """The argument of a softmax over the last dimension; refused where ``weights`` may be anything
+    else."""
     templates = Templates(program)
     if match := templates.match(weights, *_SOFTMAX):
         return match["x"]
@@ -415,7 +415,7 @@ def _is_square(index: ast.expr) -> bool:
 
 
 def _buffer(program: Program, node: ast.expr) -> ast.expr | None:
-    """What ``self.mask`` is registered as, where its class does that once."""
+    """The value that the class registers as the buffer ``self.mask``, if it does that once."""
     if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self":
         return None
     owner = program.owner(node)

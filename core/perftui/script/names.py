@@ -132,7 +132,7 @@ def certainly_binds(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def bindings_of(program: Program, name: ast.Name) -> list[ast.AST]:
-    """What gives ``name`` a value in the scope that it is read from."""
+    """Nodes that give ``name`` a value, in the scope that it is read from."""
     everywhere = program.bindings(name.id)
     if any(
         isinstance(node, (ast.Global, ast.Nonlocal)) and name.id in node.names
@@ -386,7 +386,7 @@ def given_for(
 
 
 def values_given(program: Program, parameter: ast.arg) -> list[ast.expr | None]:
-    """What each call of the file gives for ``parameter``, None where that is not certain."""
+    """The argument for ``parameter`` in each call of the file, None where it is not certain."""
     function = function_of(program, parameter)
     if function is None:
         return []
@@ -395,7 +395,7 @@ def values_given(program: Program, parameter: ast.arg) -> list[ast.expr | None]:
 
 
 def default_of(function: Function, parameter: str) -> ast.expr | None:
-    """What ``parameter`` is where a call gives nothing; None where that is an error."""
+    """The default of ``parameter``; None without one."""
     arguments = function.args
     positional = [node.arg for node in (*arguments.posonlyargs, *arguments.args)]
     defaults = dict(zip(reversed(positional), reversed(arguments.defaults), strict=False))

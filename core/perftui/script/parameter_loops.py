@@ -38,7 +38,7 @@ class ParameterLoop:
     loop: ast.For
     conditions: list[str] = field(default_factory=list)
     statements: Sequence[ast.stmt] = ()
-    """What each turn does, in the loop's own names alone."""
+    """Statements of one turn, in the loop's own names alone."""
     values: dict[str, ast.expr] = field(default_factory=dict)
 
     def of_turn(self, node: ast.expr) -> bool:
@@ -213,7 +213,7 @@ class Average:
     weight: ast.expr
     kept: Kept = Kept.IN_PLACE
     numbers: tuple[ast.expr, ...] = ()
-    """What must be numbers of Python so that operators on lists take them."""
+    """Expressions that must be numbers of Python, so that operators on lists take them."""
 
 
 _AVERAGES = (
@@ -383,7 +383,7 @@ def _refuse_others(
     norm: str,
     factor: str | None,
 ) -> None:
-    """Refuse unless nobody else needs what is no longer worked out, or holds a gradient."""
+    """Refuse if anything else reads a value that is no longer computed, or keeps a gradient."""
     within = {node for part in own for node in ast.walk(part)}
     scope = program.scope(own[0])
     for name in (total, factor):
@@ -451,7 +451,7 @@ def _limit(
 
 
 def _scaled_by(program: Program, loop: ast.For) -> ast.expr | None:
-    """What ``loop`` multiplies each gradient by."""
+    """The factor by which ``loop`` multiplies each gradient."""
     parts = _of_gradients(program, loop)
     if parts is None:
         return None

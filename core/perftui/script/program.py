@@ -278,7 +278,7 @@ def receiver(call: ast.Call) -> ast.expr | None:
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:
-    """What ``call`` is given for ``name`` by keyword."""
+    """The argument ``name`` of ``call``, if it is passed by keyword."""
     return next((kw.value for kw in call.keywords if kw.arg == name), None)
 
 

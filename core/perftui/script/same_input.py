@@ -91,7 +91,7 @@ class _Reader:
     def __init__(self, trees: Iterable[tuple[str, ast.Module]]) -> None:
         self.found: list[tuple[str, int]] = []
         self.globals: dict[str, Names] = {}
-        """By file the variables that its functions see."""
+        """Variables that functions see, by file."""
         self._calls: list[_Call] = []
         self._fresh = count()
         self._depth = self._followed = self._backwards = 0
@@ -183,7 +183,7 @@ class _Reader:
             self._value(node.value, names, file, alone=True)
 
     def _new(self) -> str:
-        """A value that is like no other."""
+        """A value unlike any other."""
         return f"#{next(self._fresh)}"
 
     def _lose(
@@ -292,7 +292,7 @@ class _Reader:
         return found or self._new()
 
     def _own(self, called: str, args: _Given) -> str | None:
-        """What a class or a function of the user's own returns; None where it is none."""
+        """The result of a class or function of the user; None if it is neither."""
         name = called if called.startswith("#") else called.rpartition(".")[2]
         if name in self._methods:
             value = self._new()
@@ -352,7 +352,7 @@ class _Reader:
 
 
 def _root(value: str) -> str:
-    """What ``value`` is an attribute or a part of, or itself."""
+    """The object that ``value`` is an attribute or part of, or ``value`` itself."""
     return re.split(r"[.\[]", value.rpartition("=")[2], maxsplit=1)[0]
 
 

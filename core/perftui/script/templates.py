@@ -29,7 +29,7 @@ class LocalValues:
         self._used: list[ast.Assign] = []
 
     def followed(self, node: ast.expr) -> ast.expr:
-        """``node``, or what it stands for where it is a name that is assigned before it."""
+        """The value of ``node`` if it is a name that is assigned before it, else ``node``."""
         statement = self.assignment(node)
         if statement is None:
             return node
@@ -46,7 +46,7 @@ class LocalValues:
         return node if statement is None else statement.value
 
     def assignment(self, node: ast.expr) -> ast.Assign | None:
-        """What sets ``node``, where it is a name that is assigned before the end."""
+        """The assignment of ``node``, if it is a name that is assigned before the end."""
         if not isinstance(node, ast.Name):
             return None
         for statement in reversed(self._block[: self._number(node)]):
@@ -135,7 +135,7 @@ def own_layer(program: Program, function: ast.expr, kind: str) -> ast.Call | Non
 
 
 def own_attribute(program: Program, node: ast.expr) -> ast.expr | None:
-    """What the class around ``self.x`` sets it to, where it does so once."""
+    """The value of ``self.x``, if its class sets it once."""
     if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self":
         return None
     stores = own_stores(program, node)
@@ -143,7 +143,7 @@ def own_attribute(program: Program, node: ast.expr) -> ast.expr | None:
 
 
 def own_stores(program: Program, node: ast.Attribute) -> list[ast.Attribute]:
-    """Where the class around ``self.x`` sets it."""
+    """All stores of ``self.x`` in its class."""
     owner, stores = program.owner(node), program.attributes(node.attr, ast.Store, ast.Del)
     return [store for store in stores if owner is not None and owner in program.ancestors(store)]
 
@@ -170,7 +170,7 @@ _OPERATORS = (ast.operator, ast.unaryop, ast.cmpop)
 
 @dataclass(frozen=True)
 class Match:
-    """What the names of a template stand for, and the assignments that were followed."""
+    """The values of a template's names, and the assignments that were followed."""
 
     parts: Mapping[str, ast.expr] = field(default_factory=dict)
     followed: tuple[ast.Assign, ...] = ()
@@ -189,7 +189,7 @@ class Templates:
     local: LocalValues | None = None
     """Follows local names."""
     where: Mapping[str, Callable[[ast.expr], bool]] = field(default_factory=dict)
-    """By name, what must hold for it."""
+    """The condition for each name."""
     text: Callable[[ast.expr], str] = ast.unparse
     """Expressions with the same text are the same."""
 
@@ -270,13 +270,13 @@ def _parsed(template: str) -> tuple[ast.AST, ...]:
 
 
 def _is_of_module(node: ast.expr) -> bool:
-    """``torch.nn.functional.softmax``, and no attribute of what is looked for."""
+    """Whether ``node`` is a name in a module, such as ``torch.nn.functional.softmax``."""
     root = root_of(node)
     return isinstance(root, ast.Name) and root.id in ("torch", "math", "numpy")
 
 
 def _children(node: ast.AST) -> list[object]:
-    """What ``node`` is made of, in order; lists with their length, operators by their class."""
+    """The children of ``node`` in order; lists with their length, operators by their class."""
     result: list[object] = []
     for name, value in ast.iter_fields(node):
         if name in ("ctx", "type_comment", "kind"):

@@ -63,7 +63,7 @@ def updates(program: Program, loop: ast.AST) -> bool:
 
 
 def may_train(program: Program, node: ast.AST) -> str:
-    """What ``node`` calls that trains, or may do so in another file; empty where nothing does."""
+    """The call in ``node`` that trains, or may do so in another file; empty without one."""
     if trains(program, node):
         return "a training step"
     for call in _calls(program, node, into_loops=True):

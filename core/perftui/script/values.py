@@ -390,8 +390,7 @@ def _binds_number(program: Program, binding: ast.AST, depth: int) -> bool:
 
 
 def _is_numeric_parameter(program: Program, parameter: ast.arg, depth: int) -> bool:
-    """By its annotation, its default, what all calls of the file give, or because a layer of torch
-    gets it as a size."""
+    """By annotation, default, all calls of the file, or use as a size of a layer of torch."""
     if parameter.annotation is not None:
         return ast.unparse(parameter.annotation) in _NUMERIC
     function = function_of(program, parameter)

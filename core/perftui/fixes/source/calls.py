@@ -46,7 +46,7 @@ class CallSpec:
     positions: Mapping[str, int] = field(default_factory=dict)
     """Arguments that may be given by position."""
     defaults: Mapping[str, Literal] = field(default_factory=dict)
-    """What an argument is where the call gives nothing, None where that is not known here."""
+    """Defaults of arguments, None where they are not known here."""
     why_not_iterated: str = ""
     """Why a call in ``iter(...)`` or ``next(...)`` is not changed; empty where it is."""
     why_not_in_loops: str = ""
@@ -61,7 +61,7 @@ class CallSpec:
     plan: Plan | None = None
     """Plans all edits, in place of one for each argument."""
     seen: Mapping[str, Literal] = field(default_factory=dict)
-    """What the script itself gave in a run, as far as that is known."""
+    """Arguments that the script passed in a run, as far as they are known."""
 
 
 def call_at(program: Program, line: int, spec: CallSpec) -> ast.Call:

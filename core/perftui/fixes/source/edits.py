@@ -36,7 +36,7 @@ class AddKeyword(_At):
 
     name: str
     text: str
-    """The expression that is given."""
+    """The expression that is passed."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class WrapBlock(_At):
     """Statements of one block put under ``header:``, a ``with`` or an ``if``."""
 
     last: Span
-    """The last one of them; of several on one line the first, which stand for all of these."""
+    """The last of them; of several on one line the first, which stands for all of these."""
     header: str
 
 
@@ -143,8 +143,8 @@ _AFTER_HEAD = (
 def edits_at(
     places: Iterable[_Place], edits_of: Callable[[_Place], Iterable[Edit]], nothing: str
 ) -> list[Edit]:
-    """All ``edits_of`` those of ``places`` that can certainly be changed; refused where none can
-    be: for the first reason, or because the file has ``nothing`` of it."""
+    """The edits of all ``places`` that can certainly be changed; refused if none can, for the first
+    reason, or because the file has ``nothing`` of the kind."""
     refusals: list[PatchRefusedError] = []
 
     def certain(place: _Place) -> list[Edit]:
@@ -288,8 +288,8 @@ def _end(node: ast.stmt) -> int:
 
 
 def rarer(program: Program, condition: Every, times: int) -> Edit:
-    """The edit after which ``condition`` holds so many ``times`` as seldom; refused where a comment
-    names the number, or what is done reckons with it."""
+    """The edit after which ``condition`` holds ``times`` times less often; refused where a comment
+    names the number, or the body uses it."""
     around, right = condition.around, condition.rest.right
     text = ast.unparse(right)
     inside = [node for part in around.body for node in ast.walk(part)]

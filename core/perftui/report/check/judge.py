@@ -54,7 +54,7 @@ def ratio_of(history: History) -> float | None:
 
 
 def history_lines(history: History) -> list[str]:
-    """Which runs it was held against, and which were left out and why. Not yet safe to show."""
+    """The runs compared with, and how many were left out and why. Not yet safe to show."""
     runs = fmt.several(len(history.before), "earlier run")
     lines = [f"against {runs} of this command"]
     reasons = Counter(run.why for run in history.left_out)
@@ -149,7 +149,7 @@ def _too_early(facts: Facts) -> str:
 
 
 def _beside(finding: Finding, before: Facts | None, least: Severity) -> tuple[State, str]:
-    """Whether a finding is new, and what to add where that is not plain."""
+    """Whether a finding is new, with a remark where that is not plain."""
     if before is None:
         return State.NOT_CERTAIN, NO_BASELINE
     earlier = (other for other in diagnosis(before).findings if other.severity >= least)

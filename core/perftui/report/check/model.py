@@ -35,12 +35,12 @@ class Verdict(str, enum.Enum):
 
 @dataclass(frozen=True)
 class CheckLimits:
-    """What is allowed."""
+    """The limits of a check."""
 
     fail_on: Severity | None = Severity.CRITICAL
     """The least severity of a finding that fails; None for no finding at all."""
     max_regression: float = 0.05
-    """How much longer than in the baseline a step may take, as a share."""
+    """Share by which a step may be longer than in the baseline."""
     inconclusive_fails: bool = False
     """Whether a check that is not certain fails."""
 
@@ -58,9 +58,9 @@ class Check:
     """A sentence for whoever reads only this; not yet safe to show."""
     title: str
     severity: Severity | None = None
-    """Of a finding."""
+    """Severity of a finding."""
     file: str | None = None
-    """Where the finding points to, as the training named it."""
+    """The finding's file, as the training named it."""
     line: int | None = None
 
 
@@ -87,12 +87,12 @@ class Gate:
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """The checks that fail, those that are not certain among them where that is asked for."""
+        """The checks that fail; uncertain ones too, if that is asked for."""
         return tuple(check for check in self.checks if self.fails(check))
 
     @property
     def verdict(self) -> Verdict:
-        """What fails counts for more than what cannot be judged."""
+        """A failed check outweighs one that cannot be judged."""
         if self.failed:
             return Verdict.FAILED
         unknown = any(check.state is State.NOT_JUDGED for check in self.checks)
@@ -136,7 +136,7 @@ class Repository:
         return self.inside(file, cwd) or file
 
     def _moved(self, path: Path, cwd: Path) -> str | None:
-        """The longest end of ``path`` that is a file here, at least all that is below ``cwd``."""
+        """The longest end of ``path`` that is a file here, at least the part below ``cwd``."""
         if ".." in path.parts or not path.is_relative_to(cwd):
             return None
         fewest = len(path.relative_to(cwd).parts)

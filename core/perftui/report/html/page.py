@@ -125,7 +125,7 @@ def _shown(value: Any) -> Any:
 
 
 def _side(line: str) -> str:
-    """What the line of a unified diff is."""
+    """The class of a line of a unified diff."""
     if line.startswith(("---", "+++", "@@")):
         return "place"
     return {"+": "added", "-": "removed"}.get(line[:1], "")
@@ -136,7 +136,7 @@ def _rank_parts(table: RankTable) -> list[str]:
 
 
 def _gpu_tables(report: Report) -> Iterator[tuple[str, tuple[str, str], Any]]:
-    """A heading, the heads and the rows of each table about the GPU that is known."""
+    """Heading, column heads and rows of each known table about the GPU."""
     phases, memory = device_phases(report.facts), gpu_memory(report.facts)
     if phases is not None:
         times = [(name, fmt.duration(time)) for name, time in phases.parts]

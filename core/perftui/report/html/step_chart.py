@@ -72,17 +72,17 @@ class StepTimes:
 
     @property
     def top(self) -> int:
-        """Up to how many ns the steps are drawn to scale; longer ones lie above the chart."""
+        """Most ns that are drawn to scale; longer steps lie above the chart."""
         ordered = np.sort(self.duration[self.steady])
         high = float(ordered[(len(ordered) - 1) * 95 // 100])
         return int(ABOVE * min(float(self.duration.max()), max(self.limit, high))) + 1
 
     def down(self, ns: float) -> float:
-        """Where a time lies: 0 at the top of the chart, ``HEIGHT`` at 0 ns."""
+        """Height of a time: 0 at the top of the chart, ``HEIGHT`` at 0 ns."""
         return HEIGHT * (1 - min(ns / self.top, 1.0))
 
     def marks(self) -> Iterator[Mark]:
-        """Each step as a dot, or of many the median and the range of several in a row."""
+        """Each step as a dot; of many steps, the median and the range of groups."""
         yield from self._dots() if len(self.index) <= MOST_DOTS else self._columns()
         rows = np.flatnonzero(self.slow)
         longest = rows[np.argsort(-self.duration[rows], kind="stable")][:MOST_SLOW]

@@ -7,7 +7,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 
 KERNEL, COMMUNICATION, COPIES = "kernels", "communication", "copies"
-"""What is drawn of a stream."""
+"""Kinds of work that are drawn of a stream."""
 
 HUES = {
     # On light so dark that white text on it reaches a contrast of 4.5, on dark the same hue so

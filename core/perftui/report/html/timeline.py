@@ -36,7 +36,7 @@ class Box:
     start: int
     end: int
     text: str
-    """What is in it, for a person."""
+    """Description for a person."""
     kind: str
     """What it counts as: a part of the step, or the cause of a gap."""
     name: str = ""
@@ -58,7 +58,7 @@ class Events:
     describe: Callable[[int], tuple[str, str]]
     """Name and kind of the event of that number."""
     noun: str
-    """What several of them are called: ``kernels``."""
+    """Plural of what they are: ``kernels``."""
     group: str = ""
     """Rows of one group share what their colours stand for."""
 
@@ -109,7 +109,7 @@ def _box(row: Events, low: int, high: int) -> Box:
 
 
 def part_boxes(parts: tuple[tuple[str, int], ...]) -> tuple[Box, ...]:
-    """The parts one behind the other, from 0 on; those without time are left out."""
+    """The parts side by side from 0 on; parts without time are left out."""
     boxes, at = [], 0
     for name, time in parts:
         if time:
@@ -298,7 +298,7 @@ class Timeline:
 
     @property
     def legends(self) -> dict[str, dict[str, None]]:
-        """What is drawn in each group of rows."""
+        """The kinds that are drawn in each group of rows."""
         groups: dict[str, dict[str, None]] = {}
         for row, boxes in self.drawn:
             groups.setdefault(row.group, {}).update(dict.fromkeys(box.kind for box in boxes))

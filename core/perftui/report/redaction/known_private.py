@@ -94,7 +94,7 @@ _TRACE_OF_HOST = re.compile(r"(.+?)_\d+\.(?:\d+\.)?pt\.trace\.json")
 
 
 def known_here() -> Known:
-    """What is private of this machine."""
+    """Private text of this machine: users, hosts, homes and the project."""
     home, user = str(Path.home()), ""
     # Containers give processes numbers that no user has.
     with suppress(OSError, KeyError, ImportError):
@@ -108,7 +108,7 @@ def known_here() -> Known:
 
 
 def known_of(report: Report) -> Known:
-    """What is private of this machine, and of where the report's subject was recorded."""
+    """Private text of this machine, and of where the report's subject was recorded."""
     here, subject = known_here(), report.subject
     files = [str(subject.path), *_files(report), *(str(path) for _, path in subject.beside)]
     known = _joined(here, [*files, *_homes_in(subject)], _hosts_of_trace(subject))
@@ -128,7 +128,7 @@ def _joined(known: Known, files: Iterable[str], hosts: Iterable[str] = ()) -> Kn
 
 
 def _homes_in(subject: Subject) -> Iterator[str]:
-    """Homes that names in the trace mention, as those of Python functions do."""
+    """Home directories in names of the trace, such as those of Python functions."""
     names = subject.analysis.trace.names if subject.analysis else ()
     yield from {home[0] for name in names for home in [_HOME.search(name)] if home}
 

@@ -43,7 +43,7 @@ def shown_program(name: str) -> str:
 
 
 PLACEHOLDER = r"(?<![\w-])(?:user|host|path|program|value|url|email|address|uuid)-\d+(?![\w-])"
-"""What stands for something redacted; it is left as it is."""
+"""A placeholder of redacted text; it is left as it is."""
 
 _CHARACTER = r"[^\s/'\"`<>|;:,()\[\]{}&*?!\\]"
 
@@ -111,7 +111,7 @@ OURS = ("pytorch.org", "perfetto.dev", "nvidia.com", "python.org")
 """Hosts of the documentation that answers name."""
 
 SYSTEM = ("/dev/", "/proc/sys/", "/sys/", "/usr/bin/", "/usr/lib/", "/bin/", "/etc/")
-"""Where files are the same on every machine."""
+"""Directories whose files are the same on every machine."""
 
 _INSTALLED = re.compile(r"(?:site|dist)-packages/.*", re.DOTALL)
 _STANDARD = re.compile(r"(?<=/)python3\.\d+/.*", re.DOTALL)
@@ -158,7 +158,7 @@ class Redactor:
         return result
 
     def left_in(self, text: str) -> bool:
-        """Whether something that is known to be private is in a finished text."""
+        """Whether text that is known to be private is in a finished text."""
         return self._private.search(self._placeholder.sub("", text)) is not None
 
     def number(self, kind: str, text: str) -> str:
@@ -214,7 +214,7 @@ class Redactor:
         return self._elsewhere(text, PurePosixPath(text)) + behind
 
     def _elsewhere(self, text: str, path: PurePosixPath | PureWindowsPath) -> str:
-        """``path-1/train.py``; of what is no file ``path-1``."""
+        """``path-1/train.py``; ``path-1`` if it is no file."""
         is_file = bool(path.suffix) or path.parent.name in ("bin", "Scripts")
         if not is_file or text.endswith(("/", "\\")):
             return self.number("path", str(path))
@@ -245,7 +245,7 @@ def _literal(names: Iterable[str]) -> str:
 
 
 def _places(known: Known) -> str:
-    """Known directories with what is below, and known paths that a pattern would not find whole."""
+    """Known directories with all below, and known paths that a pattern would not match whole."""
     odd = [path for path in known.paths if not _ANY_PATH.fullmatch(path)]
     return f"{_directories((*known.projects, *known.homes, *odd))}{REST}"
 

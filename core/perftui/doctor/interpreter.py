@@ -202,7 +202,7 @@ class Attempt:
 
 
 def scope_row(root: Path = ROOT) -> Row:
-    """What ``kernel.yama.ptrace_scope`` allows."""
+    """Whether ``kernel.yama.ptrace_scope`` lets py-spy read a process."""
     scope = read(root, "proc/sys/kernel/yama/ptrace_scope")
     if scope is None:
         if read(root, "proc/self/status") is None:

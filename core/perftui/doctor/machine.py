@@ -30,7 +30,7 @@ OLDER_CGROUPS = "cgroup v1 limits are not read"
 
 @dataclass(frozen=True)
 class Cores:
-    """How many cores there are, and may be used."""
+    """The cores of the machine, and those that may be used."""
 
     installed: int
     affinity: int
@@ -169,7 +169,7 @@ def _installed(root: Path) -> int:
 
 
 def _listed(text: str) -> int:
-    """How many numbers a list such as ``0-3,8`` names; at least one."""
+    """Number of numbers in a list such as ``0-3,8``; at least one."""
     count = 0
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -188,7 +188,7 @@ _MARKS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 
 
 def container_row(environment: Mapping[str, str], root: Path = ROOT) -> Row:
-    """In which container this runs, if in any."""
+    """The kind of container this runs in, if any."""
     kind = container(environment, root)
     if kind is None and read(root, "proc/self/cgroup") is None:
         return unknown("container", "the system does not report it")
@@ -196,7 +196,7 @@ def container_row(environment: Mapping[str, str], root: Path = ROOT) -> Row:
 
 
 def container(environment: Mapping[str, str], root: Path = ROOT) -> str | None:
-    """What kind of container this is in; None where nothing shows one."""
+    """The kind of container this is in; None where nothing shows one."""
     if "KUBERNETES_SERVICE_HOST" in environment:
         return "Kubernetes"
     if (root / ".dockerenv").exists():
@@ -265,7 +265,7 @@ def writable_row(directory: Path) -> Row:
 
 
 def file_system_row(directory: Path, root: Path = ROOT) -> Row:
-    """On what kind of file system ``directory`` is."""
+    """The kind of file system of ``directory``."""
     mount = mount_of(existing(directory), root / "proc/self/mountinfo")
     if mount is None:
         return unknown("file system", "the system does not report what is mounted")

@@ -29,7 +29,7 @@ class Row:
     state: State
     found: str
     advice: str = ""
-    """What to do about it, a sentence; empty where nothing has to be done."""
+    """What to do about it, as a sentence; empty where nothing has to be done."""
 
 
 def worst_first(rows: Iterable[Row]) -> tuple[Row, ...]:

@@ -83,7 +83,7 @@ def _figures(side: Facts) -> Iterator[tuple[tuple[str, str, str], float]]:
 
 
 def _by_category(before: Facts, after: Facts) -> Iterator[FigureChange]:
-    """What each category held at the peak of a device: together that peak."""
+    """Bytes of each category at the peak of a device: together that peak."""
     first, second = (_devices(side) for side in (before, after))
     for device in first.keys() & second.keys():
         name = "CPU" if device == NONE else f"GPU {device}"
@@ -152,8 +152,8 @@ class Whole:
 def operator_changes(
     before: StepTables, after: StepTables, tables: tuple[OpTable, OpTable] | None = None
 ) -> tuple[WorkChange, ...]:
-    """Operators by name, or as the rows of ``tables`` have them, those that changed most first: on
-    the GPU where one was used, else on the CPU."""
+    """Operators by name, or as rows of ``tables``, the most changed first: on the GPU where one was
+    used, else on the CPU."""
     tables = tables or (before.operators, after.operators)
     first, second = (
         _operators(table, max(side.steps, 1))
@@ -165,7 +165,7 @@ def operator_changes(
 
 
 def kernel_changes(before: StepTables, after: StepTables) -> tuple[WorkChange, ...]:
-    """Kernels, copies and sets by name, those that changed most first."""
+    """Kernels, copies and sets by name, the most changed first."""
     first, second = (_kernels(side.kernels, max(side.steps, 1)) for side in (before, after))
     return _ordered(_changes(first, second), on_gpu=True)
 
@@ -322,8 +322,8 @@ class Comparison:
 
     @cached_property
     def operators(self) -> tuple[WorkChange, ...]:
-        """Operators of the mean step, those that changed most first, by ``operators_by``; empty
-        without ``tables``."""
+        """Operators of the mean step, the most changed first, by ``operators_by``; empty without
+        ``tables``."""
         return operator_changes(*self.tables, self._shaped) if self.tables else ()
 
     @property
@@ -357,12 +357,12 @@ class Comparison:
 
     @cached_property
     def operators_whole(self) -> Whole | None:
-        """What ``operators`` are parts of; None without any."""
+        """The whole of ``operators``; None without any."""
         return own_time(self.operators) if self.operators else None
 
     @cached_property
     def kernels_whole(self) -> Whole | None:
-        """What ``kernels`` are parts of; None without any."""
+        """The whole of ``kernels``; None without any."""
         return busy_time(*self.tables, self.kernels) if self.tables and self.kernels else None
 
     @cached_property

@@ -318,10 +318,7 @@ def other_work(before: Conditions, after: Conditions) -> str:
 
 
 def busy(before: Facts, after: Facts) -> str:
-    """What kept the host busy and what to do about it, empty where it was not.
-
-    How large the difference is does not matter: a busy host alone makes such differences.
-    """
+    """What kept the host busy and what to do about it; empty where it was not."""
     reasons = [(name, busy_host(run)) for name, run in (("first", before), ("second", after))]
     causes = [(name, why) for name, why in reasons if why]
     if not causes:

@@ -69,7 +69,7 @@ class Standing(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Level:
-    """One run beside those before it."""
+    """One run beside earlier runs."""
 
     place: Standing
     usual_ns: float | None = None
@@ -149,7 +149,7 @@ is what is usual."""
 
 @dataclass(frozen=True)
 class PastRun:
-    """What is kept of one run of many."""
+    """The facts that are kept of one run of many."""
 
     root: Path
     conditions: Conditions
@@ -200,7 +200,7 @@ class History:
 
     @cached_property
     def level(self) -> Level | None:
-        """How it stands among them; None where its own steps say nothing."""
+        """The run's level among them; None where its own steps say nothing."""
         if self.now.unusable:
             return None
         runs = (*self.before, self.now)
@@ -223,7 +223,7 @@ class History:
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """What changed where it became slower, else since the newest earlier run."""
+        """What changed where the runs became slower, else since the newest earlier run."""
         last = self.last_before
         first = self.first_slow or self.now
         return differing(last.conditions, first.conditions) if last else ()
@@ -288,7 +288,7 @@ def among(now: PastRun, earlier: Iterable[PastRun | None]) -> History:
 
 @dataclass(frozen=True)
 class Listed:
-    """One of many runs, and how it stands among those of its command before it."""
+    """One of many runs, and its level among the earlier ones of its command."""
 
     run: PastRun
     level: Level | None
@@ -296,7 +296,7 @@ class Listed:
 
     @property
     def slower(self) -> float | None:
-        """By which share its step is longer than before; None where it is not, or not certainly."""
+        """Share by which its step is longer than before; None if it is not, or not certainly."""
         level, step = self.level, self.run.usual_ns
         if level is None or level.place is not Standing.SLOWER or not level.usual_ns or not step:
             return None

@@ -129,7 +129,7 @@ class Isolation:
     """Steps of its runs, ns."""
     sides: tuple[Isolated, ...] = ()
     newest: str = ""
-    """What the run that has just ended was."""
+    """Name of the run that has just ended."""
 
     @property
     def runs(self) -> int:
@@ -193,7 +193,7 @@ def _with_run(side: Isolated, before: Launch, batches: int, cancelled: threading
 
 
 def _loader_time(launch: Launch, cancelled: threading.Event) -> float:
-    """What the loader takes for a batch when nothing else is done, ns."""
+    """ns that the loader takes for a batch when nothing else is done."""
     root, _ = run_to_end(launch, cancelled)
     facts = facts_of(root)
     for note in notes_of(facts.events, "loader_alone"):

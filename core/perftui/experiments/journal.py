@@ -73,7 +73,7 @@ class Proof:
 
 
 def proof_of(option: FixOption, progress: Progress, now_ns: int) -> Proof | None:
-    """What the pairs so far prove of ``option``; None where they say nothing yet."""
+    """The proof of ``option`` by the pairs so far; None where they say nothing yet."""
     verdict = progress.verdict
     estimate = verdict.estimate
     if estimate is None and not is_decided(verdict):
@@ -121,7 +121,7 @@ def write_proof(proof: Proof, directory: Path) -> None:
 
 
 def read_proof(directory: Path, fix: str) -> Proof | None:
-    """What is kept of ``fix``; None where nothing is, or nothing that can be read."""
+    """The proof of ``fix``; None where none is kept, or none that can be read."""
     path = _path(directory, fix)
     try:
         if path.stat().st_size > LARGEST:
@@ -147,9 +147,9 @@ class Kept(str, enum.Enum):
 
     NO = "no"
     WRITTEN = "written"
-    """In the source."""
+    """Written to the source."""
     OVERRIDE = "override"
-    """In each run that tuning makes: it could not be written."""
+    """Set in each run that tuning makes: it could not be written."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Journal:
     base: str
     attempts: tuple[Attempt, ...] = ()
     originals: dict[str, str] = field(default_factory=dict)
-    """By file that was written, a copy of what it was before the first patch."""
+    """By file that was written, a copy of its text before the first patch."""
     is_recorded: bool = True
     """Whether ``base`` has the fix that was kept last: it ended before that run was made."""
     schema: int = SCHEMA

@@ -15,7 +15,7 @@ from perftui.run.layout import TRIALS, RunLayout, is_run_directory, trials_of
 from perftui.run.manifest import ManifestError, read_manifest, with_liveness
 
 GOING = ".deleted-"
-"""Begins the name of a directory that is being removed; no run is called so."""
+"""Start of the name of a directory that is being removed; no run is called so."""
 
 
 class NotRemovableError(ValueError):
@@ -42,7 +42,7 @@ def delete_run(root: Path) -> None:
 
 
 def directories_of(root: Path) -> tuple[Path, ...]:
-    """What ``delete_run`` removes of the run at ``root``."""
+    """The directories that ``delete_run`` removes for the run at ``root``."""
     return (root, *_own_trials(root))
 
 
@@ -167,7 +167,7 @@ class Pruning:
 
     @property
     def freed_bytes(self) -> int:
-        """What is freed on the disk."""
+        """Bytes that are freed on the disk."""
         return sum(run.bytes for run in self.going)
 
 

@@ -41,7 +41,7 @@ class Arrival(str, enum.Enum):
 
 @dataclass(frozen=True)
 class AppliedOverride:
-    """One override of the manifest with what became of it."""
+    """One override of the manifest, and its result."""
 
     override: Override
     arrival: Arrival
@@ -51,7 +51,7 @@ class AppliedOverride:
     line: int | None = None
     """Where it was applied or refused, the first of several places."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """What is in force there."""
+    """Values in force there."""
 
     @property
     def place(self) -> str:
@@ -63,7 +63,7 @@ class AppliedOverride:
 
 @fact
 def overrides(facts: Facts) -> tuple[AppliedOverride, ...]:
-    """What became of each override of the manifest, by the notes of all ranks; none without a
+    """The result of each override of the manifest, by the notes of all ranks; none without a
     run."""
     run = facts.run
     if run is None:
@@ -79,7 +79,7 @@ def overrides(facts: Facts) -> tuple[AppliedOverride, ...]:
 def _applied(
     override: Override, notes: Sequence[Mapping[str, Any]], run: RunSnapshot, notes_all: bool
 ) -> AppliedOverride:
-    """What became of ``override``; ``notes_all``: the run is known to note every override."""
+    """The result of ``override``; ``notes_all``: the run is known to note every override."""
     unknown = AppliedOverride(override, Arrival.UNKNOWN)
     if not notes:
         return _not_made(override, run.manifest.status.is_over) if notes_all else unknown
@@ -125,7 +125,7 @@ def source_override(run: RunSnapshot, option: FixOption) -> Override:
 def text_override(
     command: Sequence[str], word: int, path: Path, text: Path, fix: str | None = None
 ) -> Override:
-    """The override that runs what is in ``text`` in place of ``path``, where ``word`` of the
+    """The override that runs the file ``text`` in place of ``path``, where ``word`` of the
     ``command`` names its script."""
     arguments = {"source": str(text), "word": word, "script": command[word]}
     return Override("source", arguments, str(path), fix=fix)
@@ -213,14 +213,14 @@ _SWITCHES: Mapping[str, Callable[[Settings], Any]] = {
     "set_detect_anomaly": lambda setup: setup.modes and setup.modes.anomaly,
     "use_deterministic_algorithms": lambda setup: setup.modes and setup.modes.deterministic,
 }
-"""By the function whose call was patched, what is in force now; None where that is not known."""
+"""The value in force now, by the function whose call was patched; None where it is not known."""
 
 UNSAID = "the run does not record whether the change was applied"
 
 
 def missed(after: Facts) -> str:
-    """Which of the changes that a fix gave the run did not reach its training and why, empty where
-    all did.
+    """A change that a fix gave the run and that did not reach its training, with the reason; empty
+    where all did.
 
     Every override has to be noted as applied, and what was written to the source has to be in force
     where it was written.

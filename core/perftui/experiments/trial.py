@@ -232,7 +232,7 @@ class _SoFar:
     plan: BlockPlan
     runs: list[TrialRun] = field(default_factory=list)
     floors: list[float] = field(default_factory=list)
-    """By how much blocks of the same arm differ, one of each run."""
+    """Shares by which blocks of the same arm differ, one for each run."""
     pairs: list[Pair] = field(default_factory=list)
 
     def add(self, run: BlockRun) -> None:

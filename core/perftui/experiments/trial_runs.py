@@ -66,32 +66,28 @@ class TrialRun:
     """ns until its steps were steady, without their time; None where that is not known."""
     memory: PeakMemory | None = None
     disturbed: str = ""
-    """What disturbed it; empty where nothing is known to."""
+    """What disturbed the run; empty where nothing is known to."""
     clock: float | None = None
     """Mean clock of its GPU over the highest; None where that was not sampled."""
 
 
 def order() -> Iterator[tuple[Arm, Arm]]:
-    """Pairs without end, every other one turned around: what changes steadily, such as the heat of
-    the machine, then falls out."""
+    """Pairs without end, every other one reversed, so that steady changes, such as the heat of the
+    machine, cancel out."""
     for number in count():
         pair = (Arm.BEFORE, Arm.AFTER)
         yield pair if number % 2 == 0 else pair[::-1]
 
 
 def runs_of(pairs: int, pairs_of_run: int | None = None) -> int:
-    """How many runs so many pairs take: one before all others and two each, or fewer where a run
-    has so many pairs of blocks."""
+    """Number of runs for ``pairs``: one before all others and two each, or fewer where a run has
+    several pairs of blocks."""
     return 1 + 2 * pairs if pairs_of_run is None else math.ceil(pairs / pairs_of_run)
 
 
 def steps_of_each(run: Facts, seconds: float | None = None) -> int:
-    """How many training steps the runs of a trial should make, by one that was recorded: so many
-    ``seconds`` of steady ones, by default ``RUN_SECONDS``.
-
-    Raises:
-        UnknownError: it has too few steps to know.
-    """
+    """Steps that each run of a trial should make, by a recorded run: ``seconds`` of steady ones, by
+    default ``RUN_SECONDS``."""
     steady = steady_step(run)
     wanted = round((seconds or RUN_SECONDS) * 1e9 / max(steady.mean, 1))
     return WARM_UP + min(max(wanted, FEWEST_STEPS), MANY_STEPS)
@@ -133,7 +129,7 @@ def spread(series: Iterable[Sequence[int]]) -> float | None:
 
 
 STOP_SECONDS = 60.0
-"""How long a training may take to stop: it may be saving a checkpoint."""
+"""Seconds that a training may take to stop: it may be saving a checkpoint."""
 
 
 class TrialError(RuntimeError):
@@ -176,15 +172,15 @@ def _stop(root: Path) -> None:
 
 
 def run_seconds(run: Facts, steps: int) -> float | None:
-    """How long a run of ``steps`` steps takes, its start included, by one that was recorded; None
-    where that is not known."""
+    """Seconds that a run of ``steps`` steps takes, with its start, by a recorded run; None where
+    that is not known."""
     steady, start = steady_step.or_none(run), start_ns(run)
     return None if steady is None or start is None else (start + steps * steady.mean) / 1e9
 
 
 def start_ns(run: Facts) -> int | None:
-    """From the start of the command to where steps are steady, ns, without as much as that many
-    steady steps take: imports, making of the model, compilation; None where that is not known."""
+    """ns from the start of the command to steady steps, without the time that as many steady steps
+    take: imports, making of the model, compilation; None where that is not known."""
     steady, span = steady_step.or_none(run), steady_span.or_none(run)
     if steady is None or span is None or run.manifest is None:
         return None
@@ -216,7 +212,7 @@ def clock(run: Facts) -> float | None:
 
 
 def disturbance_notes(runs: Sequence[TrialRun]) -> tuple[str, ...]:
-    """What to know of the ``runs`` of a trial, for a person."""
+    """Notes on the ``runs`` of a trial, for a person."""
     disturbed = [run.disturbed for run in runs if run.disturbed]
     notes = []
     if disturbed:
@@ -291,7 +287,7 @@ class Costs:
 
     start_before_ns: int | None = None
     start_after_ns: int | None = None
-    """From the start of the command to where steps are steady, without the time of those steps."""
+    """ns from the start of the command to steady steps, without the time of those steps."""
     break_even_steps: int | None = None
     """Steps after which a later start is made up for; None where it is not later, or never is."""
     memory_before: int | None = None
@@ -381,7 +377,7 @@ class Progress:
     pairs: tuple[Pair, ...]
     verdict: TrialVerdict
     noise: float | None = None
-    """By how much runs of the same arm differ, as a share."""
+    """Share by which runs of the same arm differ."""
     changes: tuple[str, ...] = ()
     """Arguments that are in force and differ."""
     notes: tuple[str, ...] = ()
@@ -393,7 +389,7 @@ class Progress:
     block_steps: int | None = None
     """Steps of each block where pairs are blocks within runs; None where they are runs."""
     option: FixOption | None = None
-    """What is tried, where that is another change than the one that was asked for."""
+    """The option that is tried, where it is another than the one that was asked for."""
 
 
 NO_PAIRS = Progress((), judge(()))
@@ -434,14 +430,14 @@ class NextRun:
 
     @property
     def before_pairs(self) -> str:
-        """What it is for in a few words, where it belongs to no pair; else empty."""
+        """The purpose in a few words, where the run belongs to no pair; else empty."""
         if self.purpose is Purpose.WORKERS:
             return f"trying {fmt.several(self.workers, 'worker')}"
         return "warm-up run" if self.purpose is Purpose.WARM_UP else ""
 
     @property
     def text(self) -> str:
-        """What it is, for a person."""
+        """The purpose, for a person."""
         if self.purpose is Purpose.WORKERS:
             return self.before_pairs
         if self.purpose is Purpose.WARM_UP:
@@ -459,4 +455,4 @@ Began = Callable[[NextRun], object]
 
 
 def unseen(_: NextRun) -> None:
-    """For whoever does not follow the runs."""
+    """For callers that do not follow the runs."""

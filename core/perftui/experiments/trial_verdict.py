@@ -21,7 +21,7 @@ in at most 5 % of cases: 4.8 % of 40,000 simulated trials of normal ratios, 4.9 
 with 3 degrees of freedom."""
 
 CONFIDENCE = 0.95
-"""Of the interval, over all looks together."""
+"""Confidence of the interval, over all looks together."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Outcome(str, enum.Enum):
     NO_DIFFERENCE = "no difference"
     INCONCLUSIVE = "inconclusive"
     NO_EFFECT = "no effect"
-    """It did not reach the training."""
+    """The change did not reach the training."""
     NOT_COMPARABLE = "not comparable"
     """The runs did not do the same work."""
 
@@ -196,7 +196,7 @@ class Agreement(str, enum.Enum):
     """Within what the fix may change."""
     NOT_CHECKED = "not checked"
     DIFFER = "differ"
-    """By more than the fix may change, or one is no number."""
+    """They differ by more than the fix may change, or one is no number."""
 
 
 @dataclass(frozen=True)

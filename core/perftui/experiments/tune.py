@@ -59,7 +59,7 @@ Offers = Callable[[Path], Sequence[FixOption]]
 """The fixes for what the run in a directory shows, best first."""
 
 PAIRS = 9
-"""Of each fix at most: what nine do not tell is worth no more time beside the others."""
+"""Most pairs for each fix: what nine do not show is worth no more time beside the others."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _tried(
     cancelled: threading.Event,
     began: Began,
 ) -> Generator[Trying, None, tuple[FixOption, Attempt]]:
-    """What was tried, which may be another number of workers, and what came of it."""
+    """Try a fix, maybe with another number of workers; that fix, and its attempt."""
     run = run_at(Path(journal.base))
     progress = NO_PAIRS
     yield Trying(option, progress)

@@ -36,7 +36,7 @@ class Ceiling(str, enum.Enum):
     TF32 = "matrix, TF32"
     BFLOAT16 = "matrix, bfloat16"
     FLOAT16 = "matrix, float16"
-    """Only where the device has no bfloat16."""
+    """Measured only where the device has no bfloat16."""
     CPU_MEMORY = "CPU memory"
     CPU_FLOAT32 = "CPU matrix, float32"
     CPU_BFLOAT16 = "CPU matrix, bfloat16"
@@ -60,7 +60,7 @@ class Rate:
 
     @property
     def spread(self) -> float:
-        """How far the lowest median is below the best, as a share of it."""
+        """Difference of the best and the lowest median, as a share of the best."""
         return (self.value - self.low) / self.value if self.value else 0.0
 
 
@@ -143,8 +143,7 @@ def keep(rates: Ceilings) -> Path | None:
 
 
 def ceilings(gpu: str | None = None) -> Ceilings | None:
-    """What was measured last on this host, or with ``gpu`` on a card of that name; None where
-    nothing was.
+    """The last measurement on this host, or with ``gpu`` on a card of that name; None without one.
 
     A card of that name in another host counts where this host has none: homes are shared.
     """

@@ -1,4 +1,4 @@
-"""How fast files are read one after the other, past the page cache."""
+"""Speed of reading files one after the other, past the page cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK = 8 << 20
 """Bytes of each read: enough for a disk to work on in parallel."""
 
 SMALLEST = 1 << 20
-"""Bytes of a file that is read: of smaller ones the time is that of opening them."""
+"""Bytes of a file that is read: with smaller ones, opening them takes the time."""
 
 MOST_BYTES = 4 << 30
 """Most bytes of all files together; they are read again where there is time left."""
@@ -29,7 +29,7 @@ SEARCH_SECONDS = 1.0
 """Bounds of the search for files."""
 
 TEMPORARY = 64 << 20
-"""Bytes of the file that is written where there is none to read."""
+"""Bytes of the file that is written if there is none to read."""
 
 ROUNDS, SAMPLES = 3, 5
 """Rounds, and measurements in each."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     # Not for an interpreter before 3.9, which cannot read them.
     Run = Callable[[], object]
     Prepare = Callable[[float], tuple[Run, float, str]]
-    """From the seconds of its slot to what is run, how much each run does, and how to describe
-    it."""
+    """From the seconds of a slot: what is run, the amount of work of each run, and a
+    description."""
 
 ROUNDS = 5
 """Each goes through all ceilings, so that a short disturbance is not in all of one."""

@@ -44,7 +44,7 @@ class NewProofs:
         return [proof for proofs in self._proofs.values() for proof in proofs.values()]
 
     def add(self, root: Path, proof: Proof) -> None:
-        """Note what was proven of a fix of the run at ``root``."""
+        """Note a proof for a fix of the run at ``root``."""
         self._proofs[root] = {**self._proofs.get(root, {}), proof.fix: proof}
 
     def change(self, root: Path, option: FixOption) -> None:
@@ -53,8 +53,8 @@ class NewProofs:
         self._options[root] = {**self._options.get(root, {}), option.fix: option}
 
     def on(self, snapshot: Snapshot, written: frozenset[str] = frozenset()) -> Snapshot:
-        """``snapshot`` with what was proven since it was read, and with the fixes that were
-        ``written`` to the source since then marked as such."""
+        """``snapshot`` with the proofs since it was read, and with the fixes that were ``written``
+        to the source since then marked as such."""
         proofs = self._proofs.get(snapshot.source, {})
         changed = self._options.get(snapshot.source, {})
         options = {
@@ -109,17 +109,17 @@ class Experiment(Generic[State]):
     # What each kind does in its own way
 
     kind: ClassVar[str]
-    """Its name among the ``VIEWS``."""
+    """Its name in ``VIEWS``."""
 
     @property
     def view(self) -> View[State]:
-        """How it is shown."""
+        """The way it is shown."""
         from perftui_tui.dialogs.experiment import VIEWS
 
         return VIEWS[self.kind]
 
     def take(self, answer: str | None, state: State) -> None:
-        """Do what was answered in its dialog, beside closing and stopping it."""
+        """Do what was answered in its dialog, besides closing and stopping it."""
 
     def subject(self, _: State) -> str:
         """The subject of the message about its result."""
@@ -230,7 +230,7 @@ class Experiment(Generic[State]):
     # On its thread
 
     def set(self, **changes: Any) -> None:
-        """Change the state of one that is not over; the app may do so at the same moment."""
+        """Change the state unless it is over; the app may do so at the same moment."""
         with self._lock:
             if self.state is not None and self.is_running:
                 self.state = replace(self.state, **changes)
@@ -439,7 +439,7 @@ class Tuning(Experiment["TuningState"]):
         return replace(state.trial, option=event.option, progress=event.progress)
 
     def _learn(self, event: Trying, directory: Path) -> None:
-        """Note what was proven, and the number of workers that was found to be best."""
+        """Note the proof, and the number of workers that was found to be best."""
         from perftui.experiments.journal import read_proof
 
         if self.state is None:

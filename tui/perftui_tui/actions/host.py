@@ -27,9 +27,9 @@ class Host(NotifyingApp):
     """The run that the command was started for, or that was started in the app: leaving asks about
     it."""
     snapshot: reactive[Snapshot | None]
-    """What is on screen."""
+    """The snapshot on screen."""
     newest: Snapshot | None
-    """What was read last, also while the screen is paused."""
+    """The snapshot that was read last, also while the screen is paused."""
     paused: reactive[bool]
     is_stopping: bool
     """Whether the training was asked to stop on leaving."""
@@ -60,7 +60,7 @@ class Host(NotifyingApp):
         """Draw the current state again."""
 
     def show_proofs(self) -> None:
-        """Draw what was proven or written meanwhile."""
+        """Draw new proofs and written fixes."""
 
     def refresh_bar(self) -> None:
         """Draw the position in a run that is played again."""

@@ -26,7 +26,7 @@ _Other = tuple[Path, str]
 
 
 class Baseline:
-    """What to compare with, read once on a thread."""
+    """The run or trace to compare with, read once on a thread."""
 
     def __init__(self, app: Host) -> None:
         self._app = app
@@ -131,9 +131,9 @@ class RankTraces:
         self._reader: RankReader | None = None
         self._reading: RankPaths = ()
         self.table: RankTable | None = None
-        """What has been read so far; None before anything has."""
+        """The table so far; None before anything has been read."""
         self.doing = ""
-        """How far that has come, empty once all are read."""
+        """Progress of the reading, empty once all are read."""
         self._read: tuple[Sequence[TracedRank], Sequence[str]] = ((), ())
 
     def read(self) -> None:

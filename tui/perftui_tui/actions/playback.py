@@ -34,7 +34,7 @@ CACHED_WINDOWS = 2
 
 @dataclass(frozen=True)
 class Position:
-    """What the bar shows."""
+    """The state that the bar shows."""
 
     stops: Stops
     at: int
@@ -44,7 +44,7 @@ class Position:
 
     @property
     def step(self) -> int:
-        """How many of the recorded steps had ended."""
+        """Number of recorded steps that had ended."""
         return self.stops.steps_at(self.at)
 
     @property

@@ -46,7 +46,7 @@ class RecorderRequests:
             )
 
     def stop(self) -> None:
-        """Ask for an interrupt of the training that is our own, whichever is on screen."""
+        """Ask for an interrupt of our own training, whichever run is on screen."""
         self._request(STOP, self._app.own, reason=StopReason.USER)
 
     def started(self, size: Size) -> None:
@@ -84,7 +84,7 @@ def _window_count(snapshot: Snapshot) -> int:
 
 
 STOP_SECONDS = 60.0
-"""How long a training may take to stop: it may be saving a checkpoint."""
+"""Seconds that a training may take to stop: it may be saving a checkpoint."""
 
 
 class StillRunningError(RuntimeError):

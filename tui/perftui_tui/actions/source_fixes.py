@@ -26,7 +26,7 @@ class Written:
     root: Path
     """The run that showed what to change."""
     gain: str
-    """What was measured of it before; empty where nothing was."""
+    """The measured gain; empty where nothing was measured before."""
 
 
 class SourceFixes:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """What a run again does differently; both are None where it is only repeated."""
+    """The difference of a run again; both are None where it is only repeated."""
 
     label: str
     option: FixOption | None = None
@@ -53,15 +53,15 @@ class Trials:
         self._source_fixes = source_fixes
         self._requests = requests
         self.proofs = NewProofs()
-        """What was proven here of the runs on screen."""
+        """Proofs of the runs on screen that were made here."""
         self.pairs = PairedTrials(app, source_fixes, self.proofs)
         """Trials by pairs of runs, which prove what a single run cannot."""
         self.tuning = Tuning(app, source_fixes, self.proofs)
         """All fixes one by one."""
         self.probing = Probing(app, source_fixes, self.proofs)
-        """What this machine can do at most."""
+        """Measures the peak rates of this machine."""
         self.change: Change | None = None
-        """What was tried last."""
+        """The change that was tried last."""
         self.is_starting = False
         """Whether a run is being started, which may first have to wait for the old one's end."""
         self._cancelled = threading.Event()
@@ -280,7 +280,7 @@ class Trials:
         self._app.open_own(root)
 
     def _leave_running(self, root: Path) -> None:
-        """The app was left while the run was being started: what is printed on exit is about it."""
+        """The app was left while the run was being started: the farewell is about that run."""
         from perftui.run.control import STOP, request
         from perftui.run.layout import RunLayout
         from perftui.run.manifest import StopReason

@@ -28,7 +28,7 @@ def nice_step(span: float, count: int) -> float:
 
 
 def round_ticks(top: float, count: int) -> list[float]:
-    """From 0 to at most ``top``, at most ``count`` steps of 1, 2 or 5 times a power of ten."""
+    """Ticks from 0 up to ``top``: at most ``count`` steps of 1, 2 or 5 times a power of ten."""
     step = nice_step(top, count)
     return [number * step for number in range(math.floor(top / step + 1e-9) + 1)]
 

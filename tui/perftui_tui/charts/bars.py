@@ -40,7 +40,7 @@ ASCII_LEVELS = " .:#"
 
 
 def filled_steps(fraction: float, steps: int) -> int:
-    """How many of ``steps`` to fill for ``fraction`` (clamped to 0..1).
+    """Number of ``steps`` to fill for ``fraction`` (clamped to 0..1).
 
     Nothing is filled only for 0 and everything only for 1, so that a little work never looks idle
     and a short gap never looks busy. Needs ``steps`` of at least 2; one step is on or off.

@@ -44,7 +44,7 @@ class Series:
     values: Floats
     """NaN where it is not known."""
     style: int | None = None
-    """Which of the colours and markers it has; by default that of its place."""
+    """Number of its colour and marker; by default that of its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Chart:
     x_label: str
     lines: tuple[Series, ...]
     text: Callable[[float], str]
-    """How a value reads."""
+    """Text of a value."""
     levels: tuple[tuple[str, float], ...] = ()
     """Values that are drawn across: quantiles, a limit."""
     marked: tuple[str, npt.NDArray[np.bool_]] | None = None
@@ -102,14 +102,14 @@ def _of_steps(snapshot: Snapshot) -> Iterator[Chart]:
 
 
 def durations_of(snapshot: Snapshot) -> Floats:
-    """How long each training step took, ns, as far as steps are recorded one by one."""
+    """ns of each training step, as far as steps are recorded one by one."""
     if snapshot.train is not None:
         return np.asarray(snapshot.train["duration"], np.float64)
     return np.array(snapshot.step_ms) * 1e6
 
 
 def index_of(snapshot: Snapshot, count: int) -> Floats:
-    """The number of each of those ``count`` steps."""
+    """The numbers of those ``count`` steps."""
     if snapshot.train is not None:
         return np.asarray(snapshot.train["index"], np.float64)
     return np.arange(count, dtype=np.float64)
@@ -222,7 +222,7 @@ def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
 
 
 def _by_category(curve: MemoryCurve, name: str) -> Chart:
-    """What each category holds, at the highest moment of each of many columns."""
+    """Bytes of each category, at the highest moment of each of many columns."""
     memory = curve.memory
     shown = memory.columns(CATEGORY_POINTS)
     unit = 1e6 if memory.timed else 1.0

@@ -47,7 +47,7 @@ def try_fix(line: CommandLine) -> int:
 
 
 def _how(choice: Choice, steps: int) -> str:
-    """What is run, and how long that takes at least, as far as the recorded run tells."""
+    """The kind and number of runs, and the least time they take, if the recorded run tells."""
     from perftui import format as fmt
     from perftui.experiments.trial import block_plan
     from perftui.experiments.trial_runs import run_seconds, runs_of

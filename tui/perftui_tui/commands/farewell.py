@@ -26,7 +26,7 @@ LAST_LINES = 20
 """Lines of output repeated where the script failed: a traceback's end."""
 
 STOP_SECONDS = 10.0
-"""How long to wait for a training that was just asked to stop."""
+"""Seconds to wait for a training that was just asked to stop."""
 
 
 def farewell(
@@ -63,7 +63,7 @@ def farewell(
 
 
 def _others(layout: RunLayout) -> Iterator[tuple[str, Path]]:
-    """What lies in the run and opens by itself."""
+    """Files in the run that open by themselves."""
     for rank in layout.ranks():
         for path in sorted(layout.rank(rank).memory.glob("*.pickle")):
             yield "memory", path
@@ -131,8 +131,8 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
 
 
 def _undo(root: Path, files: Sequence[str]) -> str:
-    """The command that takes back what was written beside the run at ``root``, with what it does
-    as a comment of the shell."""
+    """The command that takes back what was written beside the run at ``root``, with its effect as a
+    comment of the shell."""
     from perftui.report.next_command import undo_command
 
     return f"{shlex.join(undo_command(root))}  # restores {', '.join(files)}"

@@ -28,9 +28,9 @@ BEHIND = "-"
 """Stands in the words of ``compare`` for ``--``, which a parser takes for itself; behind it are the
 runs of the other side."""
 FORMS = ("html", "markdown", "csv", "folded", "perfetto")
-"""What a report is written as in place of text; ``report`` and ``diagnose`` write one."""
+"""Forms of a report besides text; ``report`` and ``diagnose`` write one."""
 MISSING = {"": "no script given", "module": "-m needs a module", "command": "-- needs a command"}
-"""The message where nothing is to be run, by what was asked for."""
+"""The message if nothing is to be run, by what was asked for."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class CommandLine:
     words: tuple[str, ...] = ()
     flags: frozenset[str] = frozenset()
     values: dict[str, Any] = field(default_factory=dict)
-    """What follows the other options, as ``READERS`` read it."""
+    """Values of options, as ``READERS`` read them."""
     note: str = ""
     """A note to print before beginning."""
     reports: bool = False
@@ -98,7 +98,7 @@ FILES = {
     **dict.fromkeys(("doctor", "probe"), "machine"),
     **dict.fromkeys(("explain", "schema", "skill", "keys"), "reference"),
 }
-"""Which file of this folder a command is in, where that has another name."""
+"""The file of this folder that a command is in, where that has another name."""
 
 
 def carry_out(line: CommandLine) -> int:
@@ -245,7 +245,7 @@ def _parameter(name: str, *, hidden: bool = False) -> click.Option:
 
 
 class _Words(click.Argument):
-    """What follows the name of a command and is no option of it."""
+    """The words after the name of a command that are no options of it."""
 
     def __init__(self) -> None:
         super().__init__(["words"], nargs=-1, type=click.UNPROCESSED)
@@ -337,7 +337,7 @@ class _Launcher(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """What the first word that is no option asks for."""
+        """The command that the first word that is no option asks for."""
         word, typed = args[0], ctx.obj
         if typed[: len(typed) - len(args)][-1:] == ["--"]:
             action = "command"
@@ -386,7 +386,7 @@ def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 @click.pass_context
 def _nothing(context: click.Context, /, **_: object) -> None:
-    """Where nothing is named, say what is missing."""
+    """If nothing is named, say what is missing."""
     if context.invoked_subcommand is not None:
         return
     missing = "command" if context.obj[-1:] == ["--"] else ""
@@ -396,7 +396,7 @@ def _nothing(context: click.Context, /, **_: object) -> None:
 
 @click.pass_context
 def _line(context: click.Context, /, **_: object) -> CommandLine:
-    """What was typed, from ``perftui`` to the last word."""
+    """All that was typed, from ``perftui`` to the last word."""
     contexts = [context]
     while contexts[0].parent is not None:
         contexts.insert(0, contexts[0].parent)
@@ -442,7 +442,7 @@ def _check(line: CommandLine) -> None:
 
 
 def _said(error: click.ClickException) -> UsageError:
-    """What is wrong with an option, in our words."""
+    """The error of an option in our words."""
     context = getattr(error, "ctx", None)
     own = getattr(context and context.command, "own", RUN)
     if isinstance(error, click.NoSuchOption):

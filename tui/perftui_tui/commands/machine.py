@@ -86,7 +86,7 @@ def kind_row(environment: Mapping[str, str]) -> Row:
 
 
 def colours_row(environment: Mapping[str, str]) -> Row:
-    """How many colours there are."""
+    """The number of colours."""
     if environment.get("NO_COLOR"):
         return ok("colours", "none, because NO_COLOR is set")
     if has_sixteen_colours(environment):

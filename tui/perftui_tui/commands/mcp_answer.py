@@ -117,7 +117,7 @@ def _stderr(process: Process) -> ByteReceiveStream:
 
 
 MOST_BYTES = 40_000
-"""Of an answer as JSON: some 12,000 tokens. Clients refuse answers of about twice that."""
+"""Most bytes of a JSON answer, some 12,000 tokens. Clients refuse answers of about twice that."""
 
 
 class TooLongError(ValueError):

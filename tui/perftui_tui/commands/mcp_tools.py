@@ -163,7 +163,7 @@ class Tool:
     about: str
     arguments: tuple[Argument, ...]
     outputs: tuple[type, ...]
-    """What its answer may be."""
+    """The types that its answer may have."""
     full: str = ""
     """The name of the schema that its answer has with ``full``, where that is too large to list."""
     is_run: bool = False

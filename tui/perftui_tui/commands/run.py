@@ -29,7 +29,7 @@ _PACKAGES = (
     "lib/python3*/dist-packages",
     "local/lib/python3*/dist-packages",
 )
-"""Where packages are below an interpreter's prefix; the last two are Debian's, of ``/usr``."""
+"""Directories of packages below an interpreter's prefix; the last two are Debian's, of ``/usr``."""
 
 
 def interpreter(line: CommandLine) -> str:
@@ -78,7 +78,7 @@ def _has_torch(python: Path) -> bool:
 
 
 OF_TORCH = ("shapes", "stacks", "memory", "syncs")
-"""What torch's own profiler records besides operators."""
+"""Options that torch's own profiler records besides operators."""
 
 OF_WINDOWS = (*OF_TORCH, "modules", "nvtx", "nsys", "window", "steps")
 """Options that have no effect without windows."""

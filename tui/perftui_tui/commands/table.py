@@ -15,7 +15,7 @@ class Option(NamedTuple):
 
     name: str
     value: str
-    """What its value is called; empty for a flag."""
+    """The name of its value; empty for a flag."""
     about: str
     words: tuple[str, ...] = ()
     """The allowed values, if they are a few words."""
@@ -31,11 +31,11 @@ class Command(NamedTuple):
     options: tuple[str, ...]
     examples: tuple[str, str]
     most: int = 1
-    """How many words may follow."""
+    """Most words that may follow."""
     noun: str = ""
     """What it takes, for the message about too many words."""
     more: str = ""
-    """What its own help adds."""
+    """More text for its own help."""
 
 
 OPTIONS = {

@@ -21,7 +21,7 @@ class Target:
 
     path: Path
     notes: tuple[str, ...] = ()
-    """What was passed over in choosing; not yet safe to show."""
+    """What was skipped in choosing; not yet safe to show."""
     ranks: tuple[RankFile, ...] = ()
     """The traces of all ranks, ``path`` among them; empty unless a directory of them was named."""
     rank: int | None = None
@@ -65,7 +65,7 @@ def subject_of(target: Target) -> Subject:
 
 
 def runs_directory(line: CommandLine) -> Path:
-    """Where runs are looked for."""
+    """The directory in which runs are looked for."""
     from perftui.run.layout import RUNS_DIRECTORY
 
     runs: Path = line.values.get("runs", Path(RUNS_DIRECTORY))

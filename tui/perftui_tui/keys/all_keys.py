@@ -33,7 +33,7 @@ class Key:
     """A sentence for the help panel."""
     in_footer: bool = True
     shown_as: str = ""
-    """How the key is written where its name is not what is printed on it."""
+    """The key's text, where its name is not what is printed on it."""
     priority: bool = False
     """Whether the key works while typing too."""
     scope: str = ""
@@ -41,7 +41,7 @@ class Key:
 
     @property
     def name(self) -> str:
-        """What the action is called where a person gives it keys of their own."""
+        """The name of the action in the file of a person's own keys."""
         return f"{self.scope}.{self.action}"
 
     @property
@@ -51,7 +51,7 @@ class Key:
 
 
 def _table(enter: Key, sort_in_footer: bool = False) -> tuple[Key, ...]:
-    """What every table answers to; ``enter`` opens the selected row."""
+    """The keys of every table; ``enter`` opens the selected row."""
     sort = "Sort by the column on the left"
     return (
         Key("up", "move(-1)", "Up", "The row above", False),

@@ -136,14 +136,14 @@ HEAD = """\
 
 
 def key_file() -> Path:
-    """Where the file is looked for, by the XDG rules."""
+    """The path of the file, by the XDG rules."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     folder = Path(base) if base and Path(base).is_absolute() else Path.home() / ".config"
     return folder / "perftui" / "keys.toml"
 
 
 def read_overrides(path: Path) -> Overrides:
-    """What the file asks for; errors in it become complaints, and are never raised."""
+    """The keys in the file; errors in it become complaints, and are never raised."""
     try:
         content = path.read_bytes().decode()
     except FileNotFoundError:

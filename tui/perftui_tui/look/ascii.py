@@ -13,7 +13,7 @@ ASCII_GLYPHS = str.maketrans(
     "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤≥–µ↳°┌┐└┘┬├┴┼",
     "..:-=+*#||||###|--++++*~.>x><v^.|<>-u>'+++++|++",
 )
-"""What a terminal font without block characters shows instead of the characters of our rows."""
+"""ASCII for the characters of our rows, on a terminal font without block characters."""
 
 _OTHERS = {
     "▔": "-", "▐": "|", "▕": "|", "┃": "|", "║": "|", "═": "=", "┼": "+", "▲": "^", "▼": "v",
@@ -21,14 +21,14 @@ _OTHERS = {
     "▀": "'", "▄": ".", "■": "#", "□": ".", "🔎": "/ ", "⭘": "O", "—": "-", "’": "'", "▾": "-",
     "▸": "+", "▓": "@", "▒": "%", "▞": "/", "╲": "\\",
 }  # fmt: skip
-"""What such a font shows instead of the characters that Textual's own widgets draw with."""
+"""ASCII for the characters that Textual's own widgets draw with, on such a font."""
 
 
 _BRAILLE = 0x2800
 """The first pattern: each bit of what is added is a dot."""
 
 _DOTS = " ..:::###"
-"""What stands for a pattern of so many dots."""
+"""ASCII for a pattern, by its number of dots."""
 
 
 class AsciiFilter(LineFilter):

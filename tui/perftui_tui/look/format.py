@@ -109,7 +109,7 @@ def part_of_step(ns: float) -> str:
 
 
 def per_second(count: float) -> str:
-    """How many a second: three digits, ``2.91`` or ``0.0123``, and from 1000 on all: ``1,234``."""
+    """A rate per second: three digits, ``2.91`` or ``0.0123``, and from 1000 on all: ``1,234``."""
     return f"{count:.3g}" if abs(count) < 999.5 else f"{count:,.0f}"
 
 
@@ -158,7 +158,7 @@ def elapsed(ns: int) -> str:
 
 
 def exported(name: str, seconds: float, written: int) -> str:
-    """How far ``nsys export`` has come: ``nsys exports a.nsys-rep 0:07 12.0 MiB``."""
+    """Progress of ``nsys export``: ``nsys exports a.nsys-rep 0:07 12.0 MiB``."""
     return f"nsys exports {name} {elapsed(int(seconds * 1e9))} {format_bytes(written)}"
 
 

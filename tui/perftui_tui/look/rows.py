@@ -101,7 +101,7 @@ def fold(line: Row, cells: int) -> list[Row]:
 
 
 def _breakable(letters: list[Span], room: int) -> int:
-    """How many of ``letters`` to put in a row of ``room`` cells."""
+    """Number of ``letters`` to put in a row of ``room`` cells."""
     used = 0
     for at, (letter, _) in enumerate(letters):
         used += cell_len(letter)

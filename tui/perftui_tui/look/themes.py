@@ -160,7 +160,7 @@ class SteadyStylesheet(Stylesheet):
         self._given = variables
 
     def set_variables(self, variables: dict[str, str]) -> None:
-        """Forget what was parsed, where one of ``variables`` is another."""
+        """Forget what was parsed if one of ``variables`` has changed."""
         if variables != self._given:
             self._given = variables
             super().set_variables(variables)

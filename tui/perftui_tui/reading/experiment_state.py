@@ -22,7 +22,7 @@ class Stage(enum.Enum):
     """How far an experiment has come."""
 
     WAITING = "waiting"
-    """For the end of a training that was running."""
+    """Waiting for the end of a training that was running."""
     RUNNING = "running"
     STOPPING = "stopping"
     """It was asked to stop, and its training has not ended yet."""
@@ -61,7 +61,7 @@ class TrialState(ExperimentState):
     steps: int
     """Steps of each run."""
     run_seconds: float | None = None
-    """How long each run takes, by the one that was recorded; None where that is not known."""
+    """Seconds that each run takes, by the recorded one; None where that is not known."""
     pairs_of_run: int | None = None
     """Pairs of blocks that each run is to have; None where a pair takes two runs."""
     progress: Progress | None = None
@@ -126,17 +126,17 @@ class TuningState(ExperimentState):
     steps: int
     """Steps of each run."""
     run_seconds: float | None = None
-    """How long each run takes, by the one that was recorded; None where that is not known."""
+    """Seconds that each run takes, by the recorded one; None where that is not known."""
     budget: float | None = None
     """Seconds after which no further fix is begun; None where all are tried."""
     journal: Journal | None = None
-    """What was tried so far; None before that is known."""
+    """The attempts so far; None before that is known."""
     trial: TrialState | None = None
     """The fix that is tried now, at the end all that was kept; None in between."""
     keeping: str = ""
     """The fix that is proven, while the training is recorded with it."""
     final: Progress | None = None
-    """All that was kept against the training as it was, once that is measured."""
+    """All kept fixes against the training as it was, once that is measured."""
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -164,7 +164,7 @@ class ProbeState(ExperimentState):
     """The rates that were measured at least once, in order."""
     found: Ceilings | None = None
     kept: Path | None = None
-    """Where they are kept; None where nothing is."""
+    """Where the rates are kept; None where nothing is."""
 
 
 @dataclass(frozen=True)
@@ -174,10 +174,9 @@ class TrialPlan:
     steps: int | None
     run_seconds: float | None
     label: str
-    """How many runs, and how long about, from the fewest to the most; empty where there can be
-    none."""
+    """Number and time of the runs, from the fewest to the most; empty where there can be none."""
     note: str
-    """What else to know of it, or why there can be none."""
+    """What else to know about it, or why there can be none."""
     why_not: str = ""
     """Why there can be none, in a few words."""
     pairs_of_run: int | None = None
@@ -193,8 +192,8 @@ BUDGET_SECONDS = 900.0
 
 
 def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
-    """What it takes to tune the training of ``snapshot``: the label says how many fixes there are
-    to try now, the note how many runs each takes."""
+    """The plan to tune the training of ``snapshot``: the label says how many fixes there are to try
+    now, the note how many runs each takes."""
     from perftui import format as fmt
     from perftui.experiments.journal import journal_of
     from perftui.experiments.trial import FEWEST_RUNS
@@ -224,7 +223,7 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
 
 
 def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
-    """What a trial of ``option`` takes on the training of ``snapshot``, or of just any fix."""
+    """The plan of a trial of ``option`` on the training of ``snapshot``, or of just any fix."""
     from perftui import format as fmt
     from perftui.experiments.trial import block_plan, counts_for
     from perftui.experiments.trial_runs import run_seconds, runs_of, steps_of_each
@@ -266,7 +265,7 @@ NO_FIX = "no finding has a fix to try"
 
 
 def warnings_of(snapshot: Snapshot) -> list[str]:
-    """What to know before a run is started in place of one that goes on."""
+    """Warnings before a run is started in place of one that goes on."""
     if not snapshot.goes_on:
         return []
     steady = snapshot.diagnosis.steady_steps

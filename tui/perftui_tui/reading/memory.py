@@ -23,7 +23,7 @@ class ReadMemory:
 
     report: MemoryReport | None = None
     over_time: tuple[MemoryOverTime, ...] = ()
-    """Each device with a history, that with the highest peak first."""
+    """Each device with a history, the one with the highest peak first."""
     problem: str | None = None
 
 
@@ -49,7 +49,7 @@ class AllocationReader:
         return stamp is None or stamp == self._stamp
 
     def of(self, rank: RankSnapshot) -> ReadMemory:
-        """What was read for ``rank``; nothing where that was another file."""
+        """The memory that was read for ``rank``; nothing where that was another file."""
         is_read = self._stamp is not None and _stamp(rank) == self._stamp
         return self._result if is_read else NOTHING
 
@@ -106,11 +106,11 @@ class MemoryCurve:
 
     memory: MemoryOverTime
     source: str
-    """What it was recorded by."""
+    """The name of its recording."""
 
     @property
     def device(self) -> str:
-        """What the device is called."""
+        """The name of the device."""
         return "CPU" if self.memory.device == NONE else f"GPU {self.memory.device}"
 
 

@@ -15,7 +15,7 @@ from perftui_tui.reading.thread import Newest, Post, ReadingThread, SourceFailed
 # right, left, column, and erase in line. Every other escape sequence is dropped whole.
 
 SCREEN_ROWS = 50
-"""How far up a progress bar may reach; lines above are finished."""
+"""Rows that a progress bar may reach up; lines above are finished."""
 
 LONGEST_LINE = 4096
 """Cells kept of one line: output without newlines must not grow without bound."""
@@ -199,7 +199,7 @@ class OutputTail:
         return bool(data)
 
     def view(self) -> Output:
-        """What is kept, as a value that later polls do not change."""
+        """The lines that are kept, as a value that later polls do not change."""
         screen = self._buffer.lines
         if screen and not screen[-1]:
             screen = screen[:-1]

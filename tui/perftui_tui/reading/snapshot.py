@@ -83,26 +83,26 @@ class Snapshot:
     """The training steps, rows of ``STEP_COLUMNS``; of very many the first and the newest. None
     without a run."""
     problems: tuple[str, ...] = ()
-    """What could not be read or judged, as sentences."""
+    """Sentences about what could not be read or judged."""
     allocations: MemoryReport | None = None
     """GPU memory by call site, from a snapshot of the allocator; None without one."""
     history: tuple[MemoryOverTime, ...] = ()
     """GPU memory over that snapshot's history, the device with the highest peak first."""
     options: Mapping[str, tuple[FixOption, ...]] = field(default_factory=dict)
-    """What can be done about a finding, by its rule, best first."""
+    """Fixes of findings, by rule, best first."""
     proofs: Mapping[str, Proof] = field(default_factory=dict)
-    """What trials by pairs of runs came to, by fix."""
+    """Results of trials by pairs of runs, by fix."""
 
     def ask(self, fact: Fact[T]) -> T | None:
         """The value of ``fact``, None where it is unknown or nothing has been read."""
         return fact.or_none(self.facts) if self.facts is not None else None
 
     def fixes(self, finding: Finding) -> tuple[FixOption, ...]:
-        """What can be done about ``finding``, best first."""
+        """The fixes of ``finding``, best first."""
         return self.options.get(finding.rule, ())
 
     def proof(self, option: FixOption) -> Proof | None:
-        """What a trial of ``option`` came to; None where that very change was not tried."""
+        """The result of a trial of ``option``; None where that very change was not tried."""
         proof = self.proofs.get(option.fix)
         return proof if proof is not None and proof.is_of(option) else None
 
@@ -127,7 +127,7 @@ class Snapshot:
 
     @property
     def manifest(self) -> Manifest | None:
-        """What was started, for a run."""
+        """The manifest of a run."""
         return self.run.manifest if self.run else None
 
     @property

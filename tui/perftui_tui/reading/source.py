@@ -41,7 +41,7 @@ JUDGE = "perftui_tui.reading.view"
 first frame needs."""
 
 DRAWN_SECONDS = 1.0
-"""How long to wait at most until the first frame is drawn."""
+"""Seconds to wait at most until the first frame is drawn."""
 
 TRIES = 5
 """Failed reads in a row before it is reported: a network disk comes back."""

@@ -27,7 +27,7 @@ class DrawnStep:
 
     mean: StepBreakdown
     basis: str
-    """Which steps it rests on, in words."""
+    """The steps it rests on, in words."""
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -25,8 +25,8 @@ STOPPED = "no longer sampled"
 
 
 def table_of(snapshot: Snapshot) -> Table | None:
-    """The telemetry that meters show: as ``whole_table_of``, and of a run that is over only until
-    its last step ended. What is sampled while a training leaves says nothing about it."""
+    """The telemetry that meters show: ``whole_table_of``, for an ended run only until its last step
+    ended. What is sampled while a training leaves says nothing about it."""
     table = whole_table_of(snapshot)
     steps = snapshot.train
     if table is None or snapshot.phase.is_live or steps is None or not len(steps):
@@ -37,8 +37,8 @@ def table_of(snapshot: Snapshot) -> Table | None:
 
 
 def whole_table_of(snapshot: Snapshot) -> Table | None:
-    """The telemetry of the machine on which the run was started, or of the only one there is; of a
-    run that is over as long as any of its processes lived."""
+    """The telemetry of the machine on which the run was started, or of the only one there is; for
+    an ended run only as long as any of its processes lived."""
     if snapshot.run is None or not snapshot.run.telemetry:
         return None
     tables = snapshot.run.telemetry
@@ -61,7 +61,7 @@ def series(table: Table | None, name: str) -> tuple[float, ...]:
 
 
 def samples(table: Table | None) -> int:
-    """How many samples there are in all."""
+    """Number of samples in all."""
     return 0 if table is None else len(table)
 
 
@@ -72,7 +72,7 @@ def latest(table: Table | None, name: str) -> float | None:
 
 
 def last_known(table: Table | None, name: str) -> float | None:
-    """The last value of a metric that is read seldom, however old; None where it never was."""
+    """The last value of a metric that is read seldom, however old; None if it never was."""
     values = _known(table, name)
     return float(values[-1]) if len(values) else None
 
@@ -97,7 +97,7 @@ def why_absent(snapshot: Snapshot) -> str:
 
 
 def gpus(table: Table | None) -> list[str]:
-    """What the columns of each GPU begin with: cards as ``gpu0``, MIG devices as ``gpu0.mig1``."""
+    """Prefixes of the columns of each GPU: cards as ``gpu0``, MIG devices as ``gpu0.mig1``."""
     if table is None:
         return []
     from perftui.telemetry.gpu.names import gpu_prefixes
@@ -106,6 +106,6 @@ def gpus(table: Table | None) -> list[str]:
 
 
 def total(*parts: tuple[float, ...]) -> tuple[float, ...]:
-    """Series added sample by sample; a series that is not there adds nothing."""
+    """Series added sample by sample; an empty series adds nothing."""
     present = [part for part in parts if part]
     return tuple(map(sum, zip(*present, strict=True))) if present else ()

@@ -54,7 +54,7 @@ class Column:
     middle: bool = False
     """Whether text that is too long loses its middle, not its end."""
     exact: Callable[[int], object] | None = None
-    """What a saved table has for a row; None: its text."""
+    """Value of a row in a saved table; None: its text."""
     unit: str = ""
     """Unit of ``exact``, for the title in a file."""
 
@@ -86,7 +86,7 @@ class TableData:
         return len(self.names)
 
     def id_of(self, row: int) -> Hashable:
-        """What identifies the row."""
+        """The identity of the row."""
         return self.ids[row] if self.ids else self.names[row]
 
     @cached_property
@@ -182,7 +182,7 @@ def row_text(texts: Sequence[str], widths: Sequence[int], aligns: Sequence[str])
 
 
 def column_at(widths: Sequence[int], x: int) -> int | None:
-    """Which of the shown columns is at cell ``x``; a gap belongs to the column before it."""
+    """The shown column at cell ``x``; a gap belongs to the column before it."""
     start = 0
     for position, width in enumerate(widths):
         if start <= x < start + width + GAP:
@@ -210,7 +210,7 @@ def _value(column: Column, row: int) -> object:
 
 
 def folder_for(target: Path) -> Path:
-    """Where a table of what is shown is saved: in the run, or where the command was given."""
+    """The folder for saved tables: in the run, or where the command was given."""
     return target / "tables" if target.is_dir() else Path.cwd()
 
 

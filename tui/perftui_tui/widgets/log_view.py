@@ -82,7 +82,7 @@ class LogView(RowView):
             self._show_from(len(self.output.lines))
 
     def follow(self) -> None:
-        """To the end, and stay there."""
+        """Go to the end, and stay there."""
         self.following = True
         self._show_from(len(self.output.lines))
         self.post_message(self.Moved())
@@ -122,7 +122,7 @@ class LogView(RowView):
         return len(self.output.lines) if self.following else top
 
     def render_line(self, y: int) -> Strip:
-        """One line of output, matches marked, those of the line found last more so."""
+        """One line of output with its matches marked, in the line found last more so."""
         at = y + self.scroll_offset.y
         lines = self.output.lines
         if at >= len(lines):

@@ -70,7 +70,7 @@ class NotifyingApp(App[None]):
     """
 
     _notice: Notification | None = None
-    """The one that is shown."""
+    """The notification that is shown."""
 
     def notify(
         self,

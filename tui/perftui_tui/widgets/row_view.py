@@ -120,7 +120,7 @@ SHORTEST_BAR = 4
 
 
 def loading(name: str, done: float | Exporting) -> str:
-    """What is being done with a file that cannot be shown yet."""
+    """The state of reading a file that cannot be shown yet."""
     if not isinstance(done, float):
         return exported(name, done.seconds, done.written)
     return f"reading {name} {percent(100 * done)}" if done < 1 else f"analysing {name}"

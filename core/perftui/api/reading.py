@@ -262,15 +262,15 @@ def open_run(path: str | PathLike[str]) -> Run:
     Raises:
         ValueError: there is no run, or it cannot be read.
     """
-    named = Path(path)
-    directory = named.parent if named == RunLayout(named.parent).manifest else named
+    place = Path(path)
+    directory = place.parent if place == RunLayout(place.parent).manifest else place
     root = newest_run(directory) if directory.is_dir() else None
     if root is not None:
         return Run(load_run(root))
-    if not named.exists():
-        raise SubjectError(f"{named}: no such file or directory")
-    hint = "perftui.load_trace opens traces" if named.is_file() else "name the directory of a run"
-    raise SubjectError(f"{named} is not a run; {hint}")
+    if not place.exists():
+        raise SubjectError(f"{place}: no such file or directory")
+    hint = "perftui.load_trace opens traces" if place.is_file() else "name the directory of a run"
+    raise SubjectError(f"{place} is not a run; {hint}")
 
 
 def findings(path: str | PathLike[str]) -> tuple[Finding, ...]:

@@ -85,9 +85,9 @@ def _problem(entry: _Entry, spared: Path) -> OSError | None:
 
 def _give_back(entry: _Entry, spared: Path) -> None:
     if entry.made is not None:
-        made = Path(entry.made)
-        if made.is_dir() and not any(made.iterdir()):
-            made.rmdir()
+        file = Path(entry.made)
+        if file.is_dir() and not any(file.iterdir()):
+            file.rmdir()
     elif entry.path is not None and entry.copy is not None:
         _replace(spared / Path(entry.copy).name, Path(entry.path))
     elif entry.path is not None and os.path.lexists(entry.path):

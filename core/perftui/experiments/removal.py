@@ -67,14 +67,14 @@ def why_kept(root: Path) -> str:
 
 def leftovers(runs: Path) -> list[Path]:
     """Directories below ``runs``, and beside it those of trials, whose removal was interrupted."""
-    found = []
+    paths = []
     for directory in (runs, trials_of(runs / "run").parent):
         try:
             beside = sorted(directory.iterdir())
         except OSError:
             continue
-        found += [path for path in beside if path.name.startswith(GOING) and _is_own(path)]
-    return found
+        paths += [path for path in beside if path.name.startswith(GOING) and _is_own(path)]
+    return paths
 
 
 def remove_leftovers(runs: Path) -> None:

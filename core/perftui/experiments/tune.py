@@ -195,8 +195,8 @@ def _keep(
         copy = kept_text(store, option.patch.path, option.patch.before)
         originals.setdefault(str(option.patch.path), str(copy))
         applied = apply_patch(option.patch, store, option.title, option.fix)
-        kept = replace(attempt, kept=Kept.WRITTEN, path=applied.path)
-        written = replace(journal.after(kept), originals=originals, is_recorded=False)
+        proven = replace(attempt, kept=Kept.WRITTEN, path=applied.path)
+        written = replace(journal.after(proven), originals=originals, is_recorded=False)
         # It is known before the run is made: whatever ends that run, the fix is in the source.
         write_journal(directory / NAME, written)
         yield Keeping(option, option.patch.path)
@@ -214,8 +214,8 @@ def _keep(
     yield Keeping(option, None)
     root = record(rerun_launch(run, option), steps, cancelled)
     by_hand = " ".join(option.argv) if option.argv else option.advice
-    kept = replace(attempt, kept=Kept.OVERRIDE, advice=by_hand)
-    return replace(journal.after(kept), base=str(root))
+    proven = replace(attempt, kept=Kept.OVERRIDE, advice=by_hand)
+    return replace(journal.after(proven), base=str(root))
 
 
 def _recorded(

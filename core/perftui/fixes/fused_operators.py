@@ -94,7 +94,7 @@ def one_operator(program: Program, _: int) -> Sequence[Edit]:
         taken = local.used()
         if taken:
             local.refuse_set(fused.tensor, taken[0])
-        removed = [remove(program, one) for one in taken]
+        removed = [remove(program, node) for node in taken]
         text = f"{spelling(program, _FUNCTIONS)}.{fused.text}"
         yield from removed
         yield ReplaceExpression(program.span(node), text)
@@ -168,8 +168,8 @@ def _direct(call: ast.Call) -> str:
 
 
 def _checkpoint(facts: Facts, rule: str) -> NamedLine | None:
-    found = matching_line(facts, r"\bcheckpoint\(") if has_finding(facts, rule) else None
-    return NamedLine(found.file, found.line) if found else None
+    match = matching_line(facts, r"\bcheckpoint\(") if has_finding(facts, rule) else None
+    return NamedLine(match.file, match.line) if match else None
 
 
 RECOMPUTE = line_fix(

@@ -52,7 +52,7 @@ def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
             return
         name = ast.unparse(clipped.norm.targets[0])
         call = f"{spelling(program, _FUNCTION)}({clipped.parameters}, {clipped.limit})"
-        yield from [remove(program, one) for one in clipped.gone]
+        yield from [remove(program, node) for node in clipped.gone]
         text = f"{name} = {call}{'.item()' if clipped.is_float else ''}"
         yield replace_statement(program, clipped.norm, text)
 

@@ -79,12 +79,12 @@ class GapSources:
         if analysis is None or origin is None:
             return ()
         first, last = trace_span(analysis)
-        tables = (one for one in stack_samples(self.facts) if len(one))
+        tables = (table for table in stack_samples(self.facts) if len(table))
         meeting = (
             one.where((one["time"] + one["held"] > origin + first) & (one["time"] < origin + last))
             for one in tables
         )
-        return tuple(one for one in meeting if len(one))
+        return tuple(table for table in meeting if len(table))
 
 
 Cell = str | int | float | None

@@ -174,12 +174,12 @@ def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
 def _parts(snapshot: MemorySnapshot, device: int, reserved: int, active: int) -> Mapping[str, int]:
     blocks = snapshot.blocks
     own = snapshot.segments.device[blocks.segment] == device
-    held = int(blocks.requested[own & (blocks.state == BlockState.ACTIVE)].sum())
+    in_use = int(blocks.requested[own & (blocks.state == BlockState.ACTIVE)].sum())
     pending = int(blocks.requested[own & (blocks.state == BlockState.PENDING_FREE)].sum())
     parts = {
-        "held by the program": held,
+        "held by the program": in_use,
         "freed, still in use by a stream": pending,
-        "rounding of sizes": active - held - pending,
+        "rounding of sizes": active - in_use - pending,
         "kept by torch, unused": reserved - active,
     }
     return parts if min(parts.values()) >= 0 else {}

@@ -284,12 +284,12 @@ class _Reader:
             self._backward()
         elif method == "step":
             self._calls = []
-        found = self._own(called, args) or self._module(called, args, node, file)
-        if found is None and (alone or method.endswith("_")):
+        result = self._own(called, args) or self._module(called, args, node, file)
+        if result is None and (alone or method.endswith("_")):
             # Whatever is done for its effect may change what it is done to.
             for value in (on or called, *args.values):
                 self._change(value)
-        return found or self._new()
+        return result or self._new()
 
     def _own(self, called: str, args: _Given) -> str | None:
         """The result of a class or function of the user; None if it is neither."""

@@ -77,14 +77,14 @@ class LocalValues:
         """Refuse unless ``parts`` read none of the names whose assignments were followed: one would
         have another value, or none, without them."""
         names = {assigned_name(node) for node in self._used}
-        for part in (one for one in parts if one is not None):
+        for part in (part for part in parts if part is not None):
             for node in ast.walk(part):
                 if isinstance(node, ast.Name) and node.id in names:
                     raise PatchRefusedError(f"line {node.lineno} reads {node.id}, too")
 
     def refuse_changed(self, *parts: ast.expr | None) -> None:
         """Refuse unless names that ``parts`` read have the same value at the end of the block."""
-        for part in (one for one in parts if one is not None):
+        for part in (part for part in parts if part is not None):
             names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
             for name in sorted(names):
                 self.refuse_set(name, self._block[self._number(part)])

@@ -113,10 +113,10 @@ class TrialState(ExperimentState):
 
     def begin_run(self, following: NextRun, now: float) -> TrialState:
         """The trial once the run before is over and the ``following`` begins."""
-        made = self.made
+        runs = self.made
         if self.run is not None:
-            made = (*made, (self.run, now - self.run_began))
-        return replace(self, run=following, run_began=now, made=made)
+            runs = (*runs, (self.run, now - self.run_began))
+        return replace(self, run=following, run_began=now, made=runs)
 
 
 @dataclass(frozen=True)

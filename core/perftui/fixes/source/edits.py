@@ -178,8 +178,8 @@ def insert_before_training(program: Program, model: str, text: str) -> InsertLin
     loop = training_loop(program)
     if program.scope(loop) is not program.scope(step_loop(program)):
         calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
-        given = (value for call in calls for value in call.args)
-        if not any(isinstance(value, ast.Name) and value.id == model for value in given):
+        passed = (value for call in calls for value in call.args)
+        if not any(isinstance(value, ast.Name) and value.id == model for value in passed):
             raise PatchRefusedError(f"{model} may go by another name before the training")
     return insert_before(program, loop, text)
 

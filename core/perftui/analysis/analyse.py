@@ -29,22 +29,22 @@ from perftui.trace.model import KERNEL, MEMCPY, MEMSET, NONE, NOT_READ, Int64, T
 
 
 def analyse(trace: Trace) -> TraceAnalysis:
-    """Every table of the trace, and notes on what it cannot show: what was not read comes first."""
+    """Every table of the trace, and notes on what it cannot show; what was not read comes first."""
     links, host = link(trace), Host(trace)
     activity = device_activities(trace, links)
     phases = find_phases(trace)
     steps = find_steps(trace)
-    # It stands for the steps of a trace that marks none.
+    # The whole trace stands in for steps if none is marked.
     near = kinds.believable(trace)
     whole = Step(-1, int(trace.start[near].min()), int(trace.ends_of(near).max()), row=NONE)
     of = np.where(near[links.activity], kinds.devices(trace)[links.activity], NONE)
     idle = {
-        each.device: explain_idle(trace, links, of == each.device, host, whole.start, whole.end)
-        for each in activity
+        use.device: explain_idle(trace, links, of == use.device, host, whole.start, whole.end)
+        for use in activity
     }
     parts: Mapping[str, Intervals] = phases
     timed = steps
-    busiest = max(activity, key=lambda each: each.busy).device if activity else NONE
+    busiest = max(activity, key=lambda use: use.busy).device if activity else NONE
     if activity:
         mine = of == busiest
         parts = device_parts(trace, links.activity[mine], idle[busiest])
@@ -52,8 +52,8 @@ def analyse(trace: Trace) -> TraceAnalysis:
     # Gaps of all devices, longest first.
     enclosing = EnclosingOps(trace, host)
     named = {name: part for name, part in phases.items() if name != OPERATORS}
-    gaps = [gap for device, each in idle.items()
-            for gap in list_gaps(device, each, enclosing, named)]  # fmt: skip
+    gaps = [gap for device, gaps_of in idle.items()
+            for gap in list_gaps(device, gaps_of, enclosing, named)]  # fmt: skip
     return TraceAnalysis(
         trace=trace,
         activity=activity,
@@ -63,8 +63,8 @@ def analyse(trace: Trace) -> TraceAnalysis:
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
         idle=tuple(
             IdleTime(device, cause, part.total)
-            for device, each in idle.items()
-            for cause, part in each.causes.items()
+            for device, times in idle.items()
+            for cause, part in times.causes.items()
             if len(part)
         ),
         steps=steps,
@@ -104,7 +104,7 @@ def _notes(
     if isinstance(unread, Mapping):
         tables = ", ".join(f"{table} ({rows})" for table, rows in unread.items())
         yield f"not read: the rows of {tables}"
-    unlinked = sum(each.unlinked for each in activity)
+    unlinked = sum(use.unlinked for use in activity)
     if unlinked:
         yield f"{unlinked} GPU events whose launch is not in the trace"
     shared = shared_correlations(trace) if activity else 0
@@ -115,7 +115,7 @@ def _notes(
         )
     if activity and not len(host.span):
         yield "no CPU activity recorded: idle time cannot be explained"
-    yield from dict.fromkeys(note for each in idle.values() if (note := not_listed(each)))
+    yield from dict.fromkeys(note for gaps in idle.values() if (note := not_listed(gaps)))
     if FORWARD not in phases and not activity:
         yield "forward passes are not marked: their operators count as operators"
 
@@ -129,10 +129,10 @@ def _of_steps(trace: Trace, steps: tuple[Step, ...], whole: Step) -> Iterable[st
 
 
 def device_activities(trace: Trace, links: Links) -> tuple[DeviceActivity, ...]:
-    """One for each device that ran anything at a time that can be true, by number."""
+    """Activity of each device that ran anything at a plausible time, by number."""
     devices = kinds.devices(trace)[links.activity]
     believable = kinds.believable(trace)[links.activity]
-    found = []
+    activities = []
     for device in np.unique(devices[believable]).tolist():
         mine = devices == device
         rows, near = links.activity[mine], links.activity[mine & believable]
@@ -150,12 +150,12 @@ def device_activities(trace: Trace, links: Links) -> tuple[DeviceActivity, ...]:
             busy=kinds.busy(trace, near).total,
             unlinked=int(np.count_nonzero(links.launch[mine] == NONE)),
         )
-        found.append(activity)
-    return tuple(found)
+        activities.append(activity)
+    return tuple(activities)
 
 
 def device_name(metadata: Mapping[str, Any], device: int) -> str:
-    """What ``deviceProperties`` calls the device, or nothing where it does not know it."""
+    """The device's name in ``deviceProperties``; empty if it is not there."""
     listed = metadata.get("deviceProperties")
     for properties in listed if isinstance(listed, list) else []:
         if isinstance(properties, dict) and properties.get("id") == device:
@@ -165,14 +165,14 @@ def device_name(metadata: Mapping[str, Any], device: int) -> str:
 
 
 def kernel_table(trace: Trace, links: Links) -> KernelTable:
-    """One line for each (category, name), most time first."""
+    """A row for each (category, name), most time first."""
     rows = links.activity
     width = max(1, len(trace.names))
     key = trace.category[rows].astype(np.int64) * width + trace.name[rows]
     groups, group = np.unique(key, return_inverse=True)
     duration = trace.duration[rows]
     total = sums(group, duration, len(groups))
-    # The durations of each group follow each other, shortest first.
+    # The durations of each group are adjacent, shortest first.
     ordered = np.lexsort((duration, group))
     begin, by_length = np.searchsorted(group[ordered], np.arange(len(groups))), duration[ordered]
     count = np.bincount(group, minlength=len(groups)).astype(np.int64)
@@ -196,8 +196,8 @@ def _streams(
 ) -> tuple[tuple[tuple[int, int], ...], ...]:
     width = max(1, len(trace.tracks))
     pairs = np.unique(group.astype(np.int64) * width + trace.track[rows])
-    found: list[set[tuple[int, int]]] = [set() for _ in order]
+    streams: list[set[tuple[int, int]]] = [set() for _ in order]
     for pair in pairs.tolist():
         track = trace.tracks[pair % width]
-        found[pair // width].add((track.device, track.stream))
-    return tuple(tuple(sorted(found[index])) for index in order.tolist())
+        streams[pair // width].add((track.device, track.stream))
+    return tuple(tuple(sorted(streams[index])) for index in order.tolist())

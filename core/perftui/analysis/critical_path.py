@@ -1,10 +1,10 @@
-"""The chain of work and waiting that a trace's length rests on, from its last event back.
+"""The chain of work and waiting that determines a trace's length, from its last event back.
 
-From the end of what ends last the walk goes to what that had to wait for. A kernel waits for what
-ran on its device before, or where that was over already for its launch; the launching thread has
-gone its way since it last waited for the device; such a wait ends with the device's work. What is
-found is one unbroken chain: its segments sum to the whole exactly. After "critical path" in
-HolisticTraceAnalysis, without the graph of all operators: only what the chain meets is looked at.
+From the end of the last event, the walk goes to whatever that waited for. A kernel waits for its
+device's previous activity, or for its launch if that came later; the launching thread worked since
+it last waited for the device; such a wait ends with the device's work. The result is an unbroken
+chain: its segments sum to the whole exactly. After "critical path" in HolisticTraceAnalysis,
+without the graph of all operators: only events on the chain are examined.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from perftui.trace.model import MEMCPY, NONE, Trace
 
 
 class Link(str, enum.Enum):
-    """What a segment of the chain is."""
+    """Kind of a segment of the chain."""
 
     COMPUTE = COMPUTE
     COMMUNICATION = "communication"
@@ -49,9 +49,9 @@ class Segment:
 
 def critical_path(trace: Trace, host: Host) -> tuple[Segment, ...]:
     """From the first to the last event of the host's threads and the devices, in order of time;
-    empty without device activity or without the host's.
+    empty without device or host activity.
 
-    Streams are taken to depend on whatever of their device ended last before.
+    Streams are assumed to depend on their device's activity that ended last before.
     """
     return _Walk(trace, host).chain()
 
@@ -82,7 +82,7 @@ class _Walk:
         at: tuple[int, int] | None = (len(self._ends) - 1, on_device)
         if on_device < on_host:
             at = self._on_host(on_host, begin)
-        # Each activity is met once at most.
+        # Each activity is on the chain at most once.
         for _ in range(len(self._ends)):
             if at is None:
                 break
@@ -94,11 +94,11 @@ class _Walk:
             self._found.append(Segment(kind, start, end, row))
 
     def _activity(self, place: int, time: int, begin: int) -> tuple[int, int] | None:
-        """One activity, and what it waited for; the next one, None at the beginning."""
+        """Add an activity and its wait; returns the next one, None at the beginning."""
         index = int(self._by_end[place])
         row, start = int(self._rows[index]), int(self._starts[index])
         self._add(self._kind(row), start, time, row)
-        # One without a length ends where it starts.
+        # An activity without a length ends where it starts.
         before = min(int(np.searchsorted(self._ends, start, side="right")), place) - 1
         free = int(self._ends[before]) if before >= 0 else begin
         launch = int(self._launch[index])
@@ -110,8 +110,8 @@ class _Walk:
         return (before, free) if before >= 0 else None
 
     def _on_host(self, time: int, begin: int) -> tuple[int, int] | None:
-        """Back to the last wait for the device that the device ended, of whatever thread: that of
-        autograd works while the one that trains waits for it."""
+        """Go back to the last wait for the device, on any thread, that ended with device work:
+        autograd's thread works while the training thread waits for it."""
         starts, ends = self._waits
         number = int(np.searchsorted(ends, time, side="right")) - 1
         while number >= 0:

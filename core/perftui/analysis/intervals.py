@@ -1,4 +1,4 @@
-"""Sets of half-open time intervals: united before anything is summed."""
+"""Sets of half-open time intervals: merged before anything is summed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Intervals:
 
     @property
     def total(self) -> int:
-        """Time covered."""
+        """Time covered, ns."""
         return int(np.sum(self.end - self.start))
 
     def before(self, times: Int64) -> Int64:
@@ -38,7 +38,7 @@ class Intervals:
 
     @cached_property
     def _sums(self) -> Int64:
-        """Time covered before the start of each."""
+        """Time covered before the start of each interval."""
         lengths = self.end - self.start
         sums: Int64 = np.cumsum(lengths) - lengths
         return sums
@@ -60,10 +60,10 @@ EMPTY = Intervals(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 def union(start: Int64, end: Int64) -> Intervals:
-    """The time that any of the given intervals covers; they may overlap, in any order."""
-    kept = end > start
-    if not kept.all():
-        start, end = start[kept], end[kept]
+    """The time covered by any interval; they may overlap, in any order."""
+    valid = end > start
+    if not valid.all():
+        start, end = start[valid], end[valid]
     if not len(start):
         return EMPTY
     if np.any(start[1:] < start[:-1]):
@@ -76,18 +76,19 @@ def union(start: Int64, end: Int64) -> Intervals:
 
 
 def unite(*sets: Intervals) -> Intervals:
-    """The time that any of the sets covers."""
+    """The time covered by any of the sets."""
     if not sets:
         return EMPTY
     return union(
-        np.concatenate([each.start for each in sets]), np.concatenate([each.end for each in sets])
+        np.concatenate([times.start for times in sets]),
+        np.concatenate([times.end for times in sets]),
     )
 
 
 def intersect(first: Intervals, second: Intervals) -> Intervals:
-    """The time that both cover."""
+    """The time covered by both."""
     if len(first) > len(second):
-        # A few are found among many in no time, many among a few are not.
+        # Searching for a few among many is fast, the reverse is not.
         first, second = second, first
     lowest = np.searchsorted(second.end, first.start, side="right")
     highest = np.searchsorted(second.start, first.end, side="left")
@@ -105,8 +106,8 @@ def complement(intervals: Intervals, start: int, end: int) -> Intervals:
     """The time in ``[start, end)`` that is not covered."""
     begins = np.clip(np.concatenate([[start], intervals.end]), start, end).astype(np.int64)
     stops = np.clip(np.concatenate([intervals.start, [end]]), start, end).astype(np.int64)
-    kept = stops > begins
-    return Intervals(begins[kept], stops[kept])
+    valid = stops > begins
+    return Intervals(begins[valid], stops[valid])
 
 
 def subtract(first: Intervals, second: Intervals) -> Intervals:
@@ -118,8 +119,7 @@ def subtract(first: Intervals, second: Intervals) -> Intervals:
 
 
 _FEW = 5
-"""Numbers that are compared with one by one: a table of answers, asked by number, takes as long as
-six comparisons (10 M rows)."""
+"""Most numbers compared one by one: a lookup table takes as long as six comparisons (10 M rows)."""
 
 
 def sums(group: Ints, values: Int64, groups: int) -> Int64:
@@ -144,7 +144,7 @@ def numbered(column: Ints, accepted: Sequence[int], count: int) -> npt.NDArray[n
     if len(accepted) > _FEW:
         table = np.zeros(count, dtype=bool)
         table[accepted] = True
-        # As ``table[column]``, in half the time.
+        # Same as ``table[column]``, in half the time.
         return table.take(column)
     mask = np.zeros(len(column), dtype=bool)
     for number in accepted:

@@ -1,4 +1,4 @@
-"""What an event is, by its category and name; and what is worked out once for each trace."""
+"""The kind of each event, by its category and name; and values computed once per trace."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ Found = TypeVar("Found")
 def once(
     compute: Callable[Concatenate[Trace, Arguments], Found],
 ) -> Callable[Concatenate[Trace, Arguments], Found]:
-    """Works ``compute`` out once for each trace and arguments, which must be hashable.
+    """Compute ``compute`` once for each trace and arguments, which must be hashable.
 
-    An array that it gives cannot be written to. What it gives must not hold the trace: that would
-    keep both for ever.
+    Returned arrays are read-only. A result must not refer to the trace: that would keep both in
+    memory for ever.
     """
-    known: WeakKeyDictionary[Trace, dict[object, Found]] = WeakKeyDictionary()
+    results: WeakKeyDictionary[Trace, dict[object, Found]] = WeakKeyDictionary()
 
     @wraps(compute)
     def found(trace: Trace, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Found:
-        of_trace = known.setdefault(trace, {})
+        of_trace = results.setdefault(trace, {})
         key = (args, tuple(kwargs.items()))
         if key not in of_trace:
             result = compute(trace, *args, **kwargs)
@@ -59,7 +59,7 @@ def once(
 
 
 OWN_MARK = "perftui::"
-"""Ranges that the recorder's agent writes while a window is open: ``perftui::forward`` ..."""
+"""Prefix of ranges that the recorder's agent marks in a window: ``perftui::forward`` ..."""
 
 STEP = re.compile(r"ProfilerStep#(\d+)$")
 FETCH = re.compile(r"enumerate\(DataLoader\)#.*__next__$")
@@ -104,25 +104,25 @@ DRIVER_LOADING = frozenset(
     {"Driver Compiler", "Runtime Triggered Module Loading", "Lazy Function Loading"}
 )
 _DRIVER_OVERHEAD = DRIVER_LOADING | {"Command Buffer Full"}
-"""What CUPTI lists as overhead though the driver does it with or without a profiler."""
+"""Work that CUPTI lists as overhead though the driver also does it without a profiler."""
 
 _COPY = re.compile(r"(cuda|hip|cu)Memcpy\w*Async")
 BLOCKING_COPY = 100_000
-"""From so many ns on a call that should only enqueue a copy has waited for it, as it does for
-pageable memory: enqueuing takes 5 to 50 us."""
+"""ns from which a call that should only enqueue a copy has waited for it, as with pageable memory:
+enqueuing takes 5 to 50 us."""
 
 _PROFILER = re.compile(rf"{OWN_MARK}profiler|profiler::|PyTorch Profiler|Activity Buffer Request")
 
 
 def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
-    """Mask of the rows whose name satisfies ``matches``, asked once for each distinct name."""
+    """Mask of rows whose name satisfies ``matches``, called once for each distinct name."""
     accepted = [number for number, name in enumerate(trace.names) if matches(name)]
     return numbered(trace.name, accepted, len(trace.names))
 
 
 @once
 def devices(trace: Trace) -> Ints:
-    """Device of each row, NONE on the CPU."""
+    """Device of each row; NONE on the CPU."""
     of_track = downcast(np.array([track.device for track in trace.tracks], dtype=np.int64))
     column: Ints = of_track[trace.track]
     return column
@@ -137,7 +137,7 @@ def on_cpu(trace: Trace) -> Mask:
 
 @once
 def believable(trace: Trace) -> Mask:
-    """Rows whose times can be true: no hours lie between them, or their ends, and all others."""
+    """Rows with plausible times: their starts and ends are not hours away from all others."""
     mask = np.ones(len(trace), dtype=bool)
     apart = time_outliers(trace.start)
     if apart is not None:
@@ -149,7 +149,7 @@ def believable(trace: Trace) -> Mask:
 
 @once
 def on_thread(trace: Trace) -> Mask:
-    """Rows of CPU threads that the file holds: what analysis derived from them is none."""
+    """Rows of CPU threads in the file, without those derived by analysis."""
     mask: Mask = on_cpu(trace) & ~trace.in_category(*DERIVED)
     return mask
 
@@ -168,8 +168,8 @@ def communication(trace: Trace) -> Mask:
 
 @once
 def host_collectives(trace: Trace) -> Mask:
-    """Collectives that a library of the CPU marks on threads of its own, from the call to when all
-    data is through; and the calls themselves."""
+    """Collectives that a CPU library marks on its own threads, from the call until all data is
+    through; and the calls themselves."""
     marked = trace.in_category(ANNOTATION) & named(trace, _HOST_COLLECTIVE.match)
     return on_cpu(trace) & (marked | collective_calls(trace))
 
@@ -182,7 +182,7 @@ def collective_calls(trace: Trace) -> Mask:
 
 @once
 def operators(trace: Trace) -> Mask:
-    """CPU operators; marks that older versions wrote as operators are none."""
+    """CPU operators, without marks that older versions wrote as operators."""
     return trace.in_category(CPU_OP) & ~named(trace, _MARKS.match)
 
 
@@ -194,20 +194,20 @@ def of_pytorch(trace: Trace) -> Mask:
 
 @once
 def only_on_gpu(trace: Trace) -> Mask:
-    """Operators that exist for a GPU alone: they prove one, also where none was recorded."""
+    """Operators that only exist for GPUs: they prove one, even if none was recorded."""
     return operators(trace) & named(trace, _OF_GPU.match)
 
 
 @once
 def of_autograd(trace: Trace) -> Mask:
-    """What the autograd engine wraps around operators, and its own nodes; what scripts define, as
-    ``MyFunctionBackward``, has no number."""
+    """Wrappers of the autograd engine around operators, and its own nodes; nodes of scripts, such
+    as ``MyFunctionBackward``, have no number."""
     return operators(trace) & named(trace, _ENGINE.match)
 
 
 @once
 def ranges(trace: Trace) -> Mask:
-    """Ranges that the script, PyTorch or the agent marked on the CPU."""
+    """Ranges marked on the CPU by the script, PyTorch or the agent."""
     marked = trace.in_category(CPU_OP) & named(trace, _MARKS.match)
     return (trace.in_category(ANNOTATION) & on_cpu(trace)) | marked
 
@@ -218,8 +218,7 @@ def _range_rows(trace: Trace) -> Int64:
 
 
 def ranges_named(trace: Trace, matches: Callable[[str], object]) -> Mask:
-    """Ranges whose name satisfies ``matches``: there are few of them, and so it takes no look at
-    all rows."""
+    """Ranges whose name satisfies ``matches``: as there are few, other rows are not examined."""
     rows = _range_rows(trace)
     numbers = trace.name[rows]
     accepted = np.zeros(len(trace.names), dtype=bool)
@@ -238,23 +237,23 @@ def launches(trace: Trace) -> Mask:
 
 @once
 def input_wait(trace: Trace) -> Mask:
-    """The data loader wait: as the agent marks it, or else as PyTorch does."""
+    """The data loader wait: as marked by the agent, else by PyTorch."""
     marks = marked(trace, "input_wait")
     return marks if marks.any() else fetches(trace)
 
 
 def fetches(trace: Trace) -> Mask:
-    """The main thread waiting for a batch, as PyTorch marks it."""
+    """The main thread waiting for a batch, as marked by PyTorch."""
     return ranges_named(trace, FETCH.match)
 
 
 def optimizer(trace: Trace) -> Mask:
-    """The optimizer's step and zero_grad, as PyTorch marks them."""
+    """The optimizer's step and zero_grad, as marked by PyTorch."""
     return ranges_named(trace, _OPTIMIZER.match)
 
 
 def optimizer_steps(trace: Trace) -> Mask:
-    """The optimizer's steps alone, as PyTorch marks them."""
+    """The optimizer's steps only, as marked by PyTorch."""
     return ranges_named(trace, lambda name: name.startswith(OPTIMIZER_STEP))
 
 
@@ -266,31 +265,31 @@ def backward(trace: Trace) -> Mask:
 
 @once
 def modules(trace: Trace) -> Mask:
-    """Calls of modules, which traces with stacks hold."""
+    """Calls of modules, in traces with stacks."""
     return trace.in_category(PYTHON) & named(trace, _MODULE.match)
 
 
 def module_calls(trace: Trace) -> Mask:
-    """Calls of modules: as the agent marks them, or else as traces with stacks hold them.
+    """Calls of modules: as marked by the agent, else as in traces with stacks.
 
-    The agent names the place in the model, torch the class and a number.
+    The agent's name is the place in the model, torch's the class and a number.
     """
     marks = ranges_named(trace, _MODULE.match)
     return marks if marks.any() else modules(trace)
 
 
 def is_module(name: str) -> bool:
-    """Whether that is the name of a call of a module."""
+    """Whether ``name`` is of a call of a module."""
     return _MODULE.match(name) is not None
 
 
 def module_of(name: str) -> str:
-    """The module that such a name is about."""
+    """The module's own name in that of a call."""
     return _MODULE.sub("", name, count=1)
 
 
 def marked(trace: Trace, phase: str) -> Mask:
-    """Ranges that the agent wrote for one phase."""
+    """Ranges that the agent marked for one phase."""
     return ranges_named(trace, f"{OWN_MARK}{phase}".__eq__)
 
 
@@ -305,7 +304,7 @@ def synchronising(trace: Trace) -> Mask:
 
 @once
 def allocating(trace: Trace) -> Mask:
-    """Calls that get memory from the driver, give it back or pin it."""
+    """Calls that get memory from the driver, return or pin it."""
     return launches(trace) & named(trace, _ALLOCATION.match)
 
 
@@ -318,17 +317,17 @@ def profiling(trace: Trace) -> Mask:
 
 
 def of_any_thread(trace: Trace) -> Mask:
-    """Rows of the host whose thread the file does not know: CUPTI's overhead, on process -1."""
+    """Host rows whose thread is not in the file: CUPTI's overhead, on process -1."""
     unknown = np.array([track.process == "-1" for track in trace.tracks], dtype=bool)
     rows: Mask = unknown[trace.track] & on_cpu(trace)
     return rows
 
 
 def covered(trace: Trace, rows: Mask) -> Intervals:
-    """The time that any of ``rows`` covers."""
+    """The time covered by any of ``rows``."""
     tracks = pairwise(track_bounds(trace).tolist())
     chosen = (np.flatnonzero(rows[first:last]) + first for first, last in tracks)
-    return unite(*(busy(trace, each) for each in chosen))
+    return unite(*(busy(trace, part) for part in chosen))
 
 
 def begun_in(trace: Trace, intervals: Intervals) -> Mask:
@@ -338,8 +337,8 @@ def begun_in(trace: Trace, intervals: Intervals) -> Mask:
 
 
 def part_of_rows(trace: Trace, parts: Sequence[Intervals]) -> npt.NDArray[np.int8]:
-    """The number of that one of ``parts``, which exclude each other, in which each row begins; NONE
-    outside of all. Only the edges of the parts are looked up."""
+    """Index of the one of ``parts`` (disjoint) in which each row begins; NONE outside all. Only
+    edges of parts are searched for."""
     rows, changes = [np.zeros(1, dtype=np.int64)], [np.array([NONE])]
     for first, last in pairwise(track_bounds(trace).tolist()):
         start = trace.start[first:last]
@@ -354,7 +353,7 @@ def part_of_rows(trace: Trace, parts: Sequence[Intervals]) -> npt.NDArray[np.int
 
 
 def within(trace: Trace, rows: Int64, chosen: Mask) -> Mask:
-    """Mask of the ``rows`` that are ``chosen`` or begin in their track before a chosen one ends;
+    """Mask of the ``rows`` that are ``chosen`` or begin on their track before a chosen one ends;
     ``rows`` are in order of the trace."""
     bounds = np.searchsorted(rows, track_bounds(trace))
     mask: Mask = chosen.copy()
@@ -367,7 +366,7 @@ def within(trace: Trace, rows: Int64, chosen: Mask) -> Mask:
 
 @once
 def track_bounds(trace: Trace) -> Int64:
-    """Where each track begins, and the last one ends."""
+    """First row of each track, and the end of the last one."""
     return np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))
 
 

@@ -20,10 +20,10 @@ from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 from perftui.trace.model import NONE, Int64, MemoryEvents
 
 _SAMPLING = 1_000_000_000
-"""Interval, ns, of a quantity with a single sample, which does not show it."""
+"""Interval, ns, of a quantity sampled only once."""
 
 _CPU = 0
-"""The CPU among the device types of PyTorch."""
+"""PyTorch's device type number of the CPU."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Metric:
     name: str
     short: str
     top: str = ""
-    """The column of the most it can be."""
+    """The column of its maximum."""
     is_mean: bool = False
 
 
@@ -46,38 +46,43 @@ _OF_GPU = (
 )
 
 _DISKS = ("data_disk.read", "disk.read", "processes.read")
-"""Where bytes read a second are looked for; the first is the disk that holds the data set."""
+"""Columns to try for bytes read a second; the first is the disk that holds the data set."""
 
 
 @fact
 def counters(facts: Facts) -> tuple[Counter, ...]:
-    """What is known over the time of the trace, in drawing order; only what has a value in it.
+    """Quantities with values during the trace, in drawing order.
 
-    Of several ranks put together nothing: their machines and GPUs differ. Samples are placed by
-    the wall clock; where the trace does not give its own, only what it holds itself is known.
+    None for merged ranks: their machines and GPUs differ. Samples are placed by the wall clock; of
+    a trace without one, only its own events are used.
     """
     analysis = facts.analysis
     if analysis is None or analysis.ranks or not len(analysis.trace):
         return ()
     origin, during = analysis.trace.wall_origin, trace_span(analysis)
-    found = list(_allocated(analysis, during))
+    counters = list(_allocated(analysis, during))
     if facts.run is not None and origin is not None:
         of_run = _OfRun(facts, origin, during)
-        found = [*of_run.gpus(), *(found or of_run.allocated()), *of_run.disk(), *of_run.queue()]
-    return tuple(found)
+        counters = [
+            *of_run.gpus(),
+            *(counters or of_run.allocated()),
+            *of_run.disk(),
+            *of_run.queue(),
+        ]
+    return tuple(counters)
 
 
 def _allocated(analysis: TraceAnalysis, during: tuple[int, int]) -> Iterator[Counter]:
-    """What PyTorch's allocators held, from the trace's memory events: every change is there, and
-    so a value holds until the next."""
+    """Memory that PyTorch's allocators held, from the trace's memory events: these list every
+    change, so a value holds until the next."""
     memory = analysis.trace.memory
-    known = np.flatnonzero(memory.allocated != NONE)
-    pairs = list(zip(memory.device_type[known], memory.device[known], strict=True))
+    rows = np.flatnonzero(memory.allocated != NONE)
+    pairs = list(zip(memory.device_type[rows], memory.device[rows], strict=True))
     devices = sorted({(int(kind), int(number)) for kind, number in pairs})
-    gpus = [each for each in devices if each[0] != _CPU]
+    gpus = [device for device in devices if device[0] != _CPU]
     # Beside a GPU the CPU's allocator holds a few bytes of scalars.
     for kind, number in gpus or devices:
-        chosen = known[(memory.device_type[known] == kind) & (memory.device[known] == number)]
+        chosen = rows[(memory.device_type[rows] == kind) & (memory.device[rows] == number)]
         where = "CPU" if kind == _CPU else "GPU" if len(gpus) == 1 else f"GPU {number}"
         yield _of_changes(memory, chosen, where, during[1])
 
@@ -86,7 +91,7 @@ def _of_changes(memory: MemoryEvents, rows: Int64, where: str, last: int) -> Cou
     at = memory.start[rows]
     end = np.append(at[1:], max(last, int(at[-1]) + 1))
     value = memory.allocated[rows].astype(np.float64)
-    kept = end > at
+    lasts = end > at
     return Counter(
         f"{where} allocated",
         "alloc" if " " not in where else f"{where} alloc",
@@ -95,15 +100,15 @@ def _of_changes(memory: MemoryEvents, rows: Int64, where: str, last: int) -> Cou
         _round_top(float(value.max()), "B"),
         0,
         False,
-        at[kept],
-        end[kept],
-        at[kept],
-        value[kept],
+        at[lasts],
+        end[lasts],
+        at[lasts],
+        value[lasts],
     )
 
 
 def _round_top(highest: float, unit: str) -> float:
-    """The next number of bytes with two digits in its unit; of other units ``highest`` itself."""
+    """Round up to two digits in the unit, for bytes only; other units keep ``highest``."""
     base = {"B": 1024, "B/s": 1000}.get(unit)
     if base is None or highest <= 0:
         return highest
@@ -122,11 +127,12 @@ class _OfRun:
         self._facts, self._origin, self._during = facts, origin, during
         self._samples = samples(facts)
         times = self._samples["time"] if "time" in self._samples else np.zeros(0)
-        # As whole numbers: between floats of this size lie 256 ns.
+        # As integers: float64 is only accurate to 256 ns at this size.
         self._times = times.astype(np.int64) - origin
 
     def gpus(self) -> Iterator[Counter]:
-        """Use, memory, power and clock of each card that the rank uses, or of all there are."""
+        """Use, memory, power and clock of each card of the rank; of all cards if that is
+        unknown."""
         every = gpu_prefixes(column.name for column in self._samples.columns)
         used = own_gpus.or_none(self._facts)
         shown = [prefix for prefix in every if used is None or prefix in used]
@@ -147,14 +153,14 @@ class _OfRun:
             yield from self._sampled(column, "disk read", "disk", metric, 0.0)
 
     def queue(self) -> Iterator[Counter]:
-        """Batches that lay ready when each step began to fetch."""
+        """Batches ready when each step began to fetch."""
         loader = training_loader(self._facts)
         top = float(loader.queue_depth) if loader is not None else 0.0
         source = "batches that were ready when a step requested one"
         yield from self._of_steps("batches_ready", "loader queue", "queue", "batches", source, top)
 
     def allocated(self) -> Iterator[Counter]:
-        """Memory of PyTorch's allocator at the ends of steps."""
+        """Memory that PyTorch's allocator held at the ends of steps."""
         source = "by PyTorch's allocator, at the end of a step"
         yield from self._of_steps("allocated", "GPU allocated", "alloc", "B", source, 0.0)
 
@@ -163,13 +169,13 @@ class _OfRun:
     ) -> Iterator[Counter]:
         if column not in self._samples:
             return
-        described = next(one for one in self._samples.columns if one.name == column)
+        described = next(field for field in self._samples.columns if field.name == column)
         top = 100.0 if described.unit == "%" else top
-        # Samples at even times; those that are missing are NaN.
+        # Samples are at even times; missing ones are NaN.
         value: Float64 = self._samples[column]
-        known = np.flatnonzero(np.isfinite(value))
-        known = known[np.argsort(self._times[known], kind="stable")]
-        at, value = self._times[known], value[known]
+        rows = np.flatnonzero(np.isfinite(value))
+        rows = rows[np.argsort(self._times[rows], kind="stable")]
+        at, value = self._times[rows], value[rows]
         interval = usual_interval(at, _SAMPLING)
         placed = (*intervals(at, interval, is_mean=metric.is_mean), at, value)
         labels = (name, short, described.unit, described.source)
@@ -178,7 +184,7 @@ class _OfRun:
     def _of_steps(
         self, column: str, name: str, short: str, unit: str, source: str, top: float
     ) -> Iterator[Counter]:
-        """What a step notes stands for that step, or for the next where it is noted at the end."""
+        """A value noted at a step's start is that step's, one noted at its end the next one's."""
         steps = self._facts.steps
         if column not in steps or not len(steps):
             return
@@ -188,11 +194,11 @@ class _OfRun:
             at, lasting = at + lasting, np.append(lasting[1:], lasting[-1])
         start, end = intervals(at, lasting, is_mean=False)
         noted = steps[column][order]
-        known = noted >= 0
-        if known.any():
-            value = noted[known].astype(np.float64)
-            interval = usual_interval(at[known], _SAMPLING)
-            placed = (start[known], end[known], at[known], value)
+        valid = noted >= 0
+        if valid.any():
+            value = noted[valid].astype(np.float64)
+            interval = usual_interval(at[valid], _SAMPLING)
+            placed = (start[valid], end[valid], at[valid], value)
             yield from self._in_view((name, short, unit, source), placed, interval, top)
 
     def _in_view(
@@ -204,22 +210,22 @@ class _OfRun:
         *,
         is_mean: bool = False,
     ) -> Iterator[Counter]:
-        """The samples that stand for any time of the trace; nothing where none does."""
+        """The samples that cover some time of the trace, if any do."""
         start, end, at, value = samples
         first, last = self._during
-        kept = (end > start) & (end > first) & (start < last)
-        if kept.any():
-            start, end, at, value = start[kept], end[kept], at[kept], value[kept]
+        visible = (end > start) & (end > first) & (start < last)
+        if visible.any():
+            start, end, at, value = start[visible], end[visible], at[visible], value[visible]
             highest = max(top, float(value.max()))
-            # What can be at most is known, and else a round number is easier to read.
+            # A known maximum is the top, else a round number, which is easier to read.
             highest = highest if highest == top else _round_top(highest, labels[2])
             yield Counter(*labels, highest, interval, is_mean, start, end, at, value)
 
 
 @trace_fact
 def memory_over_time(analysis: TraceAnalysis) -> tuple[MemoryOverTime, ...]:
-    """Memory of each device by category, GPUs first, as far as the trace records allocations."""
-    found = memory_of_trace(analysis.trace)
-    if not found:
+    """Memory of each device by category, GPUs first. Unknown if no allocation was recorded."""
+    devices = memory_of_trace(analysis.trace)
+    if not devices:
         raise UnknownError("no allocation was recorded")
-    return found
+    return devices

@@ -1,4 +1,4 @@
-"""Facts: figures of a run or a trace, worked out when first asked for, and what they rest on."""
+"""Facts: figures of a run or a trace, computed when first requested, and the evidence they need."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import Table
 
 if TYPE_CHECKING:
-    # Of a run that is not judged yet nothing is analysed.
+    # A run that is not judged yet has no analysis.
     from perftui.analysis.model import TraceAnalysis
 
 
 T = TypeVar("T")
 
 RankPaths = tuple[tuple[int, Path], ...]
-"""Ranks with the trace of each."""
+"""Each rank with the path of its trace."""
 
 
 class UnknownError(Exception):
@@ -31,14 +31,14 @@ class UnknownError(Exception):
 
 
 class NotApplicableError(Exception):
-    """What is asked about does not exist: the GPU of a training that uses none."""
+    """The subject of the fact does not exist, such as the GPU of a training that uses none."""
 
 
 class Facts:
-    """What there is to know of one rank of a run, of a trace, or of a run and its newest window.
+    """The evidence about one rank of a run, a trace, or a run and its newest window.
 
     ``run`` or ``analysis`` may be None. Both are immutable, and so is every fact. Any thread may
-    ask; where two ask at once a fact may be worked out twice.
+    ask; if two ask at once, a fact may be computed twice.
     """
 
     def __init__(
@@ -51,22 +51,24 @@ class Facts:
         self.run = run
         self.analysis = analysis
         self.beside = beside
-        """The traces of all ranks of a directory, that of ``analysis`` among them; read only where
-        a fact asks for them. Empty unless a directory was opened."""
+        """Traces of all ranks of a directory, including that of ``analysis``; read only if a fact
+        asks for them. Empty unless a directory was opened."""
         self.manifest = run.manifest if run else None
         """What was started; None for a trace without a run."""
         self.rank: RankSnapshot | None = run.rank(rank_number) if run else None
-        """The rank of that number, or the first that has written anything; None before any has."""
+        """The rank of that number, or the first rank with data; None until a rank has data."""
         self.rank_number = self.rank.rank if self.rank else None
         """The number of ``rank``; None without a rank."""
         self.steps = self.rank.steps if self.rank else Table()
-        """The rank's steps that are still kept, by ``STEP_COLUMNS``; without columns before any."""
+        """The rank's steps still kept as rows, by ``STEP_COLUMNS``; no columns before the first
+        step."""
         self.downsampled = self.rank.downsampled if self.rank else NO_AGGREGATES
-        """Sums of the rank's other steps."""
+        """Sums of the rank's steps no longer kept as rows."""
         self.events = self.rank.events if self.rank else Table()
-        """The rank's notes, by ``EVENT_COLUMNS``; without columns before it has written any."""
+        """The rank's events, by ``EVENT_COLUMNS``; no columns before the first event."""
         self.worked_out: dict[object, object] = {}
-        # Not itself: a cycle would keep a trace of hundreds of megabytes until the collector ran.
+        # No reference to itself: a cycle would keep a trace of hundreds of megabytes until
+        # collected.
         self._chosen = rank_number
         self._of_ranks: dict[int, Facts] = {}
 
@@ -75,7 +77,7 @@ class Facts:
         return Place(rank=self.rank_number, file=line.file, line=line.line)
 
     def of_rank(self, number: int) -> Facts:
-        """Facts of a rank of the run; without a trace, if it is another one."""
+        """Facts of a rank of the run; other ranks than this one come without a trace."""
         if number == self._chosen:
             return self
         if number not in self._of_ranks:
@@ -84,7 +86,7 @@ class Facts:
 
 
 class Fact(Generic[T]):
-    """One figure of a run with or without a trace; called with ``Facts`` it gives the value."""
+    """A figure of a run with or without a trace; called with ``Facts``, it returns the value."""
 
     def __init__(self, compute: Callable[[Facts], T]) -> None:
         self._compute = compute
@@ -95,12 +97,12 @@ class Fact(Generic[T]):
 
         Raises:
             UnknownError: the evidence is missing; the message names what.
-            NotApplicableError: there is nothing that the fact could be about.
+            NotApplicableError: the subject of the fact does not exist.
         """
         return _known(self, facts.worked_out, lambda: self._compute(facts))
 
     def or_none(self, facts: Facts) -> T | None:
-        """The value, None where it is unknown or cannot be."""
+        """The value, or None if it is unknown or not applicable."""
         try:
             return self(facts)
         except (UnknownError, NotApplicableError):
@@ -108,9 +110,9 @@ class Fact(Generic[T]):
 
 
 class TraceFact(Fact[T]):
-    """One figure of a trace alone.
+    """A figure of a trace alone.
 
-    It is kept with the trace: a run is read anew several times a second, its newest window is not.
+    It is cached with the trace: a run is reread several times a second, its newest window is not.
     """
 
     def __init__(self, compute: Callable[[TraceAnalysis], T]) -> None:
@@ -119,7 +121,7 @@ class TraceFact(Fact[T]):
         update_wrapper(self, compute)
 
     def __call__(self, facts: Facts | TraceAnalysis) -> T:
-        """The value of a trace, or of the newest window of a run; raises as any fact does."""
+        """The value for a trace, or for a run's newest window; raises as any fact does."""
         analysis = facts.analysis if isinstance(facts, Facts) else facts
         if analysis is None:
             raise UnknownError("no window has been profiled")
@@ -127,12 +129,12 @@ class TraceFact(Fact[T]):
 
 
 def _known(fact: Fact[T], worked_out: dict[object, object], compute: Callable[[], T]) -> T:
-    """The value of ``fact`` in ``worked_out``, by ``compute`` where nobody has asked before."""
+    """The cached value of ``fact``, computed on first use; cached errors are raised again."""
     if fact not in worked_out:
         try:
             worked_out[fact] = compute()
         except (UnknownError, NotApplicableError) as error:
-            # Its traceback would keep everything alive that was looked at.
+            # The traceback would keep every local of the failed computation alive.
             worked_out[fact] = error.with_traceback(None)
     value = worked_out[fact]
     if isinstance(value, (UnknownError, NotApplicableError)):
@@ -141,7 +143,7 @@ def _known(fact: Fact[T], worked_out: dict[object, object], compute: Callable[[]
 
 
 def fact(compute: Callable[[Facts], T]) -> Fact[T]:
-    """Make a fact of a rank of a run, with its newest window or without one."""
+    """Make a fact of a rank of a run, with or without its newest window."""
     return Fact(compute)
 
 
@@ -151,19 +153,19 @@ def trace_fact(compute: Callable[[TraceAnalysis], T]) -> TraceFact[T]:
 
 
 def host_of(facts: Facts) -> str:
-    """The host of the rank, by default the one on which the run was started; empty for a trace."""
+    """The rank's host, else the host that started the run; empty for a trace."""
     if facts.run is None:
         return ""
     return (facts.rank.host if facts.rank else "") or facts.run.manifest.host
 
 
 def samples(facts: Facts) -> Table:
-    """Telemetry of the rank's host, without columns where none was recorded."""
+    """Telemetry of the rank's host; without columns if none was recorded."""
     return facts.run.telemetry.get(host_of(facts), Table()) if facts.run else Table()
 
 
 def finite(table: Table, column: str) -> npt.NDArray[np.float64]:
-    """Values of ``column`` that were sampled; none where there is no such column."""
+    """The finite values of ``column``; empty if there is no such column."""
     if column not in table:
         return np.zeros(0)
     values = np.asarray(table[column], dtype=np.float64)
@@ -171,13 +173,13 @@ def finite(table: Table, column: str) -> npt.NDArray[np.float64]:
 
 
 def noted_of_host(facts: Facts, name: str) -> object:
-    """What the run noted of the rank's host as ``name``, one of ``BY_HOST``; None where nothing."""
+    """What the run noted about the rank's host as ``name``, one of ``BY_HOST``; None if nothing."""
     noted = facts.manifest.profile.get(name) if facts.manifest else None
     return noted.get(host_of(facts)) if isinstance(noted, dict) else None
 
 
 def events_of(events: Table, kind: str) -> Table:
-    """The rows of that kind; empty where nothing was noted."""
+    """The rows of that kind; an empty table if there are none."""
     if "kind" not in events or not len(events):
         return Table()
     return events.where(events["kind"] == kind)
@@ -185,5 +187,5 @@ def events_of(events: Table, kind: str) -> Table:
 
 def notes_of(events: Table, kind: str) -> list[dict[str, Any]]:
     """The data of all ``events`` of that kind."""
-    found = events_of(events, kind)
-    return [data for data in found["data"] if isinstance(data, dict)] if len(found) else []
+    rows = events_of(events, kind)
+    return [data for data in rows["data"] if isinstance(data, dict)] if len(rows) else []

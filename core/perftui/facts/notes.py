@@ -1,4 +1,4 @@
-"""What the evidence cannot show, and what went wrong while it was recorded, in words."""
+"""Limits of the evidence and problems while it was recorded, in words."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from perftui.run.columns import NO_STACKS
 from perftui.run.reader import RankSnapshot, RunSnapshot
 
 MOST_MESSAGES = 20
-"""Messages that are passed on: a fault in every step would repeat the same for ever."""
+"""Most messages shown: a fault in every step would repeat one forever."""
 
 _KINDS = ("error", "warning")
 
 MUCH_ELSE = 0.1
-"""Share of a training's time from which other steps (evaluation, generation) are mentioned: what is
-said of the training steps is then not what the run waits for. Reinforcement learning mostly
+"""Share of a training's time from which other steps (evaluation, generation) are mentioned:
+findings about training steps then miss what the run waits for. Reinforcement learning mostly
 generates."""
 
 
@@ -55,7 +55,7 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
     if run.manifest.profile.get(NO_STACKS):
         yield str(run.manifest.profile[NO_STACKS])
     yield from _longer_window(facts)
-    # What recording took of a run that is over, if that is more than it was allowed.
+    # For a run that is over: its recording cost if that exceeded the budget.
     share, limit, cost = over_budget(facts), overhead_budget(facts), recording_cost(facts)
     if share is not None and limit is not None and cost is not None:
         yield (
@@ -66,7 +66,7 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
 
 
 def _longer_window(facts: Facts) -> Iterator[str]:
-    """Where the steps of the window are not like the others, and which of them are believed."""
+    """A note if the window's steps differ from the run's, saying which are believed."""
     window, of_run = trace_steps.or_none(facts), step_breakdown(facts)
     if window is None or not window.has_gpu or not window.steps or not of_run or not of_run.mean:
         return
@@ -81,19 +81,19 @@ def _longer_window(facts: Facts) -> Iterator[str]:
 def problems(run: RunSnapshot) -> tuple[str, ...]:
     """Messages of the agent and the recorder, each once with its rank, and lines left out.
 
-    The text is as it was written: make it printable before it is shown.
+    The text is raw: make it printable before it is shown.
     """
-    found: dict[str, None] = dict.fromkeys(run.manifest.notes)
+    unique: dict[str, None] = dict.fromkeys(run.manifest.notes)
     several = len(run.ranks) > 1
     for rank in run.ranks:
         prefix = f"rank {rank.rank}: " if several else ""
         events = rank.events
         for kind, data in zip(events["kind"], events["data"], strict=True):
             if kind in _KINDS and isinstance(data, dict) and data.get("message"):
-                found[f"{prefix}{data['message']}"] = None
-    messages = list(found)[:MOST_MESSAGES]
-    if len(found) > MOST_MESSAGES:
-        messages.append(f"{len(found) - MOST_MESSAGES} more messages are in events.jsonl")
+                unique[f"{prefix}{data['message']}"] = None
+    messages = list(unique)[:MOST_MESSAGES]
+    if len(unique) > MOST_MESSAGES:
+        messages.append(f"{len(unique) - MOST_MESSAGES} more messages are in events.jsonl")
     if run.skipped_lines:
         messages.append(f"{run.skipped_lines} damaged journal lines were left out")
     return tuple(messages)

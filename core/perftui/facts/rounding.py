@@ -1,4 +1,4 @@
-"""Whole numbers in place of fractions, such that their sum stays right."""
+"""Integers in place of fractions that keep the sum right."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 
 def whole_quotients(numerators: Sequence[int], denominator: int) -> list[int]:
-    """Each of ``numerators`` (>= 0) over ``denominator`` (> 0), rounded to whole numbers.
+    """Each of ``numerators`` (>= 0) over ``denominator`` (> 0), rounded to integers.
 
-    By the largest-remainder method (Hamilton's): each is off by less than one, and together they
+    Uses the largest-remainder (Hamilton) method: each is off by less than one, and together they
     are the quotient of the sum, rounded down.
     """
     quotients = [numerator // denominator for numerator in numerators]

@@ -1,4 +1,4 @@
-"""How a training is set up, by the ``settings`` note of its agent."""
+"""How a training is set up, from the ``settings`` event of its agent."""
 
 from __future__ import annotations
 
@@ -207,29 +207,28 @@ class Settings(msgspec.Struct, frozen=True):
     (``set_num_threads``), the switch (``mkldnn.enabled``) or the variable (``OMP_NUM_THREADS``)."""
 
     def place(self, *names: str) -> Place | None:
-        """The first of ``names`` that has a place in the user's code."""
+        """The place of the first of ``names`` that the user's code sets."""
         places = self.places or {}
-        found = next((places[name] for name in names if name in places), None)
-        return Place(file=found[0], line=found[1]) if found else None
+        source = next((places[name] for name in names if name in places), None)
+        return Place(file=source[0], line=source[1]) if source else None
 
 
 _forms = cache(get_type_hints)
-"""Evaluated once: a tenth of what judging a live run takes."""
+"""Type hints by class, cached: without that, a tenth of judging a live run."""
 
 
 def fields_of(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the class ``kind`` that ``data`` has in the form they must have: what another
-    version wrote in another form is unknown."""
-    known = {}
+    """Keyword arguments for class ``kind`` from ``data``; values of another version's form are
+    dropped."""
+    fields = {}
     for name, form in _forms(kind).items():
         with suppress(msgspec.ValidationError):
-            known[name] = msgspec.convert(data.get(name), form)
-    return known
+            fields[name] = msgspec.convert(data.get(name), form)
+    return fields
 
 
 @fact
 def settings(facts: Facts) -> Settings | None:
-    """How the training of the rank is set up; None before it has noted that, and in runs of older
-    versions."""
-    found = notes_of(facts.events, "settings")
-    return Settings(**fields_of(Settings, found[-1])) if found else None
+    """How the rank's training is set up; None before its agent noted that, and in older runs."""
+    noted = notes_of(facts.events, "settings")
+    return Settings(**fields_of(Settings, noted[-1])) if noted else None

@@ -1,4 +1,4 @@
-"""The machine while the steady steps ran: its use, the cores that are there, and waits for them."""
+"""The machine during the steady steps: its use, its cores, and waits for them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ from perftui.telemetry.gpu.names import POWER, THERMAL, bits_of, gpu_name, gpu_p
 from perftui.trace.model import Mask
 
 BUSY_SHARE = 0.2
-"""Other programs on this share of the cores take time from a training that uses them all."""
+"""Share of the cores from which other programs slow a training that uses all of them."""
 
 BUSY_PRESSURE = 10.0
-"""Percent of stalled time (/proc/pressure/cpu). Above it the same change measured 9x faster that
-measures 8 % slower on an idle machine. Below it no task had to wait for a core, whoever used the
-others."""
+"""Percent of stalled time (/proc/pressure/cpu). Above it a change measured as 9x faster that is 8 %
+slower on an idle machine. Below it no task had to wait for a core, whoever used the others."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,14 @@ class DeviceMemory:
     """Memory of one GPU over a whole run, in bytes."""
 
     prefix: str
-    """What its columns begin with: ``gpu0``, or ``gpu0.mig1`` for a MIG device."""
+    """Column prefix: ``gpu0``, or ``gpu0.mig1`` for a MIG device."""
     total: int
     peak: int
-    """Highest use sampled, by all processes: others on the card take room too."""
+    """Peak use sampled, of all processes: others on the card take room too."""
 
     @property
     def name(self) -> str:
-        """How a person calls the GPU."""
+        """Name of the GPU for people."""
         return gpu_name(self.prefix)
 
     @property
@@ -61,51 +60,51 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """Means over the steady steps; None stands for what was not sampled."""
+    """Means over the steady steps; None if not sampled."""
 
     cores: int | None = None
     """Cores the training may use."""
     installed_cores: int | None = None
-    """Cores of the whole machine: a container or an affinity may leave the training fewer."""
+    """Cores of the whole machine: a container or an affinity may allow fewer."""
     tree_cores: float | None = None
     """Cores kept busy by the training and its workers."""
     workers_cores: float | None = None
-    """Cores kept busy by the data-loader workers of all ranks of the machine."""
+    """Cores kept busy by the data loader workers of all ranks on the machine."""
     rest_cores: float | None = None
-    """Cores kept busy by other processes that the training started: not ranks, not workers."""
+    """Cores kept busy by other processes of the training: neither ranks nor workers."""
     perftui_cores: float | None = None
-    """Cores kept busy by perftui itself; None of runs that were recorded before it was sampled."""
+    """Cores kept busy by perftui itself; None in older runs."""
     workers_read: float | None = None
-    """Bytes a second that those read from storage."""
+    """Bytes a second that workers read from storage."""
     machine_cores: float | None = None
     """Cores kept busy by everything on the machine."""
     pressure: float | None = None
-    """Percent of the time some task waited for a core (pressure stall information)."""
+    """Percent of time some task waited for a core (pressure stall information)."""
     delayed: float | None = None
-    """Share of the time in which a training process had a thread that could run and waited for a
-    core, 0 to 1."""
+    """Share of time in which a training process had a runnable thread waiting for a core, 0 to
+    1."""
     swapped_in: float | None = None
     """Bytes a second that the machine read back from swap."""
     memory_pressure: float | None = None
-    """Percent of the time some task waited for memory (pressure stall information)."""
+    """Percent of time some task waited for memory (pressure stall information)."""
     cards: int = 0
-    """Cards of the machine that were sampled, whoever uses them."""
+    """Sampled cards of the machine, whoever uses them."""
     holds_memory: bool = False
-    """Whether a card lists memory of the run's own processes. It may not where it does: in a
-    container the driver names processes by numbers that nobody there knows."""
+    """Whether a card lists memory of the run's own processes. It may not even if they hold some: in
+    a container the driver uses process ids of another namespace."""
     gpu_busy: float | None = None
-    """Share of the time a kernel ran, as NVML samples it, of the busiest card the run uses; 0 to 1.
-    None also if it is not known which cards those are."""
+    """Share of time with a kernel running, sampled by NVML, of the busiest card the run uses; 0 to
+    1. Also None if its cards are unknown."""
     idle_cards: int = 0
-    """Cards that no kernel ran on, whoever might have used them."""
+    """Cards without any kernel, whoever might have used them."""
     memory: tuple[DeviceMemory, ...] = ()
-    """Memory of the cards the run uses, as far as it is known which those are."""
+    """Memory of the cards the run uses, as far as they are known."""
 
     @property
     def other_cores(self) -> float | None:
-        """Cores that other programs take of those the training may use.
+        """Allowed cores taken by other programs.
 
-        Of a machine with more cores, others take the ones that the training may not use first.
+        On a machine with more cores, others are assumed to use the cores outside first.
         """
         if self.tree_cores is None or self.machine_cores is None:
             return None
@@ -114,7 +113,7 @@ class MachineFacts:
 
     @property
     def idle_cores(self) -> float | None:
-        """Cores that nothing used and the training may use."""
+        """Allowed cores that nothing used."""
         if self.cores is None or self.machine_cores is None:
             return None
         idle = self.cores + self._out_of_reach - self.machine_cores
@@ -130,7 +129,7 @@ class MachineFacts:
 
 @dataclass(frozen=True, eq=False)
 class _Samples:
-    """Samples of one host: chosen rows of those that are kept, and sums of the others."""
+    """Samples of one host: selected rows, and sums of dropped rows."""
 
     table: Table
     rows: Mask
@@ -143,7 +142,7 @@ class _Samples:
         return values[np.isfinite(values)]
 
     def mean(self, name: str, unit: float = 1.0) -> float | None:
-        """Mean of the metric ``name`` in ``unit``; None where it was not sampled."""
+        """Mean of the metric ``name`` in ``unit``; None if not sampled."""
         values, gone = self.known(name), self.gone.of(name)
         count = len(values) + gone.count
         return (float(values.sum()) + gone.total) / count / unit if count else None
@@ -151,7 +150,7 @@ class _Samples:
 
 @fact
 def machine_use(facts: Facts) -> MachineFacts:
-    """The rank's host over its steady steps."""
+    """Use of the rank's host over its steady steps."""
     run, rank = facts.run, facts.rank
     if run is None or rank is None:
         return MachineFacts()
@@ -161,23 +160,23 @@ def machine_use(facts: Facts) -> MachineFacts:
     cores, counted = run.manifest.cpu_count or None, steady.mean("cpu.cores")
     installed = cores if counted is None else round(counted)
     busy = steady.mean("cpu.utilization", 100)
-    # Before it was known who loads data, the column held whatever the training had started.
+    # In older runs the column covers everything the training had started.
     tells_workers = "processes.ranks_cpu" in table
     gpus = gpu_prefixes(column.name for column in table.columns)
     cards = [gpu for gpu in gpus if "." not in gpu]
-    # Those of which the run's own processes held memory at some time.
+    # GPUs of which the run's own processes held memory at some time.
     used = holding = [
         gpu
         for gpu, name in ((gpu, f"{gpu}.process_memory") for gpu in gpus)
         if (whole.known(name) > 0).any() or whole.gone.of(name).above_zero
     ]
-    # Of a card in MIG mode its MIG devices are used.
-    whole_ones = [gpu for gpu in gpus if not any(each.startswith(f"{gpu}.") for each in gpus)]
+    # Of a card in MIG mode, only its MIG devices are used.
+    whole_ones = [gpu for gpu in gpus if not any(other.startswith(f"{gpu}.") for other in gpus)]
     if not holding and len(whole_ones) == 1 and computes_on_gpu(facts):
         used = whole_ones
-    told = _told(facts)
-    if told:
-        used = [gpu for gpu in gpus if gpu in told]
+    of_ranks = _told(facts)
+    if of_ranks:
+        used = [gpu for gpu in gpus if gpu in of_ranks]
     shares = [steady.mean(f"{gpu}.utilization", 100) for gpu in used]
     return MachineFacts(
         cores=cores,
@@ -201,7 +200,7 @@ def machine_use(facts: Facts) -> MachineFacts:
 
 
 def _within(whole: _Samples, during: tuple[int, int] | None) -> _Samples:
-    """Samples taken inside ``during``; all where none was (steps shorter than the interval)."""
+    """Samples taken inside ``during``; all if there are none (steps shorter than the interval)."""
     table, gone = whole.table, whole.gone
     if during is None:
         return whole
@@ -215,18 +214,18 @@ def _within(whole: _Samples, during: tuple[int, int] | None) -> _Samples:
 
 @fact
 def has_gpu(facts: Facts) -> bool | None:
-    """Whether the training has a GPU; None where that is not known."""
+    """Whether the training has a GPU; None if unknown."""
     if computes_on_gpu(facts) or machine_use(facts).holds_memory:
         return True
     if facts.run is None:
         return None
-    # A card in the machine proves nothing: many a training there computes on the processor.
+    # A card in the machine proves nothing: many a training there computes on the CPU.
     steps_tell = "reserved" in facts.steps and len(facts.steps)
     return False if steps_tell or not facts.run.manifest.gpus else None
 
 
 def computes_on_gpu(facts: Facts) -> bool:
-    """Whether PyTorch held memory of a GPU at the end of any step, or a trace shows its work."""
+    """Whether PyTorch held GPU memory at the end of any step, or a trace shows GPU work."""
     trace = trace_steps.or_none(facts)
     return peak_reserved(facts) is not None or bool(trace and trace.has_gpu)
 
@@ -242,74 +241,72 @@ def _memory(whole: _Samples, gpus: list[str]) -> Iterator[DeviceMemory]:
 
 
 def _told(facts: Facts) -> frozenset[str]:
-    """What the columns of the GPUs begin with that the ranks of the host use; empty where that of
-    any rank is not known."""
+    """Column prefixes of the GPUs used by the ranks on the host; empty if unknown for any rank."""
     own = [own_gpus.or_none(facts.of_rank(place)) for place in _places_here(facts)]
-    return frozenset(prefix for one in own for prefix in one or () if None not in own)
+    return frozenset(prefix for prefixes in own for prefix in prefixes or () if None not in own)
 
 
 @fact
 def ranks_here(facts: Facts) -> int:
-    """Training processes on the host of the rank, which share its cores."""
+    """Training processes on the rank's host, which share its cores."""
     return len(_places_here(facts)) or 1
 
 
 def _places_here(facts: Facts) -> set[int]:
     if facts.run is None or facts.rank is None:
         return set()
-    return {each.place for each in facts.run.ranks if each.host == facts.rank.host}
+    return {rank.place for rank in facts.run.ranks if rank.host == facts.rank.host}
 
 
 @fact
 def busy_host(facts: Facts) -> str:
-    """Why the rank's host was too busy to measure on, empty where it was not."""
+    """Why the rank's host was too busy to measure on; empty if it was not."""
     use = machine_use(facts)
     if use.pressure is not None and use.pressure <= BUSY_PRESSURE:
         return ""
     if use.other_cores is not None and use.cores:
-        taken = use.other_cores >= BUSY_SHARE * use.cores
-        return f"other programs used {use.other_cores:.1f} of {use.cores} cores" if taken else ""
+        is_much = use.other_cores >= BUSY_SHARE * use.cores
+        return f"other programs used {use.other_cores:.1f} of {use.cores} cores" if is_much else ""
     if use.pressure is None:
         return ""
     return f"tasks waited for a core {use.pressure:.0f} % of the time"
 
 
 BUSY = 0.8
-"""Share of the cores a training may use from which on it is bound to them."""
+"""Share of the allowed cores from which a training is limited by them."""
 
 TOO_MANY = 1.5
-"""Threads for each core from which on they are too many: a few more than cores cost little."""
+"""Threads per core from which there are too many: a few more than cores cost little."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""Variables that set how many threads an operator has, where the script does not."""
+"""Variables that set the threads of an operator, if the script does not."""
 
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
-"""Variables by which OpenMP keeps each thread to a core of its own: the mask of one thread then
-shows nothing of the others."""
+"""Variables by which OpenMP pins each thread to its own core: the affinity of one thread then says
+nothing about the others."""
 
 
 @dataclass(frozen=True)
 class CpuShare:
-    """Cores of one machine while the steady steps ran."""
+    """Cores of one machine during the steady steps."""
 
     threads: int
     """Threads that torch uses within an operator, in each process."""
     ranks: int
-    """Processes that train on the machine."""
+    """Training processes on the machine."""
     allowed: int
     """Cores that they may use, by affinity and quota."""
     installed: int
     used: float
-    """Cores that they and what they started kept busy."""
+    """Cores kept busy by them and their child processes."""
     idle: float
     """Allowed cores that nothing used."""
     idle_outside: float
-    """Cores of the machine beside the allowed ones that nothing used."""
+    """Cores outside the allowed ones that nothing used."""
     has_workers: bool
-    """Whether data-loader workers run beside them."""
+    """Whether there are data loader workers."""
     by_quota: bool
-    """Whether a quota of the container sets the limit: torch does not know of it, unlike of a
-    mask."""
+    """Whether a container's quota sets the limit: torch knows an affinity, but not a quota."""
 
     @property
     def asked(self) -> int:
@@ -318,37 +315,37 @@ class CpuShare:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there are many more threads than cores, and no mask is the reason."""
+        """Whether there are many more threads than cores, and not because of an affinity mask."""
         many = self.threads > 1 and self.asked >= TOO_MANY * self.allowed
         return many and (self.by_quota or not self.is_bound)
 
     @property
     def is_bound(self) -> bool:
-        """Whether fewer cores than installed are allowed, busy, and asked for more of."""
+        """Whether fewer cores than installed are allowed, these are busy, and others idle."""
         is_kept = self.allowed < self.installed and self.idle_outside >= 0.5
         return is_kept and self.used >= BUSY * self.allowed
 
     @property
     def gain(self) -> float:
-        """Share of time that all idle cores would save, if work is split evenly, 0 to 1."""
+        """Share of time that all idle cores would save if work split evenly, 0 to 1."""
         return 1 - self.allowed / (self.allowed + self.idle_outside)
 
 
 @fact
 def cpu_share(facts: Facts) -> CpuShare:
-    """Cores of the rank's host while the steady steps ran. Not applicable if the run does not name
-    how many threads torch has, as older ones. Unknown if the use of cores was not sampled."""
-    known, use = settings(facts), machine_use(facts)
-    threads = known.threads.intra_op if known and known.threads else None
-    if known is None or threads is None:
+    """Cores of the rank's host during the steady steps. Not applicable if the run does not name
+    torch's number of threads, as older ones. Unknown if the use of cores was not sampled."""
+    setup, use = settings(facts), machine_use(facts)
+    threads = setup.threads.intra_op if setup and setup.threads else None
+    if setup is None or threads is None:
         raise NotApplicableError
     if use.machine_cores is None or use.tree_cores is None or not use.cores:
         raise UnknownError("the use of cores was not sampled")
     installed = use.installed_cores or use.cores
     allowed = min(use.cores, installed)
-    is_bound_by_openmp = any(name in (known.environment or {}) for name in BINDING)
-    if known.cores and known.cores.affinity and not is_bound_by_openmp:
-        allowed = min(allowed, known.cores.affinity)
+    is_bound_by_openmp = any(name in (setup.environment or {}) for name in BINDING)
+    if setup.cores and setup.cores.affinity and not is_bound_by_openmp:
+        allowed = min(allowed, setup.cores.affinity)
     unused = max(installed - use.machine_cores, 0.0)
     own = min(use.tree_cores, float(allowed))
     idle = max(min(unused, allowed - own), 0.0)
@@ -362,51 +359,51 @@ def cpu_share(facts: Facts) -> CpuShare:
         idle=idle,
         idle_outside=max(min(unused - idle, installed - allowed), 0.0),
         has_workers=bool(workers and workers.num_workers),
-        by_quota=bool(known.cores and known.cores.affinity and use.cores < known.cores.affinity),
+        by_quota=bool(setup.cores and setup.cores.affinity and use.cores < setup.cores.affinity),
     )
 
 
 @fact
 def core_wait(facts: Facts) -> float:
-    """Share of the time, 0 to 1, in which a thread of the training was ready to run but waited for
-    a core because of other programs; 0 if none takes much. Unknown if how long its threads waited
-    was not sampled, or there are too few steps."""
+    """Share of time, 0 to 1, in which a runnable thread of the training waited for a core because
+    of other programs; 0 if none takes much. Unknown if waits were not sampled, or there are too few
+    steps."""
     return _waited(facts, machine_use(facts).other_cores) if busy_host(facts) else 0.0
 
 
 @fact
 def wait_for_own_processes(facts: Facts) -> float:
-    """Share of the time, 0 to 1, in which a thread of the training was ready to run but waited for
-    a core because of processes that the training started and that neither train nor load data; 0 if
-    they take less than a fifth of the cores. Unknown as for ``core_wait``."""
+    """Share of time, 0 to 1, in which a runnable thread of the training waited for a core because
+    of child processes that neither train nor load data; 0 if they take less than a fifth of the
+    cores. Unknown as for ``core_wait``."""
     use = machine_use(facts)
     taken = use.rest_cores or 0.0
     return _waited(facts, taken) if use.cores and taken >= BUSY_SHARE * use.cores else 0.0
 
 
 def without_core_wait(facts: Facts, ns: int, mean: int) -> float:
-    """``ns`` of Python in a step of ``mean`` as a share of it, without the waits for a core that
-    are taken to lie in it as in all else."""
+    """Share of Python's ``ns`` in a step of ``mean``, without waits for a core, which are assumed
+    to be spread evenly over the step."""
     return ns * (1 - (core_wait.or_none(facts) or 0.0)) / mean if mean else 0.0
 
 
 def _waited(facts: Facts, taken: float | None) -> float:
-    """The part of the wait for cores that is due to who keeps ``taken`` of them busy, and not to
-    others or to more threads of the training than cores."""
+    """The part of the wait for cores due to programs that keep ``taken`` cores busy, not to others
+    or to more threads of the training than cores."""
     use = machine_use(facts)
     if not taken or not use.cores:
         return 0.0
     if use.delayed is None:
         raise UnknownError("how long its threads waited for a core was not sampled")
-    known = settings(facts)
-    threads = known.threads.intra_op if known and known.threads else None
+    setup = settings(facts)
+    threads = setup.threads.intra_op if setup and setup.threads else None
     asked = 0 if judged_step(facts).on_device else (threads or 1) * ranks_here(facts)
     own = max(asked - use.cores, 0)
     return use.delayed * taken / ((use.other_cores or 0.0) + (use.rest_cores or 0.0) + own)
 
 
 FEWEST_SAMPLES = 5
-"""Samples below which a share of them means nothing."""
+"""Fewest samples for a meaningful share."""
 
 _THERMAL = bits_of(THERMAL)
 _POWER = bits_of(POWER)
@@ -414,38 +411,38 @@ _POWER = bits_of(POWER)
 
 @dataclass(frozen=True)
 class GpuCard:
-    """One card; shares are 0 to 1, None stands for what was not sampled."""
+    """One card; shares are 0 to 1, None if not sampled."""
 
     prefix: str
-    """What its columns begin with: ``gpu0``, or ``gpu0.mig1`` for a MIG device."""
+    """Column prefix: ``gpu0``, or ``gpu0.mig1`` for a MIG device."""
     thermal: float | None = None
-    """Share of the samples in which heat held clocks down."""
+    """Share of samples with clocks held down by heat."""
     power: float | None = None
-    """Share of the samples in which power did."""
+    """Share of samples with clocks held down by power."""
     clock: float | None = None
-    """Mean SM clock over the highest, while it computed."""
+    """Mean SM clock over the maximum, while it computed."""
     temperature: float | None = None
-    """Highest, in degrees Celsius."""
+    """Highest temperature, degrees Celsius."""
     busy: float | None = None
-    """Share of the time a kernel of anybody ran."""
+    """Share of time with a kernel of any process running."""
     memory_total: float | None = None
     memory_others: float | None = None
-    """Bytes that other processes hold, at least at some time all through."""
+    """Bytes that other processes held at all times."""
     generation: float | None = None
-    """PCIe, highest seen: a link that idles may slow down."""
+    """PCIe generation, highest seen: an idle link may slow down."""
     most_generation: float | None = None
     width: float | None = None
     most_width: float | None = None
 
     @property
     def name(self) -> str:
-        """How a person calls the GPU."""
+        """Name of the GPU for people."""
         return gpu_name(self.prefix)
 
 
 @fact
 def cards(facts: Facts) -> tuple[GpuCard, ...]:
-    """Cards of the rank's host; empty if none was sampled, or it is not known which it uses."""
+    """Cards of the rank's host; empty if none was sampled, or its own are unknown."""
     table, during = samples(facts) if facts.rank else Table(), steady_span(facts)
     if during is not None and "time" in table:
         table = table.where((table["time"] >= during[0]) & (table["time"] <= during[1]))

@@ -1,5 +1,5 @@
-"""Loops of the script over tensors, rows or time steps: alike small groups of operators, one after
-the other."""
+"""Loops of the script over tensors, rows or time steps: equal small groups of operators in
+sequence."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from perftui.trace.columns.arrays import downcast
 from perftui.trace.model import NONE, Int64, Ints, Mask
 
 FEWEST_TURNS = 10
-"""Turns from which on a repetition is a loop, as for torch's pattern of loops over indices."""
+"""Turns from which a repetition is a loop, as for torch's pattern of loops over indices."""
 
 LONGEST_TURN = 40
-"""Operators of a turn."""
+"""Most operators of a turn."""
 
 SMALL_NS = 100_000
-"""What a call of one operator on little data takes at most, with the Python around it. What it
-takes beyond that is arithmetic, which one operator on all of the data has to do as well. slowai
-calls operators below it bound by overhead."""
+"""Most ns of one operator's call on little data, with the Python around it. Time beyond that is
+arithmetic, which one operator on all data needs too. slowai calls operators below it bound by
+overhead."""
 
 LONGEST_NS = 1_000_000
-"""What one of them takes at most: longer, and the thread was off its processor for a time slice,
-which are some milliseconds. An element-wise operator does a million elements meanwhile."""
+"""Longest call, ns, that is fully counted: in a longer one the thread lost its core for a time
+slice of some milliseconds. An element-wise operator does a million elements meanwhile."""
 
 INDEXING = frozenset(
     {"aten::select", "aten::slice", "aten::index", "aten::narrow", "aten::index_select"}
@@ -40,22 +40,21 @@ INDEXING = frozenset(
 _TAKES_BACK = re.compile(r"(Select|Slice|Index|Narrow|Unbind)\w*Backward")
 
 CLEARLY = 0.2
-"""Share of indexing among the operators of a loop from which on it needs no other sign."""
+"""Share of indexing operators from which a loop needs no other sign."""
 
 EDGES = 2
-"""Turns by which a loop and its backward pass differ."""
+"""Most turns by which a loop and its backward pass differ."""
 
 OFTEN = 0.2
-"""Calls of a kind of the backward pass for each piece that was taken, from which on it goes through
-that loop: what the model has of a kind comes far less often than pieces do."""
+"""Backward calls of a kind per piece taken, from which backward runs through that loop: a model has
+far fewer operators of a kind than there are pieces."""
 
 MANY_TURNS, FEW_CALLS = 32, 6
-"""Turns with weights of their own, and operators of each, by which a layer for each column or
-channel differs from a stack of layers: those are fewer, and call more."""
+"""Fewest turns with weights of their own, and most operators per turn, of layers for each column or
+channel; stacks of layers have fewer turns with more calls."""
 
 FEWEST_PIECES = 100
-"""Pieces that a loop outside the model takes where no two of its turns need be alike: more than a
-loss takes of its own accord."""
+"""Fewest pieces taken by an uneven loop outside the model: more than a loss takes by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +67,13 @@ class Loop:
     names: tuple[str, ...]
     """Operators of a turn."""
     phase: str
-    """The phase that the loop is in, one of ``PHASES``."""
+    """The loop's phase, one of ``PHASES``."""
     taken: Int64
-    """What each of ``positions`` takes until the next begins, ns, ``SMALL_NS`` at most."""
+    """Time from each of ``positions`` to the next, ns, at most ``SMALL_NS``."""
     interrupted: int
-    """What they take beyond ``LONGEST_NS`` each, ns in all."""
+    """Total time beyond ``LONGEST_NS`` of each, ns."""
     is_even: bool = True
-    """All turns call the same; else ``turns`` are the pieces taken, ``names`` the operators."""
+    """Whether all turns call the same; else ``turns`` counts pieces and ``names`` all operators."""
 
     @property
     def indexing(self) -> float:
@@ -86,15 +85,15 @@ class Loop:
 
 @trace_fact
 def loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
-    """The loops of the thread that trains, in order of time. Unknown if the trace has no steps or
-    no operators."""
-    found = operators(analysis)
-    top = _outermost(found)
+    """Loops of the training thread, in order of time. Unknown if the trace has no steps or
+    operators."""
+    ops = operators(analysis)
+    top = _outermost(ops)
     if not len(top):
         return ()
-    block = _blocks(found, top)
-    # Equal only to a call of the same operator in the same block.
-    calls = downcast(found.name[top].astype(np.int64) * int(block[-1] + 1) + block)
+    block = _blocks(ops, top)
+    # Equal only for calls of the same operator in the same block.
+    calls = downcast(ops.name[top].astype(np.int64) * int(block[-1] + 1) + block)
     free = np.ones(len(top), dtype=bool)
     spans = []
     for period in range(1, min(LONGEST_TURN, len(top) // FEWEST_TURNS) + 1):
@@ -103,37 +102,37 @@ def loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
             spans.append((int(block[first]), period, first, last))
     return tuple(
         _loop(
-            found,
+            ops,
             top[first:last],
             (last - first) // period,
-            found.name[top[first : first + period]].tolist(),
+            ops.name[top[first : first + period]].tolist(),
         )
         for _, period, first, last in sorted(spans)
     )
 
 
-def _blocks(found: Operators, top: Int64) -> Int64:
-    """Numbers of the runs of ``top`` in one phase of one step: a loop ends with them."""
-    phase, begins = found.phase[top], np.ones(len(top), dtype=bool)
+def _blocks(ops: Operators, top: Int64) -> Int64:
+    """Block index of each of ``top``: a block is one phase of one step, and ends any loop."""
+    phase, begins = ops.phase[top], np.ones(len(top), dtype=bool)
     begins[1:] = phase[1:] != phase[:-1]
-    ends = np.array([one.step.end for one in found.steps.each], dtype=np.int64)
-    first = np.searchsorted(found.trace.start[found.rows[top]], ends)
+    ends = np.array([part.step.end for part in ops.steps.each], dtype=np.int64)
+    first = np.searchsorted(ops.trace.start[ops.rows[top]], ends)
     begins[first[first < len(top)]] = True
     return np.cumsum(begins)
 
 
-def _outermost(found: Operators) -> Int64:
-    """Positions of the operators that no other called, on the thread with most of them."""
-    # Those of one track are in order of their starts.
-    track = found.trace.track[found.rows[found.top]]
-    result: Int64 = found.top[track == np.argmax(np.bincount(track, minlength=1))]
+def _outermost(ops: Operators) -> Int64:
+    """Positions of operators without a caller, on the thread with most of them."""
+    # Operators of a track are in order of their starts.
+    track = ops.trace.track[ops.rows[ops.top]]
+    result: Int64 = ops.top[track == np.argmax(np.bincount(track, minlength=1))]
     return result
 
 
 def _repetitions(calls: Ints, period: int, free: Mask) -> list[tuple[int, int]]:
-    """Where ``calls`` repeat themselves every ``period``, and nothing shorter was found yet."""
+    """Where ``calls`` repeat every ``period``, outside repetitions already found."""
     same = (calls[period:] == calls[:-period]) & free[period:] & free[:-period]
-    # Whether so many follow each other from here on: most periods have none.
+    # Whether so many equal calls follow from here: most periods have none.
     length, wanted = 1, (FEWEST_TURNS - 1) * period
     while length < wanted:
         more = min(length, wanted - length)
@@ -149,82 +148,80 @@ def _repetitions(calls: Ints, period: int, free: Mask) -> list[tuple[int, int]]:
 
 @trace_fact
 def uneven_loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
-    """Runs of operators outside the model that take piece after piece of tensors, whatever the
-    script decides to do with each, in order of time. Unknown if the trace has no steps or no
-    operators."""
-    found = operators(analysis)
-    top = _outermost(found)
-    takes = found.named(INDEXING.__contains__) & found.in_phase(OTHER)
+    """Runs of operators outside the model that take piece after piece of tensors, whatever they do
+    with each, in order of time. Unknown if the trace has no steps or operators."""
+    ops = operators(analysis)
+    top = _outermost(ops)
+    takes = ops.named(INDEXING.__contains__) & ops.in_phase(OTHER)
     at = np.flatnonzero(takes[top])
     if len(at) < FEWEST_PIECES:
         return ()
-    block = _blocks(found, top)
+    block = _blocks(ops, top)
     far = (np.diff(at) > LONGEST_TURN) | (np.diff(block[at]) > 0)
     runs = np.split(at, np.flatnonzero(far) + 1)
     found_loops = []
     for run in runs:
         positions = top[int(run[0]) : int(run[-1]) + 1]
         if len(run) >= FEWEST_PIECES and len(run) >= CLEARLY * len(positions):
-            names, calls = np.unique(found.name[positions], return_counts=True)
+            names, calls = np.unique(ops.name[positions], return_counts=True)
             found_loops.append(
-                _loop(found, positions, len(run), names[np.argsort(-calls)].tolist(), is_even=False)
+                _loop(ops, positions, len(run), names[np.argsort(-calls)].tolist(), is_even=False)
             )
     return tuple(found_loops)
 
 
-def _undone(found: Operators, uneven: Sequence[Loop]) -> tuple[Loop, ...]:
-    """What the backward pass does for the pieces of ``uneven`` loops, if it takes pieces back."""
+def _undone(ops: Operators, uneven: Sequence[Loop]) -> tuple[Loop, ...]:
+    """Backward work for the pieces of ``uneven`` loops, if backward has nodes of such pieces."""
     pieces = sum(loop.turns for loop in uneven)
-    back = np.flatnonzero((found.caller == NONE) & found.in_phase(BACKWARD))
+    back = np.flatnonzero((ops.caller == NONE) & ops.in_phase(BACKWARD))
     if not pieces or not len(back):
         return ()
-    names, number, calls = np.unique(found.name[back], return_inverse=True, return_counts=True)
+    names, number, calls = np.unique(ops.name[back], return_inverse=True, return_counts=True)
     often = calls >= OFTEN * pieces
-    if not any(_TAKES_BACK.search(found.trace.names[name]) for name in names[often].tolist()):
+    if not any(_TAKES_BACK.search(ops.trace.names[name]) for name in names[often].tolist()):
         return ()
-    known = names[often][np.argsort(-calls[often])].tolist()
-    return (_loop(found, back[often[number]].astype(np.int64), pieces, known, is_even=False),)
+    common = names[often][np.argsort(-calls[often])].tolist()
+    return (_loop(ops, back[often[number]].astype(np.int64), pieces, common, is_even=False),)
 
 
 def _loop(
-    found: Operators, positions: Int64, turns: int, names: list[int], *, is_even: bool = True
+    ops: Operators, positions: Int64, turns: int, names: list[int], *, is_even: bool = True
 ) -> Loop:
-    trace, rows = found.trace, found.rows[positions]
+    trace, rows = ops.trace, ops.rows[positions]
     start = trace.start[rows]
     until = np.append(start[1:], trace.ends_of(rows[-1:]))
     return Loop(
         positions,
         turns,
         tuple(trace.names[number] for number in names),
-        PHASES[int(found.phase[positions[0]])],
+        PHASES[int(ops.phase[positions[0]])],
         np.clip(until - start, 0, SMALL_NS),
         int(np.maximum(until - start - LONGEST_NS, 0).sum()),
         is_even,
     )
 
 
-def time_in(found: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> StepTime:
-    """What the mean step takes to call the operators of the ``chosen`` loops: within the model's
-    phases their share of the operators' time and, by calls, of the Python between; elsewhere their
-    share of the time."""
+def time_in(ops: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> StepTime:
+    """Time of the mean step in operators of the ``chosen`` loops: in the model's phases their share
+    of the operators' time and, by calls, of the Python between; elsewhere their share of time."""
     total, parts = 0, []
-    top = found.caller == NONE
+    top = ops.caller == NONE
     for number, name in enumerate(PHASES):
         mine = [loop for loop in chosen if loop.phase == name]
         ours = (name, f"{PYTHON_IN}{name}") if name != OTHER else (name, LOSS)
         if not mine or not any(judged.part(part) for part in ours):
             continue
         parts += [part for part in ours if judged.part(part)]
-        inside = top & (found.phase == number)
+        inside = top & (ops.phase == number)
         if name == OTHER:
             taken = sum(int(loop.taken.sum()) for loop in mine)
-            whole = found.lengths[name] - sum(loop.interrupted for loop in mine)
+            whole = ops.lengths[name] - sum(loop.interrupted for loop in mine)
             here = sum(judged.part(part) for part in ours)
             total += round(here * min(taken / max(whole, taken, 1), 1.0))
             continue
         positions = np.concatenate([loop.positions for loop in mine])
-        calling = int(np.minimum(found.duration[positions], SMALL_NS).sum())
-        in_all = max(int(found.duration[inside].sum()), 1)
+        calling = int(np.minimum(ops.duration[positions], SMALL_NS).sum())
+        in_all = max(int(ops.duration[inside].sum()), 1)
         total += round(judged.part(ours[0]) * min(calling / in_all, 1.0))
         total += round(judged.part(ours[1]) * min(len(positions) / np.count_nonzero(inside), 1.0))
     return StepTime(min(total, judged.of.mean), tuple(parts))
@@ -232,29 +229,31 @@ def time_in(found: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> Ste
 
 @trace_fact
 def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
-    """Loops in which each turn takes its piece of a tensor, what the backward pass does turn by
-    turn, and loops whose turns differ.
+    """Loops in which each turn takes a piece of a tensor, their backward loops, and uneven loops.
 
-    A stack of layers that split tensors looks alike, but for its weights: the backward pass has the
-    gradients of others in each turn. So it has where each column or channel has a layer of its own.
+    A stack of layers that split tensors looks the same, but its backward pass accumulates gradients
+    of other weights in each turn. So does a layer for each column or channel, which counts as a
+    loop.
     """
-    found, known = operators(analysis), loops(analysis)
+    ops, all_loops = operators(analysis), loops(analysis)
     chosen: list[Loop] = []
     undone: list[Loop] = []
-    for loop in known:
+    for loop in all_loops:
         if loop.phase == BACKWARD or not loop.indexing:
             continue
-        # They have about as many turns: the first and the last may differ from the others.
+        # Turns differ by few: the first and the last may be special.
         back = [
-            one for one in known if one.phase == BACKWARD and abs(one.turns - loop.turns) <= EDGES
+            other
+            for other in all_loops
+            if other.phase == BACKWARD and abs(other.turns - loop.turns) <= EDGES
         ]
-        has_weights = any(any("AccumulateGrad" in name for name in one.names) for one in back)
+        has_weights = any(any("AccumulateGrad" in name for name in other.names) for other in back)
         if has_weights and (loop.turns < MANY_TURNS or len(loop.names) > FEW_CALLS):
             continue
         if back or loop.indexing >= CLEARLY:
             chosen.append(loop)
-            undone += [one for one in back if one not in undone]
+            undone += [other for other in back if other not in undone]
     uneven = uneven_loops(analysis)
-    taken = np.concatenate([np.empty(0, np.int64), *(one.positions for one in uneven)])
+    taken = np.concatenate([np.empty(0, np.int64), *(loop.positions for loop in uneven)])
     even = [loop for loop in chosen if not np.isin(loop.positions, taken).any()]
-    return (*even, *undone, *uneven, *_undone(found, uneven))
+    return (*even, *undone, *uneven, *_undone(ops, uneven))

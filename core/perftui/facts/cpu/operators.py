@@ -1,4 +1,4 @@
-"""Operators on the CPU in the steady steps of a trace, each with its own time and its phase."""
+"""CPU operators in the steady steps of a trace, each with its own time and its phase."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int32, Int64, Mask, Trace
 
 PHASES = (FORWARD, BACKWARD, OPTIMIZER, OPERATORS, OTHER)
-"""Where operators run; ``operators`` is forward where the trace marks none."""
+"""Where operators run; ``operators`` is forward in a trace without marked forward passes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,30 +34,30 @@ class Operators:
     """Time of each of ``PHASES`` in all steady steps, ns."""
     rows: Int64
     own: Int64
-    """Time without the operators that it called, ns."""
+    """Time without called operators, ns."""
     caller: Int32
-    """Position of the operator that called it, NONE at the top."""
+    """Position of the calling operator; NONE at the top."""
     phase: npt.NDArray[np.int8]
-    """Number in ``PHASES`` of the phase that it begins in."""
+    """Index into ``PHASES`` of the phase it begins in."""
 
     @property
     def trace(self) -> Trace:
-        """Where they are recorded."""
+        """The trace of the operators."""
         return self.steps.analysis.trace
 
     @cached_property
     def name(self) -> Int32:
-        """Numbers in ``trace.names``."""
+        """Indices into ``trace.names``."""
         return self.trace.name[self.rows]
 
     @cached_property
     def duration(self) -> Int64:
-        """Duration of each operator with what it called, ns."""
+        """Duration of each operator including called ones, ns."""
         return self.trace.duration[self.rows]
 
     @cached_property
     def top(self) -> Int64:
-        """Positions of the operators that no other called."""
+        """Positions of operators without a caller."""
         return np.flatnonzero(self.caller == NONE)
 
     @cached_property
@@ -72,13 +72,13 @@ class Operators:
 
     @cached_property
     def _by_start(self) -> tuple[Int64, Int64]:
-        """Positions of all operators in order of their starts, and those."""
+        """Positions of all operators by start, and their starts."""
         start = self.trace.start[self.rows]
         order = np.argsort(start, kind="stable")
         return order, start[order]
 
     def begun(self, begin: int, end: int) -> Int64:
-        """Positions of the operators that begin from ``begin`` on, before ``end``, by start."""
+        """Positions of operators that begin at or after ``begin`` and before ``end``, by start."""
         order, starts = self._by_start
         first, last = np.searchsorted(starts, (begin, end))
         return order[first:last]
@@ -95,22 +95,22 @@ class Operators:
         return result
 
     def within(self, chosen: Mask) -> Mask:
-        """The ``chosen`` operators, and all that they call."""
+        """The ``chosen`` operators, and everything they call."""
         if not chosen.any():
             return chosen
-        # A thread's operators follow each other by start, callers first: whatever begins before
-        # the latest end of those chosen so far is inside of one.
+        # A thread's operators are sorted by start, callers first: whatever begins before the latest
+        # end of those chosen so far is inside one.
         return within(self.trace, self.rows, chosen)
 
     def by_phase(self, taken: Int64, chosen: Mask) -> Int64:
-        """Sums of ``taken`` over the ``chosen``, by number of ``PHASES``."""
+        """Sums of ``taken`` over the ``chosen`` operators, by index into ``PHASES``."""
         at = np.flatnonzero(chosen)
         sums = np.bincount(self.phase[at], taken[at], len(PHASES))
         return sums.astype(np.int64)
 
     @cached_property
     def whole(self) -> Int64:
-        """Own time of all, by number of ``PHASES``, ns."""
+        """Own time of all operators, by index into ``PHASES``, ns."""
         return self.by_phase(self.own, np.ones(len(self.rows), dtype=bool))
 
     def in_phase(self, *names: str) -> Mask:
@@ -120,23 +120,23 @@ class Operators:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What some operators take in all steady steps of the trace."""
+    """Time of some operators in all steady steps of the trace."""
 
     by_phase: Int64
-    """Own time of these operators by number of ``PHASES``, ns."""
+    """Own time of these operators by index into ``PHASES``, ns."""
     calls: int
-    """How many of them count in a step."""
+    """Counted operators per step."""
 
 
-def work_of(found: Operators, mine: Mask, counted: Mask) -> Work:
+def work_of(ops: Operators, mine: Mask, counted: Mask) -> Work:
     """The own time of ``mine``, and how many of them are ``counted``."""
-    calls = int(np.count_nonzero(mine & counted)) // found.steps.steps
-    return Work(found.by_phase(found.own, mine), calls)
+    calls = int(np.count_nonzero(mine & counted)) // ops.steps.steps
+    return Work(ops.by_phase(ops.own, mine), calls)
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """Time of a mean step that some operators take, ns, and the parts that it lies in."""
+    """Time of some operators in a mean step, ns, and the parts of the step it lies in."""
 
     ns: int
     parts: tuple[str, ...]
@@ -144,8 +144,8 @@ class StepTime:
 
 @trace_fact
 def operators(analysis: TraceAnalysis) -> Operators:
-    """The operators of a trace's steady steps, of very many those of the first of them. Unknown if
-    it has no steps or no operators."""
+    """Operators of a trace's steady steps (of very many, only of the first steps). Unknown if it
+    has no steps or operators."""
     steps = trace_steps(analysis)
     if steps is None or not steps.steps:
         raise UnknownError("no profiled step shows the operators")
@@ -154,8 +154,8 @@ def operators(analysis: TraceAnalysis) -> Operators:
 
 @trace_fact
 def all_operators(analysis: TraceAnalysis) -> Operators:
-    """As ``operators``; for a trace without known steps, those of the whole trace. Unknown if it
-    has no operators."""
+    """As ``operators``, but of the whole trace if its steps are unknown. Unknown without
+    operators."""
     steps, trace = trace_steps(analysis), analysis.trace
     chosen = kinds.operators(trace)
     if steps is None or not chosen.any():
@@ -171,9 +171,9 @@ def all_operators(analysis: TraceAnalysis) -> Operators:
 
 
 def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
-    """The operators of a training that computes on the CPU, and the step that they are part of. Not
-    applicable if it computes on a GPU, or nothing shows its operators: ``healthy`` reports that for
-    all who ask."""
+    """Operators of a training that computes on the CPU, and the step they are part of. Not
+    applicable on a GPU, or if nothing shows its operators: ``healthy`` reports that for all
+    callers."""
     return _on_cpu(facts, operators.or_none(facts))
 
 
@@ -182,21 +182,21 @@ def all_cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
     return _on_cpu(facts, (operators if facts.run else all_operators).or_none(facts))
 
 
-def _on_cpu(facts: Facts, found: Operators | None) -> tuple[Operators, JudgedStep]:
-    judged = judged_step.or_none(facts) if found is not None else None
-    if found is None or judged is None or judged.on_device:
+def _on_cpu(facts: Facts, ops: Operators | None) -> tuple[Operators, JudgedStep]:
+    judged = judged_step.or_none(facts) if ops is not None else None
+    if ops is None or judged is None or judged.on_device:
         raise NotApplicableError
-    return found, judged
+    return ops, judged
 
 
-def in_step(found: Operators, judged: JudgedStep, taken: Int64) -> StepTime:
-    """What the mean step spends in ``taken``, ns by phase of all steps of the trace: the share of
-    each phase there, of the time that the phase takes here."""
+def in_step(ops: Operators, judged: JudgedStep, taken: Int64) -> StepTime:
+    """Time of the mean step in operators that take ``taken`` ns by phase in all steps of the trace:
+    in each phase the trace's share of it."""
     total, parts = 0, []
-    reading = waiting_reads(found.steps.analysis)
+    reading = waiting_reads(ops.steps.analysis)
     for name, mine in zip(PHASES, taken.tolist(), strict=True):
-        # What waits for values is a part of its own, and none of the phase's here.
-        length = round(found.lengths.get(name, 0) * (1 - reading.get(name, 0.0)))
+        # Waits for values are a part of their own, outside the phase here.
+        length = round(ops.lengths.get(name, 0) * (1 - reading.get(name, 0.0)))
         of_phase = (name, f"{PYTHON_IN}{name}", *((LOSS,) if name == OTHER else ()))
         here = sum(judged.part(part) for part in of_phase)
         if length and mine and here:
@@ -205,10 +205,10 @@ def in_step(found: Operators, judged: JudgedStep, taken: Int64) -> StepTime:
     return StepTime(min(total, judged.of.mean), tuple(parts))
 
 
-def of_phases(found: Operators, *names: str) -> Int64:
+def of_phases(ops: Operators, *names: str) -> Int64:
     """Own time of all operators of these phases, as ``in_step`` takes it."""
     chosen = np.array([name in names for name in PHASES])
-    return np.where(chosen, found.whole, 0)
+    return np.where(chosen, ops.whole, 0)
 
 
 WEIGHTED = re.compile(r"aten::(addmm|mm|bmm|convolution|mkldnn_rnn_layer|native_layer_norm)$")
@@ -218,48 +218,48 @@ WEIGHTED_NODE = re.compile(r"(Addmm|Mm|Bmm|Convolution|MkldnnRnnLayer|NativeLaye
 
 
 NODE = "autograd::engine::evaluate_function: "
-"""Before the name of a node of the backward pass, in that of the operator around it."""
+"""Prefix of the operator around a node of the backward pass."""
 
 
 KEEPS_GRADIENT = "torch::autograd::AccumulateGrad"
-"""The node that keeps the gradient of a parameter."""
+"""The node that accumulates the gradient of a parameter."""
 
 
 TWICE = 1.7
-"""Times as many forward as backward operators, from which on a pass has no backward."""
+"""Ratio of forward to backward operators from which some passes have no backward."""
 
 
 MOST_PASSES = 3
-"""Forward passes for each with a backward pass, up to which one is a repetition: more of them play,
-generate or look ahead, on other inputs."""
+"""Most forward passes per backward pass of a repetition: with more, they play, generate or look
+ahead, on other inputs."""
 
 
 @trace_fact
 def repeated_passes(analysis: TraceAnalysis) -> Work:
-    """Operators of forward passes that repeat another of their step with no backward pass of their
-    own; nothing where all have one, or they differ."""
-    found = operators(analysis)
-    mine = np.zeros(len(found.rows), dtype=bool)
-    trace = found.trace
-    weighted = found.named(WEIGHTED.match) & found.in_phase(FORWARD)
-    nodes = found.named(WEIGHTED_NODE.match)
+    """Operators of forward passes without a backward pass that repeat another one of their step;
+    empty if all have a backward pass, or they differ."""
+    ops = operators(analysis)
+    mine = np.zeros(len(ops.rows), dtype=bool)
+    trace = ops.trace
+    weighted = ops.named(WEIGHTED.match) & ops.in_phase(FORWARD)
+    nodes = ops.named(WEIGHTED_NODE.match)
     if not nodes.any() or np.count_nonzero(weighted) < TWICE * np.count_nonzero(nodes):
-        return work_of(found, mine, mine)
+        return work_of(ops, mine, mine)
     marks = np.flatnonzero(kinds.marked(trace, FORWARD))
-    top = found.top_by_start
-    start = trace.start[found.rows]
+    top = ops.top_by_start
+    start = trace.start[ops.rows]
     first = np.searchsorted(start[top], trace.start[marks])
     last = np.searchsorted(start[top], trace.ends_of(marks))
-    passes = [top[one:end] for one, end in zip(first.tolist(), last.tolist(), strict=True)]
+    passes = [top[begin:end] for begin, end in zip(first.tolist(), last.tolist(), strict=True)]
     alike: dict[tuple[int, bytes], list[Int64]] = {}
-    for one in passes:
-        step = found.steps.step_at(int(start[one[0]])) if len(one) else None
+    for forward in passes:
+        step = ops.steps.step_at(int(start[forward[0]])) if len(forward) else None
         if step is not None:
-            alike.setdefault((step.index, found.name[one].tobytes()), []).append(one)
+            alike.setdefault((step.index, ops.name[forward].tobytes()), []).append(forward)
     with_backward = np.count_nonzero(nodes) / np.count_nonzero(weighted)
-    for each in alike.values():
-        trained = max(round(len(each) * with_backward), 1)
-        if len(each) <= MOST_PASSES * trained:
-            for one in each[trained:]:
-                mine[one] = True
-    return work_of(found, found.within(mine), mine)
+    for group in alike.values():
+        trained = max(round(len(group) * with_backward), 1)
+        if len(group) <= MOST_PASSES * trained:
+            for forward in group[trained:]:
+                mine[forward] = True
+    return work_of(ops, ops.within(mine), mine)

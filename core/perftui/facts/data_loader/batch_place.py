@@ -1,4 +1,4 @@
-"""Where batches are made, by line of the user's code, and what workers read meanwhile."""
+"""Where batches are made, by line of user code, and what workers read meanwhile."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from perftui.trace.model import Int64, Mask
 from perftui.trace.text import printable
 
 LEAST_NAMED = 0.25
-"""Share of making batches that a line must take to be named."""
+"""Share of making batches from which a line is named."""
 
 _ITERATOR = "torch/utils/data/dataloader.py"
-"""How the frame that the user's innermost line called begins where that line asks for a batch: all
-that is made of it is made by installed packages."""
+"""Start of the frame that the user's innermost line called when it only requests a batch: installed
+packages then make the whole batch."""
 
 
 @dataclass(frozen=True)
 class BatchLines:
-    """Lines of the user's code that make batches; ``inner`` is the frame that packages are in."""
+    """Lines of user code that make batches; ``inner`` is the innermost frame in packages."""
 
     lines: LinesByTime
     first: LineShare | None
-    """The first, where it is the user's and takes enough of the time."""
+    """The first line, if it is the user's and takes enough of the time."""
     inner: str
-    """Where most time is spent, if none is the user's; empty where it is."""
+    """Where most time is spent, if no line is the user's; else empty."""
 
     @property
     def named(self) -> str:
-        """``71 % of it at train.py:6``; the frame of a package where no line of the user's makes
-        batches; empty where nothing stands out."""
+        """``71 % of it at train.py:6``; the frame of a package if no user line makes batches; empty
+        if nothing stands out."""
         if self.lines.samples < FEWEST_SAMPLES:
             return ""
         if self.first is not None:
@@ -57,54 +57,52 @@ class BatchLines:
 
 @fact
 def batch_lines(facts: Facts) -> BatchLines | None:
-    """Where batches are made over the steady steps, in workers or in the training thread; None
-    where fewer than ``FEWEST_TO_NAME`` samples tell."""
+    """Where batches are made over the steady steps, in workers or in the training thread; None with
+    fewer than ``FEWEST_TO_NAME`` samples."""
     feeds = training_loader(facts)
     if facts.rank is None:
         return None
     if feeds is not None and feeds.num_workers:
-        stacks, held = facts.rank.worker_stacks, _held_by_workers(facts, feeds.numbers)
+        stacks, time = facts.rank.worker_stacks, _held_by_workers(facts, feeds.numbers)
     else:
-        stacks, held = sampled(facts)
+        stacks, time = sampled(facts)
     if not len(stacks) or "stage" not in stacks:
         return None
-    held = np.where(np.isin(stacks["stage"], (FETCH, COLLATE)), held, 0)
-    found = lines_by_time(stacks, held)
-    if found.samples < FEWEST_TO_NAME:
+    time = np.where(np.isin(stacks["stage"], (FETCH, COLLATE)), time, 0)
+    lines = lines_by_time(stacks, time)
+    if lines.samples < FEWEST_TO_NAME:
         return None
-    # Lines that only ask for a batch are none that make it.
-    own = lines_by_time(stacks, np.where(asks_loader(stacks, held), 0, held), found.samples)
-    of_all = LinesByTime(own.lines, found.covered, found.samples)
+    # Lines that only request a batch do not make it.
+    own = lines_by_time(stacks, np.where(asks_loader(stacks, time), 0, time), lines.samples)
+    of_all = LinesByTime(own.lines, lines.covered, lines.samples)
     first = own.first_own
     if first is not None and of_all.share(first) >= LEAST_NAMED:
         return BatchLines(of_all, first, "")
-    return BatchLines(of_all, None, _foreign(stacks, held, found.covered))
+    return BatchLines(of_all, None, _foreign(stacks, time, lines.covered))
 
 
-def asks_loader(stacks: Table, held: Int64) -> Mask:
-    """Which rows, of those that count, are of lines that ask the loader."""
+def asks_loader(stacks: Table, time: Int64) -> Mask:
+    """Which rows with time are of lines that request a batch from the loader."""
     asks = np.zeros(len(stacks), dtype=np.bool_)
     if "via" in stacks:
-        rows = np.flatnonzero(held > 0)
+        rows = np.flatnonzero(time > 0)
         asks[rows] = [str(via).startswith(_ITERATOR) for via in stacks["via"][rows].tolist()]
     return asks
 
 
-def _foreign(stacks: Table, held: Int64, covered: int) -> str:
-    """The function of a package in which most of the time was spent, empty where none stands
-    out."""
+def _foreign(stacks: Table, times: Int64, covered: int) -> str:
+    """The package function with most of the time; empty if none stands out."""
     spent: Counter[str] = Counter()
-    rows = np.flatnonzero(held > 0)
-    for inner, time in zip(stacks["inner"][rows].tolist(), held[rows].tolist(), strict=True):
+    rows = np.flatnonzero(times > 0)
+    for inner, time in zip(stacks["inner"][rows].tolist(), times[rows].tolist(), strict=True):
         at, _, function = str(inner).rpartition(" ")
         spent[f"{at.partition(':')[0]} {function}"] += time
-    found = (name for name, time in spent.most_common(1) if time >= LEAST_NAMED * covered)
-    return printable(next(found, ""))
+    names = (name for name, time in spent.most_common(1) if time >= LEAST_NAMED * covered)
+    return printable(next(names, ""))
 
 
 def _held_by_workers(facts: Facts, numbers: tuple[int, ...]) -> Int64:
-    """The time within the steady steps that each sample of workers of the loaders of these
-    ``numbers`` stands for, ns."""
+    """ns within the steady steps that each worker sample stands for, of the loaders ``numbers``."""
     stacks, during = facts.rank.worker_stacks if facts.rank else Table(), steady_span(facts)
     if "loader" not in stacks or during is None:
         return np.zeros(len(stacks), dtype=np.int64)
@@ -116,88 +114,89 @@ def _held_by_workers(facts: Facts, numbers: tuple[int, ...]) -> Int64:
 
 @fact
 def batch_place(facts: Facts) -> Place | None:
-    """The line that makes batches; the call that makes the loader if no sample shows it; None where
-    neither is known."""
-    found = batch_lines(facts)
-    return facts.at(found.first) if found and found.first else loader_place(facts)
+    """The line that makes batches; without samples the call that makes the loader; None if neither
+    is known."""
+    lines = batch_lines(facts)
+    return facts.at(lines.first) if lines and lines.first else loader_place(facts)
 
 
 def loader_place(facts: Facts) -> Place | None:
-    """The call that makes the loader; None where it is not known."""
+    """The call that makes the loader; None if unknown."""
     feeds = training_loader(facts)
     return facts.at(feeds) if feeds is not None and feeds.file is not None else None
 
 
 def asking_place(facts: Facts) -> Place | None:
-    """The line that asks the loader for its iterator, by samples; else the call that makes it."""
+    """The line that requests the loader's iterator, by samples; else the call that makes the
+    loader."""
     outside, inside = stack_samples(facts)
     stacks = outside if len(outside) else inside
     if "via" not in stacks or not len(stacks):
         return loader_place(facts)
-    held = stacks["held"]
-    lines = lines_by_time(stacks, np.where(asks_loader(stacks, held), held, 0)).lines
+    time = stacks["held"]
+    lines = lines_by_time(stacks, np.where(asks_loader(stacks, time), time, 0)).lines
     return facts.at(lines[0]) if lines and lines[0].file else loader_place(facts)
 
 
 @dataclass(frozen=True)
 class WorkerLines:
-    """Lines by the time in which workers make batches, and how much of their time that is."""
+    """Lines by the time in which workers make batches, and the share of their time it is."""
 
     making: LinesByTime
     busy: float
-    """Share of their time in which they make batches, as the samples have it, 0 to 1."""
+    """Share of the workers' time in which they make batches, by the samples, 0 to 1."""
     collate: float
-    """Share of the time of making batches that the collate function takes, 0 to 1."""
+    """Share of the collate function in the time of making batches, 0 to 1."""
 
 
 @fact
 def loader_lines(facts: Facts) -> WorkerLines | None:
-    """Where the loader's workers were over the steady steps; None where fewer than
-    ``FEWEST_SAMPLES`` found them making a batch."""
+    """Lines of the loader's workers over the steady steps; None if fewer than ``FEWEST_SAMPLES``
+    found them making a batch."""
     feeds = training_loader(facts)
     if facts.rank is None or feeds is None or not len(stacks := facts.rank.worker_stacks):
         return None
-    held, stage = _held_by_workers(facts, feeds.numbers), stacks["stage"]
-    collating = np.where(stage == COLLATE, held, 0)
-    making = np.where(stage == FETCH, held, collating)
-    known = making + np.where(stage == WAIT, held, 0)
-    found = lines_by_time(stacks, making)
-    if found.samples < FEWEST_SAMPLES:
+    time, stage = _held_by_workers(facts, feeds.numbers), stacks["stage"]
+    collating = np.where(stage == COLLATE, time, 0)
+    making = np.where(stage == FETCH, time, collating)
+    staged = making + np.where(stage == WAIT, time, 0)
+    lines = lines_by_time(stacks, making)
+    if lines.samples < FEWEST_SAMPLES:
         return None
-    busy = found.covered / int(known.sum())
-    return WorkerLines(found, busy, collate=int(collating.sum()) / found.covered)
+    busy = lines.covered / int(staged.sum())
+    return WorkerLines(lines, busy, collate=int(collating.sum()) / lines.covered)
 
 
 REMOTE = (
     *("nfs", "cifs", "smb", "fuse", "lustre", "ceph"),
     *("gpfs", "beegfs", "9p", "afs", "glusterfs"),
 )
-"""How the names of file systems begin that are, or may be, on another machine."""
+"""Prefixes of file systems that are, or may be, on another machine."""
 
 LOCAL_SCHEMES = ("file",)
 
 SMALL_READ = 64 * 1024
 MANY_READS = 500.0
-"""Bytes of a read and reads a second that mark many small files; datapath-doctor's."""
+"""Bytes per read and reads a second that mark many small files; datapath-doctor's."""
 
 READS = 1e6
-"""Bytes a second from storage, from which on workers count as reading."""
+"""Bytes a second from storage from which workers count as reading."""
 
 PAGE_FAULTS = 100.0
-"""A second, from which on memory is too small for what is mapped or held."""
+"""Page faults a second from which memory is too small for what is mapped or held."""
 
 COLD = 3.0
-"""Times as much is read in the first third than in the last where files are read for the first
-time; gpuprof's."""
+"""Ratio of bytes read in the first third to the last for files read for the first time;
+gpuprof's."""
 
 WARM_WAIT = 0.10
-"""Share of the step that the last third waits at most, where the wait was about a cold cache."""
+"""Largest share of wait in the last third of steps, if the wait was due to a cold cache."""
 
 
 @fact
 def reading(facts: Facts) -> str:
-    """What the workers wait for while they make batches: the end of a sentence,
-    with the disk or mount and the read rate where known."""
+    """What the workers wait for while they make batches, as the end of a sentence, with the disk or
+    mount and the read rate if known."""
     use, feeds = worker_use(facts), training_loader(facts)
     where = ""
     if feeds is not None and feeds.filesystem:
@@ -220,7 +219,7 @@ def reading(facts: Facts) -> str:
 
 @fact
 def is_first_reading(facts: Facts) -> bool:
-    """Whether files were read for the first time, and later steps hardly wait: no fault of the
+    """Whether files were read for the first time and later steps hardly wait: no fault of the
     training's."""
     rows, steps = worker_rows.or_none(facts), steady_rows(facts)
     if rows is None or "read" not in rows or len(rows) < 6 or len(steps) < 6:

@@ -1,4 +1,4 @@
-"""The data loader wait of a step, how such waits recur, and what a step takes without workers."""
+"""Data loader wait of a step, how such waits recur, and the time of a step without workers."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ class InputWait:
     of: StepBreakdown
     """The mean step, of a run or of a trace."""
     exposed: bool
-    """Known to leave the device idle; on a GPU a host's wait alone may hide behind queued work."""
+    """Whether the wait surely idles the device; on a GPU a host's wait may hide behind queued
+    work."""
     subject: str
     """Who waits, as the beginning of a sentence."""
     host: int = 0
-    """Mean wait of the training thread, ns, where part of it hides behind queued work; else 0."""
+    """Mean wait of the training thread, ns, if part of it hides behind queued work; else 0."""
 
     @property
     def sentence(self) -> str:
@@ -55,9 +56,9 @@ class InputWait:
 def input_wait(facts: Facts) -> InputWait:
     """The wait of the run's steady steps, else of the trace's.
 
-    With a run and a trace that shows the device, the wait counts only as far as the device idles
-    for it: a host that waits while queued kernels still run loses nothing. Unknown if there are too
-    few steps, or nothing was recorded.
+    With a run and a trace that shows the device, only wait in which the device idles counts: a host
+    that waits while queued kernels run loses nothing. Unknown if there are too few steps, or
+    nothing was recorded.
     """
     subject = "The training" if step_kind(facts) == TRAIN else activity(facts).capitalize()
     trace = trace_steps.or_none(facts)
@@ -67,29 +68,29 @@ def input_wait(facts: Facts) -> InputWait:
         name = GapCause.INPUT_WAIT.value if trace.has_gpu else "input_wait"
         return InputWait(trace.part(name), trace.breakdown, trace.has_gpu, subject)
     step = steady_step(facts)
-    found = InputWait(step.part("input_wait"), step, has_gpu(facts) is False, subject)
+    wait = InputWait(step.part("input_wait"), step, has_gpu(facts) is False, subject)
     if trace is None or not trace.has_gpu or trace.steps < FEWEST_STEPS:
-        return found
+        return wait
     idle = trace.part(GapCause.INPUT_WAIT.value) * step.mean // trace.step_ns
-    if idle >= found.wait:
-        return replace(found, exposed=True)
-    return InputWait(idle, step, exposed=True, subject="The GPU", host=found.wait)
+    if idle >= wait.wait:
+        return replace(wait, exposed=True)
+    return InputWait(idle, step, exposed=True, subject="The GPU", host=wait.wait)
 
 
 @fact
 def fetches_in_main_thread(facts: Facts) -> bool | None:
-    """By the loader's configuration, else by the iterators that fetch in the steady steps of the
-    trace; None if neither shows it, or several loaders do."""
+    """Whether the training thread fetches itself, by the loader's configuration, else by the
+    iterators in the trace's steady steps; None if unknown or of several loaders."""
     feeds = training_loader(facts)
     if feeds and feeds.num_workers is not None:
         return feeds.num_workers == 0
-    found = _iterators.or_none(facts)
-    return found == {_MAIN_THREAD} if found and len(found) == 1 else None
+    classes = _iterators.or_none(facts)
+    return classes == {_MAIN_THREAD} if classes and len(classes) == 1 else None
 
 
 @trace_fact
 def _iterators(analysis: TraceAnalysis) -> set[str]:
-    """Kinds of iterators whose fetches begin inside the steady steps, as the host marks them."""
+    """Iterator classes whose fetches begin in the steady steps on the host."""
     trace, steps = analysis.trace, trace_steps(analysis)
     if steps is None:
         return set()
@@ -101,31 +102,31 @@ def _iterators(analysis: TraceAnalysis) -> set[str]:
 
 
 FEWEST = 20
-"""Steps below which no pattern is read into them."""
+"""Fewest steps in which a pattern is looked for."""
 
 LONG = 0.5
-"""Share of the mean wait: what is longer is one of the waits that come now and then."""
+"""Share of the mean wait from which a wait is a long one."""
 
 REGULAR = 0.4
-"""Standard deviation of the steps from one long wait to the next, over their mean."""
+"""Largest relative standard deviation of the distances between long waits that is regular."""
 
 
 @dataclass(frozen=True)
 class WaitPattern:
-    """How waits for the data loader recur, in the steady steps that are still kept."""
+    """How waits for the data loader recur in the steady steps still kept."""
 
     mean: float
     p50: float
     p95: float
     """Waits, ns."""
     every: float
-    """Steps from one long wait to the next, in the mean."""
+    """Mean number of steps between long waits."""
     is_regular: bool
-    """Whether those are about equally many each time."""
+    """Whether that number is about the same each time."""
     at_epochs: float
-    """Share of all waiting, beyond the usual step's, in steps that begin an epoch, 0 to 1."""
+    """Share of all waiting beyond the median that is in steps that begin an epoch, 0 to 1."""
     epochs: int
-    """How many of the steps begin one."""
+    """Number of steps that begin an epoch."""
 
     @property
     def is_bursty(self) -> bool:
@@ -134,13 +135,13 @@ class WaitPattern:
 
     @property
     def is_rare(self) -> bool:
-        """Whether nearly all waiting is in fewer than one step of twenty."""
+        """Whether nearly all waiting is in fewer than one of twenty steps."""
         return self.p95 < LONG * self.mean
 
 
 @fact
 def wait_pattern(facts: Facts) -> WaitPattern | None:
-    """The pattern; None where too few steps were recorded."""
+    """The pattern of waits; None with too few steps."""
     rows = steady_rows(facts)
     if "input_wait" not in rows or len(rows) < FEWEST:
         return None
@@ -163,29 +164,29 @@ def wait_pattern(facts: Facts) -> WaitPattern | None:
 
 
 LEAST_GAIN = 1.2
-"""Times as fast as with workers, from which on none are worth a word: what batches take to make is
-measured beside the training, and is an estimate of what they would take within it."""
+"""Speedup from which running without workers is worth a word: batch times are measured beside the
+training, and only estimate what they would take within it."""
 
 _OF_WORKERS = ("input_wait", "loader_start")
 
 
 @fact
 def step_without_workers(facts: Facts) -> int | None:
-    """Mean step, ns, with each batch made by the training thread as fast as workers make it; None
-    without workers, and where what they take is not known. Unknown if there are too few steps."""
-    step, made, feeds = steady_step(facts), loader_work(facts), training_loader(facts)
-    if made is None or feeds is None or not feeds.num_workers or not made.workers:
+    """Mean step, ns, if the training thread made batches as fast as workers do; None without
+    workers, and if their times are unknown. Unknown if there are too few steps."""
+    step, work, feeds = steady_step(facts), loader_work(facts), training_loader(facts)
+    if work is None or feeds is None or not feeds.num_workers or not work.workers:
         return None
     batches = max(micro_batches(facts) or 1, 1)
     left = step.mean - sum(step.part(name) for name in _OF_WORKERS)
-    return left + batches * (made.fetch + made.collate)
+    return left + batches * (work.fetch + work.collate)
 
 
 def better_without_workers(facts: Facts, otherwise: int | None = None) -> str:
-    """``; without workers (num_workers=0) a step would take about 0.9 ms``, where that is shorter
-    than the mean step, or than ``otherwise`` in ns; else empty.
+    """``; without workers (num_workers=0) a step would take about 0.9 ms``, if that is less than
+    the mean step, or than ``otherwise`` in ns; else empty.
 
-    Where other programs take the cores, workers may be late for that alone.
+    If other programs take the cores, workers may be late for that alone.
     """
     step, then = steady_step.or_none(facts), step_without_workers.or_none(facts)
     if step is None or then is None or busy_host(facts):

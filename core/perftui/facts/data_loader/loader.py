@@ -1,4 +1,4 @@
-"""The loader that feeds the training: how it is set up, and what its workers do."""
+"""The loader that feeds the training: its configuration, and what its workers do."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from perftui.run.table import Table
 from perftui.run.worker_curve import WorkerCurve, read_worker_curve
 
 PREFETCH_FACTOR = 2
-"""What PyTorch takes for a ``DataLoader`` with workers where the script does not say."""
+"""PyTorch's default for a ``DataLoader`` with workers."""
 
 
 class LoaderFacts(msgspec.Struct, frozen=True):
-    """Configuration of one ``DataLoader`` as it was when it last began an epoch.
+    """Configuration of one ``DataLoader`` when it last began an epoch.
 
-    None stands for what the run does not name, everywhere.
+    None stands for what the run did not note, in every field.
     """
 
     num_workers: int | None = None
@@ -41,50 +41,50 @@ class LoaderFacts(msgspec.Struct, frozen=True):
     dataset: str | None = None
     """Class name of the dataset."""
     is_iterable: bool | None = None
-    """An ``IterableDataset``, which every worker would read whole unless it shards itself."""
+    """Whether it is an ``IterableDataset``, which every worker reads whole unless it shards
+    itself."""
     shards: bool | None = None
-    """An iterable dataset that asks for its worker's number."""
+    """Whether an iterable dataset requests its worker's number."""
     holds_files: bool | None = None
-    """The dataset keeps open files or connections, which workers would share."""
+    """Whether the dataset keeps open files or connections, which workers would share."""
     holds_cuda: bool | None = None
-    """The dataset keeps tensors of a GPU, which a forked worker cannot touch."""
+    """Whether the dataset keeps GPU tensors, which a forked worker cannot touch."""
     collate_is_lambda: bool | None = None
-    """Cannot be sent to workers that are spawned rather than forked."""
+    """Whether the collate function is a lambda, which spawned workers cannot receive."""
     start_method: str | None = None
     """``fork``, ``spawn`` or ``forkserver``: how workers would be started."""
     path: str | None = None
-    """Where the dataset's data lies: the first path among its attributes."""
+    """Location of the dataset's data: the first path among its attributes."""
     mount: str | None = None
     filesystem: str | None = None
-    """The mount that holds it, and its kind: ``ext4``, ``nfs4``, or the scheme of a URL."""
+    """The mount of ``path``, and its kind: ``ext4``, ``nfs4``, or the scheme of a URL."""
     file: str | None = None
     line: int | None = None
     numbers: tuple[int, ...] = ()
-    """Numbers of all loaders that the same call has made, as in the rows of their workers."""
+    """Numbers of all loaders made by the same call, as in the rows of their workers."""
     certain: bool = True
-    """Whether this loader is known to feed the training; else it is the likeliest."""
+    """Whether this loader surely feeds the training; else it is the likeliest."""
     others: tuple[str, ...] = ()
-    """``file:line`` of other calls whose loaders are known to feed the training as well."""
+    """``file:line`` of other calls whose loaders also feed the training."""
 
     @property
     def queue_depth(self) -> int:
-        """Batches that its workers may hold ready; 0 without workers."""
+        """Batches that its workers can hold ready; 0 without workers."""
         return (self.num_workers or 0) * (self.prefetch_factor or PREFETCH_FACTOR)
 
     @property
     def source(self) -> str | None:
-        """``file:line`` of the call that made it."""
+        """``file:line`` of the call that made the loader."""
         return fmt.source(self.file, self.line)
 
 
 @fact
 def training_loader(facts: Facts) -> LoaderFacts | None:
-    """The loader that feeds the steps that are judged; None where none is known.
+    """The loader that feeds the judged steps; None if unknown.
 
-    A loader is known as that by its role, which is noted once it has fed a step. Before that it
-    is the one that shuffles, as training loaders do and evaluation loaders do not; else the first,
-    since scripts build it first. Of several made by one call, such as one an epoch, it is the
-    newest.
+    It is known by its role, noted once it has fed a step. Before that, it is the loader that
+    shuffles, as training loaders do and evaluation loaders do not; else the first, since scripts
+    build it first. Of several made by one call, such as one per epoch, it is the newest.
     """
     latest: dict[Any, Mapping[str, Any]] = {}
     for data in notes_of(facts.events, "loader"):
@@ -100,10 +100,10 @@ def training_loader(facts: Facts) -> LoaderFacts | None:
     calls = list(dict.fromkeys(_call(data) for data in trained or loaders))
     others = [fmt.source(*call) for call in calls if trained and call != _call(likely[0])]
     numbers = tuple(data["id"] for data in of_first_call if isinstance(data.get("id"), int))
-    known = fields_of(LoaderFacts, of_first_call[-1])
+    fields = fields_of(LoaderFacts, of_first_call[-1])
     return LoaderFacts(
         **{
-            **known,
+            **fields,
             "numbers": numbers,
             "certain": len(calls) == 1 or bool(trained),
             "others": tuple(other for other in others if other),
@@ -117,35 +117,35 @@ def _call(data: Mapping[str, Any]) -> tuple[Any, Any]:
 
 @fact
 def measured_workers(facts: Facts) -> WorkerCurve | None:
-    """The curve that a trial measured; None where none has."""
+    """The curve of workers measured by a trial; None without one."""
     return read_worker_curve(facts.run.root) if facts.run else None
 
 
 MOSTLY_KNOWN = 0.9
-"""Share of the steps whose waits stand for all: one that begins an epoch has none of its own."""
+"""Share of steps with a known wait that stand for all: the first step of an epoch has none."""
 
 
 @dataclass(frozen=True)
 class LoaderWork:
-    """Means over the batches that were made; times in ns of the wall clock."""
+    """Means over the batches made; times in ns of the wall clock."""
 
     workers: int
-    """Workers that made any; 0 where the training made them itself."""
+    """Workers that made batches; 0 if the training thread made them."""
     batches: int
     fetch: int
-    """A batch in the dataset."""
+    """ns per batch in the dataset."""
     collate: int
-    """A batch in the collate function."""
+    """ns per batch in the collate function."""
     busy: float | None
     """Share of their time in which workers made batches, 0 to 1; None without workers."""
     batch_bytes: int | None
-    """Tensors and arrays of a batch; None where those of any batch are not known."""
+    """Bytes of a batch's tensors and arrays; None if unknown for any batch."""
     bytes_per_second: float | None
-    """Bytes of batches a second of all workers together, while they were there; None if unknown."""
+    """Bytes of batches a second of all workers together, while they existed; None if unknown."""
 
     @property
     def mostly(self) -> str:
-        """What takes the larger part of a batch."""
+        """The more expensive part of making a batch."""
         return "fetching samples" if self.fetch >= self.collate else "collating"
 
 
@@ -154,7 +154,7 @@ def work_of(
 ) -> LoaderWork | None:
     """The work for the loaders of those numbers in ``workers``, by ``WORKER_COLUMNS``.
 
-    Rows that reach into ``during``, (start, end) in ns, count whole. None where no batch was made.
+    Rows that reach into ``during``, (start, end) in ns, count as a whole. None without batches.
     """
     if "loader" not in workers or not len(workers):
         return None
@@ -166,7 +166,7 @@ def work_of(
     in_workers = rows["worker"] >= 0
     size = int(rows["bytes"].sum()) if int(rows["sized"].sum()) == batches else None
     makers = len(np.unique(rows["worker"][in_workers]))
-    # Not from the first row to the last: of a long run the rows between are no longer there.
+    # Not from the first row to the last: in a long run, rows between are dropped.
     span = elapsed / max(makers, 1)
     return LoaderWork(
         workers=makers,
@@ -189,7 +189,7 @@ def _rows_of(workers: Table, loaders: Sequence[int], during: tuple[int, int] | N
 
 @fact
 def loader_work(facts: Facts) -> LoaderWork | None:
-    """What making the batches of the loader took during the steady steps; None where unknown."""
+    """Work of making the loader's batches during the steady steps; None if unknown."""
     during, feeds = steady_span(facts), training_loader(facts)
     if facts.rank is None or feeds is None or during is None:
         return None
@@ -198,16 +198,15 @@ def loader_work(facts: Facts) -> LoaderWork | None:
 
 @fact
 def fetch_cpu(facts: Facts) -> float | None:
-    """Share of the data loader wait in which the training thread itself computes, 0 to 1; the rest
-    it waits for a disk or a network. None where workers fetch."""
+    """Share of the data loader wait in which the training thread itself computes, 0 to 1; in the
+    rest it waits for a disk or a network. None if workers fetch."""
     feeds = training_loader(facts)
     return None if feeds is not None and feeds.num_workers else wait_cpu(facts)
 
 
 @fact
 def fetch_demand(facts: Facts) -> float | None:
-    """``fetch_cpu`` with the time in which the thread would compute and waits for a core; None
-    where either is unknown."""
+    """``fetch_cpu`` including time in which the thread waits for a core; None if unknown."""
     computes, table = fetch_cpu(facts), facts.rank.workers if facts.rank else Table()
     if computes is None or "delayed" not in table or not len(table):
         return None
@@ -219,75 +218,75 @@ def fetch_demand(facts: Facts) -> float | None:
 @fact
 def wait_cpu(facts: Facts) -> float | None:
     """Share of the data loader wait in which the training thread computes, 0 to 1, whoever fetches:
-    with workers it then unpacks what they hand over. None where it was not recorded."""
+    with workers it unpacks their batches. None if not recorded."""
     steps, sums = steady_rows(facts), steady_sums(facts)
     if "input_cpu" not in steps or not len(steps):
         return None
-    known = steps.where(steps["input_cpu"] >= 0)
-    if len(known) < MOSTLY_KNOWN * len(steps) or sums.of("input_cpu").count < sums.rows:
+    valid = steps.where(steps["input_cpu"] >= 0)
+    if len(valid) < MOSTLY_KNOWN * len(steps) or sums.of("input_cpu").count < sums.rows:
         return None
-    wait, busy = (whole_sum(known, sums, name) for name in ("input_wait", "input_cpu"))
+    wait, busy = (whole_sum(valid, sums, name) for name in ("input_wait", "input_cpu"))
     return min(busy / wait, 1.0) if wait else None
 
 
 @dataclass(frozen=True)
 class Restarts:
-    """The starts after the first, as far as they lie in steady steps."""
+    """Loader starts after the first, within steady steps."""
 
     per_step: int
     """Time of these starts spread over all steady steps, ns."""
     mean: int
-    """Mean of one, ns."""
+    """Mean of a start, ns."""
     count: int
 
 
 @fact
 def loader_starts(facts: Facts) -> Restarts | None:
-    """What starting a loader again took; None where it was started once or not at all."""
-    steps, mask, kept = facts.steps, steady_mask(facts), steady_sums(facts)
+    """Cost of starting loaders again; None with a single start or none."""
+    steps, mask, sums = facts.steps, steady_mask(facts), steady_sums(facts)
     if "loader_start" not in steps or not mask.any():
         return None
     started = (steps["kind"] == step_kind(facts)) & (steps["loader_start"] > 0)
-    # The first of the run is no restart.
+    # The first start of the run is no restart.
     started[: int(np.argmax(started)) + 1] = False
     again = started & mask
-    count = int(again.sum()) + kept.of("loader_start").above_zero
+    count = int(again.sum()) + sums.of("loader_start").above_zero
     if not count:
         return None
-    whole = whole_sum(steps.where(again), kept, "loader_start")
-    return Restarts(whole // (int(mask.sum()) + kept.rows), whole // count, count)
+    whole = whole_sum(steps.where(again), sums, "loader_start")
+    return Restarts(whole // (int(mask.sum()) + sums.rows), whole // count, count)
 
 
 LEAST_WATCHED = 1_000_000_000
-"""Time of making batches, or of other threads, ns, below which clocks that tick every 10 ms say
-little of it."""
+"""Fewest ns of making batches, or of other threads, for CPU clocks that tick every 10 ms to be of
+use."""
 
 LONE_THREADS = 3
-"""Threads of a worker that has none for computing: its own, the one that hands batches over, and
-one more of Python's or of a library."""
+"""Threads of a worker that does not compute on extra threads: its own, the one that hands batches
+over, and one more of Python's or of a library."""
 
 
 @dataclass(frozen=True)
 class WorkerUse:
-    """Shares of the time in which workers make batches, 0 to 1."""
+    """Use of resources while workers make batches; shares 0 to 1."""
 
     cpu: float
     """Share in which workers compute."""
     delayed: float
     """Share in which workers wait for a core."""
     others: float
-    """Cores that their other threads use meanwhile: torch's own, OpenCV's, or the one that hands
+    """Cores used meanwhile by workers' other threads: torch's, OpenCV's, or the one that hands
     batches over."""
     threads: float
-    """Threads of a worker, in the mean."""
+    """Mean number of threads of a worker."""
     read: float
-    """Bytes a second that all of them read from storage."""
+    """Bytes a second that all workers read from storage."""
     reads: float
-    """Read calls a second of all of them."""
+    """Read calls a second of all workers."""
     mean_read: float | None
-    """Bytes of such a call, from storage or from memory."""
+    """Bytes per read call, from storage or from memory."""
     faults: float
-    """Pages a second that had to be read from storage, of all of them."""
+    """Pages a second read from storage, of all workers."""
 
     @property
     def blocked(self) -> float:
@@ -296,12 +295,12 @@ class WorkerUse:
 
     @property
     def has_threads(self) -> bool:
-        """Whether they compute on threads of their own."""
+        """Whether workers compute on threads of their own."""
         return self.computing_threads >= 2
 
     @property
     def computing_threads(self) -> float:
-        """Threads that a worker computes on, 1 at least."""
+        """Threads that a worker computes on, at least 1."""
         return max(self.threads - LONE_THREADS + 1, 1.0)
 
     @property
@@ -312,8 +311,7 @@ class WorkerUse:
 
 @fact
 def worker_rows(facts: Facts) -> Table:
-    """Rows of the workers of the training loader within the steady steps. Unknown if there are
-    none."""
+    """Rows of the training loader's workers within the steady steps. Unknown without any."""
     during, feeds = steady_span(facts), training_loader(facts)
     table = facts.rank.workers if facts.rank else Table()
     if feeds is None or during is None or "loader" not in table or not len(table):
@@ -323,8 +321,8 @@ def worker_rows(facts: Facts) -> Table:
 
 @fact
 def worker_use(facts: Facts) -> WorkerUse:
-    """What the workers of the training loader use over the steady steps. Unknown if the run has no
-    counts of it, or of less than ``LEAST_WATCHED``."""
+    """Resource use of the training loader's workers over the steady steps. Unknown if not recorded,
+    or for less than ``LEAST_WATCHED``."""
     rows = worker_rows(facts)
     if "watched" not in rows:
         raise UnknownError("the run does not record what its workers use")
@@ -353,26 +351,27 @@ _SUMMED = (
 
 
 FEWEST_BATCHES = 10
-"""Of all workers, or of one of them: with fewer, a single slow one makes them look uneven."""
+"""Fewest batches of all workers, or of one: with fewer, a single slow one makes them look
+uneven."""
 
 
 @dataclass(frozen=True)
 class Unevenness:
-    """How much the batches of a loader differ in what they take to make."""
+    """How much the times to make a loader's batches differ."""
 
     of_time: float
-    """The batch that a moment of making falls into, in the mean, over the mean batch: 1 where all
-    are alike, n where one in n takes all the time."""
+    """Mean time of the batch being made at a random moment, over the mean batch: 1 if all are
+    alike, n if one in n takes all the time."""
     worker: int | None
-    """The one that takes longest for its batches, where there are several."""
+    """The slowest worker; None if fewer than two made enough batches."""
     times: float
-    """What that one takes over what the others take."""
+    """Time per batch of that worker over that of the others."""
 
 
 @fact
 def unevenness(facts: Facts) -> Unevenness:
-    """Unevenness of the training loader's workers over the steady steps. Unknown if the run has no
-    rows of its workers."""
+    """Unevenness of the training loader's workers over the steady steps. Unknown without rows of
+    workers."""
     rows = worker_rows(facts)
     batches, took = int(rows["batches"].sum()), int((rows["fetch"] + rows["collate"]).sum())
     if batches < FEWEST_BATCHES or not took:
@@ -380,13 +379,15 @@ def unevenness(facts: Facts) -> Unevenness:
     squares = int(rows["squares"].sum()) if "squares" in rows else 0
     of_time = squares * 1e6 * batches / took / took
     workers, at = np.unique(rows["worker"], return_inverse=True)
-    made = np.bincount(at, rows["batches"])
+    counts = np.bincount(at, rows["batches"])
     spent = np.bincount(at, rows["fetch"] + rows["collate"])
-    workers, made, spent = (each[made >= FEWEST_BATCHES] for each in (workers, made, spent))
+    workers, counts, spent = (
+        column[counts >= FEWEST_BATCHES] for column in (workers, counts, spent)
+    )
     if len(workers) < 2:
         return Unevenness(max(of_time, 1.0), None, 1.0)
-    slowest = int(np.argmax(spent / made))
+    slowest = int(np.argmax(spent / counts))
     others = np.arange(len(workers)) != slowest
-    rest = spent[others].sum() / made[others].sum()
-    times = float(spent[slowest] / made[slowest] / rest) if rest else 1.0
+    rest = spent[others].sum() / counts[others].sum()
+    times = float(spent[slowest] / counts[slowest] / rest) if rest else 1.0
     return Unevenness(max(of_time, 1.0), int(workers[slowest]), times)

@@ -1,5 +1,5 @@
-"""The card that a trace was recorded on; which of the sampled GPUs a rank uses, who else does, and
-what they can do at most."""
+"""The card of a trace; which of the sampled GPUs a rank uses, who else uses them, and their
+measured ceilings."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class TraceCard:
     """The busiest device of a trace."""
 
     name: str
-    """The card's name; empty where the file has none."""
+    """The card's name; empty if not in the file."""
     major: int
-    """First number of the compute capability; 0 for AMD's, and where the file has none."""
+    """Major compute capability; 0 for AMD's, and if not in the file."""
     multiprocessors: int
-    """Number of multiprocessors; 0 where the file has none."""
+    """Number of multiprocessors; 0 if not in the file."""
     listed: Card | None
-    """The card's peak rates by its data sheet; None where its name is not listed."""
+    """The card's peak rates by its data sheet; None if its name is not listed."""
     measured: Card | None = None
-    """What ``perftui probe`` measured on a card of that name; None where it did not."""
+    """Rates ``perftui probe`` measured on a card of that name; None if it did not."""
 
     @property
     def peaks(self) -> Card | None:
-        """The peak rates that are listed, else those that were measured; None without both."""
+        """The listed peak rates, else the measured ones; None without both."""
         return self.listed or self.measured
 
     @property
@@ -55,35 +55,35 @@ class TraceCard:
 
 @trace_fact
 def trace_card(analysis: TraceAnalysis) -> TraceCard:
-    """The card by the file, the list of cards, and what was measured here."""
-    busiest = max(analysis.activity, key=lambda each: each.busy, default=None)
+    """The card, from the file, the list of cards, and local measurements."""
+    busiest = max(analysis.activity, key=lambda use: use.busy, default=None)
     listed = analysis.trace.metadata.get("deviceProperties")
     listed = listed if isinstance(listed, list) else []
-    all_known = [each for each in listed if isinstance(each, dict)]
+    properties = [item for item in listed if isinstance(item, dict)]
     number = busiest.device if busiest else None
-    # Numbers of devices and of their properties differ in traces of one process among several.
-    first = next(iter(all_known), {})
-    known = next((each for each in all_known if each.get("id") == number), first)
-    name = known.get("name")
+    # Device and property numbers differ in traces of one process among several.
+    first = next(iter(properties), {})
+    card = next((item for item in properties if item.get("id") == number), first)
+    name = card.get("name")
     name = name if isinstance(name, str) else ""
-    is_amd = known.get("warpSize") == _AMD_WARP
+    is_amd = card.get("warpSize") == _AMD_WARP
     return TraceCard(
         name,
-        0 if is_amd else _whole(known.get("computeMajor")),
-        _whole(known.get("numSms")),
+        0 if is_amd else _whole(card.get("computeMajor")),
+        _whole(card.get("numSms")),
         card_of(name),
         _measured(name),
     )
 
 
 def _measured(name: str) -> Card | None:
-    """Its rates by ``perftui probe``, where that has measured arithmetic and memory."""
-    found = ceilings(name) if name else None
-    if found is None:
+    """Rates by ``perftui probe``, if it measured arithmetic and memory of that card."""
+    measured = ceilings(name) if name else None
+    if measured is None:
         return None
 
     def tera(*names: Ceiling) -> float:
-        rates = (found.rate(one) for one in names)
+        rates = (measured.rate(name) for name in names)
         return next((rate.value / 1e12 for rate in rates if rate is not None), 0.0)
 
     float32, memory = tera(Ceiling.FLOAT32), tera(Ceiling.MEMORY)
@@ -99,36 +99,38 @@ def _whole(value: object) -> int:
 
 @fact
 def own_gpus(facts: Facts) -> tuple[str, ...]:
-    """What the columns of the rank's GPUs begin with, such as ``gpu2`` or ``gpu0.mig1``. Unknown if
-    it is not known which of the GPUs it uses."""
-    known = settings(facts)
-    if known is None or known.devices is None:
+    """Column prefixes of the rank's GPUs, such as ``gpu2`` or ``gpu0.mig1``. Unknown if it is
+    unclear which GPUs it uses."""
+    setup = settings(facts)
+    if setup is None or setup.devices is None:
         raise UnknownError("the training has not reported which GPUs it sees")
-    seen = visible_gpus(sampled_gpus(facts), known.devices.uuids, known.environment or {})
-    used = sorted(set(_numbers(known, known.devices)))
+    seen = visible_gpus(sampled_gpus(facts), setup.devices.uuids, setup.environment or {})
+    used = sorted(set(_numbers(setup, setup.devices)))
     if seen is None or not used or used[-1] >= len(seen):
         raise UnknownError("which GPUs the training uses is not known")
-    found = [gpu for gpu in (seen[number] for number in used) if gpu is not None]
-    if len(found) < len(used):
+    gpus = [gpu for gpu in (seen[number] for number in used) if gpu is not None]
+    if len(gpus) < len(used):
         raise UnknownError("which GPUs the training uses is not known")
-    return tuple(gpu.prefix for gpu in found)
+    return tuple(gpu.prefix for gpu in gpus)
 
 
-def _numbers(known: Settings, devices: Devices) -> Iterator[int]:
+def _numbers(setup: Settings, devices: Devices) -> Iterator[int]:
     """Numbers of the devices that hold parameters or take part in ``DataParallel``; of the current
-    one where none holds any."""
-    held = [one.device for one in known.parameters or () if one.device.startswith("cuda")]
-    several = [one.arguments.get("device_ids") for one in known.wrappers or ()]
+    one if none holds any."""
+    devices_used = [
+        group.device for group in setup.parameters or () if group.device.startswith("cuda")
+    ]
+    several = [wrapper.arguments.get("device_ids") for wrapper in setup.wrappers or ()]
     # An attribute that is no plain value is noted as text: "[0, 1]".
     split = [number for text in several for number in re.findall(r"\d+", str(text or ""))]
-    numbered = [device.partition(":")[2] for device in held]
+    numbered = [device.partition(":")[2] for device in devices_used]
     yield from (int(number) for number in (*numbered, *split) if number)
-    if devices.current is not None and (not held or "" in numbered):
+    if devices.current is not None and (not devices_used or "" in numbered):
         yield devices.current
 
 
 def sampled_gpus(facts: Facts) -> list[Gpu]:
-    """The GPUs that were found on the rank's host; none where the run does not list them."""
+    """The GPUs of the rank's host; empty if the run does not list them."""
     with suppress(msgspec.ValidationError):
         return msgspec.convert(noted_of_host(facts, GPU_DEVICES) or [], list[Gpu])
     return []
@@ -136,7 +138,7 @@ def sampled_gpus(facts: Facts) -> list[Gpu]:
 
 @fact
 def not_sampled(facts: Facts) -> dict[str, str]:
-    """Why a metric of the rank's host is not sampled, by its name, or that of a device."""
+    """Why a metric of the rank's host, or all of a device, is not sampled, by name."""
     with suppress(msgspec.ValidationError):
         return msgspec.convert(noted_of_host(facts, NOT_SAMPLED) or {}, dict[str, str])
     return {}
@@ -147,13 +149,13 @@ _CELLS = 28
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """One process; its texts are safe to show."""
+    """A process on a GPU; its texts are safe to show."""
 
     pid: int
     memory: int | None = None
-    """Bytes of the GPU; None where the driver does not say."""
+    """Bytes of the GPU; None if the driver does not report it."""
     program: str = ""
-    """With the script that it runs; empty where it had ended, or may not be looked at."""
+    """Program with its script; empty if the process had ended, or may not be inspected."""
     user: str = ""
 
     @property
@@ -165,75 +167,82 @@ class GpuProcess:
 
 @fact
 def gpu_processes(facts: Facts) -> Mapping[str, tuple[GpuProcess, ...]]:
-    """By what the columns of each GPU of the rank's host begin with, the largest first; empty where
-    none was seen, as in a container with numbers of its own."""
+    """Processes on each GPU of the rank's host, by column prefix, the largest first; empty if none
+    was seen, as in a container with its own pid namespace."""
     host = noted_of_host(facts, GPU_PROCESSES) if facts.rank else None
     if not isinstance(host, dict):
         return {}
-    lists = {prefix: found for prefix, found in host.items() if isinstance(found, list)}
-    return {prefix: tuple(_processes(found)) for prefix, found in lists.items()}
+    lists = {prefix: noted for prefix, noted in host.items() if isinstance(noted, list)}
+    return {prefix: tuple(_processes(noted)) for prefix, noted in lists.items()}
 
 
-def _processes(found: Iterable[Any]) -> Iterable[GpuProcess]:
-    for one in found:
+def _processes(noted: Iterable[Any]) -> Iterable[GpuProcess]:
+    for process in noted:
         # Another version may write more, or less.
         with suppress(AttributeError, KeyError, TypeError, ValueError):
-            memory = one.get("memory")
+            memory = process.get("memory")
             yield GpuProcess(
-                int(one["pid"]),
+                int(process["pid"]),
                 None if memory is None else int(memory),
-                middle(printable(one.get("program") or ""), _CELLS),
-                printable(one.get("user") or ""),
+                middle(printable(process.get("program") or ""), _CELLS),
+                printable(process.get("user") or ""),
             )
 
 
 @dataclass(frozen=True)
 class OwnCeilings:
-    """Bytes per second, measured on the host of the run, on its own disk and cards."""
+    """Bytes per second measured on the host of the run, on its own disk and cards."""
 
     data_disk: float | None = None
-    """Read from the file system that holds the data set; None where that was not measured."""
+    """Read from the file system of the data set; None if not measured."""
     to_device: Mapping[str, float] = field(default_factory=dict)
-    """Copied from pinned memory to the GPU, by what the GPU's columns begin with."""
+    """Copied from pinned memory to the GPU, by the GPU's column prefix."""
     device_memory: Mapping[str, float] = field(default_factory=dict)
-    """Read and written together in the memory of the GPU, as a share of 0 to 1 of what its data
-    sheet says; by what its columns begin with."""
+    """Memory bandwidth of the GPU (read and written together) as a share of its data sheet's, 0 to
+    1, by column prefix."""
 
 
 @fact
 def own_ceilings(facts: Facts) -> OwnCeilings:
-    """The ceilings of the run's host and of cards of the same name there; what was measured while
-    other programs took the machine is left out, as it can do more. Unknown if nothing was measured
-    there, or what is sampled is of another machine."""
+    """Ceilings of the run's host and of cards of the same name there, except those measured while
+    other programs used the machine, which can do more. Unknown if nothing was measured there, or
+    samples are of another machine."""
     if facts.manifest is None or facts.run is None:
         raise UnknownError("a trace does not name its machine")
     host = facts.manifest.host
     if host not in facts.run.telemetry or (facts.rank and facts.rank.host not in ("", host)):
         raise UnknownError("the rank ran on another machine than the run was started on")
-    found = [one for one in ceilings_of(host) if not one.is_disturbed]
-    if not found:
+    undisturbed = [ceiling for ceiling in ceilings_of(host) if not ceiling.is_disturbed]
+    if not undisturbed:
         raise UnknownError("perftui probe did not run on the machine of this run")
     to_device, memory = {}, {}
     for gpu in sampled_gpus(facts):
-        card = next((one for one in found if one.gpu is not None and one.gpu == gpu.name), None)
+        card = next(
+            (
+                ceiling
+                for ceiling in undisturbed
+                if ceiling.gpu is not None and ceiling.gpu == gpu.name
+            ),
+            None,
+        )
         copied = card.rate(Ceiling.TO_DEVICE_PINNED) if card else None
         moved, listed = card.rate(Ceiling.MEMORY) if card else None, card_of(gpu.name)
         if copied is not None:
             to_device[gpu.prefix] = copied.value
         if moved is not None and listed is not None:
             memory[gpu.prefix] = moved.value / (listed.bandwidth * 1e9)
-    return OwnCeilings(_data_disk(facts, host, found), to_device, memory)
+    return OwnCeilings(_data_disk(facts, host, undisturbed), to_device, memory)
 
 
-def _data_disk(facts: Facts, host: str, found: list[Ceilings]) -> float | None:
-    """Only where the path that was read is known to lie on the file system of the data: on this
-    host, as the mounts of another cannot be looked at."""
+def _data_disk(facts: Facts, host: str, measured: list[Ceilings]) -> float | None:
+    """Only if the measured path is known to be on the data's file system: on this host, as the
+    mounts of another cannot be inspected."""
     place = data_place(facts.manifest) if facts.manifest else None
     if host != socket.gethostname() or place is None:
         return None
-    for one in found:
-        rate = one.rate(Ceiling.DISK_READ)
-        mount = mount_of(Path(one.path)) if rate is not None and one.path else None
+    for ceiling in measured:
+        rate = ceiling.rate(Ceiling.DISK_READ)
+        mount = mount_of(Path(ceiling.path)) if rate is not None and ceiling.path else None
         if rate is not None and mount is not None and mount.point == place:
             return rate.value
     return None

@@ -1,8 +1,8 @@
 """Where the host waits for the GPU, what it waits for, and what that costs the step.
 
-Each wait takes time from the lead that the host has over the GPU: without it everything later would
-be launched that much earlier. So it costs the idle time that follows, up to its own length, whether
-the next kernel is the one that comes late or a later one.
+Each wait uses up the host's lead over the GPU: without it, everything later would be launched that
+much earlier. So it costs the idle time that follows, up to its own length, whether the next kernel
+is late or a later one.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from perftui.trace.model import CPU_OP, MEMCPY, NONE, Int64, Mask, Trace
 from perftui.trace.text import printable
 
 SMALL = 4096
-"""Bytes a call brings to the host up to which it reads values, rather than moves data: for so few
-the wait is the cost, and the copy costs nothing."""
+"""Bytes of a call to the host up to which it reads values rather than moves data: for so few the
+wait is the cost, not the copy."""
 
 _TO_DEVICE = re.compile(r"HtoD|HostToDevice|H2D|Host -> Device|(Pageable|Pinned) -> Device", re.I)
 _TO_HOST = re.compile(r"DtoH|DeviceToHost|D2H|Device -> (Host|Pageable|Pinned)", re.I)
@@ -45,13 +45,13 @@ _WAITING_OP = re.compile(
     r"aten::(item|_local_scalar_dense|is_nonzero|nonzero\w*|masked_select|index\w*|_index_put_impl_"
     r"|to|_to_copy|copy_|unique\w*|_unique2|repeat_interleave|bincount|equal|allclose|tolist|where)$"
 )
-"""Operators that a person calls and that wait within themselves."""
+"""Operators that a person calls and that wait internally."""
 
 _OF_ITS_OWN = (GapCause.QUEUED, GapCause.INITIALISATION, GapCause.COMPILATION)
-"""Causes of gaps that would be there however early the host launched, or only at first use."""
+"""Causes of gaps that an earlier launch would not remove, or that only occur at first use."""
 
 _DEEPEST = 8
-"""Operators around a wait that are looked at."""
+"""Levels of operators around a wait that are examined."""
 
 
 class WaitKind(str, enum.Enum):
@@ -60,9 +60,9 @@ class WaitKind(str, enum.Enum):
     VALUE = "value"
     """A value that it reads, or just for the GPU."""
     TO_DEVICE = "to device"
-    """Data that it has copied to the GPU."""
+    """Data copied to the GPU."""
     TO_HOST = "to host"
-    """Data that it has copied from the GPU."""
+    """Data copied from the GPU."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +71,9 @@ class Copies:
 
     rows: Int64
     launch: Int64
-    """The call that launched each; NONE where it is not in the file."""
+    """The call that launched each copy; NONE if it is not in the file."""
     outer: Int64
-    """The operator that a person calls for it, or else that call."""
+    """The operator that a person calls for the copy, else the launching call."""
     size: Int64
     to_device: Mask
     pageable: Mask
@@ -81,28 +81,28 @@ class Copies:
 
 @dataclass(frozen=True, eq=False)
 class HostWaits:
-    """Waits of the threads that launch, in the steady steps; columns as long as ``rows``."""
+    """Waits of the launching threads in the steady steps; columns as long as ``rows``."""
 
     steps: TraceSteps
     rows: Int64
-    """The operator that a person calls, or else the call; in order of time."""
+    """The operator that a person calls, else the call; in order of time."""
     kind: tuple[WaitKind, ...]
     lasting: Int64
-    """ns that it takes to read a value, or that a copy blocks; not what it takes to get memory."""
+    """ns that reading a value takes, or that a copy blocks; without time to allocate memory."""
     cost: Int64
-    """Idle time of the device that each has caused, ns in all steps."""
+    """Idle time of the device caused by each wait, ns in all steps."""
     idle: int
-    """Idle time of the device in all steps that the host could have filled."""
+    """Idle time of the device that the host could have filled, ns in all steps."""
 
     def of(self, kind: WaitKind) -> Int64:
-        """Positions of the waits of that kind."""
-        return np.array([at for at, one in enumerate(self.kind) if one is kind], dtype=np.int64)
+        """Indices of the waits of that kind."""
+        return np.array([at for at, other in enumerate(self.kind) if other is kind], dtype=np.int64)
 
 
 @trace_fact
 def host_copies(analysis: TraceAnalysis) -> Copies:
-    """Copies between host and device of the busiest device that begin in the steady steps. Unknown
-    if the trace shows no GPU."""
+    """Copies between host and busiest device that begin in the steady steps. Unknown if the trace
+    shows no GPU."""
     steps, trace = gpu_steps(analysis), analysis.trace
     rows = np.flatnonzero(trace.in_category(MEMCPY) & steps.on_device).astype(np.int64)
     rows = rows[steps.inside[rows]]
@@ -125,13 +125,13 @@ def host_waits(analysis: TraceAnalysis) -> HostWaits:
     """Waits of the host for the GPU. Unknown if the trace shows no GPU."""
     steps, copies, trace = gpu_steps(analysis), host_copies(analysis), analysis.trace
     waits = _waits(trace, steps)
-    # A copy of pageable memory goes by way of the driver's own: its call lasts until that is done.
+    # A pageable copy goes through a buffer of the driver: its call lasts until that is done.
     blocking = copies.launch[copies.pageable & (copies.launch != NONE)]
     calls = np.concatenate((waits, blocking))
     rows = distinct(outermost(trace, calls))
     rows = rows[rows != NONE]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    # Those that begin while another lasts are part of it.
+    # Waits that begin during another one are part of it.
     start = trace.start[rows]
     reach = np.concatenate((start[:1], np.maximum.accumulate(trace.ends_of(rows))[:-1]))
     rows = rows[start >= reach]
@@ -142,7 +142,7 @@ def host_waits(analysis: TraceAnalysis) -> HostWaits:
 
 
 def distinct(values: Int64) -> Int64:
-    """Each value once, in order. The first call of ``np.unique`` imports ``numpy.ma``, which takes
+    """Distinct values, sorted. The first call of ``np.unique`` imports ``numpy.ma``, which takes
     longer than all of this."""
     ordered = np.sort(values)
     if not len(ordered):
@@ -151,20 +151,20 @@ def distinct(values: Int64) -> Int64:
 
 
 def outermost(trace: Trace, rows: Int64) -> Int64:
-    """For each of ``rows`` (NONE stays) the outermost operator around it that waits within itself,
-    else the row."""
-    known, is_op = kinds.named(trace, _WAITING_OP.match), trace.in_category(CPU_OP)
-    found, above = rows.copy(), rows.copy()
+    """The outermost operator around each of ``rows`` that waits internally, else the row; NONE
+    stays."""
+    waits, is_op = kinds.named(trace, _WAITING_OP.match), trace.in_category(CPU_OP)
+    outer, above = rows.copy(), rows.copy()
     for _ in range(_DEEPEST):
         above = np.where(above == NONE, NONE, trace.parent[above]).astype(np.int64)
-        found = np.where((above != NONE) & known[above] & is_op[above], above, found)
-    result: Int64 = found.astype(np.int64)
+        outer = np.where((above != NONE) & waits[above] & is_op[above], above, outer)
+    result: Int64 = outer.astype(np.int64)
     return result
 
 
 def _waits(trace: Trace, steps: TraceSteps) -> Int64:
-    """Calls that wait, of the threads that launch work of the device, as far as work follows them:
-    at the end of a window the profiler itself waits."""
+    """Waiting calls of threads that launch device work, while more work follows: at the end of a
+    window the profiler itself waits."""
     links = link(trace)
     launch = links.launch[steps.on_device[links.activity] & (links.launch != NONE)]
     tracks = np.zeros(len(trace.tracks) + 1, dtype=bool)
@@ -172,8 +172,7 @@ def _waits(trace: Trace, steps: TraceSteps) -> Int64:
     tracks[main_track(trace)] = True
     waits = np.flatnonzero(kinds.synchronising(trace)).astype(np.int64)
     if kinds.launches(trace).any():
-        # An operator that reads a value of the CPU waits for nothing: where there are calls, they
-        # tell.
+        # An operator that reads a CPU value does not wait: if there are calls, only they count.
         waits = waits[kinds.launches(trace)[waits]]
     mine = tracks[trace.track[waits]] & kinds.on_cpu(trace)[waits]
     mine &= steps.inside[waits]
@@ -198,20 +197,20 @@ def _kinds(rows: Int64, copies: Copies) -> tuple[WaitKind, ...]:
 
 
 def _lasting(trace: Trace, rows: Int64, kind: tuple[WaitKind, ...], calls: Int64) -> Int64:
-    """What each of ``rows`` loses: a read is there for its value alone, a copy would be called
-    also if none of its ``calls`` blocked."""
+    """ns lost in each of ``rows``: all of a read, as it only serves its value; of a copy, which is
+    needed anyway, only what its ``calls`` block."""
     start, end = trace.start[rows], trace.ends_of(rows)
     got = np.flatnonzero(kinds.allocating(trace) & kinds.believable(trace))
     calls = calls[kinds.believable(trace)[calls]]
     getting = union(trace.start[got], trace.ends_of(got)).within(start, end)
     blocking = union(trace.start[calls], trace.ends_of(calls)).within(start, end)
-    reads = np.array([one is WaitKind.VALUE for one in kind], dtype=bool)
+    reads = np.array([wait is WaitKind.VALUE for wait in kind], dtype=bool)
     return np.where(reads, end - start - getting, blocking)
 
 
 @trace_fact
 def busy(analysis: TraceAnalysis) -> Intervals:
-    """When the device, the busiest, does anything; empty without one."""
+    """When the busiest device does anything; empty without a device."""
     trace, steps = analysis.trace, trace_steps(analysis)
     if steps is None:
         return EMPTY
@@ -222,9 +221,9 @@ def busy(analysis: TraceAnalysis) -> Intervals:
 
 @trace_fact
 def idle_of_host(analysis: TraceAnalysis) -> Intervals:
-    """Idle time of the device in the steady steps that a host with more lead would fill: not what
-    it waits for data, nor what the profiler and first uses take, nor what passes with work queued.
-    Unknown if the trace shows no GPU."""
+    """Idle time of the device in the steady steps that a host with more lead would fill: not
+    waits for data, nor profiler, first uses, or time with queued work. Unknown if the trace
+    shows no GPU."""
     steps, trace = gpu_steps(analysis), analysis.trace
     idle = subtract(steps.times, busy(analysis))
     marks = (kinds.input_wait(trace) | kinds.profiling(trace)) & kinds.believable(trace)
@@ -234,19 +233,19 @@ def idle_of_host(analysis: TraceAnalysis) -> Intervals:
 
 
 def gaps_of(steps: TraceSteps, causes: Collection[GapCause]) -> Intervals:
-    """Listed gaps of the judged device that one of ``causes`` explains for the most part."""
-    known = gap_times(steps.analysis)
-    return unite(*(known[cause].of(steps.device) for cause in causes if cause in known))
+    """Listed gaps of the judged device mostly explained by one of ``causes``."""
+    gaps = gap_times(steps.analysis)
+    return unite(*(gaps[cause].of(steps.device) for cause in causes if cause in gaps))
 
 
 def _costs(start: Int64, lasting: Int64, idle: Intervals) -> Int64:
-    """Idle time that each wait causes, shared among them in proportion to their lengths."""
+    """Idle time that each wait causes, split in proportion to their lengths."""
     if not len(start):
         return np.zeros(0, dtype=np.int64)
     before = idle.before(start)
-    # Steps repeat: what is idle before the first wait comes after the last one.
+    # Steps repeat: idle time before the first wait follows the last one.
     until_next = np.append(before[1:], idle.total + before[0]) - before
-    # Lead that is not used up by idle time before the next wait is left for the time after it.
+    # Lead not used up by idle time before the next wait remains for later.
     walk = np.cumsum(np.tile(lasting - until_next, 2))
     left = walk - np.minimum(np.minimum.accumulate(walk), 0)
     used = int((left[len(start) - 1 : -1] + lasting - left[len(start) :]).sum())
@@ -256,12 +255,12 @@ def _costs(start: Int64, lasting: Int64, idle: Intervals) -> Int64:
 
 
 MOST_CALLS = 20
-"""Listed, the longest first."""
+"""Most calls listed, the longest first."""
 
 
 @dataclass(frozen=True)
 class SyncCall:
-    """Calls of one kind from one line; times in ns. Texts are made safe to show."""
+    """Calls of one kind at one line; times in ns. Texts are safe to show."""
 
     call: str
     """The call as people write it: ``item``, ``x[mask]``."""
@@ -270,8 +269,8 @@ class SyncCall:
     function: str
     count: int
     time: int
-    """ns of all these calls: on a GPU mostly the wait for it. -1 where it is not known, like
-    the longest: torch then reports only that they waited."""
+    """ns of all these calls: on a GPU mostly waiting for it. -1 if unknown, like the longest: torch
+    then only reports that they waited."""
     longest: int
 
     @property
@@ -291,13 +290,13 @@ class SyncCalls:
 
     calls: tuple[SyncCall, ...]
     steps: int
-    """Profiled steps that it was counted in."""
+    """Profiled steps in which they were counted."""
     on_gpu: bool
     """Whether the calls waited for a GPU; else they would, if the training used one."""
 
     @property
     def title(self) -> str:
-        """What the list is, in words."""
+        """Title of the list."""
         return "Calls that wait for the GPU" if self.on_gpu else "Calls that would wait for a GPU"
 
 
@@ -308,29 +307,29 @@ class _Counted(msgspec.Struct):
 
 @fact
 def syncs(facts: Facts) -> SyncCalls | None:
-    """Calls that make the host wait for the GPU; None where they were not counted.
+    """Calls that make the host wait for the GPU; None if not counted.
 
-    Windows of a training that came to use its GPU later count with those that had it, alone.
+    If a training began to use its GPU later, only windows with the GPU count.
     """
-    counted = [found for data in notes_of(facts.events, "window") for found in _read(data)]
-    on_gpu = any(found.gpu for found, _ in counted)
-    chosen = [(found, steps) for found, steps in counted if found.gpu is on_gpu]
+    counted = [window for data in notes_of(facts.events, "window") for window in _read(data)]
+    on_gpu = any(window.gpu for window, _ in counted)
+    chosen = [(window, steps) for window, steps in counted if window.gpu is on_gpu]
     steps = sum(steps for _, steps in chosen)
     if not steps:
         return None
     calls: dict[tuple[str, str, int], SyncCall] = {}
-    for found, _ in chosen:
-        for call in found.calls:
+    for window, _ in chosen:
+        for call in window.calls:
             key = (call.call, call.file, call.line)
-            if (one := calls.get(key)) is None:
+            if (sofar := calls.get(key)) is None:
                 calls[key] = call
                 continue
-            is_known = one.time >= 0 and call.time >= 0
+            is_known = sofar.time >= 0 and call.time >= 0
             calls[key] = replace(
-                one,
-                count=one.count + call.count,
-                time=one.time + call.time if is_known else -1,
-                longest=max(one.longest, call.longest) if is_known else -1,
+                sofar,
+                count=sofar.count + call.count,
+                time=sofar.time + call.time if is_known else -1,
+                longest=max(sofar.longest, call.longest) if is_known else -1,
             )
     shown = (
         replace(
@@ -346,7 +345,7 @@ def syncs(facts: Facts) -> SyncCalls | None:
 
 
 def _read(data: Mapping[str, Any]) -> list[tuple[_Counted, int]]:
-    """Calls in one window, with its steps; nothing where it has none, or is damaged."""
+    """Calls in a window and its number of steps; empty if it has none, or is damaged."""
     steps = data.get("steps")
     if "syncs" not in data or not isinstance(steps, int) or steps <= 0:
         return []

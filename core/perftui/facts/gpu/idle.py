@@ -1,4 +1,5 @@
-"""Idle time of the GPU: its gaps by cause, the host's line in them, and the judged step's part."""
+"""Idle time of the GPU: gaps by cause, the host's line in them, and their part of the judged
+step."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from perftui.trace.model import CPU_OP, NONE, PYTHON, Int64, Mask, Trace
 
 @dataclass(frozen=True, eq=False)
 class GapTimes:
-    """Gaps that one cause explains for the most part, one element each, longest first."""
+    """Gaps mostly explained by one cause, an element each, longest first."""
 
     device: Int64
     start: Int64
@@ -36,35 +37,35 @@ class GapTimes:
 
     @property
     def total(self) -> int:
-        """Their time in ns, of all devices together."""
+        """Total time, ns, of all devices."""
         return int((self.end - self.start).sum())
 
     def of(self, device: int | None) -> Intervals:
-        """When that device idled so."""
+        """Gaps of one device."""
         mine = self.device == device
         return union(self.start[mine], self.end[mine])
 
 
 @trace_fact
 def gap_times(analysis: TraceAnalysis) -> Mapping[GapCause, GapTimes]:
-    """The gaps of each cause that has any."""
+    """Gaps by their main cause."""
     groups: dict[GapCause, list[tuple[int, int, int]]] = {}
     for gap in analysis.gaps:
         groups.setdefault(gap.cause, []).append((gap.device, gap.start, gap.end))
-    return {cause: GapTimes(*np.array(each, np.int64).T) for cause, each in groups.items()}
+    return {cause: GapTimes(*np.array(gaps, np.int64).T) for cause, gaps in groups.items()}
 
 
 @trace_fact
 def trace_span(analysis: TraceAnalysis) -> tuple[int, int]:
-    """When the first event of the trace begins, and the last ends, ns; zeros without events."""
+    """Start of the trace's first event and end of its last, ns; zeros without events."""
     trace = analysis.trace
     first = int(trace.start.min(initial=0))
     return first, int(trace.ends_of(slice(None)).max(initial=first))
 
 
 def gap_place(gap: Gap, steps: TraceSteps) -> Place:
-    """Where a gap is: its times, what caused it (the wait that came before, else what ran on the
-    launching thread) and the line of user code."""
+    """Where a gap is: its times, its cause (the wait before it, else what ran on the launching
+    thread) and the line of user code."""
     trace, within = steps.analysis.trace, steps.step_at(gap.start)
     step = within.index if within and steps.steps else None
     rows = [gap.wait_row, gap.operator_row, gap.launch_row]
@@ -77,7 +78,7 @@ def gap_place(gap: Gap, steps: TraceSteps) -> Place:
 
 
 def _launches_over(trace: Trace, gap: Gap) -> bool:
-    """Whether the launch takes most of a gap, in no operator."""
+    """Whether the launch takes most of a gap, outside any operator."""
     if gap.launch_row == NONE or int(trace.parent[gap.launch_row]) != gap.operator_row:
         return False
     if trace.categories[int(trace.category[gap.operator_row])] == CPU_OP:
@@ -88,28 +89,28 @@ def _launches_over(trace: Trace, gap: Gap) -> bool:
 
 
 def source_line(trace: Trace, row: int) -> tuple[str | None, int | None]:
-    """Innermost frame of user code above ``row``, in a trace recorded with stacks."""
+    """Innermost frame of user code above ``row``, in a trace with stacks."""
     while row != NONE:
         if trace.categories[int(trace.category[row])] == PYTHON:
-            found = call_groups.source_line(trace.name_of(row))
-            if found is not None:
-                return found.file, found.line
+            frame = call_groups.source_line(trace.name_of(row))
+            if frame is not None:
+                return frame.file, frame.line
         row = int(trace.parent[row])
     return None, None
 
 
 def most_common(names: Iterable[str | None]) -> str | None:
-    """The name that occurs most; None where all are unknown."""
+    """The most common name; None if all are unknown."""
     counts = Counter(name for name in names if name)
     return counts.most_common(1)[0][0] if counts else None
 
 
 FEWEST_IN_GAPS = 5
-"""A single sample in a gap is one moment of one gap."""
+"""Fewest samples in gaps: a single one is one moment of one gap."""
 
 CERTAIN_SAMPLES = 3
-"""An interval as long as so many mean intervals goes without a sample inside it once in 20 times
-(``exp(-3)``), and every one found the same: it names a gap that it holds."""
+"""An interval of so many mean ones has no sample inside it once in 20 times (``exp(-3)``), and its
+ends agree: so it names a gap inside it."""
 
 
 @dataclass(frozen=True)
@@ -118,35 +119,35 @@ class GapLines:
 
     cause: GapCause
     idle: int
-    """Time in ns of all those gaps."""
+    """Total time of those gaps, ns."""
     thread: LinesByTime
 
 
 @fact
 def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
     """Where the main thread was while the GPU idled in the window, by cause, most idle first, as
-    far as the stack samples show."""
+    far as stack samples show."""
     if facts.analysis is None:
         return ()
     samples = stack_samples(facts)
-    known = (
+    of_causes = (
         GapLines(cause, gaps.total, _sampled_within(samples, facts.analysis, gaps.start, gaps.end))
         for cause, gaps in gap_times(facts.analysis).items()
     )
-    found = (one for one in known if one.thread.samples >= FEWEST_IN_GAPS)
-    return tuple(sorted(found, key=lambda one: -one.idle))
+    shown = (gaps for gaps in of_causes if gaps.thread.samples >= FEWEST_IN_GAPS)
+    return tuple(sorted(shown, key=lambda gaps: -gaps.idle))
 
 
 def line_of_gap(samples: Sequence[Table], analysis: TraceAnalysis, gap: Gap) -> LinesByTime | None:
-    """Where the main thread was in ``gap``; None if no sample shows it."""
+    """Where the main thread was in ``gap``; None without a sample in it."""
     thread = _sampled_within(samples, analysis, np.array([gap.start]), np.array([gap.end]))
     return thread if thread.samples else None
 
 
 def certain(stacks: Table, analysis: TraceAnalysis, origin: int) -> Mask:
-    """Intervals so long, within the time of the trace, that another sample would have fallen
-    between. Before and after it the training waits for the profiler, at one line both times, and
-    what was computed in between may have met no sample."""
+    """Intervals within the trace so long that another sample would have fallen between. Before and
+    after a window the training waits for the profiler, both times at one line, and what it computed
+    in between may have no sample."""
     starts: Int64 = stacks["time"] - origin
     first, last = trace_span(analysis)
     seen = np.minimum(starts + stacks["held"], last) - np.maximum(starts, first)
@@ -156,14 +157,14 @@ def certain(stacks: Table, analysis: TraceAnalysis, origin: int) -> Mask:
 def _sampled_within(
     samples: Sequence[Table], analysis: TraceAnalysis, begins: Int64, ends: Int64
 ) -> LinesByTime:
-    """By the table of ``samples`` that saw most of the gaps."""
-    found = (_of_gaps(stacks, analysis, begins, ends) for stacks in samples if len(stacks))
-    return max(found, key=lambda one: one.samples, default=LinesByTime((), 0, 0))
+    """Lines of the gaps, by the table of ``samples`` that saw most of them."""
+    options = (_of_gaps(stacks, analysis, begins, ends) for stacks in samples if len(stacks))
+    return max(options, key=lambda lines: lines.samples, default=LinesByTime((), 0, 0))
 
 
 def _of_gaps(stacks: Table, analysis: TraceAnalysis, begins: Int64, ends: Int64) -> LinesByTime:
-    """An interval counts for the gap that it begins in, from there on, and for one inside it where
-    that is certain."""
+    """An interval counts for the gap it begins in, from there on, and for gaps inside it if that is
+    certain."""
     origin = analysis.trace.wall_origin
     if origin is None:
         return LinesByTime((), 0, 0)
@@ -171,23 +172,23 @@ def _of_gaps(stacks: Table, analysis: TraceAnalysis, begins: Int64, ends: Int64)
     stops: Int64 = starts + stacks["held"]
     every: Int64 = np.maximum(stacks["every"], 1)
     is_certain = certain(stacks, analysis, origin)
-    held = np.zeros(len(starts), dtype=np.int64)
+    times = np.zeros(len(starts), dtype=np.int64)
     samples = 0
     # Windows are short: a few intervals meet thousands of gaps.
     meets = (stops > begins.min(initial=0)) & (starts < ends.max(initial=0))
     for row in np.flatnonzero(meets).tolist():
         start, end = starts[row], stops[row]
-        known = (begins <= start) & (start < ends)
+        covers = (begins <= start) & (start < ends)
         if is_certain[row]:
-            known |= (begins >= start) & (ends <= end)
-        overlap = np.minimum(ends[known], end) - np.maximum(begins[known], start)
-        held[row] = overlap.sum()
-        samples += max(int(np.any(known)), int(held[row] // every[row]))
-    return lines_by_time(stacks, held, samples)
+            covers |= (begins >= start) & (ends <= end)
+        overlap = np.minimum(ends[covers], end) - np.maximum(begins[covers], start)
+        times[row] = overlap.sum()
+        samples += max(int(np.any(covers)), int(times[row] // every[row]))
+    return lines_by_time(stacks, times, samples)
 
 
 FEWEST_FOLDED = 3
-"""Samples of other steps that fall where the intervals are in theirs; fewer name no line."""
+"""Fewest samples of other steps at the same places of their steps to name a line."""
 
 
 def rows_place(
@@ -196,10 +197,10 @@ def rows_place(
     operator: str | None = None,
     during: Intervals | None = None,
 ) -> Place:
-    """Where ``rows`` of the host's threads were called from: by the stacks of the trace, else by
-    samples within them (or ``during``), else by samples at the same places of other steps.
+    """Where ``rows`` of the host's threads were called from: by the trace's stacks, else by samples
+    within them (or ``during``), else by samples at the same places of other steps.
 
-    The line stays unknown where no sample shows it; the place is then known by ``operator``.
+    Without a sample the line stays unknown, and the place has only its ``operator``.
     """
     if facts.analysis is None or not len(rows):
         return Place(rank=facts.rank_number, operator=operator)
@@ -208,8 +209,8 @@ def rows_place(
     file, line = source_line(trace, longest)
     if file is None:
         during = during or union(trace.start[rows], trace.ends_of(rows))
-        found = line_during(facts, during)
-        file, line = (found.file, found.line) if found else (None, None)
+        line_share = line_during(facts, during)
+        file, line = (line_share.file, line_share.line) if line_share else (None, None)
     start = int(trace.start[longest])
     return Place(
         rank=facts.rank_number,
@@ -223,7 +224,7 @@ def rows_place(
 
 
 def line_during(facts: Facts, during: Intervals) -> LineShare | None:
-    """The line that the main thread was at most of ``during``, in ns since the trace's start."""
+    """The line where the main thread spent most of ``during``, in ns since the trace's start."""
     if facts.analysis is None or not len(during):
         return None
     trace = facts.analysis.trace
@@ -231,15 +232,15 @@ def line_during(facts: Facts, during: Intervals) -> LineShare | None:
     if trace.wall_origin is not None:
         for stacks in (inside, outside):
             if len(stacks):
-                found = _most(stacks, _held_in(facts.analysis, trace.wall_origin, stacks, during))
-                if found is not None:
-                    return found
+                line = _most(stacks, _held_in(facts.analysis, trace.wall_origin, stacks, during))
+                if line is not None:
+                    return line
     return _folded(facts, trace, outside, during)
 
 
 def _held_in(analysis: TraceAnalysis, origin: int, stacks: Table, during: Intervals) -> Int64:
-    """The part of ``during`` that each sample stands for: its first moment, and where it is so long
-    that no other sample can have fallen between, all of it."""
+    """ns of ``during`` for each sample: one period at its first moment, or all of its time if it is
+    so long that no other sample can have fallen between."""
     start = stacks["time"] - origin
     moment = np.where(during.holds(start), stacks["every"], 0)
     is_certain = certain(stacks, analysis, origin)
@@ -248,27 +249,26 @@ def _held_in(analysis: TraceAnalysis, origin: int, stacks: Table, during: Interv
 
 def _folded(facts: Facts, trace: Trace, stacks: Table, during: Intervals) -> LineShare | None:
     """By samples of unprofiled steps, each at its moment's share of its own step. A call into
-    torch's own code from the user's line has no frame of Python inside it: such samples come first.
-    """
+    torch's own code from the user's line has no Python frame inside it: such samples come first."""
     steps, marks = steady_rows(facts), _step_marks(facts)
     if not len(stacks) or not len(steps) or not len(marks):
         return None
     row, time = _moments(stacks)
     at = np.maximum(np.searchsorted(steps["start"], time, side="right") - 1, 0)
     since, length = time - steps["start"][at], np.maximum(steps["duration"][at], 1)
-    known = (since >= 0) & (since < length)
+    inside = (since >= 0) & (since < length)
     if "stage" in stacks:
-        known &= ~np.isin(stacks["stage"], (FETCH, COLLATE))[row]
+        inside &= ~np.isin(stacks["stage"], (FETCH, COLLATE))[row]
     begin, lasting = int(trace.start[marks[-1]]), int(trace.duration[marks[-1]])
-    known &= during.holds(begin + (since / length * lasting).astype(np.int64))
-    for chosen in (known & _is_direct(stacks)[row], known):
+    inside &= during.holds(begin + (since / length * lasting).astype(np.int64))
+    for chosen in (inside & _is_direct(stacks)[row], inside):
         if np.count_nonzero(chosen) >= FEWEST_FOLDED:
             return _most(stacks, np.bincount(row[chosen], minlength=len(stacks)).astype(np.int64))
     return None
 
 
 def _moments(stacks: Table) -> tuple[Int64, Int64]:
-    """Rows of ``stacks``, and moments at which they were found: as many as the time asks for."""
+    """Rows of ``stacks`` and moments at which they were seen, one per sampling period."""
     every = np.maximum(stacks["every"], 1)
     count = np.maximum(stacks["held"] // every, 1)
     row = np.repeat(np.arange(len(stacks)), count)
@@ -278,7 +278,7 @@ def _moments(stacks: Table) -> tuple[Int64, Int64]:
 
 @trace_fact
 def _step_marks(analysis: TraceAnalysis) -> Int64:
-    """Rows of the steps as the training thread passes them."""
+    """Rows of step marks on the training thread."""
     trace = analysis.trace
     marks = np.flatnonzero(kinds.ranges_named(trace, kinds.STEP.match))
     result: Int64 = marks[trace.track[marks] == main_track(trace)].astype(np.int64)
@@ -288,22 +288,22 @@ def _step_marks(analysis: TraceAnalysis) -> Int64:
 def _is_direct(stacks: Table) -> Mask:
     """Samples whose innermost frame is the user's own line."""
     columns = (stacks[name].tolist() for name in ("file", "line", "inner"))
-    found = [
+    direct = [
         f"{file.rpartition('/')[2]}:{line}" == inner.rpartition("/")[2].split(" ")[0]
         for file, line, inner in zip(*columns, strict=True)
     ]
-    return np.array(found, dtype=bool)
+    return np.array(direct, dtype=bool)
 
 
-def _most(stacks: Table, held: Int64) -> LineShare | None:
-    lines = lines_by_time(stacks, held).lines
+def _most(stacks: Table, times: Int64) -> LineShare | None:
+    lines = lines_by_time(stacks, times).lines
     return next((line for line in lines if line.file), None)
 
 
 @fact
 def device_steps(facts: Facts) -> TraceSteps:
-    """Steps of a trace that shows what the GPU did. Not applicable if the training has no GPU.
-    Unknown if no trace shows it."""
+    """Steps of a trace with GPU activity. Not applicable if the training has no GPU. Unknown if no
+    trace shows it."""
     trace = trace_steps.or_none(facts)
     if trace and trace.has_gpu:
         return trace
@@ -316,52 +316,51 @@ def device_steps(facts: Facts) -> TraceSteps:
 
 @fact
 def idle_steps(facts: Facts) -> TraceSteps:
-    """``device_steps`` of a trace whose idle time is to be believed. Not applicable if the training
+    """``device_steps`` of a trace whose idle time can be trusted. Not applicable if the training
     has no GPU. Unknown if no trace shows it, or too little of it."""
-    found = device_steps(facts)
-    complete(found.analysis)
-    return found
+    steps = device_steps(facts)
+    complete(steps.analysis)
+    return steps
 
 
 @dataclass(frozen=True)
 class IdleOfCause:
-    """Idle time of one device that one cause explains."""
+    """Idle time of one device due to one cause."""
 
     device: int
     cause: GapCause
     total: int
     """ns in all gaps, each nanosecond by its own cause: over causes they sum to all idle time."""
     count: int
-    """Listed gaps that it is the largest part of; 0 where it is only a lesser part of others."""
+    """Listed gaps with this main cause; 0 if it is only a lesser part of others."""
     longest: Gap | None
-    """The longest of those; None without one."""
+    """The longest of those gaps; None without one."""
     line: LineShare | None = None
-    """The line at which the main thread was for most of that cause's gaps; None where no samples
-    tell."""
+    """The main thread's line for most of those gaps; None without samples."""
 
 
 @fact
 def idle_by_cause(facts: Facts) -> tuple[IdleOfCause, ...]:
-    """Idle time of every device of the trace by cause, most time first; empty without idle time.
-    Of a device with more than ``MOST`` gaps the longest are counted; all are summed up."""
+    """Idle time of each device of the trace by cause, most time first; empty without idle time. If
+    a device has more than ``MOST`` gaps, only the longest are counted; times cover all."""
     if facts.analysis is None:
         return ()
     groups: dict[tuple[int, GapCause], list[Gap]] = {}
     for gap in facts.analysis.gaps:
         groups.setdefault((gap.device, gap.cause), []).append(gap)
-    lines = {one.cause: one.thread.lines for one in gap_lines(facts)}
-    found = []
-    for one in facts.analysis.idle:
-        line = next((line for line in lines.get(one.cause, ()) if line.file), None)
+    lines = {gaps.cause: gaps.thread.lines for gaps in gap_lines(facts)}
+    result = []
+    for idle in facts.analysis.idle:
+        line = next((line for line in lines.get(idle.cause, ()) if line.file), None)
         # Gaps are listed longest first.
-        some = groups.get((one.device, one.cause), [])
+        some = groups.get((idle.device, idle.cause), [])
         longest = next(iter(some), None)
-        found.append(IdleOfCause(one.device, one.cause, one.total, len(some), longest, line))
-    return tuple(sorted(found, key=lambda one: (-one.total, one.device, one.cause.value)))
+        result.append(IdleOfCause(idle.device, idle.cause, idle.total, len(some), longest, line))
+    return tuple(sorted(result, key=lambda idle: (-idle.total, idle.device, idle.cause.value)))
 
 
 def counts_all(facts: Facts) -> bool:
-    """Whether every gap is counted, rather than the longest ``MOST`` of a device."""
+    """Whether every gap is counted, not only the longest ``MOST`` of a device."""
     gaps = facts.analysis.gaps if facts.analysis else ()
     return len(gaps) < MOST
 
@@ -371,8 +370,8 @@ _IDLE = tuple(cause.value for cause in GapCause)
 
 @fact
 def idle_scale(facts: Facts) -> float:
-    """What a ns of idle time in the trace is in the judged step: the profiler slows the host, and
-    with that prolongs what the device idles. Unknown if there is no trace or no step."""
+    """Ratio of idle time in the judged step to that in the trace: the profiler slows the host, and
+    so prolongs idle time. Unknown if there is no trace or no step."""
     judged, steps = judged_step(facts), trace_steps(facts)
     recorded = sum(steps.part(name) for name in _IDLE) if steps else 0
     idle = sum(judged.part(name) for name in _IDLE)
@@ -381,13 +380,13 @@ def idle_scale(facts: Facts) -> float:
 
 @fact
 def window_step(facts: Facts) -> StepBreakdown:
-    """The judged step, resting on as many steps as the trace shows: so many stand behind what is
-    read from it. Unknown if there is no trace or no step."""
+    """The judged step, with the trace's number of steps: its evidence is only that large. Unknown
+    if there is no trace or no step."""
     judged, steps = judged_step(facts), trace_steps(facts)
     return replace(judged.of, count=steps.steps if steps else 0, of_run=False)
 
 
 def per_step(facts: Facts, idle_ns: int) -> int:
-    """Idle time of all steady steps of the trace, as that of one judged step, ns."""
+    """Idle time of all steady steps of the trace, converted to one judged step, ns."""
     steps = trace_steps(facts)
     return round(idle_ns / max(steps.steps if steps else 1, 1) * idle_scale(facts))

@@ -1,9 +1,9 @@
 """Kernels that the steady steps launched: by kind of work, by operator, in chains.
 
-Where the host runs ahead the device is still at work on a step when its mark has long ended: what
-belongs to a step is what was launched within it. Between two matrix products of a stream everything
-that is bound by memory (elementwise work, normalisation, reductions) makes a chain: each of its
-kernels moves whole tensors through memory and reads what the one before wrote.
+If the host runs ahead, the device works on a step long after its mark has ended: a kernel belongs
+to the step that launched it. All memory-bound kernels (elementwise, normalisation, reductions)
+between two matrix products of a stream are a chain: each moves whole tensors through memory and
+reads what the one before wrote.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PHASES = (FORWARD, BACKWARD, OPTIMIZER)
 _CATEGORIES = tuple(Category)
 
 _SHOWN = 3
-"""Names of kernels that findings list."""
+"""Number of kernel names listed by findings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,55 +39,55 @@ class StepKernels:
 
     analysis: TraceAnalysis
     steps: int
-    """Steps that they belong to; 1 for the whole of a trace that marks none."""
+    """Steps that the kernels belong to; 1 for the whole of a trace without marked steps."""
     rows: Int64
     launch: Int64
-    """Rows of the calls that launched them; NONE where the file does not hold them."""
+    """Rows of the launching calls; NONE if not in the file."""
     operator: Int64
-    """Rows of the innermost operators around those; NONE without one."""
+    """Rows of the innermost operators around the launching calls; NONE without one."""
     phase: Int64
-    """Index into ``_PHASES`` of the phase that launched them; NONE outside all of them."""
+    """Index into ``_PHASES`` of the launching phase; NONE outside all phases."""
     category: Int64
-    """Index into ``_CATEGORIES``; that of all that the optimizer launches is ``OPTIMIZER``."""
+    """Index into ``_CATEGORIES``; ``OPTIMIZER`` for everything the optimizer launches."""
     _kept: dict[object, StepKernels] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def where(self, chosen: Mask | Int64) -> StepKernels:
-        """Some of the kernels, by a mask or by their numbers."""
+        """Some of the kernels, by a mask or by indices."""
         columns = (self.rows, self.launch, self.operator, self.phase, self.category)
         return StepKernels(self.analysis, self.steps, *(column[chosen] for column in columns))
 
     def kept(self, key: object, choose: Callable[[StepKernels], Mask | Int64]) -> StepKernels:
-        """The kernels that ``choose`` chooses, which is called once for each ``key``: a run is
-        judged anew several times a second, its newest window does not change."""
+        """The kernels that ``choose`` selects, cached by ``key``: a run is judged anew several
+        times a second, its newest window does not change."""
         if key not in self._kept:
             self._kept[key] = self.where(choose(self))
         return self._kept[key]
 
     def of(self, *categories: Category) -> StepKernels:
-        """The kernels of some kinds of work."""
-        return self.kept(categories, lambda found: found.are(*categories))
+        """Kernels of some kinds of work."""
+        return self.kept(categories, lambda kernels: kernels.are(*categories))
 
     def are(self, *categories: Category) -> Mask:
-        """Mask of the kernels of some kinds of work."""
+        """Mask of kernels of some kinds of work."""
         numbers = [_CATEGORIES.index(category) for category in categories]
         return numbered(self.category, numbers, len(_CATEGORIES))
 
     def named(self, accepts: Callable[[str], object]) -> Mask:
-        """Mask of the kernels with a name that ``accepts`` accepts."""
+        """Mask of kernels with a name that ``accepts`` accepts."""
         return self._numbered(self._names, accepts)
 
     def called_by(self, accepts: Callable[[str], object]) -> Mask:
-        """Mask of the kernels launched by an operator with a name that ``accepts`` accepts."""
+        """Mask of kernels launched by an operator with a name that ``accepts`` accepts."""
         return self._numbered(self._operator_names, accepts)
 
     def _numbered(self, column: Int32, accepts: Callable[[str], object]) -> Mask:
         names = self.analysis.trace.names
-        known = np.flatnonzero(np.bincount(column + 1, minlength=1)[1:]).tolist()
+        used = np.flatnonzero(np.bincount(column + 1, minlength=1)[1:]).tolist()
         # One more than there are names, for NONE.
-        return numbered(column, [n for n in known if accepts(names[n])], len(names) + 1)
+        return numbered(column, [n for n in used if accepts(names[n])], len(names) + 1)
 
     @cached_property
     def _names(self) -> Int32:
@@ -99,49 +99,49 @@ class StepKernels:
         return np.where(self.operator == NONE, np.int32(NONE), names)
 
     def in_phase(self, phase: str) -> Mask:
-        """Mask of the kernels launched in ``phase``."""
+        """Mask of kernels launched in ``phase``."""
         result: Mask = self.phase == _PHASES.index(phase)
         return result
 
     @property
     def duration(self) -> Int64:
-        """How long each ran, ns."""
+        """Durations of the kernels, ns."""
         return self.analysis.trace.duration[self.rows]
 
     @cached_property
     def busy(self) -> int:
-        """When any of them runs, ns in all: the union where several run at once."""
+        """Total time in which any of them runs, ns: the union if several overlap."""
         trace = self.analysis.trace
         return union(trace.start[self.rows], trace.ends_of(self.rows)).total
 
     @property
     def time(self) -> int:
-        """What the device spends in them for one step, ns."""
+        """Device time per step, ns."""
         return self.busy // self.steps
 
     @property
     def count(self) -> int:
-        """How many one step launches."""
+        """Launches per step."""
         return len(self) // self.steps
 
     @cached_property
     def longest(self) -> list[tuple[str, int, Place]]:
-        """The names that take longest: the time of each for one step, ns, and where the longest of
-        its calls was launched."""
+        """The names with the most time: each with its time per step, ns, and the launch place of
+        its longest kernel."""
         if not len(self):
             return []
         trace = self.analysis.trace
         times = np.bincount(self._names, weights=self.duration)
-        found = []
+        names = []
         for number in np.argsort(-times, kind="stable")[:_SHOWN].tolist():
             mine = self.where(self._names == number)
             if len(mine):
-                found.append((trace.names[number], mine.time, mine.place))
-        return found
+                names.append((trace.names[number], mine.time, mine.place))
+        return names
 
     @cached_property
     def place(self) -> Place:
-        """Where the longest of them was launched: operator, and line where stacks were recorded."""
+        """Launch place of the longest kernel: operator, and line if stacks were recorded."""
         trace, at = self.analysis.trace, int(np.argmax(self.duration))
         row, operator = int(self.rows[at]), int(self.operator[at])
         file, line = source_line(trace, operator)
@@ -158,44 +158,44 @@ class StepKernels:
 
 @trace_fact
 def step_kernels(analysis: TraceAnalysis) -> StepKernels:
-    """The kernels that the steady steps launched, of very many those of the first of them; where
-    the file holds no launches those that begin within them. Unknown if the trace shows none."""
+    """Kernels that the steady steps launched (of very many, only those of the first steps); if
+    launches are not in the file, those that begin in them. Unknown if the trace shows none."""
     steps = gpu_steps(analysis)
     trace, links = analysis.trace, link(analysis.trace)
     kernels = trace.in_category(KERNEL) & steps.on_device
     steps, mine = steps.first(kernels), kernels[links.activity]
     rows, launch = links.activity[mine], links.launch[mine]
-    known, phases = launch != NONE, find_phases(trace)
+    launched, phases = launch != NONE, find_phases(trace)
     begun = part_of_rows(trace, [phases.get(name, EMPTY) for name in _PHASES])
-    phase = np.where(known, begun[launch], NONE).astype(np.int64)
+    phase = np.where(launched, begun[launch], NONE).astype(np.int64)
     by_name = np.zeros(len(trace.names), dtype=np.int64)
     for number in np.flatnonzero(np.bincount(trace.name[rows])).tolist():
         by_name[number] = _CATEGORIES.index(category_of(trace.names[number]))
     category = by_name.take(trace.name[rows])
     category[phase == _PHASES.index(OPTIMIZER)] = _CATEGORIES.index(Category.OPTIMIZER)
     operator = links.operator[mine].astype(np.int64)
-    found = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
+    result = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
     if not steps.steps:
-        return found
-    within = begun_in(trace, steps.on_host)[launch] & known
+        return result
+    within = begun_in(trace, steps.on_host)[launch] & launched
     if not within.any():
         within = steps.inside[rows]
     if not within.any():
         raise UnknownError("the steady steps of the trace launch no kernels")
-    return found.where(within)
+    return result.where(within)
 
 
 @trace_fact
 def time_by_category(analysis: TraceAnalysis) -> Mapping[Category, int]:
-    """What the device spends in each kind of work for one step, ns, longest first; kinds that run
-    at once are each counted whole."""
-    found = step_kernels(analysis)
-    times = {category: found.of(category).time for category in Category}
-    return dict(sorted(((c, t) for c, t in times.items() if t), key=lambda one: -one[1]))
+    """Device time per step by kind of work, ns, longest first; overlapping kinds both count in
+    full."""
+    kernels = step_kernels(analysis)
+    times = {category: kernels.of(category).time for category in Category}
+    return dict(sorted(((c, t) for c, t in times.items() if t), key=lambda item: -item[1]))
 
 
 def callers(trace: Trace, rows: Int64) -> Int64:
-    """For each of ``rows`` the row that directly holds it, NONE without one or for NONE."""
+    """The parent row of each of ``rows``; NONE without one or for NONE."""
     return np.where(rows == NONE, NONE, trace.parent[rows]).astype(np.int64)
 
 
@@ -206,10 +206,10 @@ def is_named(trace: Trace, rows: Int64, *names: str) -> Mask:
     return result
 
 
-def launched_under(found: StepKernels, *names: str) -> Mask:
-    """Kernels that calls of those operators launched, or what they called."""
-    trace, rows = found.analysis.trace, found.operator
-    wanted = np.zeros(len(found), dtype=bool)
+def launched_under(kernels: StepKernels, *names: str) -> Mask:
+    """Kernels launched by calls of those operators, or by what these called."""
+    trace, rows = kernels.analysis.trace, kernels.operator
+    wanted = np.zeros(len(kernels), dtype=bool)
     while (rows != NONE).any():
         wanted |= is_named(trace, rows, *names)
         rows = callers(trace, rows)
@@ -217,68 +217,67 @@ def launched_under(found: StepKernels, *names: str) -> Mask:
 
 
 _FUSED_PASSES = 3
-"""Times of its longest kernel that a chain takes when fused: it reads its inputs and writes its
+"""Time of a fused chain, in multiples of its longest kernel: it reads its inputs and writes its
 outputs, some of them for the backward pass. Written out GELU and layer normalisation on an H100
 took 38.7 ms, fused ones 5.4 ms: the estimate is 13 ms."""
 
 _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
-"""Operators that multiply many matrices at once."""
+"""Operators for batched matrix products."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """Kernels in chains, and what fusing them would save."""
+    """Kernels in chains, and the time saved by fusing them."""
 
     kernels: StepKernels
-    """Kernels of chains that are no part of attention."""
+    """Kernels of chains that are not part of attention."""
     saved: int
-    """ns for one step."""
+    """ns per step."""
     attention: StepKernels
     """Kernels of chains around a softmax between two matrix products."""
 
 
 @trace_fact
 def kernel_chains(analysis: TraceAnalysis) -> Chains:
-    """The chains of the steady steps, but for the optimizer's. Unknown if the trace shows no
-    kernels."""
-    found, trace = step_kernels(analysis), analysis.trace
-    if not len(found):
+    """Chains of the steady steps, except the optimizer's. Unknown if the trace shows no kernels."""
+    kernels, trace = step_kernels(analysis), analysis.trace
+    if not len(kernels):
         raise UnknownError("the steady steps of the trace launch no kernels")
-    ordered = np.lexsort((trace.start[found.rows], trace.track[found.rows]))
-    found = found.where(ordered)
-    member = found.are(*MEMORY_BOUND)
-    chain = _chain_of(found, member)
-    times = sums(chain, found.duration, int(chain[-1]) + 1)
+    ordered = np.lexsort((trace.start[kernels.rows], trace.track[kernels.rows]))
+    kernels = kernels.where(ordered)
+    member = kernels.are(*MEMORY_BOUND)
+    chain = _chain_of(kernels, member)
+    times = sums(chain, kernels.duration, int(chain[-1]) + 1)
     longest = np.zeros(len(times), dtype=np.int64)
-    np.maximum.at(longest, chain, found.duration)
-    in_attention = _around_softmax(found, member, chain)
-    kept = np.zeros(len(times), dtype=bool)
-    kept[chain[member & ~in_attention[chain]]] = True
+    np.maximum.at(longest, chain, kernels.duration)
+    in_attention = _around_softmax(kernels, member, chain)
+    counts = np.zeros(len(times), dtype=bool)
+    counts[chain[member & ~in_attention[chain]]] = True
     saved = np.maximum(times - _FUSED_PASSES * longest, 0)
     return Chains(
-        found.where(member & ~in_attention[chain]),
-        int(saved[kept].sum()) // found.steps,
-        found.where(member & in_attention[chain]),
+        kernels.where(member & ~in_attention[chain]),
+        int(saved[counts].sum()) // kernels.steps,
+        kernels.where(member & in_attention[chain]),
     )
 
 
-def _chain_of(found: StepKernels, member: Mask) -> Int64:
-    """Number of the chain, or of the run between two chains, that each kernel is in."""
-    track = found.analysis.trace.track[found.rows]
+def _chain_of(kernels: StepKernels, member: Mask) -> Int64:
+    """Index of the chain, or of the run between two chains, of each kernel."""
+    track = kernels.analysis.trace.track[kernels.rows]
     begins = np.ones(len(member), dtype=bool)
     begins[1:] = (
         (member[1:] != member[:-1])
         | (track[1:] != track[:-1])
-        | (found.phase[1:] != found.phase[:-1])
+        | (kernels.phase[1:] != kernels.phase[:-1])
     )
     return np.cumsum(begins) - 1
 
 
-def _around_softmax(found: StepKernels, member: Mask, chain: Int64) -> Mask:
-    """Which chains hold a softmax and lie between two batched matrix products."""
-    softmax = member & found.named(lambda name: "softmax" in name.lower())
-    softmax &= ~found.called_by(lambda name: "log_softmax" in name)
-    products = found.are(Category.GEMM) & found.called_by(lambda name: name in _BATCHED)
+def _around_softmax(kernels: StepKernels, member: Mask, chain: Int64) -> Mask:
+    """Which chains contain a softmax and lie between two batched matrix products."""
+    softmax = member & kernels.named(lambda name: "softmax" in name.lower())
+    softmax &= ~kernels.called_by(lambda name: "log_softmax" in name)
+    products = kernels.are(Category.GEMM) & kernels.called_by(lambda name: name in _BATCHED)
     wanted = np.zeros(int(chain[-1]) + 1, dtype=bool)
     wanted[chain[softmax]] = True
     follows = np.zeros(len(wanted), dtype=bool)
@@ -298,7 +297,7 @@ class Kernels:
 
 @trace_fact
 def kernels(analysis: TraceAnalysis) -> Kernels:
-    """The kernels of the busiest device that begin in the steady steps. Unknown if the trace shows
+    """Kernels of the busiest device that begin in the steady steps. Unknown if the trace shows
     none."""
     steps, trace = gpu_steps(analysis), analysis.trace
     rows = link(trace).activity

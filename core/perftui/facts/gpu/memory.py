@@ -1,4 +1,4 @@
-"""GPU memory of a rank by step, as PyTorch's allocator counts it, and the most that one held."""
+"""GPU memory of a rank by step, as counted by PyTorch's allocator, and its peaks."""
 
 from __future__ import annotations
 
@@ -16,62 +16,62 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MemoryUse:
-    """Sizes are bytes. The columns have one entry for each step kept whose memory is known."""
+    """Memory in bytes. Columns have an entry for each step kept with known memory."""
 
     step: Int64
-    """The steps' own numbers."""
+    """Step numbers."""
     allocated: Int64
-    """Held by tensors at the end of the step."""
+    """Bytes of tensors at the end of the step."""
     reserved: Int64
-    """Held by PyTorch at the end of the step."""
+    """Bytes reserved by PyTorch at the end of the step."""
     most: Int64
-    """The most that tensors held at any time until the end of the step, as far as it is kept."""
+    """Peak of tensors' bytes up to the end of the step, as far as rows are kept."""
     peak_allocated: int
-    """The most that tensors held at any time so far, also within steps."""
+    """Peak of tensors' bytes so far, including within steps."""
     peak_step: int
-    """The first step by whose end that had been reached; -1 where it is no longer kept."""
+    """The first step by whose end that peak was reached; -1 if its row is no longer kept."""
     peak_reserved: int
-    """The most that PyTorch held at the end of a step."""
+    """Peak of bytes reserved at the end of a step."""
     retries: int | None
-    """Allocations that had to be tried again after caches were emptied; None where not counted."""
+    """Allocations retried after caches were emptied; None if not counted."""
     failures: int | None
-    """Allocations that failed; None where not counted."""
+    """Allocations that failed; None if not counted."""
     summed: int = 0
-    """Steps between the first and the newest of which only sums are left."""
+    """Steps between the first and the newest that are only kept as sums."""
     knows_peak: bool = True
-    """Whether ``peak_allocated`` covers the time within steps, and not only their ends."""
+    """Whether ``peak_allocated`` covers the time within steps, not only their ends."""
 
 
 @fact
 def gpu_memory(facts: Facts) -> MemoryUse | None:
-    """GPU memory of the rank by step; None where no step knows it: a training without a GPU."""
+    """GPU memory of the rank by step; None if no step has any, as without a GPU."""
     steps, gone = facts.steps, facts.downsampled.of()
     if not len(steps) or "allocated" not in steps:
         return None
-    known = steps.where((steps["allocated"] >= 0) & (steps["reserved"] >= 0))
-    if not len(known):
+    valid = steps.where((steps["allocated"] >= 0) & (steps["reserved"] >= 0))
+    if not len(valid):
         return None
-    peaks = _column(known, "peak_allocated")
-    # A step holds at its end what was held at some time within it.
-    peak = max(int(peaks.max()), int(known["allocated"].max()))
+    peaks = _column(valid, "peak_allocated")
+    # Memory at a step's end was also in use within the step.
+    peak = max(int(peaks.max()), int(valid["allocated"].max()))
     before = max(int(gone.of("peak_allocated").highest), int(gone.of("allocated").highest))
-    most = np.maximum.accumulate(np.maximum(peaks, known["allocated"]))
+    most = np.maximum.accumulate(np.maximum(peaks, valid["allocated"]))
     reached = np.flatnonzero(most >= max(peak, before))
     peak_step = -1
     if len(reached):
-        # The highest value so far stays in all later rows: it may have been of a summed step.
+        # The highest value so far stays in all later rows: it may be from a summed step.
         row = int(reached[0])
-        starts = known["start"][max(row - 1, 0) : row + 1].tolist()
+        starts = valid["start"][max(row - 1, 0) : row + 1].tolist()
         is_first_after = bool(gone.last) and starts[-1] >= gone.last > min(starts[:-1], default=0)
-        peak_step = -1 if is_first_after else int(known["index"][row])
+        peak_step = -1 if is_first_after else int(valid["index"][row])
     return MemoryUse(
-        step=known["index"],
-        allocated=known["allocated"],
-        reserved=known["reserved"],
+        step=valid["index"],
+        allocated=valid["allocated"],
+        reserved=valid["reserved"],
         most=most,
         peak_allocated=max(peak, before),
         peak_step=peak_step,
-        peak_reserved=max(int(known["reserved"].max()), int(gone.of("reserved").highest)),
+        peak_reserved=max(int(valid["reserved"].max()), int(gone.of("reserved").highest)),
         retries=_counted(facts, "alloc_retries"),
         failures=_counted(facts, "alloc_failures"),
         summed=gone.rows,
@@ -86,15 +86,15 @@ def _column(steps: Table, name: str) -> Int64:
 
 
 def _counted(facts: Facts, name: str) -> int | None:
-    """The sum of a column over the steps that know it; None where none does."""
+    """The sum of a column over the steps that have it; None if none does."""
     values = _column(facts.steps, name)
-    known, gone = values[values >= 0], facts.downsampled.of().of(name)
-    return int(known.sum()) + int(gone.total) if len(known) or gone.count else None
+    valid, gone = values[values >= 0], facts.downsampled.of().of(name)
+    return int(valid.sum()) + int(gone.total) if len(valid) or gone.count else None
 
 
 @fact
 def peak_reserved(facts: Facts) -> int | None:
-    """Most GPU memory that PyTorch held at the end of a step, bytes; None where no step knows."""
+    """Peak GPU memory reserved by PyTorch at the end of a step, bytes; None if not recorded."""
     if "reserved" not in facts.steps or not len(facts.steps):
         return None
     gone = facts.downsampled.of().of("reserved")
@@ -104,7 +104,7 @@ def peak_reserved(facts: Facts) -> int | None:
 
 @dataclass(frozen=True)
 class PeakMemory:
-    """Bytes, of the GPU of one rank or of all processes of the run on its machine."""
+    """Bytes, of a rank's GPU or of all processes of the run on its machine."""
 
     size: int
     is_gpu: bool
@@ -112,9 +112,8 @@ class PeakMemory:
 
 @fact
 def peak_memory(facts: Facts) -> PeakMemory:
-    """What torch's allocator held at most; without a GPU the resident memory of the training and
-    its workers, a sum in which pages that processes share count in each. Unknown if neither was
-    recorded."""
+    """Peak of torch's allocator; without a GPU the resident memory of the training and its workers,
+    which counts shared pages in each process. Unknown if neither was recorded."""
     run, rank = facts.run, facts.rank
     if run is not None and rank is not None:
         for table, column in ((facts.steps, "peak_allocated"), (samples(facts), "processes.rss")):

@@ -1,4 +1,4 @@
-"""How near the kernels of a step come to what the card can do: the roofline.
+"""How close the kernels of a step come to the card's limits: the roofline.
 
 A call needs at least the time of its arithmetic at the card's rate, and that of its bytes at the
 rate of its memory; the longer of the two is its roof.
@@ -30,37 +30,37 @@ from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int64
 
 _MOST_CALLS = 400
-"""Calls that are looked at, the longest ones: reading the sizes of each takes 5 us and more."""
+"""Number of longest calls examined: reading the sizes of each takes 5 us and more."""
 
 
 @dataclass(frozen=True)
 class RoofedCall:
-    """Calls of an operator with inputs of the same sizes, in one step."""
+    """Calls of an operator with equal input sizes, in one step."""
 
     operator: str
     sizes: str
     """Sizes of the call's inputs: ``16384x1024 1024x4096``."""
     kernel: str
-    """The longest that they launched."""
+    """The longest kernel they launched."""
     category: Category
     precision: Precision
     calls: int
     time: int
-    """ns on the device, united where its kernels run at once."""
+    """ns on the device; overlapping kernels count once."""
     flops: int
-    """0 for what is no matrix product, convolution or attention."""
+    """0 for anything but matrix products, convolutions and attention."""
     bytes: int
-    """Each input read once and the output written once; 0 where the sizes do not show it."""
+    """Each input read once and the output written once; 0 if the sizes do not show it."""
     roof: int
-    """ns that they would take at least; 0 where the card's rate in that precision is not known."""
+    """Least time of the calls, ns; 0 if the card's rate in that precision is unknown."""
     is_memory_bound: bool
     """Whether the bytes take longer than the arithmetic."""
     measured_roof: int = 0
-    """``roof`` at the rates that ``perftui probe`` measured on such a card; 0 where it did not."""
+    """``roof`` at the rates that ``perftui probe`` measured on such a card; 0 if it did not."""
     row: int = NONE
-    """Row of the trace of the longest of the calls."""
+    """Trace row of the longest call."""
     longest: int = 0
-    """ns of that one on the device."""
+    """ns of the longest call on the device."""
 
     @property
     def reached(self) -> float:
@@ -69,28 +69,28 @@ class RoofedCall:
 
     @property
     def reached_of_measured(self) -> float | None:
-        """Share of the measured roof, as ``reached``; None where nothing was measured."""
+        """Share of the measured roof, as ``reached``; None if nothing was measured."""
         return self.measured_roof / self.time if self.time and self.measured_roof else None
 
     @property
     def intensity(self) -> float | None:
-        """FLOP for each byte; None without arithmetic, or where the bytes are not known."""
+        """FLOP per byte; None without arithmetic or with unknown bytes."""
         return self.flops / self.bytes if self.flops and self.bytes else None
 
     @property
     def flop_rate(self) -> float | None:
-        """FLOP/s that are reached; None without arithmetic."""
+        """FLOP/s reached; None without arithmetic."""
         return self.flops * 1e9 / self.time if self.flops and self.time else None
 
     @property
     def byte_rate(self) -> float | None:
-        """Bytes per second that are reached; None where the bytes are not known."""
+        """Bytes per second reached; None if the bytes are unknown."""
         return self.bytes * 1e9 / self.time if self.bytes and self.time else None
 
     @property
     def saved(self) -> int | None:
-        """ns that a step would be shorter if the calls reached their roof, the measured one where
-        there is one; None where no roof is known."""
+        """ns saved per step if the calls reached their roof, measured if possible; None if
+        unknown."""
         roof = self.measured_roof or self.roof
         return max(self.time - roof, 0) if roof else None
 
@@ -105,32 +105,32 @@ class Roofline:
     flops: int
     """Floating point operations of ``calls``."""
     peak: float
-    """TFLOP/s of the card in the lowest precision that any of them computes in."""
+    """TFLOP/s of the card in the lowest precision used by ``calls``."""
     covered: int
-    """ns of device time that those calls take, united."""
+    """ns of device time of ``calls``; overlaps count once."""
     whole: int
-    """ns of device time that all kernels of the step take, united."""
+    """ns of device time of all kernels of the step; overlaps count once."""
     peaks: Card
-    """By the data sheet where the card is listed, else as they were measured."""
+    """Peak rates by the data sheet if the card is listed, else as measured."""
     measured: Card | None = None
-    """As ``perftui probe`` measured them on a card of that name; None where it did not."""
+    """Rates ``perftui probe`` measured on a card of that name; None if it did not."""
     is_measured: bool = False
-    """Whether roofs and peak are those that ``perftui probe`` measured: the card is not listed."""
+    """Whether roofs and peak are from ``perftui probe``, as the card is not listed."""
 
 
 @trace_fact
 def longest_call(analysis: TraceAnalysis) -> RoofedCall:
-    """The longest call of a matrix product, convolution or attention in the first steady step: one
-    look into the file, where the whole roofline takes hundreds. Unknown as ``roofline`` does, or
-    there is no such call."""
+    """The longest matrix product, convolution or attention in the first steady step, with a single
+    read of the file instead of hundreds for the whole roofline. Unknown as in ``roofline``, or
+    without such a call."""
     card, _ = _peaks_of(analysis)
     products = _of_one_step(step_kernels(analysis).of(*ON_TENSOR_CORES))
     calls = _longest_calls(products.where(products.operator != NONE))
     longest = calls.rows[[int(np.argmax(calls.time))]]
     for row, arguments in arguments_of(analysis.trace, longest):
-        found = _roofed(analysis, calls, row, arguments, card)
-        if found is not None and found.roof:
-            return found
+        call = _roofed(analysis, calls, row, arguments, card)
+        if call is not None and call.roof:
+            return call
     raise UnknownError(_NO_SIZES)
 
 
@@ -142,24 +142,24 @@ def roofline(analysis: TraceAnalysis) -> Roofline:
     card, peaks = _peaks_of(analysis)
     kernels = step.where(step.operator != NONE)
     calls = _longest_calls(kernels)
-    found: dict[tuple[str, str, str], RoofedCall] = {}
-    known = []
+    merged: dict[tuple[str, str, str], RoofedCall] = {}
+    rows = []
     for row, arguments in arguments_of(analysis.trace, calls.rows):
-        one = _roofed(analysis, calls, row, arguments, card)
-        if one is not None:
-            key = (one.operator, one.sizes, one.kernel)
-            found[key] = _together(found[key], one) if key in found else one
-            known.append(row)
-    if not found:
+        call = _roofed(analysis, calls, row, arguments, card)
+        if call is not None:
+            key = (call.operator, call.sizes, call.kernel)
+            merged[key] = _together(merged[key], call) if key in merged else call
+            rows.append(row)
+    if not merged:
         raise UnknownError(_NO_SIZES)
-    ordered = tuple(sorted(found.values(), key=lambda one: -one.time))
-    used = [peaks.rate(one.precision) for one in ordered if one.flops]
+    ordered = tuple(sorted(merged.values(), key=lambda call: -call.time))
+    used = [peaks.rate(call.precision) for call in ordered if call.flops]
     return Roofline(
         card.name,
         ordered,
-        sum(one.flops for one in ordered),
+        sum(call.flops for call in ordered),
         max(used, default=0.0),
-        kernels.where(np.isin(kernels.operator, known)).busy,
+        kernels.where(np.isin(kernels.operator, rows)).busy,
         step.busy,
         peaks,
         card.measured,
@@ -183,18 +183,18 @@ class _Calls:
     rows: Int64
     time: Int64
     kernel: Int64
-    """Row of the longest kernel of each."""
+    """Row of the longest kernel of each call."""
 
 
 def _of_one_step(kernels: StepKernels) -> StepKernels:
-    """The kernels that were launched in the first step."""
+    """Kernels launched in the first step."""
     steps = kernels.analysis.steps
     trace = kernels.analysis.trace
-    known = kernels.operator != NONE
-    if not known.any():
+    called = kernels.operator != NONE
+    if not called.any():
         raise UnknownError("no kernel of the steps has an operator")
     launched = trace.start[kernels.launch]
-    first = int(launched[known].min())
+    first = int(launched[called].min())
     step = next((step for step in steps if step.start <= first < step.end), None)
     if step is None:
         return kernels
@@ -212,10 +212,10 @@ def _longest_calls(kernels: StepKernels) -> _Calls:
 
 
 def _united(kernels: StepKernels, calls: Int64) -> Int64:
-    """ns that the kernels of each of ``calls``, sorted rows of operators, take: united."""
+    """ns of the kernels of each of ``calls`` (sorted operator rows); overlaps count once."""
     kernels = kernels.where(np.isin(kernels.operator, calls))
     start, duration = kernels.analysis.trace.start[kernels.rows], kernels.duration
-    # The calls one behind the other on one axis, further apart than kernels of a step ever are.
+    # Lay the calls out on one axis, further apart than kernels of a step ever are.
     window = int(np.ptp(start)) + int(duration.max()) + 1
     start = start - start.min() + np.searchsorted(calls, kernels.operator) * window
     begins = np.arange(len(calls), dtype=np.int64) * window
@@ -232,7 +232,7 @@ def _roofed(
         return None
     kernel = trace.name_of(int(calls.kernel[at]))
     precision = precision_of(kernel)
-    # Cards compute with 8 bits faster than with 16, and that rate is not known here.
+    # Cards compute with 8 bits faster than with 16, and that rate is not listed.
     rated = Precision.UNKNOWN if is_8_bit(kernel) else precision
     roof, is_memory_bound = _roof(work, card.peaks, rated)
     return RoofedCall(
@@ -254,7 +254,7 @@ def _roofed(
 
 
 def _roof(work: Work, card: Card | None, precision: Precision) -> tuple[int, bool]:
-    """ns that the call takes at least, and whether for its bytes; 0 where the rate is not known."""
+    """Least ns of the call, and whether its bytes set it; 0 if the rate is unknown."""
     if card is None:
         return 0, False
     rate = card.rate(precision)
@@ -265,17 +265,17 @@ def _roof(work: Work, card: Card | None, precision: Precision) -> tuple[int, boo
 
 
 def _sizes(arguments: Mapping[str, Any]) -> str:
-    found = arguments.get("Input Dims", arguments.get("Input dims", []))
-    return " ".join("x".join(map(str, size)) for size in found if size)[:_LONGEST]
+    dims = arguments.get("Input Dims", arguments.get("Input dims", []))
+    return " ".join("x".join(map(str, size)) for size in dims if size)[:_LONGEST]
 
 
 _LONGEST = 80
-"""Characters of sizes."""
+"""Most characters of sizes shown."""
 
 
 def _together(one: RoofedCall, other: RoofedCall) -> RoofedCall:
-    # Of equals the first, so that the order in which a file is read does not matter.
-    longest = max(one, other, key=lambda each: (each.longest, -each.row))
+    # If equally long, the first row, so that the order of reading does not matter.
+    longest = max(one, other, key=lambda call: (call.longest, -call.row))
     return replace(
         longest,
         calls=one.calls + other.calls,

@@ -1,4 +1,4 @@
-"""What each stream of a GPU did, what overlaps, and what delays its launches."""
+"""Work of each stream of a GPU, overlaps, and delays of launches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StreamWork:
     stream: int
     count: int
     busy: int
-    """The union of its activity."""
+    """Total time of its activity; overlaps count once."""
     first: int
     last: int
     """Start of its first and end of its last activity, since the trace's start."""
@@ -34,7 +34,7 @@ class StreamWork:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Communication or copies of a device, and how much of them computation hides, ns."""
+    """Time of a device's communication or copies, ns, in total and not hidden by computation."""
 
     device: int
     total: int
@@ -43,8 +43,8 @@ class Overlap:
 
 @dataclass(frozen=True)
 class LaunchDelays:
-    """From the end of a launching call to the start of what it launched, ns, and how many launches
-    were waiting for the device at that moment; the middle value and the 95th percentile."""
+    """Time from the end of a launching call to the start of its activity, ns, and launches queued
+    on the device at that start; median and 95th percentile."""
 
     linked: int
     """Activities whose launch is in the file."""
@@ -56,54 +56,54 @@ class LaunchDelays:
 
 @trace_fact
 def stream_work(analysis: TraceAnalysis) -> tuple[StreamWork, ...]:
-    """Work of every stream that did anything, by device and number."""
+    """Work of each stream with activity, by device and number."""
     trace = analysis.trace
     rows = np.flatnonzero(kinds.device_activity(trace))
-    found = []
+    streams = []
     for track in np.unique(trace.track[rows]).tolist():
         mine = rows[trace.track[rows] == track]
         start, end = trace.start[mine], trace.ends_of(mine)
         at = trace.tracks[track]
         busy = union(start, end).total
-        found.append(
+        streams.append(
             StreamWork(at.device, at.stream, len(mine), busy, int(start.min()), int(end.max()))
         )
-    return tuple(sorted(found, key=lambda one: (one.device, one.stream)))
+    return tuple(sorted(streams, key=lambda stream: (stream.device, stream.stream)))
 
 
 @trace_fact
 def communication_overlap(analysis: TraceAnalysis) -> tuple[Overlap, ...]:
-    """Overlap of communication with other work on each device that has any, over all the trace."""
+    """Overlap of communication with other work, over the whole trace, for each device with any."""
     return _overlaps(analysis, kinds.communication(analysis.trace))
 
 
 @trace_fact
 def copy_overlap(analysis: TraceAnalysis) -> tuple[Overlap, ...]:
-    """Overlap of copies with anything else on each device that has any, over all of the trace."""
+    """Overlap of copies with other work, over the whole trace, for each device with any."""
     return _overlaps(analysis, analysis.trace.in_category(MEMCPY))
 
 
 def _overlaps(analysis: TraceAnalysis, chosen: Mask) -> tuple[Overlap, ...]:
-    trace, found = analysis.trace, []
-    for device in (each.device for each in analysis.activity):
+    trace, overlaps = analysis.trace, []
+    for device in (use.device for use in analysis.activity):
         mine = (kinds.devices(trace) == device) & kinds.device_activity(trace)
         if len(under_way := covered(trace, mine & chosen)):
             exposed = subtract(under_way, covered(trace, mine & ~chosen))
-            found.append(Overlap(device, under_way.total, exposed.total))
-    return tuple(found)
+            overlaps.append(Overlap(device, under_way.total, exposed.total))
+    return tuple(overlaps)
 
 
 @trace_fact
 def launch_delays(analysis: TraceAnalysis) -> LaunchDelays | None:
-    """Over all devices; None where no launch is linked."""
+    """Launch delays over all devices; None if no launch is linked."""
     trace, links = analysis.trace, link(analysis.trace)
-    known = links.launch != NONE
-    if not known.any():
+    has_launch = links.launch != NONE
+    if not has_launch.any():
         return None
-    rows, launches = links.activity[known], links.launch[known]
+    rows, launches = links.activity[has_launch], links.launch[has_launch]
     starts, launched = trace.start[rows], trace.ends_of(launches)
     delays = np.sort(np.maximum(starts - launched, 0))
-    # At the start of each activity, how many others were launched before and have not begun.
+    # At the start of each activity, the launches before it that have not begun.
     before = np.searchsorted(np.sort(launched), np.sort(starts), side="right")
     queue = np.sort(np.maximum(before - np.arange(1, len(starts) + 1), 0))
     quantiles = (_rank(values, percent) for values in (delays, queue) for percent in (50, 95))
@@ -111,15 +111,15 @@ def launch_delays(analysis: TraceAnalysis) -> LaunchDelays | None:
 
 
 def _rank(ordered: Int64, percent: int) -> int:
-    """The nearest rank of sorted values, of which there is at least one."""
+    """Nearest rank of sorted values (at least one)."""
     return int(ordered[max(-(-percent * len(ordered) // 100), 1) - 1])
 
 
 @trace_fact
 def critical_path_parts(analysis: TraceAnalysis) -> Mapping[Link, int]:
-    """Time of each kind of link on it, ns; they sum to the time from the trace's first event to its
-    last. Unknown if the trace does not have both device and host activity."""
+    """Time of each kind of link on the critical path, ns; they sum to the time from the trace's
+    first event to its last. Unknown without both device and host activity."""
     chain = critical_path(analysis.trace, Host(analysis.trace))
     if not chain:
         raise UnknownError("the trace does not have both device and host activity")
-    return {kind: sum(one.duration for one in chain if one.kind is kind) for kind in Link}
+    return {kind: sum(link_.duration for link_ in chain if link_.kind is kind) for kind in Link}

@@ -1,4 +1,4 @@
-"""Collectives of the steady steps: what they are, what they move, and how long they take."""
+"""Collectives of the steady steps: their kinds, sizes and times."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _BYTES = {
     **dict.fromkeys(("byte", "char", "bool", "unsigned char", "signed char"), 1),
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2"), 1),
 }
-"""Of one element, by what Kineto calls its type."""
+"""Bytes of an element, by Kineto's type name."""
 
 _ANNOTATION = "nccl:all_reduce"
-"""The range around the launch, whose tensor goes in and out whole; of others it is a part."""
+"""The range around a launch whose tensor is input and output as a whole; others have parts."""
 
 _LEVELS = 4
-"""Ranges and operators around a launch at most: the call, its annotation, its operators."""
+"""Most ranges and operators around a launch: the call, its annotation, its operators."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,19 @@ class CollectiveArguments:
     """Kind, size and ranks of one collective, as the trace records them."""
 
     kind: str
-    """``all-reduce`` and the like; empty for what is none of the three."""
+    """``all-reduce`` and the like; empty for other kinds."""
     size: int | None
-    """Bytes of the whole tensor that it makes or takes: the larger of what goes in and out on a
-    rank."""
+    """Bytes of the whole tensor: the larger of a rank's input and output."""
     ranks: int | None
-    """Ranks that take part."""
+    """Number of participating ranks."""
 
 
 def collective_arguments(trace: Trace, row: int, launch: int) -> CollectiveArguments:
-    """The collective of the kernel at ``row``, launched by the call at ``launch``: from its
-    arguments, else its name (RCCL's kernels have none) and the events around the launch."""
-    known = _arguments(trace, row)
-    kind = _kind(str(known.get("Collective name") or trace.name_of(row)))
-    size = _counted(known)
+    """The collective of the kernel at ``row`` launched at ``launch``: from its arguments, else its
+    name (RCCL's kernels have none) and the events around the launch."""
+    arguments = _arguments(trace, row)
+    kind = _kind(str(arguments.get("Collective name") or trace.name_of(row)))
+    size = _counted(arguments)
     for _ in range(_LEVELS):
         if size is not None or launch == NONE:
             break
@@ -70,15 +69,18 @@ def collective_arguments(trace: Trace, row: int, launch: int) -> CollectiveArgum
             kind = kind or _kind(str(around.get("Collective name", "")))
             if size is None and trace.name_of(launch) == _ANNOTATION:
                 size = _of_shapes(around)
-    # All ranks of the training, where those of the collective are not recorded.
+    # All ranks of the training, if those of the collective are not recorded.
     info = trace.metadata.get("distributedInfo")
-    counts = known.get("Group size"), info.get("world_size") if isinstance(info, Mapping) else None
+    counts = (
+        arguments.get("Group size"),
+        info.get("world_size") if isinstance(info, Mapping) else None,
+    )
     ranks = next((count for count in counts if isinstance(count, int) and count > 0), None)
     return CollectiveArguments(kind, size, ranks)
 
 
 def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
-    """Those of a row; none where the file is no longer there."""
+    """Arguments of a row; empty if the file is gone."""
     try:
         return trace.read_arguments(row)
     except (OSError, TraceError, msgspec.DecodeError):
@@ -86,76 +88,76 @@ def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
 
 
 def _kind(name: str) -> str:
-    """Which of the three collectives a call or kernel of that name is; empty for others."""
+    """The kind of collective of a call or kernel name; empty for others."""
     plain = name.replace("_", "").lower()
     return next((kind for word, kind in _KINDS.items() if word in plain), "")
 
 
 def _counted(arguments: Mapping[str, Any]) -> int | None:
-    """Bytes by the number of elements."""
-    each = _BYTES.get(str(arguments.get("dtype", "")).lower())
+    """Bytes, from the number of elements."""
+    width = _BYTES.get(str(arguments.get("dtype", "")).lower())
     counts = (arguments.get("In msg nelems"), arguments.get("Out msg nelems"))
     most = max((count for count in counts if isinstance(count, int)), default=0)
-    return most * each if each and most else None
+    return most * width if width and most else None
 
 
 def _of_shapes(arguments: Mapping[str, Any]) -> int | None:
     """Bytes of the first tensor."""
     try:
         shape, kind = arguments["Input Dims"][0], arguments["Input type"][0]
-        each = _BYTES.get(str(kind).lower())
-        return math.prod(shape) * each if each and shape else None
+        width = _BYTES.get(str(kind).lower())
+        return math.prod(shape) * width if width and shape else None
     except (KeyError, IndexError, TypeError):
         return None
 
 
 MOST_CALLS = 1_000
-"""Calls whose arguments are read, the first of them; each takes 5 us and more."""
+"""Number of first calls whose arguments are read; each takes 5 us and more."""
 
 _SYNC_NORM = "SyncBatchNorm"
-"""In the names of the operators of synchronised batch normalisation, forward and backward."""
+"""Part of operator names of synchronised batch normalisation, forward and backward."""
 
 _NORM_LEVELS = 6
-"""Operators around the launch of a collective at most."""
+"""Most operators around the launch of a collective."""
 
 
 @dataclass(frozen=True, eq=False)
 class CollectiveCalls:
-    """All columns are as long as ``rows``, collective kernels of the judged device by start."""
+    """Collective kernels of the judged device by start; all columns are as long as ``rows``."""
 
     steps: int
-    """Steps that they belong to; 1 for the whole of a trace that marks none."""
+    """Steps that they belong to; 1 for the whole of a trace without marked steps."""
     rows: Int64
     duration: Int64
     kind: tuple[str, ...]
-    """``all-reduce`` and the like; empty for what is none of those that are distinguished."""
+    """``all-reduce`` and the like; empty for other kinds."""
     size: Int64
-    """Bytes; NONE where the trace does not record them."""
+    """Bytes; NONE if not recorded."""
     ranks: Int64
-    """Ranks that take part; NONE where that is not recorded."""
+    """Participating ranks; NONE if not recorded."""
     of_norm: Mask
-    """Those of synchronised batch normalisation."""
+    """Which calls belong to synchronised batch normalisation."""
     _times: tuple[Int64, Int64] = field(repr=False)
     _computing: Intervals = field(repr=False)
 
     def are(self, kind: str) -> Mask:
         """Mask of the calls of one kind."""
-        return np.array([each == kind for each in self.kind], dtype=bool)
+        return np.array([other == kind for other in self.kind], dtype=bool)
 
     def under_way(self, chosen: Mask) -> Intervals:
-        """When any of some calls was under way."""
+        """When any of the ``chosen`` calls was under way."""
         start, end = self._times
         return union(start[chosen], end[chosen])
 
     def exposed(self, chosen: Mask) -> int:
-        """Mean time of a step in which some calls were under way and nothing computed, ns."""
+        """Mean ns per step in which a ``chosen`` call was under way and nothing computed."""
         return subtract(self.under_way(chosen), self._computing).total // self.steps
 
 
 @trace_fact
 def collective_calls(analysis: TraceAnalysis) -> CollectiveCalls:
-    """The collectives that begin in the steady steps. Not applicable if none is in the trace, or no
-    GPU. Unknown if the trace has no duration."""
+    """The collectives that begin in the steady steps. Not applicable without collectives or a GPU
+    in the trace. Unknown if the trace has no duration."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("the trace has no duration")
@@ -167,18 +169,18 @@ def collective_calls(analysis: TraceAnalysis) -> CollectiveCalls:
         raise NotApplicableError
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     launch = launch_of(trace, rows)
-    told = [
+    calls = [
         collective_arguments(trace, int(row), int(call))
         for row, call in zip(rows[:MOST_CALLS], launch[:MOST_CALLS], strict=True)
     ]
-    told += [CollectiveArguments("", None, None)] * (len(rows) - len(told))
+    calls += [CollectiveArguments("", None, None)] * (len(rows) - len(calls))
     return CollectiveCalls(
         max(steps.steps, 1),
         rows,
         trace.duration[rows].astype(np.int64),
-        tuple(each.kind for each in told),
-        np.array([each.size or NONE for each in told], dtype=np.int64),
-        np.array([each.ranks or NONE for each in told], dtype=np.int64),
+        tuple(call.kind for call in calls),
+        np.array([call.size or NONE for call in calls], dtype=np.int64),
+        np.array([call.ranks or NONE for call in calls], dtype=np.int64),
         _under(analysis, launch.astype(np.int64), _SYNC_NORM),
         (trace.start[rows], trace.ends_of(rows)),
         _computing(steps),
@@ -193,26 +195,26 @@ def _computing(steps: TraceSteps) -> Intervals:
 
 
 def _under(analysis: TraceAnalysis, launch: Int64, word: str) -> Mask:
-    """Which launches an operator with ``word`` in its name is around."""
+    """Which launches have an operator with ``word`` in its name around them."""
     trace = analysis.trace
-    named = np.array([word in name for name in trace.names], dtype=bool)
-    rows, found = launch, np.zeros(len(launch), dtype=bool)
+    matches = np.array([word in name for name in trace.names], dtype=bool)
+    rows, result = launch, np.zeros(len(launch), dtype=bool)
     for _ in range(_NORM_LEVELS):
-        found |= (rows != NONE) & named[trace.name[rows]]
+        result |= (rows != NONE) & matches[trace.name[rows]]
         rows = np.where(rows == NONE, NONE, trace.parent[rows]).astype(np.int64)
-    return found
+    return result
 
 
 MOST_RANKS = 64
-"""Ranks whose windows are read; each takes a fraction of a second, once."""
+"""Most ranks whose windows are read; each takes a fraction of a second, once."""
 
 
 @trace_fact
 def collective_time(analysis: TraceAnalysis) -> int:
-    """Mean time of a steady step in which a collective was under way on the rank, ns: kernels of
-    the busiest device, or on the CPU what a library such as Gloo marks. It ends when the last rank
-    has come and data is through, so a rank that comes early spends more. Unknown if the trace marks
-    no steps, or no collective is in it."""
+    """Mean ns per steady step in which a collective was under way on the rank: kernels of the
+    busiest device, or on the CPU what a library such as Gloo marks. It ends when the last rank has
+    come and data is through, so a rank that comes early spends more. Unknown if the trace has no
+    marked steps or no collectives."""
     steps = trace_steps(analysis)
     if steps is None or not steps.steps:
         raise UnknownError("the trace marks no steps")
@@ -224,8 +226,8 @@ def collective_time(analysis: TraceAnalysis) -> int:
 
 @trace_fact
 def collectives_a_step(analysis: TraceAnalysis) -> float:
-    """How many collectives a steady step begins on the host, the mean; 0 where the trace shows the
-    calls of none."""
+    """Mean number of collectives that a steady step begins on the host; 0 without recorded
+    calls."""
     steps = trace_steps(analysis)
     if steps is None or not steps.steps:
         return 0.0
@@ -234,8 +236,8 @@ def collectives_a_step(analysis: TraceAnalysis) -> float:
 
 
 def collectives(analysis: TraceAnalysis) -> Intervals:
-    """Time in which any collective is under way: on the busiest device, or without one on the
-    threads of the library."""
+    """Time with any collective under way: on the busiest device, or without one on the library's
+    threads."""
     trace, steps = analysis.trace, trace_steps(analysis)
     if steps is not None and steps.has_gpu:
         rows = kinds.communication(trace) & steps.on_device
@@ -246,26 +248,26 @@ def collectives(analysis: TraceAnalysis) -> Intervals:
 
 @fact
 def collectives_of_ranks(facts: Facts) -> Mapping[int, int]:
-    """``collective_time`` of each rank's newest window, by rank. Unknown if fewer than two ranks
-    have windows."""
+    """``collective_time`` of each rank's newest window. Unknown if fewer than two ranks have
+    windows."""
     run = facts.run
-    windows = {one.place: one.windows[-1] for one in run.ranks if one.windows} if run else {}
-    known = {
+    windows = {rank.place: rank.windows[-1] for rank in run.ranks if rank.windows} if run else {}
+    times = {
         rank: _of_window(path, path.stat().st_mtime_ns)
         for rank, path in sorted(windows.items())[:MOST_RANKS]
         if path.exists()
     }
-    found = {rank: time for rank, time in known.items() if time is not None}
-    if len(found) < 2:
+    valid = {rank: time for rank, time in times.items() if time is not None}
+    if len(valid) < 2:
         raise UnknownError("no windows of several ranks show collectives")
-    return found
+    return valid
 
 
 @lru_cache(maxsize=256)
 def _of_window(path: Path, changed_ns: int) -> int | None:
-    """``collective_time`` of a window; None where its file cannot be read, or shows none. A run is
-    read anew several times a second, its windows are not: ``changed_ns`` distinguishes one that was
-    written again."""
+    """``collective_time`` of a window; None if its file is unreadable or shows none. A run is
+    reread several times a second, its windows are not: ``changed_ns`` tells apart a rewritten
+    one."""
     from perftui.analysis.open_trace import open_trace
     from perftui.trace.model import TraceError
 
@@ -282,13 +284,13 @@ class BackwardPasses:
 
     per_step: float
     reducing: float
-    """Backward passes of a step during which a collective was under way."""
+    """Backward passes of a step with a collective under way."""
 
 
 @trace_fact
 def backward_passes(analysis: TraceAnalysis) -> BackwardPasses:
-    """Backward passes by the ranges that perftui's agent marks. Unknown if the trace marks no steps
-    or no backward passes."""
+    """Backward passes, from the ranges marked by perftui's agent. Unknown if the trace marks no
+    steps or no backward passes."""
     steps, trace = trace_steps(analysis), analysis.trace
     rows = np.flatnonzero(kinds.marked(trace, BACKWARD))
     if steps is None or not steps.steps or not len(rows):

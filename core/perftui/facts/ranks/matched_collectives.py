@@ -1,8 +1,8 @@
-"""The collectives of each rank, and which of them are the same on several, on one clock.
+"""The collectives of each rank, matched across ranks, on one clock.
 
-Ranks of a group call its collectives in the same order, so that the first of a step on one rank is
-the first on all. Their clocks may be apart: all leave an all-reduce together, so they are taken to
-be apart by what the ends differ in the median.
+Ranks of a group call its collectives in the same order, so the first of a step on one rank is the
+first on all. Their clocks may differ: all ranks leave an all-reduce together, so the median
+difference of ends is taken as the clocks' difference.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import ANNOTATION, KERNEL, MEMSET, NONE, Int64, Mask, Trace, TraceError
 
 _EXCHANGE = re.compile(r"all_?to_?all|send_?recv", re.IGNORECASE)
-"""Every rank sends to every other; NCCL names such a kernel by what it is made of."""
+"""Every rank sends to every other; NCCL names such a kernel after its parts."""
 
 _OTHER = re.compile(r"broadcast|barrier|gather|scatter|reduce|dispatch|combine", re.IGNORECASE)
 
 _BETWEEN_TWO = frozenset({"send", "recv", "isend", "irecv"})
-"""``Collective name`` of what two ranks of a group do without the others."""
+"""``Collective name`` of operations between only two ranks of a group."""
 
 MOST_READ = 2_000
-"""Collectives whose groups are read from the file; others get that of the first on their stream."""
+"""Collectives whose groups are read from the file; others get the group of the first on their
+stream."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +46,13 @@ class RankCollectives:
     step: Int64
     """Number of the step that each was launched in; NONE where the trace marks no steps."""
     group: tuple[str, ...]
-    """Which ranks meet: the same text on each of them."""
+    """Name of the group of ranks: the same text on each of them."""
     kind: tuple[str, ...]
-    """What they do, such as ``allreduce``: the same word on each of them."""
+    """Operation, such as ``allreduce``: the same word on each rank."""
     computing: Intervals
-    """When the rank computes: a wait meanwhile costs it nothing."""
+    """When the rank computes: waiting meanwhile costs nothing."""
     steady: frozenset[int]
-    """Numbers of the steps that are judged; of NONE alone where the trace marks none."""
+    """Indices of judged steps; only NONE if the trace marks none."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -59,55 +60,54 @@ class RankCollectives:
 
 @trace_fact
 def rank_collectives(analysis: TraceAnalysis) -> RankCollectives:
-    """Those of the busiest device; where it has none, those of libraries such as Gloo on the CPU.
-    Unknown if no collective is in the trace."""
+    """Collectives of the busiest device; without any, those of libraries such as Gloo on the CPU.
+    Unknown if the trace has no collectives."""
     steps, trace = trace_steps(analysis), analysis.trace
     rows, computes = _rows(trace, steps) if steps else (np.zeros(0, np.int64), np.zeros(0, bool))
     if steps is None or not len(rows):
         raise UnknownError("no collective is in the trace")
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     number = _steps_of(analysis, rows)
-    known = _arguments(trace, rows)
-    groups = _groups(trace, rows, known)
-    between = [str(known.get(row, {}).get("Collective name")) for row in rows.tolist()]
-    kept = np.array([name not in _BETWEEN_TWO for name in between], dtype=bool)
-    kept &= (number != NONE) | (not analysis.steps)
-    chosen, at = rows[kept], np.flatnonzero(kept).tolist()
+    arguments = _arguments(trace, rows)
+    groups = _groups(trace, rows, arguments)
+    between = [str(arguments.get(row, {}).get("Collective name")) for row in rows.tolist()]
+    chosen_mask = np.array([name not in _BETWEEN_TWO for name in between], dtype=bool)
+    chosen_mask &= (number != NONE) | (not analysis.steps)
+    chosen, at = rows[chosen_mask], np.flatnonzero(chosen_mask).tolist()
     return RankCollectives(
         trace.start[chosen],
         trace.ends_of(chosen),
-        number[kept],
+        number[chosen_mask],
         tuple(groups[place] for place in at),
         tuple(kind_of(trace.name_of(row)) for row in chosen.tolist()),
         union(trace.start[computes], trace.ends_of(computes)),
-        frozenset(one.step.index for one in steps.each) if analysis.steps else frozenset({NONE}),
+        frozenset(part.step.index for part in steps.each) if analysis.steps else frozenset({NONE}),
     )
 
 
 def kind_of(name: str) -> str:
-    """What a kernel or a call does, as far as the names on all ranks have it alike: that leaves
-    out the algorithm, which ranks may choose for themselves."""
+    """The operation of a kernel or call, as far as its name is the same on all ranks: without the
+    algorithm, which ranks choose independently."""
     for pattern in (TOGETHER, _EXCHANGE, _OTHER):
-        found = pattern.search(name)
-        if found:
-            return found.group().lower().replace("_", "")
+        match = pattern.search(name)
+        if match:
+            return match.group().lower().replace("_", "")
     return ""
 
 
 def meets_all(kind: str) -> bool:
-    """Whether no rank leaves a collective of that kind before all have come; of a broadcast that
-    is not so."""
+    """Whether no rank leaves such a collective before all have come; not so for a broadcast."""
     return bool(TOGETHER.fullmatch(kind) or _EXCHANGE.fullmatch(kind))
 
 
 def _rows(trace: Trace, steps: TraceSteps) -> tuple[Int64, Mask]:
-    """The collectives, and what the same device or the CPU computes."""
+    """Rows of collectives, and a mask of computation on the same device or the CPU."""
     if steps.has_gpu:
         communicates = kinds.communication(trace)
         works = trace.in_category(KERNEL, MEMSET) & steps.on_device & ~communicates
-        found = np.flatnonzero(communicates & steps.on_device)
-        if len(found):
-            return found, works
+        rows = np.flatnonzero(communicates & steps.on_device)
+        if len(rows):
+            return rows, works
     else:
         works = kinds.operators(trace) & ~kinds.collective_calls(trace)
     on_host = kinds.host_collectives(trace)
@@ -116,7 +116,7 @@ def _rows(trace: Trace, steps: TraceSteps) -> tuple[Int64, Mask]:
 
 
 def _steps_of(analysis: TraceAnalysis, rows: Int64) -> Int64:
-    """The step that each of ``rows`` was launched in, NONE outside of all."""
+    """The step that launched each of ``rows``; NONE outside all steps."""
     trace, steps = analysis.trace, analysis.steps
     if not steps:
         return np.full(len(rows), NONE, dtype=np.int64)
@@ -131,7 +131,7 @@ def _steps_of(analysis: TraceAnalysis, rows: Int64) -> Int64:
 
 
 def _arguments(trace: Trace, rows: Int64) -> Mapping[int, Mapping[str, Any]]:
-    """Arguments of the first of ``rows``; none where the file says nothing of groups."""
+    """Arguments of the first of ``rows``; empty if the file does not name groups."""
     try:
         first = trace.read_arguments(int(rows[0]))
         if "Process Group Name" not in first and "Collective name" not in first:
@@ -142,7 +142,7 @@ def _arguments(trace: Trace, rows: Int64) -> Mapping[int, Mapping[str, Any]]:
 
 
 def _groups(trace: Trace, rows: Int64, known: Mapping[int, Mapping[str, Any]]) -> tuple[str, ...]:
-    """By its process group, or else by its stream: each group of ranks has one of its own."""
+    """The process group of each row, else its stream: each group of ranks has its own."""
     numbers = {track: number for number, track in enumerate(np.unique(trace.track[rows]).tolist())}
     on_stream: dict[tuple[int, int], str] = {}
     groups = []
@@ -157,32 +157,32 @@ def _groups(trace: Trace, rows: Int64, known: Mapping[int, Mapping[str, Any]]) -
 
 
 NOISE = 100_000
-"""ns by which clocks may stay apart: ranks leave a collective so closely after one another, and
+"""ns by which clocks may stay apart: ranks leave a collective about so closely together, and clocks
 drift."""
 
 _MOST_APART = 0.5
-"""Share of the collectives that may not meet, from which on the match is not believed."""
+"""Share of unmatched collectives from which the match is rejected."""
 
 
 @dataclass(frozen=True, eq=False)
 class Meetings:
-    """A row for each collective, in the order in which the last rank comes, and a column for each
-    of ``ranks``; times in ns on one clock, ``there`` is whether the rank takes part."""
+    """Matched collectives, a row each, in the order in which the last rank comes, and a column for
+    each of ``ranks``; times in ns on one clock, ``there`` is whether the rank takes part."""
 
     ranks: tuple[int, ...]
     there: Mask
     start: Int64
     end: Int64
     group: Int64
-    """Number of the process group of each row."""
+    """Index of the process group of each row."""
     together: Mask
     """Which rows no rank leaves before all have come."""
     clock: Int64
-    """What was added to the times of each rank."""
+    """ns added to the times of each rank."""
     steps: int
-    """Steps that they were launched in; 1 where the traces mark none."""
+    """Steps that launched them; 1 if the traces mark none."""
     apart: tuple[int, ...]
-    """Ranks whose collectives match those of no other."""
+    """Ranks whose collectives match no other rank's."""
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,9 @@ class _Matched:
 
 
 def match_collectives(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
-    """The collectives that several of the ranks share, in the steps that are judged on all. Unknown
-    if there are none, or they do not match."""
-    steps = frozenset.intersection(*(each.steady for each in of_ranks.values()))
+    """The collectives shared by several ranks, in steps judged on all of them. Unknown if there are
+    none, or they do not match."""
+    steps = frozenset.intersection(*(collectives.steady for collectives in of_ranks.values()))
     if not steps:
         raise UnknownError("the traces of the ranks have no steady step in common")
     matched = _matched(of_ranks, steps)
@@ -207,24 +207,24 @@ def match_collectives(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
     there = np.zeros(shape, dtype=bool)
     start, end = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     for column, rank in enumerate(sorted(of_ranks)):
-        for at, row in ((at, one.rows.get(rank)) for at, one in enumerate(matched)):
+        for at, row in ((at, match.rows.get(rank)) for at, match in enumerate(matched)):
             if row is not None:
                 its, there[at, column] = of_ranks[rank], True
                 start[at, column], end[at, column] = its.start[row], its.end[row]
-    together = np.array([meets_all(one.kind) for one in matched], dtype=bool)
+    together = np.array([meets_all(match.kind) for match in matched], dtype=bool)
     clock = _clocks(end, there, together)
     start, end = start + clock, end + clock
     limits = np.iinfo(np.int64)
     last = np.where(there, start, limits.min).max(axis=1)
     first_out = np.where(there, end, limits.max).min(axis=1)
-    # They can be one collective if at some time all are in it.
+    # Rows can be one collective if at some time all ranks are in it.
     meets = ~together | (last <= first_out + NOISE)
     if np.count_nonzero(~meets) > _MOST_APART * len(meets):
         raise UnknownError("what looks like one collective of the ranks is not at the same time")
     rows = np.flatnonzero(meets)
     rows = rows[np.argsort(last[rows], kind="stable")]
-    numbers = {name: number for number, name in enumerate({one.group: 0 for one in matched})}
-    group = np.array([numbers[one.group] for one in matched], dtype=np.int64)
+    numbers = {name: number for number, name in enumerate({match.group: 0 for match in matched})}
+    group = np.array([numbers[match.group] for match in matched], dtype=np.int64)
     ranks = tuple(sorted(of_ranks))
     apart = tuple(rank for column, rank in enumerate(ranks) if not there[:, column].any())
     there, together, group = there[rows], together[rows], group[rows]
@@ -233,26 +233,26 @@ def match_collectives(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
 
 
 def _matched(of_ranks: Mapping[int, RankCollectives], steps: frozenset[int]) -> list[_Matched]:
-    """Those of one group in one step, where most ranks do the same in the same order."""
+    """Collectives of a group in a step, as called in the same order by most ranks."""
     sequences: dict[tuple[str, int], dict[tuple[str, ...], dict[int, list[int]]]] = {}
-    for rank, each in of_ranks.items():
+    for rank, collectives in of_ranks.items():
         by_place: dict[tuple[str, int], list[int]] = {}
-        for row, step in enumerate(each.step.tolist()):
+        for row, step in enumerate(collectives.step.tolist()):
             if step in steps:
-                by_place.setdefault((each.group[row], step), []).append(row)
+                by_place.setdefault((collectives.group[row], step), []).append(row)
         for place, rows in by_place.items():
-            kinds = tuple(each.kind[row] for row in rows)
+            kinds = tuple(collectives.kind[row] for row in rows)
             sequences.setdefault(place, {}).setdefault(kinds, {})[rank] = rows
-    found = []
+    result = []
     for (group, _), alike in sequences.items():
-        kinds, rows_of = max(alike.items(), key=lambda one: (len(one[1]), one[0]))
+        kinds, rows_of = max(alike.items(), key=lambda item: (len(item[1]), item[0]))
         for at, kind in enumerate(kinds if len(rows_of) > 1 else ()):
-            found.append(_Matched(group, kind, {rank: its[at] for rank, its in rows_of.items()}))
-    return found
+            result.append(_Matched(group, kind, {rank: its[at] for rank, its in rows_of.items()}))
+    return result
 
 
 def _clocks(end: Int64, there: Mask, together: Mask) -> Int64:
-    """What to add to each rank's times: from rank to rank, over those that share most."""
+    """ns to add to each rank's times: from rank to rank, over pairs that share most collectives."""
     usable = there & together[:, np.newaxis]
     if not usable.any():
         usable = there
@@ -260,11 +260,12 @@ def _clocks(end: Int64, there: Mask, together: Mask) -> Int64:
     clock = np.zeros(end.shape[1], dtype=np.int64)
     left = set(range(len(clock)))
     while left:
-        # A rank that shares none with those before has a clock of its own, which nobody asks for.
+        # A rank without collectives shared with earlier ones keeps its own clock, which is not
+        # used.
         left.remove(first := min(left))
         reached = [first]
         while pairs := [(shared[a, b], -b, -a) for a in reached for b in left if shared[a, b]]:
-            _, b, a = (abs(int(each)) for each in max(pairs))
+            _, b, a = (abs(int(part)) for part in max(pairs))
             both = usable[:, a] & usable[:, b]
             clock[b] = clock[a] + int(np.median(end[both, a] - end[both, b]))
             left.remove(b)

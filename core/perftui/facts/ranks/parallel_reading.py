@@ -1,5 +1,5 @@
-"""Traces given to several readers at once, processes of this machine or workers of a Dask cluster,
-through the loss of any of them."""
+"""Read traces in parallel, in processes of this machine or by workers of a Dask cluster, surviving
+the loss of any of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Jobs = deque[Job]
 """Ranks, each with the trace to read."""
 
 PATIENCE = 0.2
-"""Seconds between two looks whether anybody still waits for the rest."""
+"""Seconds between checks whether anybody still waits for the rest."""
 
 
 def read_at_once(
@@ -45,10 +45,10 @@ def read_at_once(
     lost: type[Exception],
     stopped: Callable[[], bool] | None = None,
 ) -> Generator[ReadRank, None, Jobs]:
-    """What ``read`` finds of each of ``left``, in any order; returns those whose readers died.
+    """Results of ``read`` for ``left``, in any order; returns the jobs whose readers died.
 
-    No more are read at a time than there are ``readers``, so that none holds two. ``lost`` is
-    raised where a reader died. If that breaks the executor, what it has not begun stays ``left``.
+    At most ``readers()`` are read at a time, so that no reader holds two. A dead reader raises
+    ``lost``. If that breaks the executor, jobs not yet begun stay in ``left``.
 
     Raises:
         LoadCancelled: ``stopped`` returned true.
@@ -82,10 +82,10 @@ DIED = "the process that read it died twice, out of memory perhaps"
 def read_in_processes(
     jobs: Sequence[Job], processes: int, stopped: Callable[[], bool] | None = None
 ) -> Iterator[ReadRank]:
-    """Each of ``jobs`` as soon as one of so many ``processes`` has read it.
+    """Each of ``jobs`` as soon as one of the ``processes`` has read it.
 
-    A process that dies takes the others with it. What they were reading is then read again, each
-    trace by a process of its own, so that the one that kills its reader is known by name.
+    A process that dies takes the others with it. The interrupted traces are then read again, each
+    in a process of its own, to identify the trace that kills its reader.
 
     Raises:
         LoadCancelled: ``stopped`` returned true.
@@ -93,15 +93,15 @@ def read_in_processes(
     left, suspects = deque(jobs), Jobs()
     while left:
         suspects += yield from _read(left, processes, stopped)
-    for one in suspects:
-        if (yield from _read(deque([one]), 1, stopped)):
-            yield one[0], unread(one[0], DIED)
+    for job in suspects:
+        if (yield from _read(deque([job]), 1, stopped)):
+            yield job[0], unread(job[0], DIED)
 
 
 def _read(
     left: Jobs, processes: int, stopped: Callable[[], bool] | None
 ) -> Generator[ReadRank, None, Jobs]:
-    """Read what is ``left`` until a process dies; returns what was being read then."""
+    """Read the jobs ``left`` until a process dies; returns the jobs interrupted by that."""
     pool = _Processes(processes)
     try:
         return (
@@ -114,17 +114,17 @@ def _read(
 
 
 class _Processes(ProcessPoolExecutor):
-    """Processes that end at an interrupt without a traceback, from their first moment on."""
+    """Processes that end at an interrupt without a traceback, from the beginning."""
 
     def __init__(self, count: int) -> None:
-        # A fork would copy the threads' locks as they are.
+        # A fork would copy locks held by threads.
         context = multiprocessing.get_context("spawn")
         super().__init__(count, context, initializer=_begin)
         self._own: list[BaseProcess] = []
 
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As any executor does; a process that is started for it inherits the blocked signal, and
-        lets it through once it is ready."""
+        """As any executor; a process started for it inherits the blocked signal, and unblocks it
+        once it is ready."""
         others = multiprocessing.active_children()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -135,7 +135,7 @@ class _Processes(ProcessPoolExecutor):
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def end(self) -> None:
-        """Nobody waits for them any more, and leaving would wait for them to end."""
+        """Terminate the processes: nobody waits for them any more, and exiting would."""
         self.shutdown(wait=False, cancel_futures=True)
         for process in self._own:
             process.terminate()
@@ -161,8 +161,8 @@ def read_on_cluster(
 ) -> Iterator[ReadRank]:
     """Each of ``jobs`` as soon as a worker of the cluster at ``scheduler`` has read it.
 
-    No more traces are read at a time than there are workers, so that none holds two. What a lost
-    worker was reading is read again by another, up to the scheduler's ``allowed-failures`` times.
+    At most one trace per worker is read at a time, so that none holds two. A lost worker's trace is
+    read again by another, up to the scheduler's ``allowed-failures`` times.
 
     Raises:
         ClusterError: it cannot be reached, has no workers, or they have another perftui or none.
@@ -188,7 +188,7 @@ def read_on_cluster(
 
 
 def _read_there(place: Path | RemoteFile, rank: int) -> ReadRank:
-    """``read_one`` on a worker: remote traces are copied to where Dask clears up after it."""
+    """``read_one`` on a worker: remote traces are copied to a directory that Dask cleans up."""
     from distributed import get_worker
 
     return rank, read_rank_or_reason(place, rank, directory=Path(get_worker().local_directory))
@@ -204,11 +204,11 @@ def _connected(scheduler: str) -> Client:
     except (OSError, ValueError) as error:
         raise ClusterError(f"the Dask scheduler {scheduler} cannot be reached: {error}") from error
     try:
-        # Each must run this perftui: another might work out other figures.
-        found: Mapping[str, Any] = client.run(_version, on_error="return")
-        if not found:
+        # Each must run this version: another might compute different figures.
+        versions: Mapping[str, Any] = client.run(_version, on_error="return")
+        if not versions:
             raise ClusterError(f"the Dask scheduler {scheduler} has no workers")
-        for worker, version in found.items():
+        for worker, version in versions.items():
             if isinstance(version, Exception):
                 raise ClusterError(f"worker {worker} has no perftui: install perftui {__version__}")
             if version != __version__:

@@ -1,10 +1,9 @@
 """The ranks of a training side by side, and which of them the others wait for.
 
 Ranks that reduce gradients together take the same time for a step, whoever is slow: the others wait
-for it. Where they wait is known: a trace names exposed communication, and a rank's own clock sees
-it within backward, where gradients are reduced. So the slow one is the rank whose steps without
-that part are the longest. Durations are compared, never points in time: those of two hosts are on
-two clocks.
+for it. The wait is visible: a trace names exposed communication, and a rank's own clock sees it
+within backward, where gradients are reduced. So the slow rank is the one with the longest steps
+without that part. Only durations are compared, not points in time: two hosts have two clocks.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from perftui.run.columns import PHASES
 from perftui.run.table import Table
 
 STRAGGLER_WARNING = 0.05
-"""By how much of a step one rank must be behind the others to be called slow: as for other waits
-from 5 %, and above what equal ranks of one machine differ by."""
+"""Share of a step by which a rank must be behind to be called slow: 5 % as for other waits, and
+more than equal ranks of one machine differ by."""
 
 WAITS_IN = "backward"
 """The phase of a rank's own steps in which it waits for others."""
@@ -41,11 +40,11 @@ class RankRow:
 
     rank: int
     host: str
-    """Where it ran; empty where that is not known."""
+    """Host of the rank; empty if unknown."""
     train_steps: int
-    """Steps so far, warm-up and profiled ones included."""
+    """Steps so far, including warm-up and profiled ones."""
     steps: int
-    """Steady steps, over which the means are; 0 where there are none yet."""
+    """Number of steady steps behind the means; 0 if there are none yet."""
     mean: int = 0
     p50: int = 0
     p95: int = 0
@@ -54,30 +53,30 @@ class RankRow:
     waits: int = 0
     """ns of ``mean`` in which the rank may wait for other ranks."""
     peak_memory: int | None = None
-    """Most GPU memory that PyTorch held at the end of a step, bytes."""
+    """Peak GPU memory held by PyTorch at the end of a step, bytes."""
     caused: int | None = None
-    """ns that it makes all other ranks wait in collectives, in a mean step and in sum; None where
-    their traces do not tell."""
+    """Total ns that it makes other ranks wait in collectives, per mean step; None if their traces
+    do not show it."""
 
     @property
     def own(self) -> int:
-        """What a step takes without waiting for others."""
+        """Time of a step without waiting for others, ns."""
         return self.mean - self.waits
 
     def part(self, name: str) -> int:
-        """Mean time in the part ``name``, 0 where it has no such part."""
+        """Mean time in the part ``name``, ns; 0 if absent."""
         return dict(self.parts).get(name, 0)
 
 
 @dataclass(frozen=True)
 class Straggler:
-    """The rank that is slowest."""
+    """The slowest rank."""
 
     rank: int
     lag: int
-    """ns by which the slowest rank's steps, without waiting, exceed the median other rank's."""
+    """ns by which its steps, without waiting, exceed the median other rank's."""
     part: str
-    """The part of a step in which most of that arises."""
+    """The part of a step with most of that lag."""
     part_lag: int
     holds_up: bool
     """Whether the others wait for it in every step; else it is only slower."""
@@ -90,19 +89,19 @@ class RankTable:
     rows: tuple[RankRow, ...] = ()
     straggler: Straggler | None = None
     spread: float | None = None
-    """The longest own time over the median of the others, minus 1; None with fewer than two."""
+    """Longest own time over the median of the others, minus 1; None with fewer than two."""
     notes: tuple[str, ...] = ()
     """What cannot be compared, in words."""
 
 
 @fact
 def rank_table(facts: Facts) -> RankTable:
-    """The ranks of a run side by side, empty without a run: of trainings one after the other,
-    those of the newest."""
+    """The ranks of a run side by side; empty without a run. Of consecutive trainings, the
+    newest."""
     run = facts.run
     if run is None:
         return RankTable()
-    places = sorted({one.place for one in run.ranks})
+    places = sorted({rank.place for rank in run.ranks})
     rows = []
     for its in map(facts.of_rank, places):
         place, host = (its.rank.place, its.rank.host) if its.rank else (0, "")
@@ -120,19 +119,19 @@ def rank_table(facts: Facts) -> RankTable:
 
 
 def compared(rows: Sequence[RankRow], notes: tuple[str, ...] = ()) -> RankTable:
-    """``rows`` with the slowest of them named, where one is."""
-    known = [row for row in rows if row.steps and row.mean]
-    if len(known) < 2:
+    """``rows`` with the slowest rank, if one stands out."""
+    judged = [row for row in rows if row.steps and row.mean]
+    if len(judged) < 2:
         return RankTable(tuple(rows), notes=notes)
-    slowest = max(known, key=lambda row: (row.own, -row.rank))
-    others = [row for row in known if row is not slowest]
+    slowest = max(judged, key=lambda row: (row.own, -row.rank))
+    others = [row for row in judged if row is not slowest]
     usual = statistics.median_low([row.own for row in others])
     spread = slowest.own / usual - 1 if usual else None
     return RankTable(tuple(rows), _straggler(slowest, others, usual), spread, notes)
 
 
 def _straggler(slowest: RankRow, others: Sequence[RankRow], usual: int) -> Straggler | None:
-    """The slowest, where it is behind by more than noise."""
+    """The slowest rank, if it is behind by more than noise."""
     lag = slowest.own - usual
     if lag < STRAGGLER_WARNING * slowest.mean:
         return None
@@ -144,7 +143,7 @@ def _straggler(slowest: RankRow, others: Sequence[RankRow], usual: int) -> Strag
 
 
 def lags_of(row: RankRow, others: Sequence[RankRow]) -> dict[str, int]:
-    """By how much each part of a rank's step exceeds that of the median other rank, ns."""
+    """Excess of each part of a rank's step over the median other rank's, ns."""
     return {
         name: ns - statistics.median_low([other.part(name) for other in others])
         for name, ns in row.parts
@@ -155,31 +154,31 @@ def rank_row(
     rank: int,
     host: str,
     recorded: int,
-    found: StepBreakdown | None,
+    step: StepBreakdown | None,
     waits_in: str,
     peak: int | None = None,
 ) -> RankRow:
-    """One rank by its mean step; ``waits_in`` is the part in which it waits for other ranks."""
-    if found is None:
+    """One rank's row from its mean step; ``waits_in`` is the part in which it waits for others."""
+    if step is None:
         return RankRow(rank, host, recorded, 0, peak_memory=peak)
-    steps = (found.count, found.mean, found.p50, found.p95, found.parts, found.part(waits_in))
+    steps = (step.count, step.mean, step.p50, step.p95, step.parts, step.part(waits_in))
     return RankRow(rank, host, recorded, *steps, peak)
 
 
 def some_ranks(ranks: Sequence[int]) -> str:
-    """The first few of them, as words of a sentence."""
+    """The first few ranks, as words of a sentence."""
     return ", ".join(map(str, ranks[:8])) + (" ..." if len(ranks) > 8 else "")
 
 
 Ratios = npt.NDArray[np.float64]
 
 NEWEST = 16384
-"""Steps that are shown, at most: some 80 a column of a wide terminal."""
+"""Most steps shown: some 80 per column of a wide terminal."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepGrid:
-    """A row for each of ``ranks``, a column for each training step from number ``first`` on."""
+    """A row for each of ``ranks``, a column for each training step from ``first`` on."""
 
     ranks: tuple[int, ...]
     first: int
@@ -189,7 +188,8 @@ class StepGrid:
     """That median, ns."""
 
     def binned(self, columns: int) -> Ratios:
-        """The newest steps in at most so many columns, each the longest of as many steps."""
+        """The newest steps in at most ``columns`` columns, each the longest of equally many
+        steps."""
         steps = self.ratios.shape[1]
         size = -(-steps // max(columns, 1))
         missing = -steps % size
@@ -201,12 +201,12 @@ class StepGrid:
 
 @fact
 def step_grid(facts: Facts) -> StepGrid | None:
-    """The newest training steps of all ranks; None for one rank, and before any steps. They are
-    aligned by their numbers: the clocks of hosts differ."""
+    """The newest training steps of all ranks; None for one rank, and before any steps. Aligned by
+    step number: the clocks of hosts differ."""
     run = facts.run
-    places = sorted({one.place for one in run.ranks}) if run is not None else []
+    places = sorted({rank.place for rank in run.ranks}) if run is not None else []
     tables = {place: facts.of_rank(place).steps for place in places}
-    own = {place: found for place, table in tables.items() if len((found := _own(table))[0])}
+    own = {place: pair for place, table in tables.items() if len((pair := _own(table))[0])}
     if len(own) < 2:
         return None
     last = max(int(index[-1]) for index, _ in own.values())
@@ -230,39 +230,38 @@ def _own(steps: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
 
 
 FEWEST_STEPS = 20
-"""Steps common to all ranks, from which it is reported how often each rank comes last."""
+"""Fewest common steps of all ranks to report how often each rank comes last."""
 
 OWN_PARTS = tuple(phase for phase in PHASES if phase != WAITS_IN)
-"""Phases in which a rank waits for no other."""
+"""Phases in which a rank does not wait for others."""
 
 
 @dataclass(frozen=True)
 class LateRanks:
-    """Steps that several ranks have made together; times in ns of the mean one."""
+    """Steps that several ranks have made together; times in ns of a mean step."""
 
     steps: int
     ranks: int
     lost: int
-    """By how much the own time of whoever is last exceeds that of the rank that is slowest on the
-    whole: what a step would be shorter if each rank took its mean every time."""
+    """Excess of the last rank's own time in each step over the slowest rank's mean: what a step
+    would save if each rank took its mean every time."""
     often: int
     """The rank that is last most often."""
     often_share: float
-    """Share of the steps in which it is."""
+    """Share of steps in which it is last."""
     part: str
-    """The phase that is longer by most on whoever is last."""
+    """The phase with the largest excess on the last rank."""
     part_lag: int
     apart: int
-    """By how much the same step differs in length from rank to rank, in the median: little where
-    they wait for each other."""
+    """Median spread of a step's length between ranks: small if they wait for each other."""
 
 
 @fact
 def late_ranks(facts: Facts) -> LateRanks:
-    """By the steady steps that all ranks still keep. Not applicable if one process trains. Unknown
-    if too few of their steps can be laid side by side."""
+    """Ranks that come last, in the steady steps all ranks still keep. Not applicable with a single
+    process. Unknown with too few common steps."""
     run = facts.run
-    places = sorted({one.place for one in run.ranks})[:MOST_RANKS] if run else []
+    places = sorted({rank.place for rank in run.ranks})[:MOST_RANKS] if run else []
     if run is None or run.world < 2 or len(places) < 2:
         raise NotApplicableError
     tables = [steady_rows(facts.of_rank(place)) for place in places]
@@ -271,7 +270,7 @@ def late_ranks(facts: Facts) -> LateRanks:
     common = reduce(np.intersect1d, (table["index"] for table in tables))
     if len(common) < FEWEST_STEPS:
         raise UnknownError(f"{len(common)} of {FEWEST_STEPS} steps of all ranks so far")
-    # Steps by rows, ranks by columns.
+    # Steps in rows, ranks in columns.
     picked = [table.where(np.isin(table["index"], common)) for table in tables]
     durations = np.stack([table["duration"] for table in picked], axis=1)
     parts = {part: np.stack([table[part] for table in picked], axis=1) for part in OWN_PARTS}

@@ -1,5 +1,5 @@
-"""The traces of many ranks, each read by itself: in turn, in processes of this machine, or on a
-cluster. What comes of it is the same, value by value; only the time differs."""
+"""Read the traces of many ranks independently: one by one, in local processes, or on a cluster. The
+results are identical; only the time differs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perftui.telemetry.limits import usable_cores, usable_memory
 from perftui.trace.remote import RemoteFile, remote_of
 
 ReadRank = tuple[int, TracedRank | str]
-"""A rank with what its trace holds, or with why that is left out."""
+"""A rank with its trace's contents, or with the reason it is left out."""
 
 
 def read_one(
@@ -27,30 +27,29 @@ def read_one(
 
 
 WORTH_PROCESSES = 100 << 20
-"""Bytes of text in all from which on processes pay: a fifth of that is read in the second that one
-takes to start."""
+"""Total bytes of text from which processes pay off: a fifth is read in the second that one takes to
+start."""
 
 GZIP_RATIO = 12
-"""Bytes of text for each of a compressed trace, at most in the traces at hand."""
+"""Bytes of text per byte of a compressed trace, at most in the traces at hand."""
 
 MEMORY_PER_TEXT = 0.4
-"""Bytes that are held at most for each of text: docs/performance.md."""
+"""Most bytes of memory per byte of text: docs/performance.md."""
 
 MEMORY_AT_LEAST = 64 << 20
-"""Bytes of a process that has imported what reads traces."""
+"""Bytes of a process with the reading code imported."""
 
 MEMORY_SHARE = 0.5
-"""Of the memory that may be used, what all processes may take together."""
+"""Share of the usable memory that all processes may take together."""
 
 
 def read_ranks(
     paths: RankPaths, stopped: Callable[[], bool] | None = None, scheduler: str = ""
 ) -> Iterator[ReadRank]:
-    """Each of ``paths`` as soon as it has been read; those of a cluster and of processes come in
-    any order.
+    """Each of ``paths`` as soon as it has been read; in any order from processes or a cluster.
 
-    With the address of a Dask ``scheduler`` its workers read them, which must see the same files.
-    Who reads a remote trace copies it first, for that time alone.
+    With the address of a Dask ``scheduler``, its workers read them and must see the same files.
+    Remote traces are copied by their reader while it reads.
 
     Raises:
         ClusterError: the cluster cannot be used.
@@ -70,14 +69,14 @@ def read_ranks(
 
 
 def processes_for(sizes: list[int], cores: int | None = None, memory: int | None = None) -> int:
-    """How many processes read traces of so many bytes of text; 1 where that is as quick in this
-    one. None of them may run out of memory while each of the others reads the largest trace."""
+    """Number of processes to read traces of so many bytes of text; 1 if this process is as fast.
+    Limited so that none runs out of memory while each reads a trace of the largest size."""
     if len(sizes) < 2 or sum(sizes) < WORTH_PROCESSES:
         return 1
-    each = MEMORY_AT_LEAST + MEMORY_PER_TEXT * max(sizes)
+    need = MEMORY_AT_LEAST + MEMORY_PER_TEXT * max(sizes)
     room = MEMORY_SHARE * (usable_memory() if memory is None else memory)
     most = usable_cores() if cores is None else cores
-    return max(1, min(most, len(sizes), int(room // each)))
+    return max(1, min(most, len(sizes), int(room // need)))
 
 
 def _text_size(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""The rank that the others wait for, and in which part of its step it falls behind."""
+"""The rank that the others wait for, and the part of its step in which it falls behind."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.text import printable
 
 IDLE = "device idle"
-"""All causes for which a device idles, together, as the part in which a rank falls behind."""
+"""All causes of idle time together, as a part in which a rank falls behind."""
 
 
 @fact
 def trace_straggler(facts: Facts) -> Straggler:
-    """The rank that causes most waits of those that the open one meets, however few.
+    """The rank that causes most waits among those that share collectives with the open one.
 
-    ``lag`` is what the rank whose trace is open waits for it in a mean step, or of the late rank
-    itself what each of the others does. Not applicable if there are no other ranks. Unknown if
-    their traces are missing, or their collectives do not match.
+    ``lag`` is how long the open rank waits for it in a mean step; if the open rank itself is late,
+    how long each other rank waits. Not applicable if there are no other ranks. Unknown if their
+    traces are missing, or their collectives do not match.
     """
     traced, waits = traced_ranks(facts), waits_of_ranks(facts)
     if traced.shown not in waits.compared:
@@ -63,9 +63,9 @@ def straggler_among(
 
 
 def _longer_part(ranks: Sequence[TracedRank], waits: CausedWaits, late: int) -> tuple[str, int]:
-    """The part of the late rank's step that is longer than the others' by half of what they wait,
-    or more, and by how much; of several causes of idle time they may be so together. Empty where
-    none is: it was late before its step, or the others wait within the same part."""
+    """The part of the late rank's step that exceeds the others' by at least half of their wait, and
+    its excess, ns; several idle causes may do so together. Empty without one: the rank was late
+    before its step, or the others wait within the same part."""
     lags = _lags(ranks, waits, late)
     idle = {name: ns for name, ns in lags.items() if name in set(GapCause)}
     lags[IDLE] = sum(idle.values())
@@ -78,8 +78,8 @@ def _longer_part(ranks: Sequence[TracedRank], waits: CausedWaits, late: int) -> 
 
 
 def _lags(ranks: Sequence[TracedRank], waits: CausedWaits, late: int) -> dict[str, int]:
-    """By how much each part of the late rank's step exceeds that of the median other rank."""
-    rows = {one.rank: one.row for one in ranks if one.rank in waits.compared}
+    """Excess of each part of the late rank's step over the median other rank's, ns."""
+    rows = {rank.rank: rank.row for rank in ranks if rank.rank in waits.compared}
     lags = lags_of(rows.pop(late), list(rows.values()))
     waiting = (WAITS_IN_TRACE, GapCause.QUEUED.value)
     return {name: lag for name, lag in lags.items() if name not in waiting}
@@ -92,7 +92,7 @@ def straggler_place(facts: Facts) -> Place:
     cause = late.part
     if cause == IDLE:
         lags = _lags(traced.each, waits_of_ranks(facts), late.rank)
-        cause = max((one.value for one in GapCause), key=lambda name: lags.get(name, 0))
+        cause = max((other.value for other in GapCause), key=lambda name: lags.get(name, 0))
     if late.part == COMPUTE:
         return Place(late.rank, operator=_longer_kernel(traced.each, late.rank))
     nowhere = Place(late.rank)
@@ -103,26 +103,26 @@ def straggler_place(facts: Facts) -> Place:
     if its is None or steps is None:
         return nowhere
     try:
-        found = idle_place(its, GapCause(cause), steps) or nowhere
+        place = idle_place(its, GapCause(cause), steps) or nowhere
     except UnknownError:
         return nowhere
-    return replace(nowhere, operator=found.operator, file=found.file, line=found.line)
+    return replace(nowhere, operator=place.operator, file=place.file, line=place.line)
 
 
 def table_of_traces(
     ranks: Sequence[TracedRank], missing: int, problems: Sequence[str]
 ) -> RankTable:
-    """``ranks`` so far, by number; ``missing`` of them have not been read yet."""
+    """``ranks`` read so far, by number; ``missing`` of them have not been read yet."""
     notes = ["each trace has its own clock: durations are compared, not times"]
-    whole = [one.rank for one in ranks if one.row.mean and not one.row.steps]
+    whole = [rank.rank for rank in ranks if rank.row.mean and not rank.row.steps]
     if whole:
         shown = some_ranks(whole)
         notes.append(f"no steps are marked in the trace of rank {shown}: the whole trace is shown")
     notes += problems
-    ordered = sorted(ranks, key=lambda one: one.rank)
-    rows = tuple(one.row for one in ordered)
+    ordered = sorted(ranks, key=lambda rank: rank.rank)
+    rows = tuple(rank.row for rank in ordered)
     if missing:
-        # A verdict on some of the ranks would be taken back.
+        # A verdict on some of the ranks might have to be withdrawn.
         return RankTable(rows, notes=tuple(notes))
     by_times = compared(rows, tuple(notes))
     try:
@@ -131,21 +131,23 @@ def table_of_traces(
         return by_times
     late = straggler_among(ordered, waits, waits.latest(), waits.latest())
     usual = _median(row.mean for row in rows)
-    known = {rank: waits.caused(rank) for rank in waits.compared}
+    caused = {rank: waits.caused(rank) for rank in waits.compared}
     return replace(
         by_times,
-        rows=tuple(replace(row, caused=known.get(row.rank)) for row in rows),
+        rows=tuple(replace(row, caused=caused.get(row.rank)) for row in rows),
         straggler=late if late.lag >= STRAGGLER_WARNING * usual else None,
     )
 
 
 def _longer_kernel(ranks: Sequence[TracedRank], late: int) -> str | None:
-    """The kernel that takes the late rank longer than the others by most."""
-    own = next(one.kernels for one in ranks if one.rank == late)
-    others = [one.kernels for one in ranks if one.rank != late]
-    longer = {name: ns - _median(each.get(name, 0) for each in others) for name, ns in own.items()}
-    found = max(longer, key=lambda name: longer[name], default=None)
-    return printable(found) if found is not None and longer[found] > 0 else None
+    """The kernel with the largest excess of the late rank over the others."""
+    own = next(rank.kernels for rank in ranks if rank.rank == late)
+    others = [rank.kernels for rank in ranks if rank.rank != late]
+    longer = {
+        name: ns - _median(other.get(name, 0) for other in others) for name, ns in own.items()
+    }
+    name = max(longer, key=lambda name: longer[name], default=None)
+    return printable(name) if name is not None and longer[name] > 0 else None
 
 
 def _median(values: Iterable[int]) -> int:
@@ -153,7 +155,7 @@ def _median(values: Iterable[int]) -> int:
 
 
 def _opened(path: Path) -> Facts | None:
-    """The trace of another rank; None where it cannot be read any more."""
+    """Facts of another rank's trace; None if it can no longer be read."""
     from perftui.analysis.open_trace import open_trace
     from perftui.trace.model import TraceError
 
@@ -174,21 +176,21 @@ class SlowRank:
 
     rank: int
     lag: int
-    """How much longer its step without waiting is than that of the median other rank, ns; of traces
-    what the rank that is shown waits for it."""
+    """Excess of its step without waiting over the median other rank's, ns; for traces, how long the
+    shown rank waits for it."""
     part: str
-    """The part of its step that is longer by most; empty where that is not known."""
+    """The part of its step with the largest excess; empty if unknown."""
     part_lag: int
     collectives: Mapping[int, int] = field(default_factory=dict)
-    """By rank the mean time of a step in collectives, ns; empty without windows."""
+    """Mean ns per step in collectives, by rank; empty without windows."""
 
 
 @fact
 def slow_rank(facts: Facts) -> SlowRank | None:
-    """By what the windows of the ranks show of their collectives, else by their own times outside
-    backward, in which they wait; of a directory of traces by the waits that each rank causes. None
-    where none is behind. Not applicable if one process trains. Unknown if the traces of the other
-    ranks are missing or do not match."""
+    """The slow rank, by the collectives in the ranks' windows, else by their times outside
+    backward, in which they wait; in a directory of traces by the waits each rank causes. None if
+    none is behind. Not applicable with one process. Unknown if the other ranks' traces are missing
+    or do not match."""
     if facts.run is None:
         return _by_traces(facts)
     if facts.run.world < 2:
@@ -198,27 +200,27 @@ def slow_rank(facts: Facts) -> SlowRank | None:
     by_windows = _by_collectives(spent, table) if spent else None
     by_times, slow = None, table.straggler
     if slow is not None and slow.holds_up:
-        # By what it does longer in any other part than backward.
+        # The rank by its excess in any part but backward.
         by_times = SlowRank(slow.rank, slow.lag, slow.part, slow.part_lag, spent or {})
     chosen = by_times or by_windows
     if by_times and by_windows and by_times.rank == by_windows.rank:
-        # Backward is longer on it as well: only its collectives show that.
+        # Backward is longer on it as well, which only its collectives show.
         chosen = replace(by_times, lag=max(by_times.lag, by_windows.lag))
     return chosen if chosen and chosen.lag >= LEAST_LAG * step.mean else None
 
 
 @fact
 def slow_line(facts: Facts) -> LineShare | None:
-    """The line at which the slow rank is longer than the others by most, in the part in which it
-    falls behind; None with too few samples."""
+    """The line with the slow rank's largest excess over the others, in the part in which it falls
+    behind; None with too few samples."""
     slow = slow_rank(facts)
     if slow is None or not slow.part or facts.run is None:
         return None
     rows = {row.rank: row.part(slow.part) for row in rank_table(facts).rows}
-    taken = {rank: _by_line(facts.of_rank(rank), slow.part, ns) for rank, ns in rows.items()}
-    own = taken.pop(slow.rank, {})
-    # In backward the others wait for it: what they do there is no measure.
-    of_others = [lines for lines in taken.values() if lines and slow.part != WAITS_IN]
+    lines_of = {rank: _by_line(facts.of_rank(rank), slow.part, ns) for rank, ns in rows.items()}
+    own = lines_of.pop(slow.rank, {})
+    # In backward the others wait for it: their lines there are no measure.
+    of_others = [lines for lines in lines_of.values() if lines and slow.part != WAITS_IN]
     more = {
         line: ns - _median([lines.get(key, (line, 0))[1] for lines in of_others] or [0])
         for key, (line, ns) in own.items()
@@ -227,7 +229,7 @@ def slow_line(facts: Facts) -> LineShare | None:
 
 
 def _by_line(facts: Facts, part: str, ns: int) -> dict[tuple[str, int], tuple[LineShare, int]]:
-    """What lines of the user's take of a part of so many ns."""
+    """The user's lines in a part of ``ns``, each with its share of that time, ns."""
     thread = part_lines(facts, part)
     if thread is None:
         return {}
@@ -236,21 +238,21 @@ def _by_line(facts: Facts, part: str, ns: int) -> dict[tuple[str, int], tuple[Li
 
 
 def _by_traces(facts: Facts) -> SlowRank | None:
-    """The late rank, and what the rank whose trace is open waits for it."""
+    """The late rank, and how long the open rank waits for it."""
     late, steps = trace_straggler(facts), trace_steps(facts)
     if steps is None or late.lag < LEAST_LAG * steps.step_ns:
         return None
     spent = {
-        one.rank: one.collective_time
-        for one in traced_ranks(facts).each
-        if one.collective_time is not None
+        rank.rank: rank.collective_time
+        for rank in traced_ranks(facts).each
+        if rank.collective_time is not None
     }
     return SlowRank(late.rank, late.lag, late.part, late.part_lag, spent)
 
 
 def _by_collectives(spent: Mapping[int, int], table: RankTable) -> SlowRank:
-    """Who spends least time in collectives comes last to them. What its own times do not show
-    longer happens where it waits for others as well, in backward."""
+    """The rank with the least time in collectives comes last to them. An excess that its own times
+    do not show is in backward, where it also waits for others."""
     last = min(spent, key=lambda rank: (spent[rank], rank))
     lag = _median(time for rank, time in spent.items() if rank != last) - spent[last]
     rows = {row.rank: row for row in table.rows}

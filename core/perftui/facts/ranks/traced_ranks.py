@@ -1,8 +1,9 @@
 """The traces of all ranks of a directory: the steps of each, and how long each waits for which.
 
-Whoever has come to a collective waits for the one that comes last. Where that one itself waited
-meanwhile, in a collective of another group, so much of the wait is due to the rank it waited for:
-never to one that waits."""
+Ranks at a collective wait for the last one. If the last one itself waited meanwhile, in a
+collective of another group, that part of the wait is due to the rank it waited for: never to a rank
+that waits.
+"""
 
 from __future__ import annotations
 
@@ -31,112 +32,114 @@ from perftui.trace.remote import RemoteFile, at_hand, remote_of
 @dataclass(frozen=True, eq=False)
 class CausedWaits:
     """Waits in all ``steps`` together: a row for each of ``ranks`` that waits, a column for each
-    that it waits for; ns in which the waiting rank computes nothing. None waits for itself."""
+    that it waits for; ns in which the waiting rank does not compute. The diagonal is zero."""
 
     ranks: tuple[int, ...]
     waits: Int64
     steps: int
     collectives: int
-    """How many were compared."""
+    """Number of compared collectives."""
     linked: Mask
-    """Which ranks meet each other in collectives, or wait for each other through others."""
+    """Which ranks meet in collectives, or wait for each other through others."""
     apart: tuple[int, ...] = ()
-    """Ranks that could not be compared, for they do other collectives."""
+    """Ranks without comparable collectives, as they call other ones."""
 
     @property
     def compared(self) -> tuple[int, ...]:
-        """The ranks that were."""
+        """The ranks that were compared."""
         return tuple(rank for rank in self.ranks if rank not in self.apart)
 
     def caused(self, rank: int) -> int:
-        """What ``rank`` makes all others wait in a mean step, in sum."""
+        """Total time that ``rank`` makes all others wait in a mean step, ns."""
         return int(self.waits[:, self.ranks.index(rank)].sum()) // self.steps
 
     def waited(self, rank: int) -> int:
-        """What ``rank`` waits in a mean step, for whomever."""
+        """Time that ``rank`` waits for any other in a mean step, ns."""
         return int(self.waits[self.ranks.index(rank)].sum()) // self.steps
 
     def between(self, waiting: int, late: int) -> int:
-        """What ``waiting`` waits for ``late`` in a mean step; of ``late`` itself what each of the
-        others waits for it in the mean."""
+        """Time that ``waiting`` waits for ``late`` in a mean step, ns; for ``late`` itself the mean
+        wait of the others for it."""
         if waiting == late:
             return self.caused(late) // max(len(self._linked(late)) - 1, 1)
         at = self.ranks.index(waiting), self.ranks.index(late)
         return int(self.waits[at]) // self.steps
 
     def latest(self, among: int | None = None) -> int:
-        """The rank that makes the others wait for longest, all together; of those that ``among``
-        meets, where that is given."""
+        """The rank that causes most waiting in total; with ``among``, of the ranks linked to that
+        one."""
         ranks = self.compared if among is None else self._linked(among)
         return max(ranks, key=lambda rank: (self.caused(rank), -rank))
 
     def _linked(self, rank: int) -> tuple[int, ...]:
-        """``rank`` itself and those that it meets."""
+        """``rank`` itself and the ranks linked to it."""
         row = self.linked[self.ranks.index(rank)].tolist()
         return tuple(
-            one for one, known in zip(self.ranks, row, strict=True) if known or one == rank
+            other
+            for other, is_linked in zip(self.ranks, row, strict=True)
+            if is_linked or other == rank
         )
 
 
 def caused_waits(of_ranks: Mapping[int, RankCollectives]) -> CausedWaits:
-    """Who waits for whom, by the collectives of each rank. Unknown if they do not match."""
-    found = match_collectives(of_ranks)
-    last, lost = _last(found), np.zeros(found.start.shape, dtype=np.int64)
-    for column, rank in enumerate(found.ranks):
-        lost[:, column] = _lost(found, column, last[:, column], of_ranks[rank])
-    waits = _blamed(found, last, lost)
+    """Waits between ranks, from the collectives of each. Unknown if they do not match."""
+    meetings = match_collectives(of_ranks)
+    last, lost = _last(meetings), np.zeros(meetings.start.shape, dtype=np.int64)
+    for column, rank in enumerate(meetings.ranks):
+        lost[:, column] = _lost(meetings, column, last[:, column], of_ranks[rank])
+    waits = _blamed(meetings, last, lost)
     np.fill_diagonal(waits, 0)
-    met = found.there.T.astype(np.int64) @ found.there.astype(np.int64) + waits + waits.T
+    linked = meetings.there.T.astype(np.int64) @ meetings.there.astype(np.int64) + waits + waits.T
     return CausedWaits(
-        found.ranks, waits, found.steps, len(found.start), met > 0, apart=found.apart
+        meetings.ranks, waits, meetings.steps, len(meetings.start), linked > 0, apart=meetings.apart
     )
 
 
-def _last(found: Meetings) -> Int64:
-    """By collective and rank, whom it waits for: the last that comes before it leaves, which may
-    be itself. Whoever leaves a broadcast early waits for none that come later."""
+def _last(meetings: Meetings) -> Int64:
+    """Index of the rank each rank waits for, by collective: the last to come before it leaves,
+    perhaps itself. A rank that leaves a broadcast early does not wait for later ones."""
     never = np.iinfo(np.int64).min
     columns = []
-    for column in range(len(found.ranks)):
-        left = found.start > found.end[:, [column]]
-        before = found.there & (found.together[:, np.newaxis] | ~left)
-        columns.append(np.where(before, found.start, never).argmax(axis=1))
+    for column in range(len(meetings.ranks)):
+        left = meetings.start > meetings.end[:, [column]]
+        before = meetings.there & (meetings.together[:, np.newaxis] | ~left)
+        columns.append(np.where(before, meetings.start, never).argmax(axis=1))
     return np.stack(columns, axis=1)
 
 
-def _lost(found: Meetings, column: int, last: Int64, of_rank: RankCollectives) -> Int64:
-    """What the rank in ``column`` waits in each collective: time in two of them at once counts in
-    the one that it came to first, and time in which it computes is not lost."""
+def _lost(meetings: Meetings, column: int, last: Int64, of_rank: RankCollectives) -> Int64:
+    """Wait of the rank in ``column`` in each collective, ns: overlapping time counts in the first
+    one, time in which the rank computes is not lost."""
     lost = np.zeros(len(last), dtype=np.int64)
-    rows = np.flatnonzero(found.there[:, column])
-    start = found.start[rows, column]
-    end = np.minimum(found.start[rows, last[rows]], found.end[rows, column])
+    rows = np.flatnonzero(meetings.there[:, column])
+    start = meetings.start[rows, column]
+    end = np.minimum(meetings.start[rows, last[rows]], meetings.end[rows, column])
     order = np.argsort(start, kind="stable")
     rows, start, end = rows[order], start[order], end[order]
     reach = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
     start = np.maximum(start, reach)
     end = np.maximum(start, end)
-    shift = found.clock[column]
+    shift = meetings.clock[column]
     lost[rows] = end - start - of_rank.computing.within(start - shift, end - shift)
     return lost
 
 
-def _blamed(found: Meetings, last: Int64, lost: Int64) -> Int64:
-    """Who waits for whom, in sum. What a rank waited longer than another since both were last
-    together made it come later by so much: for that those are to blame that it waited for."""
-    count = len(found.ranks)
+def _blamed(meetings: Meetings, last: Int64, lost: Int64) -> Int64:
+    """Total waits of each rank for each other. If a late rank waited longer than another since
+    their last meeting, it is late by that much because of the ranks it waited for."""
+    count = len(meetings.ranks)
     waits = np.zeros((count, count), dtype=np.int64)
-    if len(np.unique(found.group)) == 1:
+    if len(np.unique(meetings.group)) == 1:
         rows, columns = np.nonzero(lost)
         np.add.at(waits, (columns, last[rows, columns]), lost[rows, columns])
         return waits
     when_together: dict[int, Int64] = {}
-    for row, group in enumerate(found.group.tolist()):
+    for row, group in enumerate(meetings.group.tolist()):
         since = waits - when_together.get(group, 0)
-        for column in np.flatnonzero(found.there[row] & (lost[row] > 0)).tolist():
+        for column in np.flatnonzero(meetings.there[row] & (lost[row] > 0)).tolist():
             late, wait = int(last[row, column]), int(lost[row, column])
-            # What the late rank waited itself for each other, less what the waiting rank did: the
-            # part of the wait that it passes on, by the rank that it is due to.
+            # What the late rank waited for each other rank, less what the waiting rank did, is the
+            # part of the wait that it passes on to those ranks.
             longer = since[late] - since[column]
             due = np.maximum(longer, 0)
             passed = due * min(wait, max(int(longer.sum()), 0)) // max(int(due.sum()), 1)
@@ -148,26 +151,26 @@ def _blamed(found: Meetings, last: Int64, lost: Int64) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class TracedRank:
-    """What is kept of one rank's trace."""
+    """What is needed of one rank's trace."""
 
     row: RankRow
     path: Path
     collectives: RankCollectives | None
-    """None where it has none."""
+    """None without collectives."""
     collective_time: int | None
-    """Mean time of a step in collectives, ns; None where no step has any."""
+    """Mean ns per step in collectives; None if no step has any."""
     kernels: Mapping[str, int] = field(default_factory=dict)
-    """ns of the kernels of each name, in all of the trace."""
+    """ns of the kernels of each name, in the whole trace."""
 
     @property
     def rank(self) -> int:
-        """Its number."""
+        """Number of the rank."""
         return self.row.rank
 
 
 @dataclass(frozen=True)
 class TracedRanks:
-    """All ranks whose traces could be read, by number."""
+    """All ranks with readable traces, by number."""
 
     each: tuple[TracedRank, ...]
     shown: int
@@ -175,18 +178,17 @@ class TracedRanks:
     problems: tuple[str, ...] = ()
     """What could not be read, in words."""
     missing: tuple[int, ...] = ()
-    """Ranks of the training that have no trace, or none that could be read."""
+    """Ranks of the training without a readable trace."""
 
     def path(self, rank: int) -> Path:
-        """The trace of that rank."""
-        return next(one.path for one in self.each if one.rank == rank)
+        """Path of that rank's trace."""
+        return next(traced.path for traced in self.each if traced.rank == rank)
 
 
 @fact
 def traced_ranks(facts: Facts) -> TracedRanks:
-    """The ranks beside the trace that is open, and itself; they are read one after the other. Not
-    applicable to a run, or a training without other ranks. Unknown if the other ranks have no
-    traces there, or none that can be read."""
+    """The rank of the open trace and the ranks beside it, read one after the other. Not applicable
+    to a run, or a training without other ranks. Unknown if the others have no readable traces."""
     opened, beside = facts.analysis, facts.beside
     if facts.run is not None or opened is None:
         raise NotApplicableError
@@ -200,14 +202,14 @@ def traced_ranks(facts: Facts) -> TracedRanks:
         )
         raise UnknownError(f"the traces of the other ranks {'are missing' if beside else unread}")
     shown = next((rank for rank, path in beside if path == opened.trace.path), beside[0][0])
-    chosen = [one for one in beside[:MOST_RANKS] if one[0] != shown]
+    chosen = [other for other in beside[:MOST_RANKS] if other[0] != shown]
     each, problems = [rank_of_trace(opened, shown)], []
     for rank, path in chosen:
-        found = read_rank_or_reason(remote_of(path) or path, rank)
-        if isinstance(found, str):
-            problems.append(found)
+        result = read_rank_or_reason(remote_of(path) or path, rank)
+        if isinstance(result, str):
+            problems.append(result)
         else:
-            each.append(found)
+            each.append(result)
     if len(beside) > len(chosen) + 1:
         problems.append(f"the traces of {len(chosen) + 1} of {len(beside)} ranks are compared")
     world = max(_world(opened), beside[-1][0] + 1)
@@ -217,12 +219,12 @@ def traced_ranks(facts: Facts) -> TracedRanks:
 def facts_beside(
     analysis: TraceAnalysis, ranks: Sequence[TracedRank], problems: Sequence[str]
 ) -> Facts:
-    """Facts of a trace, where it and those of the other ``ranks`` have been read already;
-    ``problems`` lists those that could not be."""
-    facts = Facts(None, analysis, beside=tuple((one.rank, one.path) for one in ranks))
-    shown = next((one.rank for one in ranks if one.path == analysis.trace.path), None)
+    """Facts of a trace, if it and the other ``ranks`` have already been read; ``problems`` lists
+    unreadable ones."""
+    facts = Facts(None, analysis, beside=tuple((rank.rank, rank.path) for rank in ranks))
+    shown = next((rank.rank for rank in ranks if rank.path == analysis.trace.path), None)
     if shown is not None and len(ranks) + len(problems) > 1:
-        world = max(_world(analysis), *(one.rank + 1 for one in ranks))
+        world = max(_world(analysis), *(rank.rank + 1 for rank in ranks))
         try:
             facts.worked_out[traced_ranks] = _together(ranks, shown, world, problems)
         except UnknownError as error:
@@ -235,9 +237,9 @@ def _together(
 ) -> TracedRanks:
     if len(ranks) < 2:
         raise UnknownError(f"no trace of another rank can be read: {problems[0]}")
-    known = {one.rank for one in ranks}
-    missing = tuple(rank for rank in range(world) if rank not in known)
-    ordered = sorted(ranks, key=lambda one: one.rank)
+    numbers = {rank.rank for rank in ranks}
+    missing = tuple(rank for rank in range(world) if rank not in numbers)
+    ordered = sorted(ranks, key=lambda rank: rank.rank)
     return TracedRanks(tuple(ordered), shown, tuple(problems), missing)
 
 
@@ -247,9 +249,9 @@ def read_rank_or_reason(
     cancelled: Callable[[], bool] | None = None,
     directory: Path | None = None,
 ) -> TracedRank | str:
-    """The rank whose trace is at ``place``, or the sentence about why it is left out.
+    """The rank whose trace is at ``place``, or the sentence on why it is left out.
 
-    A remote trace is copied to ``directory`` for so long, or to a usual one.
+    A remote trace is copied to ``directory``, or a default one, while it is read.
 
     Raises:
         LoadCancelled: ``cancelled`` returned true.
@@ -270,7 +272,7 @@ def unread(rank: int, why: str) -> str:
 
 
 def _world(analysis: TraceAnalysis) -> int:
-    """How many ranks train, as the file says; 0 where it does not."""
+    """Number of ranks that train, by the file; 0 if not in it."""
     info = analysis.trace.metadata.get("distributedInfo")
     size = info.get("world_size") if isinstance(info, Mapping) else None
     return size if isinstance(size, int) else 0
@@ -279,7 +281,7 @@ def _world(analysis: TraceAnalysis) -> int:
 def read_rank(
     path: Path, rank: int, cancelled: Callable[[], bool] | None = None, *, kept: bool = True
 ) -> TracedRank:
-    """The steps of ``rank`` from its trace at ``path``, which is cached only where it is ``kept``.
+    """The steps of ``rank`` from its trace at ``path``; cached only if ``kept``.
 
     Raises:
         TraceError: it cannot be read.
@@ -289,10 +291,10 @@ def read_rank(
     from perftui.analysis.open_trace import never, open_trace
 
     opened = open_trace(path, cancelled=cancelled, later=None if kept else never)
-    found = rank_of_trace(opened, rank)
-    # Facts of the trace refer to it: it would stay until the collector ran, beside the next one.
+    result = rank_of_trace(opened, rank)
+    # Facts of the trace refer to it: it would stay in memory with the next one, until collected.
     opened.worked_out.clear()
-    return found
+    return result
 
 
 def rank_of_trace(analysis: TraceAnalysis, rank: int) -> TracedRank:
@@ -301,27 +303,27 @@ def rank_of_trace(analysis: TraceAnalysis, rank: int) -> TracedRank:
     breakdown = steps.breakdown if steps else None
     row = rank_row(rank, "", len(analysis.steps), breakdown, WAITS_IN_TRACE)
     its = Facts(None, analysis)
-    known, time = rank_collectives.or_none(its), collective_time.or_none(its)
+    calls, time = rank_collectives.or_none(its), collective_time.or_none(its)
     table = analysis.kernels
     kernels = {
         name: int(ns)
         for name, kind, ns in zip(table.names, table.categories, table.total, strict=True)
         if kind == KERNEL
     }
-    return TracedRank(row, analysis.trace.path, known, time, kernels)
+    return TracedRank(row, analysis.trace.path, calls, time, kernels)
 
 
 @fact
 def waits_of_ranks(facts: Facts) -> CausedWaits:
-    """Who of the ranks of a directory waits for whom. Not applicable if there are no other ranks.
+    """Which ranks of a directory wait for which. Not applicable if there are no other ranks.
     Unknown if their traces are missing, or their collectives do not match."""
     return waits_between(traced_ranks(facts).each)
 
 
 def waits_between(ranks: Sequence[TracedRank]) -> CausedWaits:
-    """Who of ``ranks`` waits for whom. Unknown if fewer than two have collectives, or they do not
+    """Which of ``ranks`` wait for which. Unknown if fewer than two have collectives, or they do not
     match."""
-    known = {one.rank: one.collectives for one in ranks if one.collectives is not None}
-    if len(known) < 2:
+    calls = {rank.rank: rank.collectives for rank in ranks if rank.collectives is not None}
+    if len(calls) < 2:
         raise UnknownError("the traces of fewer than two ranks have collectives")
-    return caused_waits(known)
+    return caused_waits(calls)

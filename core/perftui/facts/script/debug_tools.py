@@ -1,4 +1,4 @@
-"""Tools for finding faults that a script leaves on: anomaly detection and a profiler of its own."""
+"""Debugging tools that a script leaves on: anomaly detection and a profiler of its own."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ _CHECK = re.compile(r"aten::(isnan|_is_any_true|any|item|is_nonzero|ne)$")
 _EXTRACT = re.compile(r"traceback\.py:|linecache\.py:|torch/fx/traceback\.py|anomaly_mode\.py:")
 
 FEWEST = 4
-"""Checks in the steady steps of a trace: a network of one layer has more."""
+"""Fewest checks in the steady steps of a trace: a network of one layer has more."""
 
 
 @dataclass(frozen=True, eq=False)
 class AnomalyChecks:
-    """Rows of the operators that look through gradients, in the steady steps."""
+    """Rows of the operators that check gradients, in the steady steps."""
 
     steps: TraceSteps
     rows: Int64
     time: int
-    """What they take of the host, ns in all of those steps."""
+    """Host time of the checks, ns in all of those steps."""
     checks: int
-    """Gradients looked through."""
+    """Number of gradients checked."""
     nodes: int
-    """Steps of backward passes, each of an operator that wrote down its stack."""
+    """Nodes of backward passes; each one's operator recorded its stack."""
 
     @property
     def count(self) -> int:
-        """Steps that is of; 1 where the trace marks none."""
+        """Number of steps; 1 if the trace marks none."""
         return max(self.steps.steps, 1)
 
 
 @trace_fact
 def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
-    """Anomaly checks in the newest window; None where gradients are not looked through.
+    """Anomaly checks in the newest window; None if gradients are not checked.
 
-    Within each node of backward, behind its own operators, the engine itself calls ``isnan`` and
-    ``any`` on each gradient and reads the result. Unknown if the trace has no duration.
+    In each node of backward, after its own operators, the engine calls ``isnan`` and ``any`` on
+    each gradient and reads the result. Unknown if the trace has no duration.
     """
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
@@ -79,44 +79,44 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
 
 @fact
 def stack_notes(facts: Facts) -> float:
-    """The share of the steady steps, 0 to 1, in which the main thread writes down stacks; 0 where
-    no sample shows it."""
+    """Share of the steady steps, 0 to 1, in which the main thread records stacks; 0 without
+    samples."""
     outside, _ = stack_samples(facts)
-    held = steady_held(facts)
-    if not len(outside) or not held.sum():
+    times = steady_held(facts)
+    if not len(outside) or not times.sum():
         return 0.0
     is_note = np.array([bool(_EXTRACT.search(inner)) for inner in outside["inner"].tolist()])
-    return float(held[is_note].sum() / held.sum())
+    return float(times[is_note].sum() / times.sum())
 
 
 _PROFILES = re.compile(
     r"torch/profiler/\w+\.py:|torch/autograd/profiler\.py:\d+ (profile|Kineto)\b"
 )
 _SAYS = "the script runs its own profiler"
-"""How the agent's message begins."""
+"""Start of the agent's message."""
 
 
 @fact
 def runs_own_profiler(facts: Facts) -> bool:
-    """Whether the agent has seen it start."""
+    """Whether the agent has seen the script's own profiler start."""
     warnings = notes_of(facts.events, "warning")
     return any(str(note.get("message", "")).startswith(_SAYS) for note in warnings)
 
 
 @fact
 def profiler_lines(facts: Facts) -> LinesByTime | None:
-    """Where the main thread was in a profiler's own code in the steady steps, as a share of all of
-    them; None with too few samples, or where none found it there."""
+    """Where the main thread was in a profiler's own code, as a share of all steady steps; None with
+    too few samples, or none there."""
     outside, _ = stack_samples(facts)
     if not len(outside):
         return None
-    held = steady_held(facts)
+    times = steady_held(facts)
     profiles = np.array([bool(_PROFILES.match(inner)) for inner in outside["inner"].tolist()])
     if "stage" in outside:
         profiles |= outside["stage"] == PROFILE
-    whole = lines_by_time(outside, held)
-    found = lines_by_time(outside, np.where(profiles, held, 0))
-    is_enough = whole.samples >= FEWEST_SAMPLES // 2 and found.samples >= FEWEST_MOMENTS
-    if not is_enough or not found.lines:
+    whole = lines_by_time(outside, times)
+    inside = lines_by_time(outside, np.where(profiles, times, 0))
+    is_enough = whole.samples >= FEWEST_SAMPLES // 2 and inside.samples >= FEWEST_MOMENTS
+    if not is_enough or not inside.lines:
         return None
-    return LinesByTime(found.lines, whole.covered, whole.samples)
+    return LinesByTime(inside.lines, whole.covered, whole.samples)

@@ -17,34 +17,35 @@ from perftui.run.columns import FORWARD
 from perftui.run.table import Table
 
 FEWEST_INSIDE = 2
-"""Samples that began within steps of evaluation, in lines that training does not call: whatever
-they found is evaluation. One may be off by the error of two clocks."""
+"""Fewest samples that began within evaluation steps, in lines that training does not call. One may
+be off by the error of two clocks."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Times in ns."""
+    """Evaluation during a training; times in ns."""
 
     per_step: int
-    """For each training step."""
+    """Time per training step."""
     share: float
     """Share of evaluation in the time of training and evaluation together, 0 to 1."""
     count: int
-    """Steps of evaluation, or training steps that evaluate."""
+    """Evaluation steps, or training steps that evaluate."""
     waiting: float
     """Share of evaluation that waits for data, 0 to 1."""
     within_steps: bool
-    """A few training steps evaluate, in a loop without a data loader."""
+    """Whether a few training steps evaluate, in a loop without a data loader."""
     lacks_no_grad: bool
-    """No line of the script has ``no_grad`` or ``inference_mode``, as far as it can be read."""
+    """Whether no line of the script has ``no_grad`` or ``inference_mode``, as far as it can be
+    read."""
     lines: LinesByTime | None
-    """Where the main thread was meanwhile, without the lines of the model that training also
-    calls; None with too few samples."""
+    """Lines of the main thread meanwhile, without model lines that training also calls; None with
+    too few samples."""
 
 
 @fact
 def evaluation(facts: Facts) -> Evaluation | None:
-    """Evaluation between or within training steps; None where a training evaluates nothing. Not
+    """Evaluation between or within training steps; None if a training does not evaluate. Not
     applicable if nothing is trained."""
     if facts.run is None or step_kind(facts) != TRAIN or not len(facts.steps):
         raise NotApplicableError
@@ -89,15 +90,15 @@ def _lines(facts: Facts, of_eval: Table) -> LinesByTime | None:
     if not len(outside) or "stage" not in outside or not len(of_eval):
         return None
     during = union(of_eval["start"], of_eval["start"] + of_eval["duration"])
-    # Of a row only its first moment is certain: one that began in training proves nothing here.
-    held = during.within(outside["time"], outside["time"] + outside["held"])
-    held = np.where(during.holds(outside["time"]), held, 0)
-    # The model's own lines are called by training too: those that only evaluation has are its own.
+    # Only the first moment of a row is certain: one that began in training proves nothing here.
+    time = during.within(outside["time"], outside["time"] + outside["held"])
+    time = np.where(during.holds(outside["time"]), time, 0)
+    # Training also calls the model's lines: only lines of evaluation alone count.
     everywhere = moments_of(outside, outside["held"])
     places = everywhere.places
     keys = list(zip(places["file"].tolist(), places["line"].tolist(), strict=True))
     whole = everywhere.by_place(everywhere.held)
-    evaluating = held[outside["held"] > 0]
+    evaluating = time[outside["held"] > 0]
     within = everywhere.by_place(evaluating)
     is_shared = (everywhere.stages == FORWARD) & (whole > 2 * within)
     trained = {keys[row] for row in np.flatnonzero(is_shared).tolist()}

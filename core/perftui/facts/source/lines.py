@@ -1,8 +1,7 @@
-"""Time by line of the user's code, by samples of a thread, and the lines of the main thread.
-
-Samples come at random moments (the time between two is drawn from an exponential distribution), so
-that the time from one sample to the next is independent of what the sample found: the share of that
-time is an unbiased estimate of the share of the thread's own.
+"""Time by line of the user's code, from stack samples of a thread, and the main thread's lines.
+Samples come at random moments, at exponentially distributed intervals, so the time from one sample
+to the next is independent of what the sample found: its share is an unbiased estimate of the share
+of the thread's time.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ FEWEST_SAMPLES = 30
 standard deviation is ``sqrt(2 p (1 - p) / n)``, twice the variance of counted samples."""
 
 FEWEST_TO_NAME = 5
-"""Samples below which they name no line: a few moments are chance."""
+"""Fewest samples to name a line: fewer may be chance."""
 
 FEWEST_AGREEING = 3
-"""Samples that name a line if each of them found it: of a line with a third of the time that is
-chance once in 27 times."""
+"""Samples that name a line if all of them found it: for a line with a third of the time that
+happens by chance once in 27 times."""
 
 MOST_LINES = 8
 
 LEAST_SHARE = 0.005
-"""Share of the time from which on a line is listed for people."""
+"""Share of the time from which a line is listed."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +44,17 @@ class LineShare:
     """How long a thread was at a line."""
 
     file: str
-    """Empty where no line of the user's own was on the stack; made safe to show, like the rest."""
+    """Empty if no line of the user's own was on the stack; safe to show, like the other texts."""
     line: int
     function: str = ""
     inner: str = ""
-    """The innermost frame there most of the time."""
+    """The frame that was innermost for most of that time."""
     held: int = 0
-    """Time in ns; 0 where no sample was there, and only the text of the line shows it."""
+    """Time in ns; 0 if no sample was there and only the text of the line was found."""
 
     @property
     def source(self) -> str:
-        """The line as ``file:line``, or in words that there is none."""
+        """``file:line``, or a note that no user line was on the stack."""
         return f"{self.file}:{self.line}" if self.file else f"no line of yours ({self.inner})"
 
     @property
@@ -66,89 +65,89 @@ class LineShare:
 
 @dataclass(frozen=True)
 class LinesByTime:
-    """Lines by time, longest first; they are parts of ``covered``, not always all of it."""
+    """Lines by time, longest first; together they may be less than ``covered``."""
 
     lines: tuple[LineShare, ...]
     covered: int
-    """Time in ns that the samples stand for."""
+    """ns that the samples stand for."""
     samples: int
-    """How many samples that is: about as many, or in gaps exactly."""
+    """Number of samples: estimated from the time, exact in gaps."""
 
     @property
     def listed(self) -> tuple[LineShare, ...]:
-        """The lines worth a row: those with ``LEAST_SHARE`` of the time."""
+        """Lines worth a row: those with ``LEAST_SHARE`` of the time."""
         return tuple(line for line in self.lines if self.share(line) >= LEAST_SHARE)
 
     @property
     def first_own(self) -> LineShare | None:
-        """The longest that is a line of the user's own code."""
+        """The longest line of the user's own code."""
         return next((line for line in self.lines if line.file), None)
 
     def standing_out(self, least: float) -> LineShare | None:
-        """The longest line, where it is the user's own and has that share of the time."""
+        """The longest line, if it is the user's own and has a share of ``least``."""
         line = self.lines[0] if self.lines else None
         return line if line and line.file and self.share(line) >= least else None
 
     @property
     def suffices(self) -> bool:
-        """Whether the samples are enough to name their first line."""
+        """Whether there are enough samples to name the first line."""
         agree = bool(self.lines) and self.lines[0].held == self.covered
         return self.samples >= (FEWEST_AGREEING if agree else FEWEST_TO_NAME)
 
     def share(self, line: LineShare) -> float:
-        """Share of ``line`` in the time that is covered, 0 to 1."""
+        """Share of ``line`` in the covered time, 0 to 1."""
         return line.held / self.covered if self.covered else 0.0
 
 
-def lines_by_time(stacks: Table, held: Int64, samples: int | None = None) -> LinesByTime:
-    """Rows of ``stacks``, of which each counts with so many ns of ``held``.
+def lines_by_time(stacks: Table, time: Int64, samples: int | None = None) -> LinesByTime:
+    """Time by line over rows of ``stacks``, each of which stands for ``time`` ns.
 
-    Without ``samples`` they are as many as the time asks for.
+    Without ``samples`` their number is estimated from the time.
     """
     if not len(stacks):
         return LinesByTime((), 0, 0)
     if samples is None:
-        samples = _samples(stacks, held)
-    return LinesByTime(_by_line(stacks, held), int(held.sum()), samples)
+        samples = _samples(stacks, time)
+    return LinesByTime(_by_line(stacks, time), int(time.sum()), samples)
 
 
-def _samples(stacks: Table, held: Int64) -> int:
+def _samples(stacks: Table, time: Int64) -> int:
     every: Int64 = np.maximum(stacks["every"], 1)
-    return sum(int(held[every == one].sum()) // one for one in np.unique(every).tolist())
+    return sum(int(time[every == period].sum()) // period for period in np.unique(every).tolist())
 
 
-def _by_line(stacks: Table, held: Int64) -> tuple[LineShare, ...]:
+def _by_line(stacks: Table, times: Int64) -> tuple[LineShare, ...]:
     totals: dict[tuple[str, int, str], int] = {}
     inner: dict[tuple[str, int, str], dict[str, int]] = {}
-    rows = np.flatnonzero(held > 0)
+    rows = np.flatnonzero(times > 0)
     columns = [stacks[name][rows].tolist() for name in ("file", "line", "function", "inner")]
-    for file, line, function, innermost, time in zip(*columns, held[rows].tolist(), strict=True):
+    for file, line, function, innermost, time in zip(*columns, times[rows].tolist(), strict=True):
         key = (file, line, function)
         totals[key] = totals.get(key, 0) + time
         of_line = inner.setdefault(key, {})
         of_line[innermost] = of_line.get(innermost, 0) + time
-    found = sorted(totals, key=lambda key: (-totals[key], key))[:MOST_LINES]
+    keys = sorted(totals, key=lambda key: (-totals[key], key))[:MOST_LINES]
     return tuple(
         LineShare(
             printable(str(key[0])),
             key[1],
             printable(str(key[2])),
-            printable(str(max(inner[key], key=lambda one: inner[key][one]))),
+            printable(str(max(inner[key], key=lambda frame: inner[key][frame]))),
             totals[key],
         )
-        for key in found
+        for key in keys
     )
 
 
 @fact
 def stack_samples(facts: Facts) -> tuple[Table, Table]:
-    """Samples of the main thread's stack, by ``STACK_COLUMNS``: those that py-spy took from
-    outside, and those that the agent took in windows from inside."""
+    """Samples of the main thread's stack, by ``STACK_COLUMNS``: those taken by py-spy from outside,
+    and those taken by the agent from inside, in windows."""
     if facts.run is None or facts.rank is None:
         return Table(), Table()
     outside = facts.rank.stacks
     if "every" not in outside and len(outside):
-        # An older run has one rate a second for all samples.
+        # An older run has a single rate for all samples.
         every = 1_000_000_000 // max(stack_rate_of(facts.run.manifest.profile), 1)
         column: Int64 = np.full(len(outside), every, dtype=np.int64)
         outside = Table(outside.columns, {**outside.values, "every": column})
@@ -157,8 +156,8 @@ def stack_samples(facts: Facts) -> tuple[Table, Table]:
 
 @fact
 def steady_held(facts: Facts) -> Int64:
-    """The time within the steady steps that each sample from outside stands for, ns; all of it in
-    a run that has ended without any."""
+    """ns within the steady steps that each outside sample stands for; its whole time in an ended
+    run without steps."""
     outside, _ = stack_samples(facts)
     if len(outside) and is_without_steps(facts):
         return np.asarray(outside["held"], np.int64)
@@ -167,8 +166,8 @@ def steady_held(facts: Facts) -> Int64:
 
 @fact
 def sampled(facts: Facts) -> tuple[Table, Int64]:
-    """Samples of the main thread's stack, and the time that each stands for, ns: within the steady
-    steps, or all of it where they were only taken from inside, as those come in windows."""
+    """Samples of the main thread's stack and the ns each stands for: within the steady steps, or
+    all of its time if there are only inside samples, as those come in windows."""
     outside, inside = stack_samples(facts)
     if len(outside):
         return outside, steady_held(facts)
@@ -177,21 +176,21 @@ def sampled(facts: Facts) -> tuple[Table, Int64]:
 
 @fact
 def is_without_steps(facts: Facts) -> bool:
-    """Whether the run has ended without steps that could be judged."""
+    """Whether the run has ended without judgeable steps."""
     return run_is_over(facts) and steady_step.or_none(facts) is None
 
 
 @fact
 def main_thread(facts: Facts) -> LinesByTime | None:
-    """Where the main thread was over the steady steps; None with too few samples."""
+    """Lines of the main thread over the steady steps; None with too few samples."""
     outside, _ = stack_samples(facts)
     return _enough(outside, steady_held(facts))
 
 
 @fact
 def window_thread(facts: Facts) -> LinesByTime | None:
-    """Where it was over the steps in which a window was open, or which follow one, seen from
-    inside; None with too few samples, and where it was seen from outside."""
+    """Lines of the main thread over steps with or after an open window, sampled from inside; None
+    with too few samples or with outside samples."""
     (outside, inside), steps = stack_samples(facts), facts.steps
     if len(outside) or "profiled" not in steps:
         return None
@@ -201,8 +200,8 @@ def window_thread(facts: Facts) -> LinesByTime | None:
 
 @fact
 def main_batches(facts: Facts) -> LinesByTime | None:
-    """Where the main thread was, over the steady steps, while it made batches itself; None where
-    too few samples tell."""
+    """Lines of the main thread while it made batches itself, over the steady steps; None with too
+    few samples."""
     outside, _ = stack_samples(facts)
     if "stage" not in outside:
         return None
@@ -211,20 +210,20 @@ def main_batches(facts: Facts) -> LinesByTime | None:
 
 
 def _held(stacks: Table, steps: Table) -> Int64:
-    """The time within ``steps`` that each sample stands for, ns."""
+    """ns within ``steps`` that each sample stands for."""
     if not len(stacks) or not len(steps):
         return np.zeros(len(stacks), dtype=np.int64)
     during = union(steps["start"], steps["start"] + steps["duration"])
     return during.within(stacks["time"], stacks["time"] + stacks["held"])
 
 
-def _enough(stacks: Table, held: Int64) -> LinesByTime | None:
-    found = lines_by_time(stacks, held)
-    return found if found.samples >= FEWEST_SAMPLES else None
+def _enough(stacks: Table, time: Int64) -> LinesByTime | None:
+    lines = lines_by_time(stacks, time)
+    return lines if lines.samples >= FEWEST_SAMPLES else None
 
 
 LONGEST_SOURCE = 4 << 20
-"""Bytes of a file that is read for its lines; no script of a person is longer."""
+"""Largest file, in bytes, read for its lines; no script of a person is longer."""
 
 WRITING = "writing files"
 
@@ -233,10 +232,10 @@ SUBPROCESS = "a subprocess"
 REQUEST = "a network request"
 POOL = "waiting for a pool of workers"
 WAITING = (SLEEPING, SUBPROCESS, REQUEST, POOL)
-"""While a thread does these it waits for something else than Python's lock."""
+"""Activities during which a thread does not wait for Python's lock."""
 
 LOOP = "a loop in Python"
-"""A loop of unknown content: it may call operators alone."""
+"""A loop of unknown content: it may only call operators."""
 
 _CALLED = tuple(
     (words, re.compile(marks))
@@ -264,7 +263,7 @@ _CALLED = tuple(
         ("hashing", r"/hashlib\.py\b"),
     )
 )
-"""By file and function of what the line calls; the first that matches counts."""
+"""Activities by file and function that the line calls; the first match counts."""
 
 _TEXT = tuple(
     (words, re.compile(marks))
@@ -284,17 +283,17 @@ _TEXT = tuple(
         (LOOP, r"^\s*for\b|\bfor\b.+\bin\b"),
     )
 )
-"""By the text of the line: functions written in C are no frames of their own."""
+"""Activities by the text of the line: functions written in C have no frames."""
 
 VAGUE = frozenset({"", "statistics in Python", "work with NumPy", LOOP})
-"""Words for lines that may also run operators of the model's own work."""
+"""Words for lines that may also run the model's operators."""
 
 _REPORTING = re.compile(
     r"^(wandb\w*|mlflow|comet_ml|neptune|clearml|aim|dvclive|matplotlib|seaborn|plotly|pandas"
     r"|polars|sklearn|tqdm|rich|progressbar|loguru|structlog|requests|urllib3|httpx)/"
     r"|tensorboard|\b(logging|json)/|/(subprocess|csv)\.py\b"
 )
-"""What reports, draws, counts or asks elsewhere, whoever calls it."""
+"""Frames that report, draw, count or request, whoever calls them."""
 
 _SAVING = re.compile(
     r"\bpickle\.dump\(|\b(joblib|cloudpickle|dill)\.dump\(|\bnp\.savez?\w*\(|\bnumpy\.savez?\w*\("
@@ -304,24 +303,24 @@ _SAVING = re.compile(
 
 @lru_cache(maxsize=8192)
 def words_of(file: str, line: int, via: str, inner: str) -> str:
-    """What a sample there was doing, empty where that is not known."""
+    """What a sample there was doing; empty if unknown."""
     return _of_frame(via) or _of_frame(inner) or _of_text(text_of(file, line))
 
 
 @lru_cache(maxsize=4096)
 def reports(frame: str) -> bool:
-    """Whether that frame is of a library for reports: part of no model."""
+    """Whether the frame belongs to a library for reports, not to a model."""
     return _REPORTING.search(frame) is not None
 
 
 @lru_cache(maxsize=8192)
 def saves(file: str, line: int) -> bool:
-    """Whether the text of that line writes a model or another large object to a file."""
+    """Whether the line's text writes a model or another large object to a file."""
     return _SAVING.search(text_of(file, line)) is not None
 
 
 def text_of(file: str, line: int) -> str:
-    """The line, empty where the file cannot be read here: it may have come from elsewhere."""
+    """The text of the line; empty if the file cannot be read on this machine."""
     return linecache.getline(file, line).strip() if _is_readable(file) else ""
 
 

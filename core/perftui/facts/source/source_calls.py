@@ -1,7 +1,7 @@
-"""Finds in the user's own source what calls an operator, or the model again, by its text.
+"""Find, by text, what in the user's own source calls an operator, or the model again.
 
-Samples show more, where there are enough of them. What is found here is the only place that can be
-meant: where two fit, none is named.
+Samples show more, if there are enough of them. A place is only named if it is the only one that
+fits.
 """
 
 from __future__ import annotations
@@ -26,46 +26,45 @@ _T = TypeVar("_T")
 MOST_FILES = 8
 
 LARGEST = 1 << 18
-"""Bytes of a file that is read: some 6000 lines, which Python parses in 0.1 s, once."""
+"""Largest file read, in bytes: some 6000 lines, which Python parses in 0.1 s, once."""
 
 
 def matching_line(facts: Facts, pattern: str, *, only: bool = False) -> LineShare | None:
-    """The first line that matches ``pattern``, comments and docstrings aside: in
-    the script that was run, then in the files that samples of its stack name. None where none does,
-    with ``only`` where several do, and where the files are not as they were when the run began."""
-    found = in_own_files(facts, lambda path, changed: _matching_lines(path, changed, pattern))
-    return None if not found or (only and len(found) > 1) else LineShare(*found[0])
+    """The first line that matches ``pattern``, outside comments and docstrings: in the script, then
+    in files named by stack samples. None if none matches, if several do with ``only``, or if the
+    files changed since the run began."""
+    lines = in_own_files(facts, lambda path, changed: _matching_lines(path, changed, pattern))
+    return None if not lines or (only and len(lines) > 1) else LineShare(*lines[0])
 
 
 def in_own_files(facts: Facts, read: Callable[[Path, int], Iterable[_T]]) -> list[tuple[str, _T]]:
-    """What ``read`` finds in each of the user's files, with the file's name."""
-    return [(str(path), one) for path, changed in own_files(facts) for one in read(path, changed)]
+    """Results of ``read`` for each of the user's files, each with the file's name."""
+    return [(str(path), item) for path, changed in own_files(facts) for item in read(path, changed)]
 
 
 @fact
 def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
-    """The user's source files as they were when the run began, the script first, those that it
-    imports from its own directory last: path and time of the last change, ns. Of a trace alone
-    there are none."""
+    """The user's source files unchanged since the run began, with mtime in ns: the script, then
+    files named by samples, then modules imported from its directory. Empty for a trace alone."""
     manifest = facts.manifest
     if manifest is None:
         return ()
-    found = []
-    # A script is named as it was launched, by samples with its whole path.
+    result = []
+    # A script is named as it was launched, samples have its absolute path.
     files = [Path(manifest.cwd) / file for file in _files(facts)]
     files += _imported(files[0]) if files else []
     for path in list(dict.fromkeys(files))[:MOST_FILES]:
         try:
-            known = path.stat()
+            status = path.stat()
         except OSError:
             continue
-        if known.st_size <= LARGEST and known.st_mtime_ns <= manifest.started_ns:
-            found.append((path, known.st_mtime_ns))
-    return tuple(found)
+        if status.st_size <= LARGEST and status.st_mtime_ns <= manifest.started_ns:
+            result.append((path, status.st_mtime_ns))
+    return tuple(result)
 
 
 def _imported(script: Path) -> list[Path]:
-    """Modules beside ``script`` that it imports, in that order."""
+    """Modules in the directory of ``script`` that it imports, in that order."""
     try:
         tree = tree_of(script, script.stat().st_mtime_ns)
     except OSError:
@@ -82,11 +81,11 @@ def _imported(script: Path) -> list[Path]:
 
 def _files(facts: Facts) -> list[str]:
     scripts = (note.get("argv0") for note in notes_of(facts.events, "process"))
-    found = dict.fromkeys(str(script) for script in scripts if script)
+    names = dict.fromkeys(str(script) for script in scripts if script)
     for stacks in stack_samples(facts):
         if "file" in stacks:
-            found.update(dict.fromkeys(file for file in stacks["file"].tolist() if file))
-    return list(found)
+            names.update(dict.fromkeys(file for file in stacks["file"].tolist() if file))
+    return list(names)
 
 
 @lru_cache(128)
@@ -96,24 +95,24 @@ def _matching_lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:
     except OSError:
         return ()
     matches, lines = re.compile(pattern).search, enumerate(text.splitlines(), 1)
-    found = [number for number, line in lines if matches(line.partition("#")[0])]
-    documented = _docstrings(path, changed) if found else set()
-    return tuple(number for number in found if number not in documented)
+    numbers = [number for number, line in lines if matches(line.partition("#")[0])]
+    documented = _docstrings(path, changed) if numbers else set()
+    return tuple(number for number in numbers if number not in documented)
 
 
 def _docstrings(path: Path, changed: int) -> set[int]:
-    """Lines of strings that stand alone."""
-    found = (node.value for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Expr))
-    alone = (each for each in found if isinstance(each, ast.Constant))
-    return {line for each in alone for line in range(each.lineno, (each.end_lineno or 0) + 1)}
+    """Lines of docstrings and other strings that are statements."""
+    values = (node.value for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Expr))
+    alone = (value for value in values if isinstance(value, ast.Constant))
+    return {line for text in alone for line in range(text.lineno, (text.end_lineno or 0) + 1)}
 
 
 FITS = 0.5
-"""Share of the operators of a turn that the text of a loop has to call, to be that loop."""
+"""Share of a turn's operators that a loop's text must call to be that loop."""
 
 FEWEST_NAMES = 2
-"""Operators of a turn that the text of a loop has to call at least, but for loops over parameters:
-one alone may be in any loop."""
+"""Fewest operators of a turn that a loop's text must call, except in loops over parameters: a
+single one may be in any loop."""
 
 _WEIGHTS = re.compile(r"param|grad|weight|state_dict|buffers")
 
@@ -139,7 +138,7 @@ _BY_SYNTAX: dict[type[ast.AST], tuple[str, ...]] = {
     ast.If: ("is_nonzero", "item"),
     ast.Subscript: ("select", "slice", "index", "narrow"),
 }
-"""What Python's own syntax calls of torch."""
+"""Operators of torch that Python's own syntax calls."""
 
 _PREFIXES = ("linalg_", "native_", "special_", "fft_")
 
@@ -152,22 +151,22 @@ class _Loop:
     calls: frozenset[str]
     """Names of operators that its text may call in each turn."""
     indexes: bool
-    """Whether the loop takes pieces of something by what it loops over."""
+    """Whether the loop indexes something by its loop variable."""
     over_weights: bool
-    """Whether the loop goes over parameters, gradients or the like, by their names."""
+    """Whether the loop goes over parameters, gradients or the like, judged by their names."""
 
 
 def call_of(facts: Facts, operator: str) -> LineShare | None:
-    """The only line that calls ``operator`` (``aten::topk``) by its name; None where there are
-    several or none."""
+    """The only line that calls ``operator`` (``aten::topk``) by name; None if there are several or
+    none."""
     name = _name_of(operator)
     calls = in_own_files(facts, _calls)
     return only_line((file, line) for file, (called, line) in calls if called == name)
 
 
 def loop_of(facts: Facts, operators: Sequence[str], *, pieces: bool = False) -> LineShare | None:
-    """The innermost loop whose text calls most of ``operators``, half of them at least; None where
-    two do, or none does. With ``pieces`` only loops count that index by what they loop over."""
+    """The innermost loop whose text calls most of ``operators``, at least half; None on a tie or
+    without one. ``pieces`` restricts it to loops that index by their loop variable."""
     wanted = {_name_of(operator) for operator in operators}
     fits = {
         (file, loop.line): len(wanted & loop.calls)
@@ -181,21 +180,22 @@ def loop_of(facts: Facts, operators: Sequence[str], *, pieces: bool = False) -> 
 
 
 def call_repeated(facts: Facts) -> LineShare | None:
-    """In the function that runs backward, the second call that is made there with the same
-    arguments, or the first behind backward; None where several are repeated, or none is."""
+    """In the function that runs backward, the second of two calls with the same arguments, or the
+    first after backward; None if several are repeated, or none is."""
     return only_line(in_own_files(facts, _repeated))
 
 
 def same_call(facts: Facts) -> LineShare | None:
-    """The second of two calls of a module, or of a method of one, that a step makes with the same
-    input before one backward pass; None where there is none, or the same is also called with other
-    input: two views of a batch through one encoder are no repetition."""
+    """The second of two calls of a module (or its method) with the same input before one backward
+    pass; None without one, or if it is also called with other input: two views of a batch through
+    one encoder are no repetition."""
     return only_line(second_calls(own_files(facts)))
 
 
-def only_line(found: Iterable[tuple[str, int]]) -> LineShare | None:
-    """The line that is ``found``, by file and number; None where several are, or none is."""
-    lines = set(found)
+def only_line(places: Iterable[tuple[str, int]]) -> LineShare | None:
+    """The line at the only one of ``places`` (file and number); None if there are several or
+    none."""
+    lines = set(places)
     return LineShare(*lines.pop()) if len(lines) == 1 else None
 
 
@@ -209,22 +209,22 @@ def _name_of(operator: str) -> str:
 
 @lru_cache(maxsize=64)
 def _calls(path: Path, changed: int) -> tuple[tuple[str, int], ...]:
-    found = (node for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Call))
-    return tuple((called(node), node.lineno) for node in found)
+    calls = (node for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Call))
+    return tuple((called(node), node.lineno) for node in calls)
 
 
 @lru_cache(maxsize=64)
 def _loops(path: Path, changed: int) -> tuple[_Loop, ...]:
-    found = []
+    loops = []
     for node in ast.walk(tree_of(path, changed)):
         if isinstance(node, _LOOPS):
             inside = list(_turn(node))
-            names = frozenset(name for each in inside for name in _names(each))
-            if "backward" not in names and not any(isinstance(each, _LOOPS) for each in inside):
+            names = frozenset(name for part in inside for name in _names(part))
+            if "backward" not in names and not any(isinstance(part, _LOOPS) for part in inside):
                 over = " ".join(map(ast.unparse, _over(node)))
                 is_over = _WEIGHTS.search(over) is not None
-                found.append(_Loop(node.lineno, names, _indexes(node, inside), is_over))
-    return tuple(found)
+                loops.append(_Loop(node.lineno, names, _indexes(node, inside), is_over))
+    return tuple(loops)
 
 
 @lru_cache(maxsize=64)
@@ -249,17 +249,18 @@ def _repeated_in(scope: ast.AST) -> Iterator[int]:
             alike.setdefault(ast.unparse(node), []).append(node.lineno)
     for lines in alike.values():
         if len(lines) > 1 and lines[0] < line:
-            yield next((one for one in lines if one > line), lines[1])
+            yield next((later for later in lines if later > line), lines[1])
 
 
 def _may_be_model(call: ast.Call) -> bool:
-    """Whether ``call`` is of a name, or an attribute of ``self``, with nothing but variables."""
-    named, given = call.func, call.args
-    of_self = isinstance(named, ast.Attribute) and isinstance(named.value, ast.Name)
-    is_name = isinstance(named, ast.Name) and not hasattr(builtins, named.id)
-    is_own = is_name or (of_self and ast.unparse(named).startswith("self."))
+    """Whether ``call`` is of a name, or an attribute of ``self``, with only variables as
+    arguments."""
+    function, arguments = call.func, call.args
+    of_self = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
+    is_name = isinstance(function, ast.Name) and not hasattr(builtins, function.id)
+    is_own = is_name or (of_self and ast.unparse(function).startswith("self."))
     plain = (ast.Name, ast.Attribute, ast.Subscript, ast.Starred)
-    return is_own and bool(given) and all(isinstance(one, plain) for one in given)
+    return is_own and bool(arguments) and all(isinstance(argument, plain) for argument in arguments)
 
 
 def _own(scope: ast.AST) -> Iterator[ast.AST]:
@@ -273,9 +274,9 @@ def _own(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def called(call: ast.Call) -> str:
-    """Name of the function or method that is called, without underscores around it."""
-    named = call.func
-    name = named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", "")
+    """Name of the called function or method, without leading and trailing underscores."""
+    function = call.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     return str(name).strip("_")
 
 
@@ -288,61 +289,64 @@ def _names(node: ast.AST) -> tuple[str, ...]:
 
 
 def _turn(loop: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of what is done in each turn of ``loop``."""
+    """Nodes that run in each turn of ``loop``."""
     for name in ("body", "elt", "key", "value"):
         part = getattr(loop, name, None) or []
-        for each in part if isinstance(part, list) else [part]:
-            yield from ast.walk(each)
+        for item in part if isinstance(part, list) else [part]:
+            yield from ast.walk(item)
 
 
 def _over(loop: ast.AST) -> list[ast.expr]:
-    """What ``loop`` goes over."""
-    return [one.iter for one in (*getattr(loop, "generators", []), loop) if hasattr(one, "iter")]
+    """What ``loop`` iterates over."""
+    return [head.iter for head in (*getattr(loop, "generators", []), loop) if hasattr(head, "iter")]
 
 
 def _indexes(loop: ast.AST, inside: Sequence[ast.AST]) -> bool:
     heads = (*getattr(loop, "generators", []), loop)
-    targets = [one.target for one in heads if hasattr(one, "target")]
-    bound = {each.id for one in targets for each in ast.walk(one) if isinstance(each, ast.Name)}
+    targets = [head.target for head in heads if hasattr(head, "target")]
+    bound = {
+        node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+    }
     return any(
-        isinstance(each, ast.Subscript)
-        and any(isinstance(one, ast.Name) and one.id in bound for one in ast.walk(each.slice))
-        for each in inside
+        isinstance(node, ast.Subscript)
+        and any(isinstance(name, ast.Name) and name.id in bound for name in ast.walk(node.slice))
+        for node in inside
     )
 
 
 _OF_TORCH = {"detach", "item", "tolist", "numpy", "no_grad", "zeros", "zeros_like"}
 _WITHOUT_GRAPH = _OF_TORCH | {"float", "int", "len", "str", "format"}
-"""Calls whose result has no graph."""
+"""Calls whose result has no autograd graph."""
 
 _KEEPERS = frozenset({"append", "appendleft", "add", "extend"})
 
 
 def line_that_keeps_graph(facts: Facts) -> LineShare | None:
-    """The only line of the loop that runs backward, or of a module, that makes a variable from
-    itself, or appends what the loop has computed, and detaches nothing; None where there are
-    several or none."""
+    """The only line of a loop around backward, or of a module, that updates a variable from itself,
+    or appends a computed value, without detaching; None if there are several or none."""
     return only_line(in_own_files(facts, _lines))
 
 
 @lru_cache(maxsize=64)
 def _lines(path: Path, changed: int) -> tuple[int, ...]:
-    found: list[int] = []
+    lines: list[int] = []
     for node in ast.walk(tree_of(path, changed)):
         if isinstance(node, (ast.For, ast.While)) and _runs_backward(node):
-            found += _carried(node)
+            lines += _carried(node)
         elif isinstance(node, Function) and not node.name.startswith("__"):
-            below = (one for one in ast.walk(node) if isinstance(one, (ast.Assign, ast.AugAssign)))
-            found += [one.lineno for one in below if _is_state(one)]
-    return tuple(found)
+            below = (
+                item for item in ast.walk(node) if isinstance(item, (ast.Assign, ast.AugAssign))
+            )
+            lines += [item.lineno for item in below if _is_state(item)]
+    return tuple(lines)
 
 
 def _runs_backward(loop: ast.For | ast.While) -> bool:
-    """Whether that is the innermost loop around a backward pass."""
+    """Whether ``loop`` is the innermost loop around a backward pass."""
     inside = [node for statement in loop.body for node in ast.walk(statement)]
     inner = (node for node in inside if isinstance(node, (ast.For, ast.While)))
     return _calls_backward(inside) and not any(
-        _calls_backward(list(ast.walk(one))) for one in inner
+        _calls_backward(list(ast.walk(loop))) for loop in inner
     )
 
 
@@ -351,21 +355,21 @@ def _calls_backward(nodes: list[ast.AST]) -> bool:
 
 
 def _carried(loop: ast.For | ast.While) -> Iterator[int]:
-    """Lines that read what the turn before has left in the variable that they set."""
+    """Lines that update a variable from its value of the previous turn."""
     fresh = _variables(loop.target) if isinstance(loop, ast.For) else set()
-    made: set[str] = set()
+    computed: set[str] = set()
     for node in _in_order(loop.body):
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             own, read = _targets(node), _read(node)
             computes = _computes(node.value)
-            if own & read - fresh and (computes or read & made) and not _cuts(node.value):
+            if own & read - fresh and (computes or read & computed) and not _cuts(node.value):
                 yield node.lineno
             fresh |= own
-            made |= own if computes else set()
+            computed |= own if computes else set()
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             call = node.value
             if called(call) in _KEEPERS and call.args and not _cuts(call):
-                yield from [node.lineno] if _variables(call.args[0]) & made else []
+                yield from [node.lineno] if _variables(call.args[0]) & computed else []
 
 
 def _is_state(node: ast.Assign | ast.AugAssign) -> bool:
@@ -380,7 +384,7 @@ def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         if isinstance(statement, (Function, ast.ClassDef)):
             continue
         if isinstance(statement, ast.With) and any(
-            _cuts(one.context_expr) for one in statement.items
+            _cuts(item.context_expr) for item in statement.items
         ):
             continue
         yield statement
@@ -399,17 +403,17 @@ def _read(node: ast.Assign | ast.AugAssign) -> set[str]:
 
 
 def _variables(node: ast.AST) -> set[str]:
-    """Variables and attributes, as they are written."""
-    plain = (each for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute)))
-    return {ast.unparse(each) for each in plain}
+    """Variables and attributes, as written."""
+    plain = (part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute)))
+    return {ast.unparse(part) for part in plain}
 
 
 def _computes(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Call) for each in ast.walk(node))
+    return any(isinstance(part, ast.Call) for part in ast.walk(node))
 
 
 def _cuts(node: ast.AST) -> bool:
-    calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
     return any(called(call) in _WITHOUT_GRAPH for call in calls)
 
 
@@ -417,8 +421,8 @@ _OFF = ("no_grad", "inference_mode")
 
 
 def line_without_gradients(facts: Facts) -> LineShare | None:
-    """A line of a loop that ``no_grad`` or ``inference_mode`` holds for: the one where the main
-    thread was longest; else the loop, where it is the only one. None if unknown."""
+    """A line of a loop under ``no_grad`` or ``inference_mode``: the one with most main-thread time,
+    else the loop, if it is the only one. None if unknown."""
     loops = in_own_files(facts, _loops_without_gradients)
     thread = main_thread.or_none(facts)
     for line in thread.lines if thread else ():
@@ -429,7 +433,7 @@ def line_without_gradients(facts: Facts) -> LineShare | None:
 
 @lru_cache(maxsize=64)
 def _loops_without_gradients(path: Path, changed: int) -> tuple[tuple[int, int], ...]:
-    """First and last lines of the outermost of such loops."""
+    """First and last lines of the outermost loops that call a model without gradients."""
     return tuple(
         (loop.lineno, loop.end_lineno or loop.lineno)
         for node in ast.walk(tree_of(path, changed))
@@ -441,16 +445,16 @@ def _loops_without_gradients(path: Path, changed: int) -> tuple[tuple[int, int],
 
 def _is_off(node: ast.AST) -> bool:
     """Whether gradients are off in a function or a ``with`` block."""
-    given: Sequence[ast.AST] = ()
+    parts: Sequence[ast.AST] = ()
     if isinstance(node, Function):
-        given = node.decorator_list
+        parts = node.decorator_list
     elif isinstance(node, ast.With):
-        given = node.items
-    return any(name in ast.unparse(each) for each in given for name in _OFF)
+        parts = node.items
+    return any(name in ast.unparse(part) for part in parts for name in _OFF)
 
 
 def _calls_model(loop: ast.AST) -> bool:
-    """Whether a variable, or an attribute of ``self``, is called there with something."""
+    """Whether the loop calls a variable, or an attribute of ``self``, with arguments."""
     calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call) and node.args)
     return any(
         ast.unparse(call.func).startswith("self.")

@@ -1,4 +1,4 @@
-"""What the main thread was doing over the steady steps, by samples of its stack."""
+"""What the main thread did over the steady steps, from samples of its stack."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Text = npt.NDArray[np.object_]
 _PLACE = ("file", "line", "function", "inner", "via", "stage")
 
 FEWEST_MOMENTS = 5
-"""Samples of one activity below which it is not known: fewer are chance."""
+"""Fewest samples for an activity to be known: fewer are chance."""
 
 MOSTLY_OTHERS = 2.0
-"""Times what noted calls take, from which on samples of such work are of calls not noted."""
+"""Multiple of the noted calls' time from which samples of such work are of calls not noted."""
 
 _BY_INNER = tuple(
     (stage, re.compile(marks))
@@ -54,20 +54,21 @@ _BY_INNER = tuple(
         (FORWARD, r"torch/nn/modules/"),
     )
 )
-"""Stages by the innermost frame, in runs that were recorded before stages were."""
+"""Stages by the innermost frame, for runs recorded before samples had stages."""
 
 _SAVES = re.compile(
     r"^(safetensors|orbax|zarr|h5py|joblib/numpy_pickle)/(?!.*(load|read|open|__get))"
     r"|numpy/lib/_?(npyio|format)\S* \S*(save|write)|\bsave_pretrained$|\bsave_checkpoint$"
 )
-"""Files and functions that write models otherwise than by ``torch.save``; what reads with the same
-libraries is none."""
+"""Files and functions that write models other than by ``torch.save``, but not those that read with
+the same libraries."""
 
 BESIDE = 5
-"""Lines before and after the one that saves, in which its file is opened and closed."""
+"""Lines before and after a saving line, in which its file is opened and closed."""
 
 _MOSTLY_SAVES = 0.3
-"""Share of a line's time from which on all of it saves: it also moves tensors to the host."""
+"""Share of a line's time spent saving from which all of it counts as saving: it also moves tensors
+to the host."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +79,14 @@ class Moments:
     places: Table
     """Columns of stack samples about the place, and ``every``; each place once."""
     stages: Text
-    """Stage of each place: as in the column of stack samples; empty for the script's own code."""
+    """Stage of each place, as in stack samples; empty for the script's own code."""
     at: Int64
     time: Int64
     """When each sample was first seen at its place, ns."""
     held: Int64
-    """The time that it stands for, ns."""
+    """ns that the sample stands for."""
     length: Int64
-    """The time until it was seen elsewhere, ns: no less than ``held``."""
+    """ns until the thread was seen elsewhere: at least ``held``."""
 
     @property
     def stage(self) -> Text:
@@ -94,11 +95,11 @@ class Moments:
 
     @property
     def covered(self) -> int:
-        """Time of all of them, ns."""
+        """Total time of all samples, ns."""
         return int(self.held.sum())
 
     def by_place(self, held: Int64) -> Int64:
-        """Time of each place, ns, where samples stand for ``held``."""
+        """Time of each place, ns, if samples stand for ``held``."""
         total = np.zeros(len(self.stages), dtype=np.int64)
         np.add.at(total, self.at, held)
         return total
@@ -109,15 +110,15 @@ class Moments:
         return lines_by_time(self.places, self.by_place(time))
 
     def share(self, chosen: Mask) -> float:
-        """Share of the ``chosen`` samples in the time of all, 0 to 1."""
+        """Share of the ``chosen`` samples in the total time, 0 to 1."""
         return int(self.held[chosen].sum()) / self.covered if self.covered else 0.0
 
     def count(self, chosen: Mask) -> int:
-        """About how many samples the ``chosen`` ones are: one may stand for several."""
+        """Estimated number of ``chosen`` samples: an entry may stand for several."""
         return round(float((self.held / self.places["every"][self.at])[chosen].sum()))
 
     def matching(self, accepts: Callable[[str], bool], *names: str) -> Mask:
-        """Samples of which a column of ``names`` is accepted."""
+        """Samples for which any column of ``names`` is accepted."""
         mask = np.zeros(len(self.stages), dtype=np.bool_)
         for name in names:
             mask |= np.fromiter(map(accepts, self.places[name].tolist()), np.bool_, len(mask))
@@ -126,16 +127,16 @@ class Moments:
 
 @fact
 def moments(facts: Facts) -> Moments | None:
-    """Samples of the steady steps; None where too few of them tell."""
-    stacks, held = sampled(facts)
+    """Samples of the steady steps; None if there are too few."""
+    stacks, time = sampled(facts)
     if "stage" not in stacks or not len(stacks):
         return None
-    found = moments_of(stacks, held)
-    return found if found.count(found.held > 0) >= FEWEST_SAMPLES // 2 else None
+    result = moments_of(stacks, time)
+    return result if result.count(result.held > 0) >= FEWEST_SAMPLES // 2 else None
 
 
 def moments_of(stacks: Table, held: Int64) -> Moments:
-    """The rows of ``stacks`` that stand for more than no time of ``held``."""
+    """The rows of ``stacks`` with positive time ``held``."""
     rows = held > 0
     unknown: Text = np.full(len(stacks), "", dtype=object)
     columns = [stacks.values.get(name, unknown)[rows].tolist() for name in _PLACE]
@@ -156,7 +157,7 @@ def moments_of(stacks: Table, held: Int64) -> Moments:
 
 
 def _stages_of(places: Table, held: Int64) -> Text:
-    """Stages of the places as recorded, in older runs by the innermost frame."""
+    """Stages of the places as recorded; in older runs by the innermost frame."""
     stage: Text = places["stage"].copy()
     empty = stage == ""
     if not (places["via"] != "").any():
@@ -169,7 +170,7 @@ def _stages_of(places: Table, held: Int64) -> Text:
 
 
 def _with_its_file(places: Table, stage: Text) -> Text:
-    """Beside lines that save, those that open and close the file."""
+    """Stages with the lines around a saving one that open and close its file."""
     files, lines = places["file"].tolist(), places["line"].tolist()
     beside = {
         (files[row], lines[row] + offset)
@@ -185,7 +186,7 @@ def _with_its_file(places: Table, stage: Text) -> Text:
 
 
 def _with_whole_lines(places: Table, held: Int64, stage: Text) -> Text:
-    """All of a line that saves for a good part of its time."""
+    """Stages with the whole of each line that saves for much of its time."""
     keys = list(zip(places["file"].tolist(), places["line"].tolist(), strict=True))
     totals: dict[tuple[str, int], list[int]] = {}
     for key, time, is_save in zip(keys, held.tolist(), (stage == SAVE).tolist(), strict=True):
@@ -214,8 +215,7 @@ _OF_TORCH = re.compile(
 """Frames of the framework: what the script calls there is not its own Python."""
 
 _ASKED_FOR = re.compile(r"/copy\.py |__deepcopy__|Tensor\.__(format|repr|str)__")
-"""Copying a model and writing a tensor out are the script's doing, though tensors do it
-themselves."""
+"""Frames the script causes, though tensors run them: copying a model, printing a tensor."""
 
 _OF_COLLECTIVES = "torch/distributed/"
 """Frames of calls in which a rank waits for the others."""
@@ -224,36 +224,36 @@ INSIDE = (FORWARD, OPTIMIZER)
 """Phases that call code of the script."""
 
 
-def time_by_words(found: Moments, chosen: Mask) -> Counter[str]:
-    """Time of ``chosen``, ns, by what is done there."""
+def time_by_words(stacks: Moments, chosen: Mask) -> Counter[str]:
+    """Time of the ``chosen`` samples, ns, by activity."""
     count: Counter[str] = Counter()
-    held = found.by_place(np.where(chosen, found.held, 0))
-    rows = np.flatnonzero(held)
-    columns = [found.places[name][rows].tolist() for name in ("file", "line", "via", "inner")]
-    for time, *place in zip(held[rows].tolist(), *columns, strict=True):
+    times = stacks.by_place(np.where(chosen, stacks.held, 0))
+    rows = np.flatnonzero(times)
+    columns = [stacks.places[name][rows].tolist() for name in ("file", "line", "via", "inner")]
+    for time, *place in zip(times[rows].tolist(), *columns, strict=True):
         count[words_of(*place)] += time
     return count
 
 
 @fact
 def waiting(facts: Facts) -> float:
-    """Share of the steady steps, 0 to 1, in which the script waits by itself: it sleeps, or for a
+    """Share of the steady steps, 0 to 1, in which the script itself sleeps, or waits for a
     subprocess or the network, as far as samples show."""
-    found = moments(facts)
-    if found is None or not found.covered:
+    stacks = moments(facts)
+    if stacks is None or not stacks.covered:
         return 0.0
-    count = time_by_words(found, own_samples(found))
-    return sum(count[words] for words in WAITING) / found.covered
+    count = time_by_words(stacks, own_samples(stacks))
+    return sum(count[words] for words in WAITING) / stacks.covered
 
 
-def calls_no_framework(found: Moments) -> Mask:
-    """Samples in the script's own Python, rather than in the framework that it calls."""
-    name = "via" if (found.places["via"] != "").any() else "inner"
-    own = ~found.matching(partial(_matches, _OF_TORCH), name)
-    own |= found.matching(partial(_matches, _ASKED_FOR), "via", "inner")
-    # A framework calls loggers and progress bars that the script has asked for.
-    own |= found.matching(reports, "inner")
-    result: Mask = own & (found.places["file"] != "")[found.at]
+def calls_no_framework(stacks: Moments) -> Mask:
+    """Samples in the script's own Python, not in the framework that it calls."""
+    name = "via" if (stacks.places["via"] != "").any() else "inner"
+    own = ~stacks.matching(partial(_matches, _OF_TORCH), name)
+    own |= stacks.matching(partial(_matches, _ASKED_FOR), "via", "inner")
+    # A framework calls loggers and progress bars that the script requested.
+    own |= stacks.matching(reports, "inner")
+    result: Mask = own & (stacks.places["file"] != "")[stacks.at]
     return result
 
 
@@ -262,9 +262,9 @@ def _matches(marks: re.Pattern[str], frame: str) -> bool:
     return marks.search(frame) is not None
 
 
-def in_collectives(found: Moments) -> Mask:
-    """Samples outside of phases in calls that exchange data with other ranks."""
-    result: Mask = (found.stage == "") & found.matching(is_of_collectives, "inner", "via")
+def in_collectives(stacks: Moments) -> Mask:
+    """Samples outside phases in calls that exchange data with other ranks."""
+    result: Mask = (stacks.stage == "") & stacks.matching(is_of_collectives, "inner", "via")
     return result
 
 
@@ -273,8 +273,8 @@ def is_of_collectives(frame: str) -> bool:
     return frame.startswith(_OF_COLLECTIVES)
 
 
-def own_samples(found: Moments) -> Mask:
-    """Samples in the script's own Python, but for what other rules speak of."""
-    outside = found.stage == ""
-    result: Mask = (outside | np.isin(found.stage, INSIDE)) & calls_no_framework(found)
+def own_samples(stacks: Moments) -> Mask:
+    """Samples in the script's own Python, except what other rules report."""
+    outside = stacks.stage == ""
+    result: Mask = (outside | np.isin(stacks.stage, INSIDE)) & calls_no_framework(stacks)
     return result

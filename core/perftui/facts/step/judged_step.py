@@ -1,4 +1,4 @@
-"""The mean step that a verdict rests on, split into what computes and what does not."""
+"""The mean step that a verdict rests on, split into computing and everything else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from perftui.facts.step.trace_steps import (
 from perftui.run.columns import COLLATE, FETCH
 
 LONG_READ = 100_000
-"""ns from which on an operator that reads a value waits for a device: on the CPU it takes 1 us."""
+"""ns from which an operator that reads a value waits for a device: on the CPU it takes 1 us."""
 
 _READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
 
@@ -49,21 +49,20 @@ class PhaseShares:
     computing: float
     """An operator runs that computes."""
     loss: float
-    """An operator runs between a forward and the backward pass that follows it; in ``other``."""
+    """An operator runs between a forward and the next backward pass; within ``other`` only."""
     communicating: float
-    """A collective is under way, and nothing is computed meanwhile."""
+    """A collective is under way and nothing is computed."""
     reading: float
-    """An operator reads a value so long that it waits for a device, and nothing else goes on."""
+    """An operator waits for a device to read a value, and nothing else goes on."""
     time: int
     """ns of the phase in the steady steps of the trace."""
 
 
 @trace_fact
 def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
-    """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace
-    (or of all of it if they are not known; of very many operators, of the first steps): what goes
-    on in it; without phases that are not there. Unknown if neither an operator nor a collective is
-    in these steps."""
+    """What goes on in each phase of the training thread, and in ``other``, the rest of the steady
+    steps. Uses the whole trace if its steps are unknown, the first steps of a trace with very many
+    operators; leaves out absent phases. Unknown without operators and collectives."""
     steps, trace = trace_steps(analysis), analysis.trace
     operators = kinds.operators(trace)
     if steps is None or not (operators.any() or kinds.host_collectives(trace).any()):
@@ -96,16 +95,16 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
 
 
 def waiting_reads(analysis: TraceAnalysis) -> Mapping[str, float]:
-    """By phase: the share of its time in operators that wait for a value."""
+    """Share of each phase's time in operators that wait for a value."""
     try:
-        return {name: each.reading for name, each in phase_shares(analysis).items()}
+        return {name: shares.reading for name, shares in phase_shares(analysis).items()}
     except UnknownError:
         return {}
 
 
 def unmarked_operators(shares: Mapping[str, PhaseShares]) -> float:
-    """Share of what a run calls the script's own code taken by operators of a forward pass which
-    nobody marked, as that of a training without modules; 0 to 1."""
+    """Share of the script's own code that is a forward pass nobody marked, as of a training without
+    modules; 0 to 1."""
     operators, other = shares.get(OPERATORS), shares.get(OTHER)
     if operators is None:
         return 0.0
@@ -113,7 +112,8 @@ def unmarked_operators(shares: Mapping[str, PhaseShares]) -> float:
 
 
 def _between(phases: Mapping[str, Intervals]) -> Intervals:
-    """From the end of each forward pass to the backward pass that follows before another one."""
+    """From the end of each forward pass to the next backward pass, unless another forward is
+    between."""
     forward, backward = phases.get(FORWARD, EMPTY), phases.get(BACKWARD, EMPTY)
     if not len(forward) or not len(backward):
         return EMPTY
@@ -123,14 +123,14 @@ def _between(phases: Mapping[str, Intervals]) -> Intervals:
     ends = backward.start[following[has_next]]
     later = np.searchsorted(forward.start, begins)
     another = np.append(forward.start, np.iinfo(np.int64).max)[later]
-    kept = (ends > begins) & (another >= ends)
-    return union(begins[kept], ends[kept])
+    valid = (ends > begins) & (another >= ends)
+    return union(begins[valid], ends[valid])
 
 
 @trace_fact
 def host_phases(analysis: TraceAnalysis) -> Mapping[str, int]:
-    """By phase of the training thread, and ``other``: its time in a mean steady step of the trace,
-    ns. Unknown if the trace has no steps, or our agent did not mark its phases."""
+    """Mean time, ns, of each phase of the training thread, and ``other``, over the steady steps.
+    Unknown if the trace has no steps or no phases marked by our agent."""
     steps = trace_steps(analysis)
     if steps is None or not steps.steps or not kinds.marked(analysis.trace, FORWARD).any():
         raise UnknownError("no profiled step has its phases marked")
@@ -139,27 +139,26 @@ def host_phases(analysis: TraceAnalysis) -> Mapping[str, int]:
 
 def _phases(steps: TraceSteps) -> Mapping[str, Intervals]:
     trace, within = steps.analysis.trace, steps.on_host
-    found = find_phases(trace)
-    phases = {name: intersect(part, within) for name, part in found.items()}
+    marked = find_phases(trace)
+    phases = {name: intersect(part, within) for name, part in marked.items()}
     phases[OTHER] = subtract(within, unite(EMPTY, *phases.values()))
     return phases
 
 
 def _time(running: Intervals, part: Intervals) -> int:
-    """How much of ``part`` is covered."""
+    """How much of ``part`` is covered, ns."""
     return int(running.within(part.start, part.end).sum())
 
 
-# What the device works takes as long with the profiler as without; it slows only the host. So of a
-# shorter step of the run, idle time is what the device's work leaves. Of a longer one the run's own
-# phases show what the window has not seen.
+# The profiler slows only the host: the device's work takes as long as without it. So if the run's
+# step is shorter than the window's, idle time is what the device's work leaves. If it is longer,
+# the run's own phases show what the window missed.
 
 MOST_SLOWED = 0.5
-"""Share of the time of launching that the profiler may have added: with it an operator takes up to
-twice as long."""
+"""Share of launch time that the profiler may have added: it up to doubles an operator's time."""
 
 DISAGREES = 0.05
-"""Share by which a step of the window differs from the run's mean, from which on it is noted."""
+"""Relative difference of a window's step from the run's mean from which it is noted."""
 
 _WAIT, _LAUNCH = GapCause.INPUT_WAIT.value, GapCause.LAUNCH.value
 _IDLE = tuple(cause.value for cause in GapCause)
@@ -170,8 +169,8 @@ def unprofiled(
 ) -> dict[str, int]:
     """Parts of the run's mean step, ns, that sum to it exactly.
 
-    ``host`` has the phases of the training thread in a mean step of the window, where they are
-    marked: what they take longer in the run the window has not seen.
+    ``host`` maps each phase of the training thread to its ns in the window's mean step, if phases
+    are marked; extra time of a phase in the run is work the window missed.
     """
     work = {name: ns for name, ns in window.parts if name not in _IDLE}
     idle = {name: ns for name, ns in window.parts if name in _IDLE}
@@ -179,37 +178,37 @@ def unprofiled(
     left = of_run.mean - sum(work.values())
     idle[GapCause.PROFILER.value] = 0
     if host is not None:
-        # The host waits no longer than it was seen to in the run.
+        # The host waits no longer than it did in the run.
         idle[_WAIT] = min(idle.get(_WAIT, 0), of_run.part("input_wait"))
     missing = left - sum(idle.values())
     if missing < 0:
         idle[_LAUNCH] = idle.get(_LAUNCH, 0)
         idle[_LAUNCH] -= min(-missing, round(MOST_SLOWED * idle[_LAUNCH]))
         return work | _shared(idle, left)
-    known: dict[str, int] = {}
+    host_parts: dict[str, int] = {}
     if host is not None:
-        # What the window lacks, by the phases in which the run's thread spends more.
+        # Give what the window lacks to the phases in which the run's thread spends more.
         waits = min(max(of_run.part("input_wait") - host.get("input_wait", 0), 0), missing)
         others = min(max(of_run.part(OTHER) - host.get(OTHER, 0), 0), missing - waits)
-        known = {_WAIT: idle.pop(_WAIT) + waits, OTHER: others}
-    # Whatever else makes steps longer than those of the window, it is in all that is left.
+        host_parts = {_WAIT: idle.pop(_WAIT) + waits, OTHER: others}
+    # Whatever else makes steps longer than the window's is spread over the rest.
     rest = work | idle
     if not sum(rest.values()):
         rest[GapCause.UNEXPLAINED.value] = 1
-    parts = _shared(rest, of_run.mean - sum(known.values()))
-    return parts | {name: parts.get(name, 0) + ns for name, ns in known.items()}
+    parts = _shared(rest, of_run.mean - sum(host_parts.values()))
+    return parts | {name: parts.get(name, 0) + ns for name, ns in host_parts.items()}
 
 
 def _shared(weights: Mapping[str, int], units: int) -> dict[str, int]:
-    """``units`` in proportion to ``weights``, of which one at least is above 0 or none there."""
+    """Split ``units`` in proportion to ``weights``, which have a positive value or are empty."""
     return dict(zip(weights, apportioned(list(weights.values()), units), strict=True))
 
 
 MUCH_IDLE = 0.1
-"""Share of the step from which on idle time is the question, and has to be known."""
+"""Share of the step from which idle time matters and must be known."""
 
 PYTHON_IN = "python in "
-"""Before the name of a phase: its time outside operators."""
+"""Prefix of a phase's name: its time outside operators."""
 
 STAGES = {
     "input_wait": (FETCH, COLLATE),
@@ -217,13 +216,13 @@ STAGES = {
     "backward": (BACKWARD,),
     "optimizer": (OPTIMIZER,),
 }
-"""Stages of stack samples that belong to a phase."""
+"""Stages of stack samples by phase."""
 
 READING = "reading values"
-"""Operators on the CPU that wait for a device of which nothing was recorded."""
+"""Part of CPU operators that wait for a device without recorded activity."""
 
 LOSS = "loss"
-"""Operators that the script calls between forward and backward."""
+"""Part of operators that the script calls between forward and backward."""
 
 HOST_AT_WORK = (
     GapCause.PYTHON.value,
@@ -234,8 +233,8 @@ HOST_AT_WORK = (
     GapCause.UNEXPLAINED.value,
     OTHER,
 )
-"""Parts in which the device idles while the host does something of its own, whatever it is: a pause
-of the host shows in any of them."""
+"""Parts in which the device idles while the host does any work of its own; a pause of the host may
+show in any of them."""
 
 _COMPUTING = ("forward", "backward", "optimizer", OPERATORS)
 """Phases of the training thread whose operators are the training's own work."""
@@ -243,7 +242,7 @@ _COMPUTING = ("forward", "backward", "optimizer", OPERATORS)
 
 @dataclass(frozen=True)
 class Part:
-    """One exclusive part of the mean step, ns; ``computes`` where it is the training's own work."""
+    """An exclusive part of the mean step, ns; ``computes`` marks the training's own work."""
 
     name: str
     ns: int
@@ -255,12 +254,12 @@ class JudgedStep:
     """Parts that sum to ``of.mean`` exactly."""
 
     of: StepBreakdown
-    """The mean step: the run's where there is one, else the trace's."""
+    """The run's mean step if known, else the trace's."""
     parts: tuple[Part, ...]
     on_device: bool
-    """Parts of the GPU's time, else of the training thread's."""
+    """Whether parts are of the GPU's time, else of the training thread's."""
     sees_operators: bool
-    """Whether computing is distinguished from waiting: by kernels, or by operators on the CPU."""
+    """Whether computing and waiting are told apart: by kernels, or by CPU operators."""
 
     @property
     def computing(self) -> int:
@@ -269,13 +268,13 @@ class JudgedStep:
 
     @property
     def hides_forward(self) -> bool:
-        """Whether the script's own code holds the forward pass, of which nothing shows how long it
-        is: no module is called, and no window shows the operators."""
+        """Whether the forward pass hides in the script's own code: no module is called, and no
+        window shows operators."""
         of = self.of
         return not self.sees_operators and bool(of.part(BACKWARD)) and not of.part(FORWARD)
 
     def part(self, name: str) -> int:
-        """Time of the part of that name, ns; 0 where there is none."""
+        """Time of the part ``name``, ns; 0 if absent."""
         return next((part.ns for part in self.parts if part.name == name), 0)
 
     def names(self, *, computes: bool) -> tuple[str, ...]:
@@ -284,8 +283,8 @@ class JudgedStep:
 
 
 def host_parts(facts: Facts, phases: Sequence[str], *more: str) -> tuple[str, ...]:
-    """Parts of the step that time of the training thread in ``phases`` lies in; where a GPU
-    computes, those in which that idles while the host is at work, and ``more``."""
+    """Parts of the step that hold the training thread's ``phases``; on a GPU, those in which it
+    idles while the host works, and ``more``."""
     judged = judged_step.or_none(facts)
     if judged is not None and judged.on_device:
         return (*HOST_AT_WORK, *more)
@@ -294,9 +293,9 @@ def host_parts(facts: Facts, phases: Sequence[str], *more: str) -> tuple[str, ..
 
 @fact
 def judged_step(facts: Facts) -> JudgedStep:
-    """The step of the run, split as in its newest window; of a trace alone the trace's. Unknown if
-    there are too few steps, or nothing shows where their time goes, or what the device did is not
-    all in the trace."""
+    """The run's step, split as in its newest window; for a trace alone, the trace's step.
+    Unknown if there are too few steps, nothing shows where their time goes, or device activity
+    is missing."""
     trace = trace_steps.or_none(facts)
     if trace is not None and trace.has_gpu:
         idle = sum(ns for name, ns in trace.breakdown.parts if name in set(GapCause))
@@ -322,34 +321,34 @@ def judged_step(facts: Facts) -> JudgedStep:
 
 
 def _of_samples(facts: Facts) -> JudgedStep | None:
-    """All of a run that has ended without steps, split by what samples of its stack found."""
+    """An ended run without steps as one step, split by the stages of its stack samples."""
     outside, _ = stack_samples(facts)
     if not len(outside) or "stage" not in outside or not is_without_steps(facts):
         return None
-    held, stage = outside["held"], outside["stage"]
-    whole = int(held.sum())
+    times, stage = outside["held"], outside["stage"]
+    whole = int(times.sum())
     if whole < LONG_RUN_NS:
         return None
-    parts = {name: int(held[np.isin(stage, names)].sum()) for name, names in STAGES.items()}
+    parts = {name: int(times[np.isin(stage, names)].sum()) for name, names in STAGES.items()}
     parts["other"] = whole - sum(parts.values())
-    found = tuple((name, ns) for name, ns in parts.items() if ns)
-    step = StepBreakdown(0, whole, found, whole, whole, whole, usual=whole, of_run=False)
+    split = tuple((name, ns) for name, ns in parts.items() if ns)
+    step = StepBreakdown(0, whole, split, whole, whole, whole, usual=whole, of_run=False)
     return _of_thread(facts, step)
 
 
 def _of_device(facts: Facts, trace: TraceSteps) -> JudgedStep:
     of_run = step_breakdown(facts) if facts.run else None
     if of_run is None or not of_run.mean:
-        found, parts = trace.breakdown, dict(trace.breakdown.parts)
+        breakdown, parts = trace.breakdown, dict(trace.breakdown.parts)
     else:
-        found = of_run
+        breakdown = of_run
         parts = unprofiled(trace.breakdown, of_run, host_phases.or_none(facts))
     ordered = tuple(Part(name, ns, name == COMPUTE) for name, ns in parts.items())
-    return JudgedStep(found, ordered, on_device=True, sees_operators=True)
+    return JudgedStep(breakdown, ordered, on_device=True, sees_operators=True)
 
 
 def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:
-    """Each phase split into computing, what is left of it, and collectives, which are one part."""
+    """Split each phase into computing and the rest; collectives of all phases become one part."""
     shares = phase_shares.or_none(facts)
     parts: list[Part] = []
     waiting = reading = 0
@@ -359,19 +358,19 @@ def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:
             unmarked = round(ns * unmarked_operators(shares))
             parts.append(Part(OPERATORS, unmarked, True))
             ns -= unmarked
-        found = shares.get(name) if shares is not None else None
-        if found is None:
+        share = shares.get(name) if shares is not None else None
+        if share is None:
             parts.append(Part(name, ns, name in _COMPUTING))
             continue
-        in_collectives = round(ns * found.communicating)
-        in_reads = min(round(ns * found.reading), ns - in_collectives)
+        in_collectives = round(ns * share.communicating)
+        in_reads = min(round(ns * share.reading), ns - in_collectives)
         waiting, reading = waiting + in_collectives, reading + in_reads
         ns -= in_reads
         if name not in _COMPUTING:
-            loss = min(round((ns + in_reads) * found.loss), ns - in_collectives)
+            loss = min(round((ns + in_reads) * share.loss), ns - in_collectives)
             parts += [Part(LOSS, loss, True), Part(name, ns - in_collectives - loss, False)]
             continue
-        computing = min(round((ns + in_reads) * found.computing), ns - in_collectives)
+        computing = min(round((ns + in_reads) * share.computing), ns - in_collectives)
         rest = ns - in_collectives - computing
         parts += [Part(name, computing, True), Part(f"{PYTHON_IN}{name}", rest, False)]
     parts.append(Part(EXPOSED_COMMUNICATION, waiting, computes=False))

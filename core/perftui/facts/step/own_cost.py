@@ -1,4 +1,4 @@
-"""What recording has taken of a training, and by how much windows slowed it down."""
+"""The cost of recording a training, and how much windows slowed it down."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ from perftui.run.aggregates import Aggregates, after_disturbance
 from perftui.run.table import Table
 
 BESIDE = 10
-"""Steps before a window, and as many after it, that show how long its steps would have been. The
-pace of a training changes with its data and with what else the machine does: 450 steps of which no
-more than 9 were profiled had a median of 90 ms and a mean of 250 ms on a busy machine, and beside
-the median of them all the windows seemed to have taken 7.7 s."""
+"""Steps before and after a window that show how long its steps would have been. The pace of a
+training changes with its data and with what else the machine does: 450 steps of which no more than
+9 were profiled had a median of 90 ms and a mean of 250 ms on a busy machine, and against the median
+of them all the windows seemed to have taken 7.7 s."""
 
 SETTLED = 3
-"""Steps before the first window that are no warm-up: the agent opens it after so many alike."""
+"""Steps just before the first window that are not warm-up: the agent opens it after so many alike.
+"""
 
 DEVIATIONS = 2.0
-"""Standard errors on either side of the estimate that hold the truth with 95 %."""
+"""Standard errors on either side of the estimate for a 95 % interval."""
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Slowed:
-    """By how much all profiled steps together were slowed down, ns."""
+    """Total slowdown of all profiled steps, ns."""
 
     estimate: float
-    """Negative where they happened to be shorter."""
+    """Negative if the profiled steps happened to be shorter."""
     error: float
-    """Standard error of ``estimate``, from the scatter of the steps beside them."""
+    """Standard error of ``estimate``, from the scatter of neighbouring steps."""
 
     @property
     def certain(self) -> int:
-        """What was certainly taken: the estimate where it stands out of the scatter, else 0."""
+        """Certain slowdown, ns: the estimate if it exceeds the scatter, else 0."""
         return round(self.estimate) if self.estimate > DEVIATIONS * self.error else 0
 
     @property
     def at_most(self) -> int:
-        """What may have been taken."""
+        """Upper bound of the slowdown, ns."""
         return max(round(self.estimate + DEVIATIONS * self.error), 0)
 
 
@@ -53,10 +54,10 @@ NONE_SLOWED = Slowed(0.0, 0.0)
 
 
 def slowed(steps: Table, kind: str, downsampled: Aggregates) -> Slowed:
-    """What windows added to the steps of ``kind``, besides what the training waited for them.
+    """Time that windows added to the steps of ``kind``, besides the training's waits for them.
 
-    Each window is compared with the mean of the undisturbed steps beside it; with fewer than two of
-    them it is left out. Of the steps that are no longer rows of ``steps`` the means are compared.
+    Each window is compared with the mean of the undisturbed steps around it, and skipped if there
+    are fewer than two. For steps no longer kept as rows, the means are compared.
     """
     here, gone = _beside(steps, kind), _in_aggregates(kind, downsampled)
     # Their errors are independent.
@@ -69,17 +70,17 @@ def _beside(steps: Table, kind: str) -> Slowed:
         return NONE_SLOWED
     work = (steps["duration"] - steps["profiler"])[rows]
     profiled = steps["profiled"][rows]
-    # Where runs of profiled rows begin, and the row after each.
+    # First row of each run of profiled rows, and the row after its last.
     edges = np.flatnonzero(np.diff(np.concatenate(([0], profiled == 1, [0]))))
     first, end = edges[::2], edges[1::2]
     usual = np.flatnonzero(~after_disturbance(profiled))
     usual = usual[usual >= first[0] - SETTLED]
     where = np.searchsorted(usual, first)
     low, high = np.maximum(where - BESIDE, 0), np.minimum(where + BESIDE, len(usual))
-    known = high - low >= 2
-    if not known.any():
+    enough = high - low >= 2
+    if not enough.any():
         return NONE_SLOWED
-    low, high, first, end = low[known], high[known], first[known], end[known]
+    low, high, first, end = low[enough], high[enough], first[enough], end[enough]
     mean, variance = _moments(work[usual], low, high)
     length = end - first
     total = np.concatenate(([0], np.cumsum(work)))
@@ -91,12 +92,12 @@ def _beside(steps: Table, kind: str) -> Slowed:
 def _moments(
     values: Ints, low: Ints, high: Ints
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Mean and variance of ``values`` from each ``low`` to ``high``."""
-    # Squares of ns since the middle: those of the values themselves would lose their last digits.
+    """Mean and variance of ``values[low:high]`` for each pair."""
+    # Squares of ns from the median: squares of the values themselves would lose their last digits.
     middle = median(values)
     centred = values - middle
     count = high - low
-    sums, squares = (np.concatenate(([0.0], np.cumsum(one))) for one in (centred, centred**2))
+    sums, squares = (np.concatenate(([0.0], np.cumsum(part))) for part in (centred, centred**2))
     mean = (sums[high] - sums[low]) / count
     variance = (squares[high] - squares[low] - count * mean**2) / (count - 1)
     return mean + middle, np.maximum(variance, 0.0)
@@ -108,7 +109,7 @@ def _in_aggregates(kind: str, downsampled: Aggregates) -> Slowed:
         return NONE_SLOWED
     usual = (plain.of("duration").total - plain.of("profiler").total) / plain.rows
     total = profiled.of("duration").total - profiled.of("profiler").total
-    # Within a bucket of the histogram values differ by 0.4 % at most.
+    # Values within a bucket of the histogram differ by 0.4 % at most.
     values = list(plain.histogram("duration").values())
     counts = np.array([count for count, _ in values], dtype=np.float64)
     means = np.array([total for _, total in values], dtype=np.float64) / counts
@@ -119,43 +120,43 @@ def _in_aggregates(kind: str, downsampled: Aggregates) -> Slowed:
 
 
 _SHOWN_FROM = 0.0005
-"""Share below which ``<0.1 %`` is said."""
+"""Share below which ``<0.1 %`` is shown."""
 
 SHORTEST_NS = 1_000_000_000
-"""Time of all steps together, from which on what recording took of them is worth a word."""
+"""Total time of steps from which the cost of recording them is reported."""
 
 
 @dataclass(frozen=True)
 class OwnCost:
-    """All in ns, of steps that took ``whole`` together."""
+    """Recording cost of steps that took ``whole`` together; all in ns."""
 
     hooks: int
-    """The agent's own account of what its hooks took."""
+    """Time in hooks, as counted by the agent."""
     stalls: int
-    """What the training waited for windows to be prepared and saved."""
+    """The training's waits for windows to be prepared and saved."""
     slowed: int
-    """By how much profiled steps were longer than those beside them, as far as that is known."""
+    """Certain slowdown of profiled steps against their neighbours."""
     slowed_at_most: int
-    """ns by which profiled steps may have been longer: steps differ from each other anyway."""
+    """Upper bound of the slowdown of profiled steps, as steps vary anyway."""
     whole: int
 
     @property
     def total(self) -> int:
-        """ns that recording is known to have taken."""
+        """ns that recording certainly took."""
         return self.hooks + self.stalls + self.slowed
 
     @property
     def at_most(self) -> int:
-        """ns that recording may have taken at most."""
+        """ns that recording took at most."""
         return self.hooks + self.stalls + self.slowed_at_most
 
 
 @fact
 def recording_cost(facts: Facts) -> OwnCost | None:
-    """What recording has taken of the rank's steps, of all kinds.
+    """Recording cost of all steps of the rank.
 
-    Of training, or of what is done instead of it, profiled steps are compared with others. None
-    where nothing is known: no step yet, or an agent that did not count.
+    Profiled steps of the judged kind are compared with others. None before the first step, or if
+    the agent did not count.
     """
     steps, gone = facts.steps, facts.downsampled.of()
     if "overhead" not in steps:
@@ -175,15 +176,15 @@ def recording_cost(facts: Facts) -> OwnCost | None:
 
 @fact
 def overhead_budget(facts: Facts) -> float | None:
-    """The share of the run that recording may take, 0 to 1; None where none was set."""
+    """The share of the run that recording may take, 0 to 1; None if none was set."""
     budget = facts.manifest.profile.get("overhead") if facts.manifest else None
     return budget if isinstance(budget, float) else None
 
 
 @fact
 def over_budget(facts: Facts) -> float | None:
-    """The share of the steps that recording took of a run that is over, where that is more than it
-    was allowed; None where it was not, is not known, or all steps were over in a moment."""
+    """The share of a finished run's steps that recording took, if over budget; None if within it,
+    unknown, or the steps took less than a second."""
     cost, budget = recording_cost(facts), overhead_budget(facts)
     if cost is None or budget is None or not run_is_over(facts):
         return None
@@ -193,18 +194,18 @@ def over_budget(facts: Facts) -> float | None:
 
 @dataclass(frozen=True)
 class OwnCostText:
-    """What recording took, in the words of every screen and report."""
+    """Recording cost, in the words of every screen and report."""
 
     text: str
-    """``perftui 0.3 %, limit 1 %``; ``perftui 0.3 to 1.1 %, limit 1 %`` where it may be over the
-    limit or not, as steps differ from each other anyway; no limit where none was set."""
+    """``perftui 0.3 %, limit 1 %``; ``perftui 0.3 to 1.1 %, limit 1 %`` if it is unclear whether it
+    is over the limit, as steps vary anyway; without a limit if none was set."""
     is_over: bool
-    """Whether it is more than the limit for certain."""
+    """Whether the cost is certainly over the limit."""
 
 
 @fact
 def own_cost_text(facts: Facts) -> OwnCostText | None:
-    """What recording has taken of the rank's steps so far, in words; None where it is not known."""
+    """Recording cost of the rank's steps so far, in words; None if unknown."""
     cost, limit = recording_cost(facts), overhead_budget(facts)
     if cost is None:
         return None
@@ -215,8 +216,8 @@ def own_cost_text(facts: Facts) -> OwnCostText | None:
 
 
 def cost_text(taken: float, limit: float | None = None, most: float | None = None) -> str:
-    """Shares of 0 to 1 as ``perftui 0.3 %, limit 1 %``; ``perftui 0.3 to 1.1 %, limit 1 %`` where
-    it may be ``most`` as well."""
+    """Shares of 0 to 1 as ``perftui 0.3 %, limit 1 %``; with ``most``, the upper bound, ``perftui
+    0.3 to 1.1 %, limit 1 %``."""
     shown = "<0.1 %" if 0 < taken < _SHOWN_FROM else fmt.percent(taken)
     if most is not None:
         shown = f"{shown.removesuffix(' %')} to {fmt.percent(most)}"

@@ -18,29 +18,29 @@ from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int32, Trace, TraceError
 
 FIRST_ROWS = 64
-"""Operators that are looked at to see whether shapes were recorded."""
+"""Operators checked for recorded shapes."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepTables:
-    """What the steady steps called and launched, or the whole trace if steps are not known."""
+    """Operators and kernels of the steady steps, or of the whole trace if steps are unknown."""
 
     steps: int
-    """How many they are; 0 for the whole trace."""
+    """Number of steps; 0 for the whole trace."""
     operators: OpTable
-    """Operators that begin in them."""
+    """Operators that begin in the steps."""
     kernels: KernelTable
-    """What they launched, whenever it runs, on all devices; without its launch in the file what
-    runs meanwhile."""
+    """Kernels they launched, whenever they run, on all devices; kernels without a recorded launch
+    count if they run in the steps."""
     busy: int
-    """ns in which a device was busy with that, of several devices the sum: less than the times of
-    ``kernels`` where some ran side by side."""
+    """Busy time of devices with these kernels, ns, summed over devices: less than the sum of kernel
+    times if some overlap."""
 
 
 @trace_fact
 def step_tables(analysis: TraceAnalysis) -> StepTables:
-    """The tables of the steady steps; their times are sums over all of those. Unknown if the trace
-    has no duration at all."""
+    """The tables of the steady steps, with times summed over all steps. Unknown if the trace has no
+    duration."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("the trace has no duration")
@@ -53,10 +53,10 @@ def step_tables(analysis: TraceAnalysis) -> StepTables:
 
 @trace_fact
 def operators_by_shape(analysis: TraceAnalysis) -> OpTable:
-    """``StepTables.operators`` by name and shapes of the inputs: ``aten::mm  [64,128] [128,10]``.
+    """``StepTables.operators`` by name and input shapes: ``aten::mm  [64,128] [128,10]``.
 
-    It reads the arguments of the operators from the file, 5 us each. Unknown if the trace has no
-    duration, or shapes were not recorded in it.
+    Reads the operators' arguments from the file, 5 us each. Unknown if the trace has no duration or
+    no recorded shapes.
     """
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
@@ -71,18 +71,18 @@ def operators_by_shape(analysis: TraceAnalysis) -> OpTable:
     if not read.shapes:
         raise UnknownError("shapes of operators were not recorded (--shapes)")
     group, labels = by_shape(trace, read)
-    named = replace(trace, name=group, names=labels)
-    return Calls(named, _chosen(trace, steps), around).table()
+    shaped = replace(trace, name=group, names=labels)
+    return Calls(shaped, _chosen(trace, steps), around).table()
 
 
 def _around(trace: Trace, steps: TraceSteps) -> Int32:
-    """For each row that begins in the steps the innermost operator around it, else NONE."""
+    """Innermost operator around each row that begins in the steps, else NONE."""
     inside = begun_in(trace, steps.on_host)
     return np.where(inside, innermost_operator(trace), np.int32(NONE))
 
 
 def _chosen(trace: Trace, steps: TraceSteps) -> Links:
-    """What the steps launched, or the whole trace."""
+    """Launches of the steps, or of the whole trace if steps are unknown."""
     links = link(trace)
     if not steps.steps:
         return links
@@ -100,6 +100,6 @@ def _busy(trace: Trace, chosen: Links) -> int:
     device = kinds.devices(trace)[chosen.activity]
     return sum(
         union(trace.start[rows], trace.ends_of(rows)).total
-        for one in np.unique(device)
-        if len(rows := chosen.activity[device == one])
+        for number in np.unique(device)
+        if len(rows := chosen.activity[device == number])
     )

@@ -1,7 +1,7 @@
-"""The steps that a judgement rests on: which they are, how long they take, where that time goes.
+"""The steps that a judgement rests on: which, how long they take, and where their time goes.
 
-Warm-up and what profiling disturbed are left out. Means are whole nanoseconds, whose parts sum to
-them exactly."""
+Warm-up and what profiling disturbed are left out. Means are integer nanoseconds, and their parts
+sum to them exactly."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from perftui.trace.model import Int64, Mask
 
 LONGEST_WARM_UP = 100
-"""A change later than this many steps is a change of the training, not its warm-up."""
+"""Steps within which a change may be warm-up; a later one is a change of the training."""
 
 REFERENCE_STEPS = 1000
-"""How many steps after the longest warm-up show what is usual."""
+"""Steps after the longest warm-up that show what is usual."""
 
 BAND = 1.25
-"""A step within this factor of the usual one is usual, however quiet the rest are. Kernel
+"""A step within this factor of the usual time is usual, however quiet the others are. Kernel
 autotuning, compilation, allocator growth and worker start each cost a multiple of a step."""
 
 BAND_DEVIATIONS = 4.0
-"""Noisy steps widen the band to this many robust deviations."""
+"""Robust deviations to which noisy steps widen the band."""
 
 
 def steady(steps: Table, kind: str = "train") -> Mask:
-    """Mask over the rows of ``steps`` (``STEP_COLUMNS``): those of ``kind`` after the warm-up.
+    """Mask of the rows of ``steps`` (``STEP_COLUMNS``) that are of ``kind`` and after the warm-up.
 
-    Steps of another kind, profiled steps and the step after a profiled one (it pays for saving the
-    window) are left out. One step alone is never steady: nothing distinguishes it from warm-up.
+    Profiled steps and the step after each (it pays for saving the window) are left out. A single
+    step is never steady: nothing distinguishes it from warm-up.
     """
     if not len(steps):
         return np.zeros(0, dtype=np.bool_)
@@ -61,13 +61,12 @@ def steady(steps: Table, kind: str = "train") -> Mask:
 
 
 def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
-    """How many of the first ``durations`` (ns) are warm-up.
+    """Number of leading ``durations`` (ns) that are warm-up.
 
-    The maximum-likelihood change point between a run where most steps are unusual and one
-    where most are usual: the prefix in which unusual steps exceed usual ones by the most, the
-    shortest where several do. Usual is what lies in a band around the median of later steps, on a
-    logarithmic scale, so that slow starts and starts from a full queue are found alike, and a lone
-    slow step in the middle is not taken for a start.
+    It is the maximum-likelihood change point between mostly unusual and mostly usual steps: the
+    shortest prefix in which unusual steps exceed usual ones by the most. Usual is what lies in a
+    band around the median of later steps, on a logarithmic scale, so that slow starts and starts
+    from a full queue are found alike, and a lone slow step in the middle is not taken for a start.
     """
     count = len(durations)
     if count <= 1:
@@ -82,17 +81,17 @@ def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
 
 
 def robust_spread(values: npt.NDArray[Any]) -> tuple[float, float]:
-    """The median, and by how much values deviate from it: 1.4826 times the median absolute
-    deviation, which is the standard deviation where the noise is normal."""
+    """The median and the robust deviation: 1.4826 times the median absolute deviation, which equals
+    the standard deviation of normal noise."""
     usual = median(values)
     return usual, 1.4826 * median(np.abs(values - usual))
 
 
 def median(values: npt.NDArray[Any]) -> float:
-    """The median of ``values``, of which there is at least one; what ``np.median`` returns.
+    """The median of ``values`` (at least one), as ``np.median`` returns it.
 
-    The first call of that imports ``numpy.ma``, which takes longer than to read and judge a run of
-    some hundred steps.
+    The first call of ``np.median`` imports ``numpy.ma``, which takes longer than reading and
+    judging a run of some hundred steps.
     """
     ordered = np.sort(values)
     middle = len(ordered) // 2
@@ -100,7 +99,7 @@ def median(values: npt.NDArray[Any]) -> float:
 
 
 def usual_distance(indices: Int64) -> int:
-    """The usual distance of ``indices``, if all are about that far from each other; else 0."""
+    """The usual distance of consecutive ``indices`` if all are about that far apart; else 0."""
     if len(indices) < 3:
         return 0
     apart = np.diff(indices)
@@ -118,77 +117,77 @@ class StepBreakdown:
     """
 
     count: int
-    """0 for a trace without known steps: the breakdown is then that of the whole trace."""
+    """0 for a trace whose steps are unknown: the breakdown is of the whole trace."""
     mean: int
     parts: tuple[tuple[str, int], ...]
     p5: int
     p50: int
     p95: int
     usual: int
-    """Mean of the steps without the fastest and the slowest tenth of them: a few extreme steps do
-    not move it, and waits that come every few steps are part of it, which a median leaves out."""
+    """Mean without the fastest and the slowest tenth of the steps: a few extreme steps do not move
+    it, and waits every few steps are included, which a median leaves out."""
     inconsistent: int = 0
-    """Steps left out because their recorded phases do not sum to their duration."""
+    """Number of steps left out because their phases do not sum to their duration."""
     of_run: bool = True
-    """Measured in the training thread of a run, else read from a trace."""
+    """Whether it was measured in the training thread of a run, else read from a trace."""
 
     def part(self, name: str) -> int:
-        """Mean time in the part ``name``, 0 where there is no such part."""
+        """Mean time in the part ``name``, ns; 0 if absent."""
         return dict(self.parts).get(name, 0)
 
     def part_of(self, ns: int) -> str:
-        """``21 ms of each 35 ms step (60 %)``, or of what a trace without steps has recorded."""
+        """``21 ms of each 35 ms step (60 %)``, or the share of a trace without known steps."""
         describe = fmt.part_of_step if self.of_run or self.count else fmt.part_of_trace
         return describe(ns, self.mean)
 
     @property
     def steps_per_second(self) -> float:
-        """Throughput."""
+        """Steps per second."""
         return 1e9 / self.mean if self.mean else 0.0
 
 
 def run_breakdown(
     steps: Table, mask: Mask, downsampled: Aggregates = NO_AGGREGATES, kind: str = "train"
 ) -> StepBreakdown | None:
-    """The breakdown over the rows of ``steps`` that ``mask`` selects; None where none is usable.
+    """The breakdown over the rows of ``steps`` that ``mask`` selects; None if none is usable.
 
-    The undisturbed steps of ``kind`` in ``downsampled``, no longer kept as rows, are part of
-    it: the mean and its parts stay exact, quantiles take a step for the mean of those within 0.4 %.
+    It includes the undisturbed steps of ``kind`` in ``downsampled``: mean and parts stay exact,
+    quantiles take a step for the mean of those within 0.4 %.
     """
     chosen = steps.where(mask)
-    kept = downsampled.steady(kind, consistent=True)
+    sums = downsampled.steady(kind, consistent=True)
     whole = consistent_rows(chosen) if len(chosen) else np.zeros(0, dtype=np.bool_)
     usable = chosen.where(whole)
-    count = len(usable) + kept.rows
+    count = len(usable) + sums.rows
     if not count:
         return None
-    totals = [whole_sum(usable, kept, phase) for phase in PHASES]
+    totals = [whole_sum(usable, sums, phase) for phase in PHASES]
     durations = usable["duration"] if len(usable) else np.zeros(0, dtype=np.int64)
     left_out = len(chosen) - len(usable) + downsampled.steady(kind, consistent=False).rows
-    spread = Weighed(durations, kept.histogram("duration"))
-    found = _breakdown(count, PHASES, totals, spread)
-    return replace(found, inconsistent=left_out, of_run=True)
+    spread = Weighed(durations, sums.histogram("duration"))
+    result = _breakdown(count, PHASES, totals, spread)
+    return replace(result, inconsistent=left_out, of_run=True)
 
 
 def trace_breakdown(steps: Sequence[StepParts], *, marked: bool) -> StepBreakdown | None:
-    """The breakdown over ``steps`` of a trace; None where they take no time.
+    """The breakdown over ``steps`` of a trace; None if they take no time.
 
-    If its steps are not known (``marked`` is false), they are one entry, the whole trace.
+    If steps are unknown (``marked`` is false), the whole trace is the only entry.
     """
     sums: Counter[str] = Counter()
-    for each in steps:
-        sums.update(dict(each.parts))
+    for step in steps:
+        sums.update(dict(step.parts))
     if not sums.total() // max(len(steps), 1):
         return None
-    spread = Weighed(np.array([each.step.duration for each in steps], dtype=np.int64))
-    found = _breakdown(len(steps), tuple(sums), list(sums.values()), spread)
-    return found if marked else replace(found, count=0)
+    spread = Weighed(np.array([step.step.duration for step in steps], dtype=np.int64))
+    result = _breakdown(len(steps), tuple(sums), list(sums.values()), spread)
+    return result if marked else replace(result, count=0)
 
 
 def _breakdown(
     count: int, names: Sequence[str], totals: Sequence[int], spread: Weighed
 ) -> StepBreakdown:
-    # Off by less than one each, the parts together are the mean.
+    # Each part is off by less than one ns; together they are the mean.
     parts = tuple(zip(names, whole_quotients(totals, count), strict=True))
     p5, p50, p95 = (spread.nearest_rank(percent) for percent in (5, 50, 95))
     mean, usual = sum(totals) // count, spread.trimmed_mean(10)
@@ -196,30 +195,30 @@ def _breakdown(
 
 
 def whole_sum(rows: Table, gone: Group, column: str) -> int:
-    """The sum of a column over ``rows`` and over those of which only sums are left."""
+    """The sum of a column over ``rows`` and over downsampled steps."""
     return (int(rows[column].sum()) if len(rows) else 0) + int(gone.of(column).total)
 
 
 FEWEST_STEPS = 2
-"""Fewest steady steps for a warning: one step alone may be anything. A trace that marks but one is
-judged whole, at low confidence, and gives no more than a warning."""
+"""Fewest steady steps for a warning: a single step may be anything. A trace with a single marked
+step is judged as a whole, at low confidence, and gives no more than a warning."""
 
 MANY_STEPS = 20
-"""Fewest steady steps for a critical finding and for high confidence. A trace that holds fewer is
-judged whole, at lower confidence."""
+"""Fewest steady steps for a critical finding and for high confidence. A trace with fewer is judged
+as a whole, at lower confidence."""
 
 LONG_RUN_NS = 3_000_000_000
-"""A run of fewer steps is judged all the same, at low confidence, where they took so long: 30
-samples of the stack."""
+"""Time from which a run with fewer steps is judged all the same, at low confidence: 30 stack
+samples."""
 
 TRAIN, EVAL, INFER = "train", "eval", "infer"
 
 WORK = {TRAIN: "training", EVAL: "evaluation", INFER: "inference"}
-"""What a step of each kind is part of."""
+"""The activity that a kind of step belongs to."""
 
 
 def count_of(kind: str, facts: Facts) -> int:
-    """How many steps of that kind the rank has recorded."""
+    """Number of steps of that kind recorded by the rank."""
     rows = int(np.count_nonzero(facts.steps["kind"] == kind)) if len(facts.steps) else 0
     return rows + facts.downsampled.of(kind).rows
 
@@ -228,8 +227,8 @@ def count_of(kind: str, facts: Facts) -> int:
 def step_kind(facts: Facts) -> str:
     """The kind of step that is judged.
 
-    Training where there is any of it, though most steps may be of evaluation; else whatever of
-    evaluation and inference came more often. ``TRAIN`` before the first step.
+    Training if there is any, even if most steps are evaluation; else the more frequent of
+    evaluation and inference. ``TRAIN`` before the first step.
     """
     counts = {kind: count_of(kind, facts) for kind in (EVAL, INFER)}
     if count_of(TRAIN, facts) or not any(counts.values()):
@@ -245,30 +244,30 @@ def activity(facts: Facts) -> str:
 
 @fact
 def step_count(facts: Facts) -> int:
-    """Steps of that kind recorded, warm-up and profiled ones included."""
+    """Number of steps of the judged kind, including warm-up and profiled ones."""
     return count_of(step_kind(facts), facts)
 
 
 @fact
 def steady_mask(facts: Facts) -> Mask:
-    """Which rows of the rank's steps are steady; all of a run that has ended with a few long ones,
-    of which none would be."""
-    found, steps = steady(facts.steps, step_kind(facts)), facts.steps
-    if not len(steps) or int(found.sum()) >= FEWEST_STEPS or facts.downsampled:
-        return found
+    """Which rows of the rank's steps are steady; all rows of an ended run of a few long steps, none
+    of which would be steady."""
+    mask, steps = steady(facts.steps, step_kind(facts)), facts.steps
+    if not len(steps) or int(mask.sum()) >= FEWEST_STEPS or facts.downsampled:
+        return mask
     of_kind: Mask = steps["kind"] == step_kind(facts)
     is_long = int(steps["duration"][of_kind].sum()) >= LONG_RUN_NS
-    return of_kind if is_long and run_is_over(facts) else found
+    return of_kind if is_long and run_is_over(facts) else mask
 
 
 def run_is_over(facts: Facts) -> bool:
-    """Whether there is a run and nothing more will come of it."""
+    """Whether there is a run and it has ended."""
     return facts.manifest is not None and facts.manifest.status.is_over
 
 
 @fact
 def steady_span(facts: Facts) -> tuple[int, int] | None:
-    """Start and end of the steady steps, ns since the epoch; None where there are none."""
+    """Start and end of the steady steps, ns since the epoch; None if there are none."""
     chosen = steady_rows(facts)
     if not len(chosen):
         return None
@@ -283,49 +282,49 @@ def step_breakdown(facts: Facts) -> StepBreakdown | None:
 
 @fact
 def steady_step(facts: Facts) -> StepBreakdown:
-    """``step_breakdown`` where it is of enough steps to be judged. Unknown if it is not."""
-    found = step_breakdown(facts)
-    if found is not None and found.mean:
-        is_long = found.count * found.mean >= LONG_RUN_NS
-        if found.count >= FEWEST_STEPS or (is_long and found.count == step_count(facts)):
-            return found
-    if found is not None and found.count and not found.mean:
+    """``step_breakdown`` if it has enough steps to be judged. Unknown if not."""
+    step = step_breakdown(facts)
+    if step is not None and step.mean:
+        is_long = step.count * step.mean >= LONG_RUN_NS
+        if step.count >= FEWEST_STEPS or (is_long and step.count == step_count(facts)):
+            return step
+    if step is not None and step.count and not step.mean:
         raise UnknownError("the recorded steps take no time")
     recorded = step_count(facts)
-    if found is None and recorded > FEWEST_STEPS:
+    if step is None and recorded > FEWEST_STEPS:
         raise UnknownError(
             f"none of {recorded} steps of {activity(facts)} is steady and consistent"
         )
-    raise UnknownError(f"{found.count if found else 0} of {FEWEST_STEPS} steady steps so far")
+    raise UnknownError(f"{step.count if step else 0} of {FEWEST_STEPS} steady steps so far")
 
 
 @fact
 def wait_p95(facts: Facts) -> int | None:
-    """95th percentile of the data loader wait, ns; None where it was not recorded."""
+    """95th percentile of the data loader wait, ns; None if not recorded."""
     return _quantile(facts, "input_wait", 95)
 
 
 @fact
 def batches_ready(facts: Facts) -> int | None:
-    """Median number of batches that waited in the loader's queue; None where not recorded."""
+    """Median number of batches ready in the loader's queue; None if not recorded."""
     return _quantile(facts, "batches_ready", 50)
 
 
 @fact
 def micro_batches(facts: Facts) -> int | None:
-    """Median number of micro-batches of a step; None where not recorded."""
+    """Median number of micro-batches of a step; None if not recorded."""
     return _quantile(facts, "micro_batches", 50)
 
 
 @fact
 def steady_rows(facts: Facts) -> Table:
-    """Rows of the rank's steady steps that are still kept."""
+    """The rank's steady steps that are still kept as rows."""
     return facts.steps.where(steady_mask(facts))
 
 
 @fact
 def steady_sums(facts: Facts) -> Group:
-    """Aggregates of the steady steps that are no longer kept as rows."""
+    """Aggregates of steady steps no longer kept as rows."""
     return facts.downsampled.steady(step_kind(facts))
 
 
@@ -334,15 +333,14 @@ def _quantile(facts: Facts, column: str, percent: int) -> int | None:
     if column not in rows:
         return None
     values = rows[column]
-    known = Weighed(values[values >= 0], steady_sums(facts).histogram(column))
-    return known.nearest_rank(percent) if len(known) else None
+    valid = Weighed(values[values >= 0], steady_sums(facts).histogram(column))
+    return valid.nearest_rank(percent) if len(valid) else None
 
 
 @fact
 def whole_training(facts: Facts) -> int | None:
-    """Steps from the first to the last of a script that came to its end by itself, without a
-    failure and without a limit; None for any other, and where a step was lost on its way from the
-    training (they are numbered from 0 on)."""
+    """Number of steps of a script that ended by itself, without a failure or a limit; None for any
+    other, and if a step got lost (they are numbered from 0)."""
     manifest, steps = facts.manifest, facts.steps
     if manifest is None or not len(steps):
         return None
@@ -355,7 +353,7 @@ def whole_training(facts: Facts) -> int | None:
 
 @dataclass(frozen=True)
 class OtherSteps:
-    """How many there are, their time and the time of all steps, ns."""
+    """Number of other steps, their time and the time of all steps, ns."""
 
     count: int
     time: int
@@ -381,15 +379,15 @@ def other_steps(facts: Facts) -> OtherSteps | None:
 
 DEVICE_PHASES = ("forward", "backward", "optimizer")
 DEVICE_COLUMNS = tuple(f"device_{phase}" for phase in DEVICE_PHASES)
-"""Theirs in ``STEP_COLUMNS``."""
+"""Columns of ``DEVICE_PHASES`` in ``STEP_COLUMNS``."""
 
 
 @dataclass(frozen=True)
 class DeviceShare:
-    """Means of ``count`` steps, in ns: the few that were timed.
+    """Mean phase times on the device, ns, of ``count`` timed steps.
 
-    Each is from when the GPU came to the phase until it had done its work, idle time in between
-    included. They do not sum to the step: the GPU may be some steps behind.
+    Each is from when the GPU reached the phase until it finished its work, including idle time in
+    between. They do not sum to the step: the GPU may be some steps behind.
     """
 
     count: int
@@ -397,7 +395,7 @@ class DeviceShare:
 
 
 def timed_steps(steps: Table) -> Table | None:
-    """The rows of ``steps`` (``STEP_COLUMNS``) that were timed; None where none was."""
+    """The rows of ``steps`` (``STEP_COLUMNS``) with device times; None if none has."""
     if not len(steps) or not all(column in steps for column in DEVICE_COLUMNS):
         return None
     timed = steps.where(steps[DEVICE_COLUMNS[0]] >= 0)
@@ -406,7 +404,7 @@ def timed_steps(steps: Table) -> Table | None:
 
 @fact
 def device_phases(facts: Facts) -> DeviceShare | None:
-    """The share over the rank's steady steps; None where none was timed."""
+    """Mean device phases of the rank's steady steps; None if none was timed."""
     timed = timed_steps(steady_rows(facts))
     if timed is None:
         return None

@@ -1,6 +1,6 @@
-"""The steady steps of a trace, their mean, and whether the trace holds what the device did in them.
+"""The steady steps of a trace, their mean, and whether the trace holds the device's work in them.
 
-What is missing looks like idle time."""
+Missing work looks like idle time."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from perftui.facts.step.steps import StepBreakdown, trace_breakdown, warm_up_len
 from perftui.trace.model import NONE, ON_DEVICE, Int64, Mask, Trace
 
 MOST_ROWS = 100_000
-"""Operators, or kernels, that are looked at one by one. A first poll of a million operators takes
-25 ms with so many, and 70 to 113 ms with all."""
+"""Most operators, or kernels, examined one by one. A first poll of a million operators takes 25 ms
+with so many, and 70 to 113 ms with all."""
 
 
 @dataclass(frozen=True, eq=False)
 class TraceSteps:
-    """The steady steps of a trace, or the whole trace if they are not known."""
+    """The steady steps of a trace, or the whole trace if they are unknown."""
 
     analysis: TraceAnalysis
     each: tuple[StepParts, ...]
     breakdown: StepBreakdown
-    """The mean of them."""
+    """The mean of ``each``."""
 
     @property
     def steps(self) -> int:
-        """How many there are; 0 if the steps of the trace are not known."""
+        """Number of steps; 0 if the steps of the trace are unknown."""
         return self.breakdown.count
 
     @property
     def step_ns(self) -> int:
-        """Mean step, or the length of the trace."""
+        """Mean step, or the length of the trace, ns."""
         return self.breakdown.mean
 
     def part(self, name: str) -> int:
-        """Mean time in the part ``name``, ns; 0 where there is no such part."""
+        """Mean time in the part ``name``, ns; 0 if absent."""
         return self.breakdown.part(name)
 
     @property
@@ -58,21 +58,21 @@ class TraceSteps:
 
     @cached_property
     def device(self) -> int | None:
-        """The device whose time the parts are, the busiest; None without one."""
-        busiest = max(self.analysis.activity, key=lambda each: each.busy, default=None)
+        """The busiest device, whose time the parts are; None without one."""
+        busiest = max(self.analysis.activity, key=lambda use: use.busy, default=None)
         return busiest.device if busiest else None
 
     @cached_property
     def on_device(self) -> Mask:
-        """Which rows of the trace are of that device, at times that can be true."""
+        """Which rows of the trace are of that device, at plausible times."""
         trace = self.analysis.trace
         result: Mask = (kinds.devices(trace) == self.device) & kinds.believable(trace)
         return result
 
     @cached_property
     def times(self) -> Intervals:
-        """When the device was in the steady steps (or in the whole trace)."""
-        return _covered([one.step for one in self.each])
+        """The steady steps' time on the device (or the whole trace)."""
+        return _covered([part.step for part in self.each])
 
     @cached_property
     def inside(self) -> Mask:
@@ -81,13 +81,12 @@ class TraceSteps:
 
     @property
     def lists_all_gaps(self) -> bool:
-        """Whether every gap of the device is listed, rather than the longest ``MOST``."""
+        """Whether every gap of the device is listed, not only the longest ``MOST``."""
         device = self.device
         return sum(gap.device == device for gap in self.analysis.gaps) < MOST
 
     def gaps(self, cause: GapCause) -> list[Gap]:
-        """Listed idle intervals of the device, of that cause, inside the steady steps, longest
-        first."""
+        """Listed gaps of the device with that cause in the steady steps, longest first."""
         device = self.device
         return [
             gap
@@ -97,43 +96,43 @@ class TraceSteps:
 
     @cached_property
     def on_host(self) -> Intervals:
-        """When the training thread was in the steady steps (or in the whole trace)."""
-        rows = {one.step.row for one in self.each}
+        """The steady steps' time on the training thread (or the whole trace)."""
+        rows = {part.step.row for part in self.each}
         marked = [step for step in self.analysis.steps if step.row in rows]
-        return _covered(marked or [one.step for one in self.each])
+        return _covered(marked or [part.step for part in self.each])
 
     def first(self, rows: Mask) -> TraceSteps:
-        """The first steps that hold about ``MOST_ROWS`` of ``rows``, one at least: all but of a
-        window so large that a part of it shows the same."""
-        kept = len(self.each)
-        if self.steps and kept > 1:
-            kept = max(kept * MOST_ROWS // max(int(np.count_nonzero(rows & self.inside)), 1), 1)
-        each = self.each[:kept]
-        breakdown = trace_breakdown(each, marked=True) if kept < len(self.each) else None
-        return TraceSteps(self.analysis, each, breakdown) if breakdown else self
+        """The first steps, at least one, with about ``MOST_ROWS`` of ``rows``: enough of a huge
+        window. All steps of a smaller one."""
+        count = len(self.each)
+        if self.steps and count > 1:
+            count = max(count * MOST_ROWS // max(int(np.count_nonzero(rows & self.inside)), 1), 1)
+        steps = self.each[:count]
+        breakdown = trace_breakdown(steps, marked=True) if count < len(self.each) else None
+        return TraceSteps(self.analysis, steps, breakdown) if breakdown else self
 
     def step_at(self, time: int) -> Step | None:
-        """The steady step (or the whole trace) that ``time`` falls in."""
-        steps = (one.step for one in self.each)
+        """The steady step (or the whole trace) that contains ``time``."""
+        steps = (part.step for part in self.each)
         return next((step for step in steps if step.start <= time < step.end), None)
 
 
 @trace_fact
 def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
-    """The steps that findings speak of; None where the trace has no duration at all."""
-    each = analysis.step_parts
+    """The steps that findings refer to; None if the trace has no duration."""
+    parts = analysis.step_parts
     marked = bool(analysis.steps)
     if marked:
-        each = _without_end(analysis, each)
-        durations = np.array([one.step.duration for one in each], dtype=np.int64)
-        each = each[warm_up_length(durations) if len(each) > 1 else 0 :]
-    breakdown = trace_breakdown(each, marked=marked)
-    return TraceSteps(analysis, each, breakdown) if breakdown else None
+        parts = _without_end(analysis, parts)
+        durations = np.array([part.step.duration for part in parts], dtype=np.int64)
+        parts = parts[warm_up_length(durations) if len(parts) > 1 else 0 :]
+    breakdown = trace_breakdown(parts, marked=marked)
+    return TraceSteps(analysis, parts, breakdown) if breakdown else None
 
 
 @trace_fact
 def longest_activity(analysis: TraceAnalysis) -> int:
-    """ns of the longest single kernel, copy or set of the judged device; 0 without any."""
+    """ns of the longest kernel, copy or set of the judged device; 0 without any."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None or not steps.has_gpu:
         return 0
@@ -141,16 +140,16 @@ def longest_activity(analysis: TraceAnalysis) -> int:
     return int(trace.duration[rows].max(initial=0))
 
 
-def _without_end(analysis: TraceAnalysis, each: tuple[StepParts, ...]) -> tuple[StepParts, ...]:
-    """Without a last step that begins as the loop ends: the optimizer steps before it, and no
-    more, or it holds next to nothing of what the others do."""
+def _without_end(analysis: TraceAnalysis, parts: tuple[StepParts, ...]) -> tuple[StepParts, ...]:
+    """Steps without a last one that begins as the loop ends: the optimizer steps only before it, or
+    it holds next to nothing of what the others hold."""
     trace = analysis.trace
     optimizing = trace.start[kinds.optimizer(trace) | kinds.marked(trace, OPTIMIZER)]
-    first, last = each[0].step, each[-1].step
+    first, last = parts[0].step, parts[-1].step
     ended = bool(len(optimizing)) and first.start <= optimizing.max() < last.start
     *others, holds = held_by(trace, analysis.steps).tolist()
     is_empty = bool(others) and holds < NEXT_TO_NOTHING * np.median(others)
-    return each[:-1] if ended or is_empty else each
+    return parts[:-1] if ended or is_empty else parts
 
 
 def _covered(steps: Sequence[Step]) -> Intervals:
@@ -160,17 +159,17 @@ def _covered(steps: Sequence[Step]) -> Intervals:
 
 
 INCOMPLETE = 0.05
-"""Share of missing work from which on idle time is not judged."""
+"""Share of missing work from which idle time is not judged."""
 
 FEW = 0.10
-"""Share of launches without kernels up to which idle time of a device that works is judged."""
+"""Share of launches without kernels up to which a busy device's idle time is judged."""
 
 BUSY = 0.5
-"""Share of the judged time from which on a device works: far more is there than is missing."""
+"""Busy share of the judged time from which a device is busy: far more is there than is missing."""
 
 FEWEST_AHEAD = 1_000_000
-"""ns from which on a device that begins so long after the first launch did something else first,
-which the trace does not hold."""
+"""ns from the first launch to the device's first activity from which it did something unrecorded
+first."""
 
 _LAUNCH = re.compile(r"(cuda|hip|cu)\w*(LaunchKernel|Launch\w+Kernel|GraphLaunch)|urEnqueueKernel")
 
@@ -182,41 +181,41 @@ class Missing:
     launches: int
     """Launches of kernels and graphs that should have left something."""
     lost: int
-    """Launches of which nothing ran."""
+    """Launches without any activity."""
     first: int
-    """Lost launches before the first kernel of any launch."""
+    """Lost launches before the first one with activity."""
     ahead: int
-    """ns at the beginning in which work was queued on a device that the trace shows idle."""
+    """ns at the beginning in which work is queued on a device that the trace shows idle."""
     ahead_share: float
     """Share of ``ahead`` in the judged time, 0 to 1."""
     busy: float
-    """Share of the judged time in which the device is busy all the same, 0 to 1."""
+    """Share of the judged time in which the device is busy, 0 to 1."""
 
     @property
     def share(self) -> float:
-        """How much is missing, 0 to 1: of the launches, or of the time."""
+        """Share of launches, or of time, that is missing, 0 to 1."""
         return max(self.lost / max(self.launches, 1), self.ahead_share)
 
     @property
     def is_little(self) -> bool:
-        """Whether idle time is to be believed."""
+        """Whether so little is missing that idle time can be trusted."""
         few = FEW if self.busy >= BUSY else INCOMPLETE
         return self.ahead_share < INCOMPLETE and self.lost < few * max(self.launches, 1)
 
     @property
     def only_ahead(self) -> bool:
-        """Whether the beginning is all that is missing: what follows is to be believed."""
+        """Whether only the beginning is missing: what follows can be trusted."""
         return self.lost < INCOMPLETE * max(self.launches, 1) and self.ahead > 0
 
 
 @trace_fact
 def missing(analysis: TraceAnalysis) -> Missing:
-    """What the trace lacks."""
+    """The device work that the trace lacks."""
     trace = analysis.trace
     calls = kinds.launches(trace)
     rows = np.flatnonzero(calls & kinds.named(trace, _LAUNCH.match) & (trace.correlation != NONE))
     if len(captured := capturing(trace)):
-        # What a graph captures runs nothing.
+        # Launches captured by a graph run nothing.
         rows = rows[~captured.holds(trace.start[rows])]
     has_run = _has_run(trace, rows)
     start = trace.start[rows]
@@ -236,19 +235,18 @@ def missing(analysis: TraceAnalysis) -> Missing:
 
 @trace_fact
 def complete(analysis: TraceAnalysis) -> TraceAnalysis:
-    """The trace, where its idle time is to be believed. Unknown if too much of the device's work is
-    missing."""
-    found = missing(analysis)
-    if found.is_little:
+    """The trace, if its idle time can be trusted. Unknown if too much device work is missing."""
+    lacks = missing(analysis)
+    if lacks.is_little:
         return analysis
-    lost, all_ = found.lost, found.launches
+    lost, all_ = lacks.lost, lacks.launches
     if lost / max(all_, 1) >= INCOMPLETE:
         raise UnknownError(f"{lost} of {all_} kernel launches have no kernel in the trace")
     raise UnknownError("the trace lacks the device's activity at its beginning")
 
 
 def no_kernels(analysis: TraceAnalysis) -> str:
-    """Why a trace without kernels has none."""
+    """Why a trace has no kernels."""
     launched = missing(analysis).launches
     if launched:
         return f"no GPU kernels in this trace, though it has {launched} launches of them"
@@ -261,7 +259,7 @@ def no_kernels(analysis: TraceAnalysis) -> str:
 
 @trace_fact
 def gpu_steps(analysis: TraceAnalysis) -> TraceSteps:
-    """The steady steps of a trace that shows what a GPU did. Unknown if it does not."""
+    """The steady steps of a trace with GPU activity. Unknown without any."""
     steps = trace_steps(analysis)
     if steps is None or not steps.has_gpu:
         raise UnknownError(no_kernels(analysis))
@@ -270,15 +268,16 @@ def gpu_steps(analysis: TraceAnalysis) -> TraceSteps:
 
 @trace_fact
 def drives_device(analysis: TraceAnalysis) -> bool:
-    """Whether a device works in the trace, be it that its kernels are missing or called else."""
+    """Whether the trace shows a device at work, even if its kernels are missing or have other
+    names."""
     events = analysis.trace.in_category(*ON_DEVICE)
     return bool(events.any()) or missing(analysis).launches > 0 or bool(unrecorded_gpu(analysis))
 
 
 @trace_fact
 def unrecorded_gpu(analysis: TraceAnalysis) -> str:
-    """An operator that runs on a GPU only, of a trace that holds nothing else of one: neither a
-    launch nor anything that it did; empty where there is none."""
+    """An operator that only runs on a GPU, in a trace without any launch or device activity; empty
+    if there is none."""
     trace = analysis.trace
     if trace.in_category(*ON_DEVICE).any() or missing(analysis).launches:
         return ""
@@ -287,16 +286,16 @@ def unrecorded_gpu(analysis: TraceAnalysis) -> str:
 
 
 def _has_run(trace: Trace, rows: Int64) -> Mask:
-    """Which launches left something on the device: each has the id of its call."""
+    """Which launches have activity on the device with the id of their call."""
     links = link(trace)
     linked = np.zeros(len(trace) + 1, dtype=bool)
     linked[links.launch] = True
-    found: Mask = linked[rows]
-    # Calls may share an id, as one of the runtime and one of the driver: links hold the first.
-    others = np.flatnonzero(~found)
+    result: Mask = linked[rows]
+    # Calls may share an id, such as one of the runtime and one of the driver: links hold the first.
+    others = np.flatnonzero(~result)
     if len(others):
         ids = np.sort(trace.correlation[rows[others]])
         ran = trace.correlation[links.activity]
         at = np.minimum(np.searchsorted(ids, ran), len(ids) - 1)
-        found[others] = np.isin(trace.correlation[rows[others]], ids[at[ids[at] == ran]])
-    return found
+        result[others] = np.isin(trace.correlation[rows[others]], ids[at[ids[at] == ran]])
+    return result

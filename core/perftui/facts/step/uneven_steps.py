@@ -1,5 +1,5 @@
-"""Steady steps that took much longer than the others, and steps that become longer in the course of
-a run: which part of them does, and at which line."""
+"""Slow steps among the steady ones, and steps that grow during a run: which part of them, and at
+which line."""
 
 from __future__ import annotations
 
@@ -34,69 +34,69 @@ from perftui.run.table import Table
 from perftui.trace.model import Int64, Mask
 
 TIMES_MEDIAN = 1.5
-"""Times the median from which on a step is slow: nsys-ai and TraceML."""
+"""Multiple of the median from which a step is slow: nsys-ai and TraceML."""
 
 DEVIATIONS = 5.0
-"""Robust standard deviations above the median: noise alone reaches that in no run."""
+"""Robust standard deviations above the median that noise alone reaches in no run."""
 
 COLLECTING, EVALUATING = "collecting garbage", "evaluating"
 
 FORWARD_ALONE = 3.0
-"""Times the usual forward pass, while backward is as usual: forward passes of other batches. Where
-they fetch those from a data loader, they are steps of evaluation."""
+"""Multiple of the usual forward pass, with a usual backward: forward passes of other batches. If a
+data loader fetches those, they are evaluation steps."""
 
 FEWEST_ALIKE = 2
-"""Slow steps of that kind: one alone may be anything."""
+"""Fewest evaluating steps: a single one may be anything."""
 
 MOSTLY = 0.75
-"""Share of the excess of slow steps that must lie in steps of many forward passes. Half of what is
-added to such a step has to be forward passes: an evaluation also compares and counts."""
+"""Share of the excess of slow steps that must lie in steps of many forward passes. Forward passes
+must be half of what is added to such a step: an evaluation also compares and counts."""
 
 MOST_UNEXPLAINED = 0.1
-"""Share of the steps that may be slow without a cause: where more are, the training has two kinds
-of steps rather than a few slow ones."""
+"""Share of steps that may be slow without a cause: with more, the training has two kinds of steps
+rather than a few slow ones."""
 
 LEAST_UNEXPLAINED = 1 / 3
 """Share of the step lost to slow steps of unknown cause: the mean is then 1.5 times the median."""
 
 DIFFERENCE = 0.5
-"""Share of the time of slow steps above the median from which on something explains it."""
+"""Share of slow steps' excess over the median from which something explains it."""
 
 
 @dataclass(frozen=True)
 class SlowSteps:
-    """Times in ns; means are of all ``steps``, slow or not."""
+    """The slow steps of a run: times in ns; means are over all ``steps``, slow or not."""
 
     count: int
     steps: int
     median: int
     mean: int
     typical: int
-    """Median of the slow ones."""
+    """Median of the slow steps."""
     excess: int
-    """What slow steps took above the median, as the mean of all steps."""
+    """Time of slow steps above the median, averaged over all steps."""
     phase: str
-    """The phase that most of the excess lies in."""
+    """The phase with most of the excess."""
     cause: str
     """``SAVE``, ``COMPILE``, ``PROFILE``, ``COLLECTING``, ``EVALUATING``, or empty."""
     explained: int
-    """The part of ``excess`` that is due to ``cause``, in the same mean."""
+    """The part of ``excess`` due to ``cause``, also averaged over all steps."""
     every: int
-    """Steps from one slow one to the next, where that is always about the same; else 0."""
+    """Steps between consecutive slow ones, if always about the same; else 0."""
     lines: LinesByTime | None
-    """Where the main thread was in slow steps: while at the cause where there is one."""
+    """Lines of the main thread in slow steps; only while at the cause, if there is one."""
 
     @property
     def stands_out(self) -> bool:
-        """Whether slow steps are few, and hold much of the time, for no known reason."""
+        """Whether slow steps are few and hold much of the time for no known reason."""
         is_few = self.count <= MOST_UNEXPLAINED * self.steps
         return is_few and self.excess >= LEAST_UNEXPLAINED * self.mean
 
 
 @fact
 def slow_steps(facts: Facts) -> SlowSteps | None:
-    """The slow steps among the steady ones; None where no step is slow. Unknown if there are too
-    few steps to know what is usual."""
+    """The slow steps among the steady ones; None if no step is slow. Unknown if there are too few
+    steps to know what is usual."""
     steps = steady_rows(facts)
     if len(steps) < MANY_STEPS:
         raise UnknownError(f"{len(steps)} of {MANY_STEPS} steady steps so far")
@@ -109,12 +109,12 @@ def slow_steps(facts: Facts) -> SlowSteps | None:
     cause, explained, lines = _cause(facts, steps.where(slow), excess)
     is_cause = explained >= DIFFERENCE * excess
     if not is_cause and (evaluating := _evaluating(steps, slow)) is not None:
-        # Others may be slow as well, by little and for no reason.
+        # Other steps may also be slow, by little and for no reason.
         slow, is_cause = evaluating, True
         excess = int((duration[slow] - usual).sum())
         lines = _cause(facts, steps.where(slow), excess)[2]
         cause, explained = EVALUATING, excess
-    # The phase that grows most from the usual steps to the slow ones.
+    # The phase that grows most from usual to slow steps.
     least = {phase: median(steps[phase][~slow]) if (~slow).any() else 0.0 for phase in PHASES}
     phase = max(PHASES, key=lambda phase: float(steps[phase][slow].mean()) - least[phase])
     return SlowSteps(
@@ -133,15 +133,14 @@ def slow_steps(facts: Facts) -> SlowSteps | None:
 
 
 def slow_from(duration: Int64) -> float:
-    """From how many ns on one of some steps that took ``duration``, of which there is at least
-    one, is slow."""
+    """ns from which a step is slow, among steps that took ``duration`` (at least one)."""
     usual, deviation = robust_spread(duration)
     return max(TIMES_MEDIAN * usual, usual + DEVIATIONS * deviation)
 
 
 def _evaluating(steps: Table, slow: Mask) -> Mask | None:
-    """Those that call the model many times for one backward pass, where most of what slow steps
-    take above the others is theirs; None where it is not."""
+    """Slow steps with many forward passes for one backward pass, if they hold most of the excess of
+    slow steps; else None."""
     if slow.all():
         return None
     added = {
@@ -156,56 +155,56 @@ def _evaluating(steps: Table, slow: Mask) -> Mask | None:
     is_most = float(added["duration"][many].sum()) >= MOSTLY * added["duration"].sum()
     if int(many.sum()) < FEWEST_ALIKE or not is_most:
         return None
-    found: Mask = slow.copy()
-    found[slow] = many
-    return found
+    mask: Mask = slow.copy()
+    mask[slow] = many
+    return mask
 
 
 def _cause(facts: Facts, slow: Table, excess: int) -> tuple[str, int, LinesByTime | None]:
-    """What takes most of the time of slow steps besides the phases, that time, and its lines."""
+    """Activity with the most time in slow steps, besides the phases; its time, and its lines."""
     collected = gc_pauses_of(facts.events, slow)
     times = {
         COLLECTING: int(collected["duration"].sum()) if len(collected) else 0,
         SAVE: int(saves_within(facts.events, slow)[1].sum()),
         COMPILE: compiling_within(facts.events, slow),
     }
-    found = moments(facts)
-    if found is None:
+    stacks = moments(facts)
+    if stacks is None:
         cause = max(times, key=lambda name: times[name])
         return cause, times[cause], None
     during = union(slow["start"], slow["start"] + slow["duration"])
-    held = during.within(found.time, found.time + found.length)
-    masks = {stage: found.stage == stage for stage in (SAVE, COMPILE, PROFILE)}
+    time = during.within(stacks.time, stacks.time + stacks.length)
+    masks = {stage: stacks.stage == stage for stage in (SAVE, COMPILE, PROFILE)}
     for name, mask in masks.items():
-        times[name] = max(int(held[mask].sum()), times.get(name, 0))
+        times[name] = max(int(time[mask].sum()), times.get(name, 0))
     cause = max(times, key=lambda name: times[name])
     at_cause = masks.get(cause)
     if at_cause is not None and times[cause] >= DIFFERENCE * excess:
-        return cause, times[cause], found.lines(at_cause, held)
-    # Of a sample only its first moment is certain: one that began in a usual step proves nothing.
-    return cause, times[cause], found.lines(during.holds(found.time), held)
+        return cause, times[cause], stacks.lines(at_cause, time)
+    # Only the first moment of a sample is certain: one that began in a usual step proves nothing.
+    return cause, times[cause], stacks.lines(during.holds(stacks.time), time)
 
 
 BLOCKS = 10
 """Equal parts of the run, each with a median: single steps scatter too much."""
 
 FEWEST_STEPS = 5 * BLOCKS
-"""Five a block: a median of fewer is as scattered as single steps."""
+"""Five per block: the median of fewer scatters like single steps."""
 
 MONOTONE = 0.6
-"""Kendall's tau of the blocks' medians, in order of time: by chance 1 run of 100 has as much."""
+"""Kendall's tau of the blocks' medians over time: by chance 1 run of 100 has as much."""
 
 ALONE = 2.0
-"""Times that a part grows as much as the rest of the step: on a machine that becomes busier all
-parts grow alike."""
+"""Ratio of a part's growth to that of the rest of the step: on a busier machine all parts grow
+alike."""
 
 LEAST = 0.4
-"""Growth of a part that is most of the step, as a share, from which on it is the script's doing:
-where each step did the same, backward went from 19 of 34 ms to 25 of 40, as machines sway."""
+"""Growth of a part that is most of the step, as a share, from which the script is the cause: where
+each step did the same, backward went from 19 of 34 ms to 25 of 40, as machines vary."""
 
 FAR = 2.0
-"""Growth of the whole step from which on no neighbour is the reason, whichever parts grow: programs
-that take half of the cores double what a step takes, and no more."""
+"""Growth of the whole step from which other programs cannot be the cause, whichever parts grow:
+taking half of the cores, they double a step at most."""
 
 
 @dataclass(frozen=True)
@@ -215,50 +214,50 @@ class Trend:
     first: float
     last: float
     tau: float
-    """Kendall's, -1 to 1: 1 where each block is higher than those before."""
+    """Kendall's tau, -1 to 1: 1 if each block is higher than those before."""
 
     @property
     def growth(self) -> float:
-        """Growth as a share of the first value, 0 to 1 and more."""
+        """Growth as a share of the first value; above 1 if it more than doubled."""
         return (self.last - self.first) / self.first if self.first > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class GrowingSteps:
-    """Times in ns."""
+    """Steps that grow during a run; times in ns."""
 
     step: Trend
     phase: str
     """The part that grows most."""
     part: Trend
     is_alone: bool
-    """Whether the others stay as they are; else the whole step grows."""
+    """Whether only this part grows; else the whole step does."""
     cost: int
     """Mean of the steps above what the first ones took."""
     line: LineShare | None
-    """The line at which more and more time is spent; where backward grows the only one that keeps
-    a graph for later steps, else the one that runs it. None if unknown."""
+    """The line that takes ever more time; if backward grows, the only line that keeps a graph for
+    later steps, else the one that runs backward. None if unknown."""
     rss: Trend | None
-    """Memory of the processes, bytes, over the same time; None where it was not sampled."""
+    """Memory of the processes, bytes, over the same time; None if not sampled."""
 
 
 def trend(values: npt.NDArray[np.number]) -> Trend:
-    """The trend of ``values``, at least ``BLOCKS`` of them: the slope is Theil's and Sen's."""
-    blocks = np.array([np.sort(each)[len(each) // 2] for each in np.array_split(values, BLOCKS)])
+    """The trend of ``values`` (at least ``BLOCKS``), with the Theil-Sen slope."""
+    blocks = np.array([np.sort(block)[len(block) // 2] for block in np.array_split(values, BLOCKS)])
     early, late = np.triu_indices(BLOCKS, 1)
     rises = (blocks[late] - blocks[early]).astype(np.float64)
     slope = np.sort(rises / (late - early))[len(rises) // 2]
     middle = np.sort(blocks - slope * np.arange(BLOCKS))[BLOCKS // 2]
     tau = float(np.sign(rises).sum()) / len(rises)
-    # Where the values rise faster and faster, the line begins below all of them.
+    # For values that rise faster and faster, the line would begin below all of them.
     first, last = max(middle, blocks.min()), middle + slope * (BLOCKS - 1)
     return Trend(float(first), float(max(last, blocks.min())), tau)
 
 
 @fact
 def growing_steps(facts: Facts) -> GrowingSteps | None:
-    """Steps that grow; None where they stay as long as they are, or all parts grow alike, though
-    not by much. Unknown if there are too few steps."""
+    """Steps that grow; None if they do not, or all parts grow alike by little. Unknown if there are
+    too few steps."""
     rows = steady_rows(facts)
     if len(rows) < FEWEST_STEPS:
         raise UnknownError(f"{len(rows)} of {FEWEST_STEPS} steady steps so far")
@@ -280,7 +279,7 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
     above = taken - _at_begin(grown, rows)
     line = _longer_line(facts, rows, phase)
     if phase == BACKWARD:
-        # It is run at one line, whatever it goes back through.
+        # Backward is run at a single line, whatever it goes back through.
         line = line_that_keeps_graph(facts) or line or call_of(facts, "backward")
     return GrowingSteps(
         whole,
@@ -294,41 +293,41 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
 
 
 def _at_begin(part: Trend, rows: Table) -> float:
-    """What the part took in the first step of the run, by the line through all blocks."""
+    """Time of the part in the run's first step, ns, by the line through all blocks."""
     length = len(rows) / BLOCKS
     before = float(rows["index"][0]) / length + 0.5
     return max(part.first - before * (part.last - part.first) / (BLOCKS - 1), 0.0)
 
 
 def _longer_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
-    """The line of that phase that has more time in the last half of the steps than in the first."""
-    found = moments(facts)
-    if found is None:
+    """The phase's line with the most additional time in the last half of the steps."""
+    stacks = moments(facts)
+    if stacks is None:
         return None
-    known = sum(STAGES.values(), ())
+    of_phases = sum(STAGES.values(), ())
     stages = STAGES.get(phase)
-    chosen = np.isin(found.stage, stages) if stages else ~np.isin(found.stage, known)
+    chosen = np.isin(stacks.stage, stages) if stages else ~np.isin(stacks.stage, of_phases)
     middle = int(rows["start"][len(rows) // 2])
-    late = chosen & (found.time >= middle)
-    early = chosen & (found.time < middle)
-    after, before = found.lines(late), found.lines(early)
+    late = chosen & (stacks.time >= middle)
+    early = chosen & (stacks.time < middle)
+    after, before = stacks.lines(late), stacks.lines(early)
     if not after.suffices:
         return None
     had = {(line.file, line.line): line.held for line in before.lines}
 
     def stands_out(line: LineShare) -> float:
-        """What the line takes more in the later half, against what samples scatter by."""
+        """Additional time of the line in the later half, in units of the samples' scatter."""
         then = had.get((line.file, line.line), 0)
         return float((line.held - then) / math.sqrt(max(line.held + then, 1)))
 
-    # Halves of equal numbers of steps.
+    # Both halves have the same number of steps.
     return max((line for line in after.lines if line.file), key=stands_out, default=None)
 
 
 @fact
 def rss_trend(facts: Facts) -> Trend:
-    """Memory of all processes of the run over the steady steps, in bytes. Unknown if it was sampled
-    too seldom."""
+    """Memory of all processes of the run over the steady steps, bytes. Unknown if sampled too
+    seldom."""
     run, rank, span = facts.run, facts.rank, steady_span(facts)
     if run is None or rank is None or span is None:
         raise UnknownError("no steady step so far")

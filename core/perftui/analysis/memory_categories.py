@@ -1,5 +1,5 @@
-"""Memory by category: over the history of a snapshot, by the stacks of its allocations, and over a
-trace, by the operators that allocated it."""
+"""Memory by category: of a snapshot's history by allocation stacks, of a trace by allocating
+operators."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from perftui.trace.model import NONE, Int64, Mask, MemoryEvents, Trace
 
 
 class Category(enum.IntEnum):
-    """What memory is for; ``by_lifetime`` says how each is recognised."""
+    """Purpose of memory; see ``categories`` for how each is recognised."""
 
     BEFORE = 0
-    """Held when the recording began: what for is not known."""
+    """Held when the recording began, for an unknown purpose."""
     PARAMETERS = 1
     OPTIMIZER = 2
     """The optimizer's state."""
@@ -32,37 +32,36 @@ class Category(enum.IntEnum):
     TEMPORARY = 5
     """Released in the same forward pass, backward pass or optimizer step that took it."""
     OTHER = 6
-    """No evidence what it is for."""
+    """Of unknown purpose."""
 
     @property
     def label(self) -> str:
-        """What it is called on screen and in reports."""
-        known = {
+        """Name on screen and in reports."""
+        labels = {
             Category.BEFORE: "held before the recording",
             Category.OPTIMIZER: "optimizer state",
         }
-        return known.get(self, self.name.lower())
+        return labels.get(self, self.name.lower())
 
 
 @dataclass(frozen=True)
 class CategoryUse:
-    """What one category held at the peak."""
+    """Memory of one category at the peak."""
 
     category: Category
     bytes: int
     blocks: int | None
-    """None where they were not seen: of what was held before the recording, and of files that do
-    not name blocks."""
+    """None if unknown: of memory from before the recording, and in files without blocks."""
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A step function in columns of equal width: each shows the highest moment within it."""
+    """A step function in columns of equal width, each with the highest level within it."""
 
     parts: Int64
     """A row for each ``Category``, a column for each of the chart; they sum to the level."""
     reserved: Int64 | None
-    """Held by the allocator at the same moments; None where it is not known."""
+    """Memory reserved by the allocator at the same moments; None if unknown."""
     peak: int
     """The column of the peak."""
 
@@ -77,16 +76,16 @@ class MemoryOverTime:
     device: int
     """NONE for the CPU."""
     time: Int64
-    """ns, never falling; numbers of events where ``timed`` is False."""
+    """ns, never falling; event numbers if ``timed`` is False."""
     parts: Int64
     """A row for each ``Category``; their sum is the level."""
     peak_blocks: tuple[int, ...]
-    """Blocks at the peak of which the allocation was seen, by category."""
+    """Number of blocks at the peak with a seen allocation, by category."""
     reserved: Int64 | None = None
-    """Held by the caching allocator at each point; None where it is not known."""
+    """Memory reserved by the caching allocator at each point; None if unknown."""
     timed: bool = True
     absolute: bool = True
-    """Whether what was held before the recording is known; else it may have been more."""
+    """Whether memory from before the recording is known; else it may have been more."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -99,22 +98,22 @@ class MemoryOverTime:
 
     @cached_property
     def peak(self) -> int:
-        """The first point at which most is held."""
+        """Index of the first point with most memory."""
         return int(np.argmax(self.level))
 
     @cached_property
     def has_categories(self) -> bool:
-        """Whether anything is known to be for something."""
-        known = self.parts[Category.PARAMETERS : Category.OTHER]
-        return bool(known.any())
+        """Whether the purpose of any memory is known."""
+        purposes = self.parts[Category.PARAMETERS : Category.OTHER]
+        return bool(purposes.any())
 
     @property
     def span(self) -> int:
-        """From the first point to the last, in the unit of ``time``."""
+        """From the first point to the last, in units of ``time``."""
         return int(self.time[-1] - self.time[0])
 
     def at_peak(self) -> tuple[CategoryUse, ...]:
-        """Categories that hold something at the peak, in order; they sum to the level."""
+        """Categories with memory at the peak, in order; they sum to the level."""
         sizes = self.parts[:, self.peak].tolist()
         return tuple(
             CategoryUse(category, size, blocks or None)
@@ -134,7 +133,7 @@ class MemoryOverTime:
         end = np.maximum(np.searchsorted(self.time, edges[1:], side="right"), begin + 1)
         level = self.level
         shown = np.array(
-            [one + int(np.argmax(level[one : end[at]])) for at, one in enumerate(begin.tolist())]
+            [low + int(np.argmax(level[low : end[at]])) for at, low in enumerate(begin.tolist())]
         )
         reserved = None if self.reserved is None else self.reserved[shown]
         return Columns(self.parts[:, shown], reserved, int(np.argmax(level[shown])))
@@ -152,27 +151,27 @@ def over_time(
 ) -> MemoryOverTime:
     """Replay the blocks of events at ``time``, of ``sizes`` bytes each, at least one event.
 
-    ``category`` has one entry for each of ``lives``; blocks without a seen allocation are held
-    before the recording. ``before`` is all that was held then, None where that is not known: then
-    it is what was released of it. ``reserved`` has an entry for each event, which tells what is
-    held after it, or one more, the first of which is of the start.
+    ``category`` has an entry for each of ``lives``; blocks without a seen allocation count as held
+    before the recording. ``before`` is the memory held then; if None, it is what was released of
+    it. ``reserved`` has an entry for each event, with the memory after it, or one more at the
+    front, for the start.
     """
     rows, seen = len(time), lives.first != NONE
     first, last = lives.first[seen], lives.last[seen]
     freed_older = lives.last[~seen]
     older = int(sizes[freed_older].sum())
-    known = before is not None and before >= older
+    is_known = before is not None and before >= older
     changes = np.zeros((len(Category), rows + 1), np.int64)
-    changes[Category.BEFORE, 0] = before if before is not None and known else older
+    changes[Category.BEFORE, 0] = before if before is not None and is_known else older
     changes[Category.BEFORE, freed_older + 1] -= sizes[freed_older]
-    # An event takes one block at most and ends one at most, so no index comes twice.
+    # An event allocates at most one block and ends at most one, so no index comes twice.
     changes[category[seen], first + 1] += sizes[first]
     ended = last < rows
     changes[category[seen][ended], last[ended] + 1] -= sizes[first[ended]]
     parts = np.cumsum(changes, axis=1)
     peak = int(np.argmax(parts.sum(axis=0))) - 1
-    held = (first <= peak) & (last > peak)
-    blocks = np.bincount(category[seen][held], minlength=len(Category))
+    alive = (first <= peak) & (last > peak)
+    blocks = np.bincount(category[seen][alive], minlength=len(Category))
     return MemoryOverTime(
         device=device,
         time=_with_start(np.maximum.accumulate(time)),
@@ -180,137 +179,139 @@ def over_time(
         peak_blocks=tuple(blocks.tolist()),
         reserved=reserved if reserved is None or len(reserved) > rows else _with_start(reserved),
         timed=timed,
-        absolute=known,
+        absolute=is_known,
     )
 
 
 def without_blocks(
     device: int, time: Int64, change: Int64, before: int | None, reserved: Int64 | None
 ) -> MemoryOverTime:
-    """Memory of which only the changes are known, not the blocks: all of it is other.
+    """Memory with only its changes known, not its blocks: all of it is other.
 
-    Where what was held before is not known either, it is what makes the lowest level 0.
+    If ``before`` is unknown, it is set so that the lowest level is 0.
     """
     level = np.concatenate([[0], np.cumsum(change)])
     lowest = -int(level.min())
-    known = before is not None and before >= lowest
+    is_known = before is not None and before >= lowest
     parts = np.zeros((len(Category), len(level)), np.int64)
-    parts[Category.OTHER] = level + (before if before is not None and known else lowest)
+    parts[Category.OTHER] = level + (before if before is not None and is_known else lowest)
     return MemoryOverTime(
         device=device,
         time=_with_start(np.maximum.accumulate(time)),
         parts=parts,
         peak_blocks=(0,) * len(Category),
         reserved=None if reserved is None else _with_start(reserved),
-        absolute=known,
+        absolute=is_known,
     )
 
 
 def _with_start(column: Int64) -> Int64:
-    """One entry for each event, with that of the start before them."""
+    """A column of events with an entry for the start put before it."""
     whole: Int64 = np.concatenate([column[:1], column])
     return whole
 
 
 NEVER = np.iinfo(np.int64).max
-"""When memory is released that is still held as the recording ends."""
+"""Release time of memory still held at the end of the recording."""
 
 
 class Phase(enum.IntEnum):
-    """What the training did."""
+    """Activity of the training."""
 
     UNKNOWN = 0
     SETUP = 1
     """A module was made, moved to a device or changed in type."""
     FORWARD = 2
-    """Anything in the script that is none of the others."""
+    """Anything else in the script."""
     BACKWARD = 3
     OPTIMIZER = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Allocations:
-    """Allocations on one axis of time, which may be the number of the event; equal lengths."""
+    """Allocations over time, which may be event numbers; columns of equal length."""
 
     taken: Int64
     released: Int64
-    """``NEVER`` where it is still held as the recording ends."""
+    """``NEVER`` if still held at the end of the recording."""
     phase: Int64
     """A ``Phase``."""
     of_module: Mask
-    """Taken within a call of an ``nn.Module``."""
+    """Allocated within a call of an ``nn.Module``."""
     of_state: Mask
-    """Taken where torch's optimizers make their state."""
+    """Allocated where torch's optimizers make their state."""
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Phases one after the other: each lasts until the next begins, the last one for ever."""
+    """Consecutive phases: each lasts until the next begins, the last one for ever."""
 
     start: Int64
     phase: Int64
 
     @classmethod
     def of(cls, time: Int64, phase: Int64) -> Runs:
-        """Runs of equal phases, of marks in any order; unknown ones are left out."""
-        known = phase != Phase.UNKNOWN
-        order = np.argsort(time[known], kind="stable")
-        time, phase = time[known][order], phase[known][order]
+        """Runs of equal phases, from marks in any order without unknown phases."""
+        valid = phase != Phase.UNKNOWN
+        order = np.argsort(time[valid], kind="stable")
+        time, phase = time[valid][order], phase[valid][order]
         begins = np.ones(len(time), np.bool_)
         begins[1:] = phase[1:] != phase[:-1]
         return cls(time[begins], phase[begins])
 
     def end_of(self, times: Int64) -> Int64:
-        """When the run ends that each of ``times`` lies in; ``NEVER`` for the last."""
+        """End of the run that contains each of ``times``; ``NEVER`` for the last run."""
         ends: Int64 = np.append(self.start, NEVER)[np.searchsorted(self.start, times, "right")]
         return ends
 
     def next_start(self, phase: Phase, times: Int64) -> Int64:
-        """When the first run of ``phase`` after each of ``times`` begins; ``NEVER`` without one."""
+        """Start of the first run of ``phase`` after each of ``times``; ``NEVER`` without one."""
         starts = self.start[self.phase == phase]
         return np.append(starts, NEVER)[np.searchsorted(starts, times, "right")]
 
 
-def categories(made: Allocations, runs: Runs, cut: bool = False) -> Int64:
-    """The ``Category`` of each allocation; ``cut`` says that the last phase was not at its end.
+def categories(blocks: Allocations, runs: Runs, cut: bool = False) -> Int64:
+    """The ``Category`` of each allocation; ``cut`` means that the last phase did not end.
 
-    - optimizer state: taken in an optimizer step and held longer than it, or taken where torch's
-      optimizers make their state. What is held where a step was cut off is other.
-    - gradients: taken in a backward pass and held longer, or as it is cut off.
-    - parameters: taken as a module is made or moved, and held longer than that.
-    - activations: taken in a forward pass, held as the next backward pass begins, and released
-      within it. So is what a module's call made and the script holds on to, until the backward
-      pass after that at most: the model's output. Where no backward pass follows in the recording
-      it is what a module's call made and is held at its end.
-    - temporary: released before the phase that took it ends, or the backward pass begins.
-    - other: all else, such as batches, losses that are kept, and whatever no phase is known of.
+    - optimizer state: allocated in an optimizer step and held beyond it, or allocated where torch's
+      optimizers make their state. In a step that was cut off, held memory is other.
+    - gradients: allocated in a backward pass and held beyond it, or when it is cut off.
+    - parameters: allocated while a module is made or moved, and held beyond that.
+    - activations: allocated in a forward pass, held when the next backward pass begins, and
+    released
+      within it. Also memory from a module's call that the script holds until the backward pass
+      after
+      that at most: the model's output. If no backward pass follows in the recording, memory from a
+      module's call that is held at its end.
+    - temporary: released before its phase ends, or the backward pass begins.
+    - other: everything else, such as batches, kept losses, and memory of unknown phase.
     """
-    found = np.full(len(made.taken), int(Category.OTHER), np.int64)
-    end = runs.end_of(made.taken)
-    outlives = made.released >= end
+    result = np.full(len(blocks.taken), int(Category.OTHER), np.int64)
+    end = runs.end_of(blocks.taken)
+    outlives = blocks.released >= end
     for phase, category in _LASTING.items():
-        own = made.phase == phase
-        found[own & outlives] = category
-        found[own & ~outlives] = Category.TEMPORARY
+        own = blocks.phase == phase
+        result[own & outlives] = category
+        result[own & ~outlives] = Category.TEMPORARY
     if cut:
-        found[(made.phase == Phase.OPTIMIZER) & (end == NEVER) & outlives] = Category.OTHER
-    found[made.of_state] = Category.OPTIMIZER
-    forward = made.phase == Phase.FORWARD
-    begins = runs.next_start(Phase.BACKWARD, made.taken)
+        result[(blocks.phase == Phase.OPTIMIZER) & (end == NEVER) & outlives] = Category.OTHER
+    result[blocks.of_state] = Category.OPTIMIZER
+    forward = blocks.phase == Phase.FORWARD
+    begins = runs.next_start(Phase.BACKWARD, blocks.taken)
     followed = begins != NEVER
     ends = np.where(followed, runs.end_of(begins), NEVER)
     again = np.where(followed, runs.next_start(Phase.BACKWARD, begins), NEVER)
-    released = made.released != NEVER
-    in_backward = followed & (made.released >= begins) & released & (made.released <= ends)
-    # A pass that the recording ends in has no end: what a module made is still held for it.
-    in_backward |= made.of_module & followed & (ends == NEVER) & ~released
-    kept = made.of_module & (made.released >= begins) & (made.released <= again)
-    kept &= released | (again == NEVER)
-    found[forward & (made.released < begins)] = Category.TEMPORARY
-    found[forward & ~followed & released] = Category.TEMPORARY
-    found[forward & ~followed & ~released & made.of_module] = Category.ACTIVATIONS
-    found[forward & (in_backward | (followed & kept))] = Category.ACTIVATIONS
-    return found
+    released = blocks.released != NEVER
+    in_backward = followed & (blocks.released >= begins) & released & (blocks.released <= ends)
+    # A pass cut off by the end of the recording: memory of modules is still held for it.
+    in_backward |= blocks.of_module & followed & (ends == NEVER) & ~released
+    output = blocks.of_module & (blocks.released >= begins) & (blocks.released <= again)
+    output &= released | (again == NEVER)
+    result[forward & (blocks.released < begins)] = Category.TEMPORARY
+    result[forward & ~followed & released] = Category.TEMPORARY
+    result[forward & ~followed & ~released & blocks.of_module] = Category.ACTIVATIONS
+    result[forward & (in_backward | (followed & output))] = Category.ACTIVATIONS
+    return result
 
 
 _LASTING = {
@@ -318,7 +319,7 @@ _LASTING = {
     Phase.BACKWARD: Category.GRADIENTS,
     Phase.OPTIMIZER: Category.OPTIMIZER,
 }
-"""What is held longer than the phase that took it."""
+"""Category of memory held beyond the phase that allocated it."""
 
 
 _SEGMENTS = {
@@ -327,7 +328,7 @@ _SEGMENTS = {
     Action.SEGMENT_FREE: -1,
     Action.SEGMENT_UNMAP: -1,
 }
-"""What an event adds to the memory that the allocator got from the driver, in its size."""
+"""Sign of each event's size in the memory that the allocator got from the driver."""
 
 _ENGINE = re.compile(r"torch::autograd::(Engine|python::PythonEngine)::")
 _BACKWARD = re.compile(r"[\\/]torch[\\/](_tensor|autograd[\\/](__init__|graph|function))\.py$")
@@ -341,16 +342,14 @@ _PYTHON = re.compile(r"\.py$|^<(?!frozen )")
 
 
 def memory_of_snapshot(snapshot: MemorySnapshot, device: int) -> MemoryOverTime | None:
-    """Memory as the program asked for it on one device; None without a history.
+    """Memory requested by the program on one device; None without a history.
 
-    The innermost call of a stack that shows one is the phase: torch's optimizers (also what wraps
-    the step of the script's own), a call of a module, one that moves it or makes it, and else the
-    script, which counts as forward. An autograd call anywhere in the stack is backward, as a
-    checkpoint calls modules again there. autograd's threads run no Python: where other allocations
+    The phase is the innermost call in a stack that shows one: torch's optimizers (also its wrappers
+    of the step of the script's own optimizers), a module's call, a call that moves or makes one,
+    else the script, which counts as forward. An autograd call anywhere in the stack is backward, as
+    a checkpoint calls modules again there. autograd's threads run no Python: if other allocations
     have Python stacks, one without any frame is theirs. Without stacks nothing is distinguished.
-
-    The thread that trains takes the snapshot, after the phase that was last; only as memory runs
-    out it is taken within it.
+    The training thread takes the snapshot after the last phase; only if memory runs out, within it.
     """
     trace = snapshot.trace_of(device)
     if trace is None or not len(trace):
@@ -358,13 +357,13 @@ def memory_of_snapshot(snapshot: MemorySnapshot, device: int) -> MemoryOverTime 
     lives, line = lifetimes(trace), time_line(snapshot, device)
     rows = len(trace)
     seen = lives.first != NONE
-    # One more than there are stacks: NONE, which is -1, finds the last.
-    found = np.zeros((len(snapshot.stacks) + 1, 3), np.int64)
+    # One more than there are stacks: index NONE, which is -1, is the last.
+    phases = np.zeros((len(snapshot.stacks) + 1, 3), np.int64)
     for stack in set(trace.stack[trace.action == Action.ALLOC].tolist()) - {NONE}:
-        found[stack] = _phase(snapshot.stacks.of(stack))
-    found[NONE, 0] = Phase.BACKWARD if found[:, 0].any() else Phase.UNKNOWN
-    phase, of_module, of_state = found[trace.stack].T
-    made = Allocations(
+        phases[stack] = _phase(snapshot.stacks.of(stack))
+    phases[NONE, 0] = Phase.BACKWARD if phases[:, 0].any() else Phase.UNKNOWN
+    phase, of_module, of_state = phases[trace.stack].T
+    blocks = Allocations(
         taken=np.where(seen, lives.first, 0),
         released=np.where(lives.last < rows, lives.last, NEVER),
         phase=np.where(seen, phase[lives.first], Phase.UNKNOWN),
@@ -381,7 +380,7 @@ def memory_of_snapshot(snapshot: MemorySnapshot, device: int) -> MemoryOverTime 
         time=trace.time if line.timed else np.arange(rows),
         sizes=trace.size,
         lives=lives,
-        category=categories(made, runs, is_cut),
+        category=categories(blocks, runs, is_cut),
         before=int(line.bytes[0]) if line.absolute else None,
         reserved=_reserved(snapshot, trace),
         timed=line.timed,
@@ -389,7 +388,7 @@ def memory_of_snapshot(snapshot: MemorySnapshot, device: int) -> MemoryOverTime 
 
 
 def _phase(frames: tuple[Frame, ...]) -> tuple[Phase, bool, bool]:
-    """The phase, whether a module was called, whether an optimizer made its state."""
+    """The phase, whether a module was called, and whether an optimizer made its state."""
     in_module = any(_is_call(frame) for frame in frames)
     for frame in frames:
         is_python = frame.function in _BACKWARD_CALLS and _BACKWARD.search(frame.filename)
@@ -397,7 +396,7 @@ def _phase(frames: tuple[Frame, ...]) -> tuple[Phase, bool, bool]:
             return Phase.BACKWARD, in_module, False
     for frame in frames:
         if _OPTIMIZER.search(frame.filename):
-            inner = (each.function for each in frames if _OPTIMIZER.search(each.filename))
+            inner = (outer.function for outer in frames if _OPTIMIZER.search(outer.filename))
             return Phase.OPTIMIZER, False, "_init_group" in inner
         if _is_call(frame):
             return Phase.FORWARD, True, False
@@ -419,43 +418,43 @@ def _is_setup(frame: Frame) -> bool:
 
 
 def _reserved(snapshot: MemorySnapshot, trace: EventTable) -> Int64 | None:
-    """Memory got from the driver at the start and after each event; None where it is not known."""
+    """Memory got from the driver at the start and after each event; None if unknown."""
     changes = np.zeros(len(trace) + 1, np.int64)
     for action, sign in _SEGMENTS.items():
         changes[1:] += sign * np.where(trace.action == action, trace.size, 0)
     own = snapshot.segments.device == trace.device
-    held = np.cumsum(changes)
-    held += int(snapshot.segments.reserved[own].sum()) - int(held[-1])
-    is_known = trace.whole and snapshot.segments.whole and own.any() and int(held.min()) >= 0
-    return held if is_known else None
+    levels = np.cumsum(changes)
+    levels += int(snapshot.segments.reserved[own].sum()) - int(levels[-1])
+    is_known = trace.whole and snapshot.segments.whole and own.any() and int(levels.min()) >= 0
+    return levels if is_known else None
 
 
 _CPU = 0
-"""PyTorch's number for the CPU as a type of device."""
+"""PyTorch's device type number of the CPU."""
 
 
 def memory_of_trace(trace: Trace) -> tuple[MemoryOverTime, ...]:
-    """Memory of each device with ``[memory]`` events, GPUs first; none where the trace has none.
+    """Memory of each device with ``[memory]`` events, GPUs first; empty without any.
 
-    Backward is what lies within autograd's operators or what perftui marks as such, on the thread
-    that took the memory; the optimizer is ``Optimizer.step#`` but for a closure's forward and
-    backward pass in it; all else is forward. Files without addresses (before PyTorch 1.10) do not
-    say which block is released: all of their memory is other. Parameters were made before a
-    profiler starts, as a rule, and are held before the recording then.
+    Backward is time within autograd's operators or perftui's marks of it, on the allocating thread;
+    the optimizer is ``Optimizer.step#`` without a closure's forward and backward pass in it;
+    everything else is forward. Files without addresses (before PyTorch 1.10) do not identify
+    released blocks: all of their memory is other. Parameters are usually made before a profiler
+    starts, and then count as held before the recording.
 
-    What a GPU held before is known by the sum that each event carries. The CPU's sum leaves out
-    what was there before PyTorch's profiler was first used, and tensors in shared memory: what was
-    held before is known there only as far as it is released.
+    A GPU's memory before the recording follows from the sum in each event. The CPU's sum excludes
+    memory from before PyTorch's profiler was first used, and tensors in shared memory: its memory
+    before the recording is only known as far as it is released.
     """
     events = trace.memory
     if not len(events):
         return ()
     phases = _TrackPhases(trace)
     kind = np.where(events.device_type == _CPU, NONE, events.device)
-    found = np.flatnonzero(np.bincount(kind - kind.min())) + int(kind.min())
+    numbers = np.flatnonzero(np.bincount(kind - kind.min())) + int(kind.min())
     return tuple(
-        _of_device(events, np.flatnonzero(kind == each), phases, each)
-        for each in sorted(found.tolist(), key=lambda each: (each == NONE, each))
+        _of_device(events, np.flatnonzero(kind == number), phases, number)
+        for number in sorted(numbers.tolist(), key=lambda number: (number == NONE, number))
     )
 
 
@@ -467,15 +466,15 @@ def _of_device(
         column[rows] for column in (events.address, events.allocated, events.reserved)
     )
     on_gpu = device != NONE
-    held = reserved if on_gpu and not (reserved == NONE).any() else None
+    levels = reserved if on_gpu and not (reserved == NONE).any() else None
     before = int(allocated[0] - change[0]) if on_gpu and allocated[0] != NONE else None
     if (address == NONE).any():
-        return without_blocks(device, time, change, before, held)
+        return without_blocks(device, time, change, before, levels)
     lives = Lifetimes.of(address, change > 0, change < 0)
     seen = lives.first != NONE
     first, last = np.where(seen, lives.first, 0), np.minimum(lives.last, len(rows) - 1)
     phase, of_module = phases.at(time[first], track[first])
-    made = Allocations(
+    blocks = Allocations(
         taken=time[first],
         released=np.where(lives.last < len(rows), time[last], NEVER),
         phase=np.where(seen, phase, Phase.UNKNOWN),
@@ -487,14 +486,14 @@ def _of_device(
         time=time,
         sizes=np.abs(change),
         lives=lives,
-        category=categories(made, phases.runs),
+        category=categories(blocks, phases.runs),
         before=before,
-        reserved=held,
+        reserved=levels,
     )
 
 
 class _TrackPhases:
-    """When each thread was in which phase."""
+    """Times of the phases of each thread."""
 
     def __init__(self, trace: Trace) -> None:
         self._of_track: dict[int, tuple[Intervals, Intervals, Intervals]] = {}
@@ -510,7 +509,7 @@ class _TrackPhases:
                 continue
             back = _covered(trace, rows, backward)
             steps = _covered(trace, rows, optimizer)
-            # Of steps that hold a backward pass what comes after it: their closure ran before.
+            # Of steps that hold a backward pass, only the time after it: their closure ran before.
             if len(inside := intersect(steps, back)):
                 at = np.searchsorted(steps.start, inside.start, side="right") - 1
                 steps = subtract(steps, unite(union(steps.start[at], inside.end)))
@@ -524,11 +523,11 @@ class _TrackPhases:
             ]
         none = np.zeros(0, np.int64)
         times = np.concatenate([none, *(time for time, _ in marks)])
-        phases = np.concatenate([none, *(np.full(len(time), int(one)) for time, one in marks)])
+        phases = np.concatenate([none, *(np.full(len(time), int(phase)) for time, phase in marks)])
         self.runs = Runs.of(times, phases)
 
     def at(self, time: Int64, track: Int64) -> tuple[Int64, Mask]:
-        """The phase at each time on a track, and whether a module was called then."""
+        """The phase at each time on a track, and whether a module was being called."""
         phase = np.full(len(time), int(Phase.UNKNOWN), np.int64)
         of_module = np.zeros(len(time), np.bool_)
         for number, (back, steps, calls) in self._of_track.items():

@@ -1,9 +1,9 @@
-"""Who holds the device's memory, when it was fullest, and what lies unused: from a snapshot.
+"""From a snapshot: who holds the device's memory, when it was fullest, and what lies unused.
 
-A trace starts where recording started, or where its ring was overwritten: its levels are relative
-to that start. The blocks that are held at the end give the level there, and so the level before.
-Sizes are bytes as the program asked for them, unless a name has ``reserved`` or ``active``: those
-are rounded by the allocator, to 512 bytes and more.
+A trace starts when recording started, or where its ring was overwritten: its levels are relative to
+that start. The blocks held at the end give the level there, and so the level before. Sizes are
+bytes as requested by the program, unless a name has ``reserved`` or ``active``: those are rounded
+by the allocator, to 512 bytes and more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from perftui.trace.memory_snapshot import (
 from perftui.trace.model import NONE, Int32, Int64
 
 _TORCH = re.compile(r"[\\/](?:site-packages|dist-packages|pytorch)[\\/]torch[\\/]")
-"""Files of an installed torch, and of one built in its own checkout."""
+"""Files of an installed torch, or one built in its checkout."""
 
 _PYTHON = re.compile(r"\.py$|^<(?!frozen )")
 """Python sources, cells and strings; frames of C++ and of the interpreter have other names."""
@@ -35,10 +35,10 @@ _PYTHON = re.compile(r"\.py$|^<(?!frozen )")
 
 @dataclass(frozen=True, eq=False)
 class StackTotals:
-    """Memory by the call stack that allocated it, most bytes first; columns of one length."""
+    """Memory by allocating call stack, most bytes first; columns of one length."""
 
     stack: Int32
-    """Number of the stack in the snapshot, NONE where none was recorded."""
+    """Index of the stack in the snapshot; NONE if not recorded."""
     bytes: Int64
     count: Int64
     """Blocks held, or allocations made."""
@@ -52,22 +52,22 @@ class SourceTotal:
     """Memory by a line of the user's program."""
 
     frame: Frame | None
-    """None where no stack was recorded, or where it holds no frame outside of torch."""
+    """None without a recorded stack, or without a frame outside torch."""
     bytes: int
     count: int
 
 
 @dataclass(frozen=True)
 class TraceBalance:
-    """How the memory held on one device changed over its trace, from the trace's start."""
+    """Change of memory held on one device over its trace, relative to the trace's start."""
 
     device: int
     net: int
-    """At the end."""
+    """Change at the end."""
     peak: int
-    """At the highest, 0 where it never rose above the start."""
+    """Largest change; 0 if the level never rose above the start."""
     peak_row: int
-    """The event that reached it first, NONE where none did."""
+    """The first event that reached the peak; NONE without one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +75,11 @@ class TimeLine:
     """Memory held on one device as a step function: ``bytes[i]`` from ``time[i]`` on."""
 
     time: Int64
-    """Nanoseconds since the epoch, never falling; rows of the trace where it has no times."""
+    """Nanoseconds since the epoch, never falling; trace rows if it has no times."""
     bytes: Int64
     timed: bool
     absolute: bool
-    """Whether ``bytes`` counts all memory held, or only what changed since the trace's start."""
+    """Whether ``bytes`` counts all memory held, or only changes since the trace's start."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -87,7 +87,7 @@ class TimeLine:
 
 @dataclass(frozen=True, eq=False)
 class Fragmentation:
-    """Memory that the allocator keeps and nobody uses, by segment, most unused first."""
+    """Memory that the allocator keeps unused, by segment, most unused first."""
 
     segment: Int64
     """Row of the segment table."""
@@ -96,16 +96,16 @@ class Fragmentation:
     unused: Int64
     """``reserved`` minus ``active``."""
     largest_unused: Int64
-    """The largest free block: a request above it needs a new segment."""
+    """The largest free block: a larger request needs a new segment."""
 
     def __len__(self) -> int:
         return len(self.segment)
 
 
 def user_frame(snapshot: MemorySnapshot, stack: int) -> Frame | None:
-    """The innermost Python call that is not torch's own: frames of torch and of C++ are skipped.
+    """The innermost Python call outside torch: frames of torch and of C++ are skipped.
 
-    None where the stack has none. Other libraries count as the user's program.
+    None without one. Other libraries count as the user's program.
     """
     for frame in snapshot.stacks.of(stack):
         if _PYTHON.search(frame.filename) and not _TORCH.search(frame.filename):
@@ -115,51 +115,51 @@ def user_frame(snapshot: MemorySnapshot, stack: int) -> Frame | None:
 
 def by_source(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[SourceTotal, ...]:
     """The bytes of ``totals`` by the user's line (``user_frame``), most first."""
-    found: dict[Frame | None, tuple[int, int]] = {}
+    sizes: dict[Frame | None, tuple[int, int]] = {}
     columns = zip(totals.stack.tolist(), totals.bytes.tolist(), totals.count.tolist(), strict=True)
     for stack, size, count in columns:
         frame = user_frame(snapshot, stack)
-        before = found.get(frame, (0, 0))
-        found[frame] = (before[0] + size, before[1] + count)
-    ordered = sorted(found.items(), key=lambda item: -item[1][0])
+        before = sizes.get(frame, (0, 0))
+        sizes[frame] = (before[0] + size, before[1] + count)
+    ordered = sorted(sizes.items(), key=lambda item: -item[1][0])
     return tuple(SourceTotal(frame, size, count) for frame, (size, count) in ordered)
 
 
 def allocations_at_end(snapshot: MemorySnapshot, device: int) -> StackTotals:
-    """What was held when the snapshot was taken, blocks that a stream still uses included."""
-    held = _held(snapshot, device)
-    return _totals(snapshot.blocks.stack[held], snapshot.blocks.requested[held])
+    """Memory held when the snapshot was taken, including blocks still used by a stream."""
+    rows = _held(snapshot, device)
+    return _totals(snapshot.blocks.stack[rows], snapshot.blocks.requested[rows])
 
 
 def allocations_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
-    """What was held after the event that first reached the trace's peak.
+    """Memory held after the event that first reached the trace's peak.
 
-    It is known only where ``time_line`` is absolute, and its sum is the level of the time line
-    there. Memory that was allocated before the trace began is held too: with its stack where it is
-    still held at the end, with NONE where it was freed since.
+    Valid only if ``time_line`` is absolute; its sum is then the level of the time line there.
+    Memory allocated before the trace is included: with its stack if still held at the end, with
+    NONE if freed since.
     """
     trace = snapshot.trace_of(device)
-    held = _held(snapshot, device)
+    own = _held(snapshot, device)
     if trace is None or not len(trace):
         return allocations_at_end(snapshot, device)
     peak = trace_balance(trace).peak_row
     lives = lifetimes(trace)
     alive = (lives.first <= peak) & (lives.last > peak) & (lives.first != NONE)
     older = (lives.first == NONE) & (lives.last > peak)
-    # With their stacks: blocks that were allocated in the trace and not freed count by its events.
+    # ``own`` are blocks from before the trace: those allocated in it count by its events.
     opened = trace.address[lives.first[lives.last == len(trace)]]
-    held[held] &= ~np.isin(snapshot.blocks.address[held], opened)
+    own[own] &= ~np.isin(snapshot.blocks.address[own], opened)
     stack = np.concatenate(
         [
             trace.stack[lives.first[alive]],
             np.full(int(older.sum()), NONE, np.int32),
-            snapshot.blocks.stack[held],
+            snapshot.blocks.stack[own],
         ]
     )
     sizes = (
         trace.size[lives.first[alive]],
         trace.size[lives.last[older]],
-        snapshot.blocks.requested[held],
+        snapshot.blocks.requested[own],
     )
     return _totals(stack.astype(np.int32), np.concatenate(sizes))
 
@@ -168,16 +168,16 @@ def trace_balance(trace: EventTable) -> TraceBalance:
     """Net and peak of allocations minus completed frees, relative to the trace's start."""
     level = np.concatenate([[0], np.cumsum(_changes(trace))])
     row = int(np.argmax(level))
-    # Of equals the first: the start, where it never rose above that.
+    # Of equal levels the first: the start, if the level never rose above it.
     return TraceBalance(trace.device, int(level[-1]), int(level[row]), row - 1 if row else NONE)
 
 
 def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
     """Memory held over the trace: a point for its start and one for each change.
 
-    It is absolute where the blocks at the end show how much was held before the trace began: all of
-    them and the trace's end are needed, and of a damaged file they may be missing. Where two clocks
-    of the file disagree about the order, a time is that of the latest event before it.
+    It is absolute if the blocks at the end show how much was held before the trace: all of them and
+    the trace's end are needed, which may be missing in a damaged file. If two clocks of the file
+    disagree about the order, a time is that of the latest event before it.
     """
     trace = snapshot.trace_of(device)
     if trace is None or not len(trace):
@@ -188,9 +188,9 @@ def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
     level = np.concatenate([np.zeros(1, np.int64), np.cumsum(changes[rows])])
     timed = trace.has_time
     times = np.maximum.accumulate(trace.time) if timed else np.arange(len(trace))
-    held = _held(snapshot, device)
-    base = int(snapshot.blocks.requested[held].sum()) - int(level[-1])
-    # Recording that was switched off and on again misses changes: then the sum can go below zero.
+    rows_held = _held(snapshot, device)
+    base = int(snapshot.blocks.requested[rows_held].sum()) - int(level[-1])
+    # Recording that was switched off and on misses changes: the sum can then go below zero.
     is_whole = trace.whole and snapshot.segments.whole
     is_listed = bool((snapshot.segments.device == device).any())
     absolute = is_whole and is_listed and base + int(level.min()) >= 0
@@ -203,7 +203,7 @@ def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
 
 
 def fragmentation(snapshot: MemorySnapshot) -> Fragmentation:
-    """Reserved minus active of every segment, on all devices."""
+    """Reserved minus active memory of every segment, on all devices."""
     segments, blocks = snapshot.segments, snapshot.blocks
     largest = np.zeros(len(segments), np.int64)
     free = blocks.state == BlockState.INACTIVE
@@ -220,13 +220,13 @@ def fragmentation(snapshot: MemorySnapshot) -> Fragmentation:
 
 
 def lifetimes(trace: EventTable) -> Lifetimes:
-    """Every block that the trace saw."""
-    taken, freed = (trace.action == each for each in (Action.ALLOC, Action.FREE_COMPLETED))
+    """Every block in the trace."""
+    taken, freed = (trace.action == action for action in (Action.ALLOC, Action.FREE_COMPLETED))
     return Lifetimes.of(trace.address, taken, freed)
 
 
 def _changes(trace: EventTable) -> Int64:
-    taken, freed = (trace.action == each for each in (Action.ALLOC, Action.FREE_COMPLETED))
+    taken, freed = (trace.action == action for action in (Action.ALLOC, Action.FREE_COMPLETED))
     changes: Int64 = (taken.astype(np.int64) - freed) * trace.size
     return changes
 
@@ -234,8 +234,8 @@ def _changes(trace: EventTable) -> Int64:
 def _held(snapshot: MemorySnapshot, device: int) -> Mask:
     blocks = snapshot.blocks
     own = np.equal(snapshot.segments.device[blocks.segment], device)
-    held: Mask = own & (blocks.state != BlockState.INACTIVE)
-    return held
+    mask: Mask = own & (blocks.state != BlockState.INACTIVE)
+    return mask
 
 
 def _totals(stack: Int32, size: Int64) -> StackTotals:
@@ -248,19 +248,19 @@ def _totals(stack: Int32, size: Int64) -> StackTotals:
 
 @dataclass(frozen=True, eq=False)
 class Lifetimes:
-    """Every block that a list of events saw: row of its allocation and of its release, one of which
-    may be missing."""
+    """Blocks in a list of events: the rows of each one's allocation and release, one of which may
+    be missing."""
 
     first: Int64
-    """NONE where it was allocated before the events."""
+    """NONE if allocated before the events."""
     last: Int64
-    """One behind the events where it was not released."""
+    """Number of events if not released."""
 
     @classmethod
     def of(cls, address: npt.NDArray[Any], allocated: Mask, released: Mask) -> Lifetimes:
-        """The blocks of events in their order, each of which does one of both or neither.
+        """Blocks of ordered events, each of which allocates, releases, both or neither.
 
-        An address that is handed out again without a release ends the block that had it.
+        A second allocation of an address without a release ends its previous block.
         """
         rows = np.flatnonzero(allocated | released)
         rows = rows[np.argsort(address[rows], kind="stable")]

@@ -1,9 +1,10 @@
-"""How far the clocks of ranks are apart, as far as their collectives show.
+"""Differences between the clocks of ranks, from their collectives; and traces of ranks merged into
+one.
 
 No rank leaves an all-reduce, an all-gather or a reduce-scatter before the last one has entered it.
-So in true time the kernels of one collective overlap on all ranks: of two ranks with kernels
-``[a, b)`` and ``[c, d)``, what is to be added to the second clock lies in ``(a - d, b - c)``. Each
-collective that two traces share narrows these bounds.
+So in true time the kernels of one collective overlap on all ranks: for kernels ``[a, b)`` and ``[c,
+d)`` of two ranks, the shift of the second clock lies in ``(a - d, b - c)``. Each collective shared
+by two traces narrows these bounds.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from perftui.analysis.timeline.tracks import rank_prefix, timeline_tracks, witho
 from perftui.trace.model import DERIVED, NONE, PHASE, STEP, Int64, Ints, Trace, TraceError, Track
 
 TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
-"""Collectives that none leaves before all are in; of a broadcast or a send that is not so."""
+"""Collectives that no rank leaves before all are in, unlike a broadcast or a send."""
 
 _MOST_READ = 200
-"""Collectives whose groups are read from the file."""
+"""Most collectives whose groups are read from the file."""
 
 
 class Evidence(enum.Enum):
-    """What the place of a rank's events in time rests on."""
+    """Evidence for the position of a rank's events in time."""
 
     REFERENCE = "its clock is the reference"
     CONFIRMED = "by its own wall clock, which agrees with the collectives"
@@ -50,25 +51,25 @@ class RankClock:
     """Where to put a rank's events on the clock of another."""
 
     shift: int
-    """Nanoseconds to add to the rank's wall clock; with ``NO_CLOCK`` they mean nothing."""
+    """Nanoseconds to add to the rank's wall clock; meaningless with ``NO_CLOCK``."""
     evidence: Evidence
     bounds: tuple[int, int] | None = None
-    """Between these lies the true shift, where collectives show it."""
+    """Bounds of the true shift, if collectives show it."""
     collectives: int = 0
-    """How many both traces hold."""
+    """Number of collectives in both traces."""
 
 
 def compare_clocks(reference: TraceAnalysis, rank: int, other: TraceAnalysis, of: int) -> RankClock:
-    """The clock of ``other``, of rank ``of``, beside that of ``reference``, of rank ``rank``."""
-    one, two = reference.trace.wall_origin, other.trace.wall_origin
-    if one is None or two is None:
+    """The clock of ``other``, of rank ``of``, against that of ``reference``, of rank ``rank``."""
+    first_origin, second_origin = reference.trace.wall_origin, other.trace.wall_origin
+    if first_origin is None or second_origin is None:
         return RankClock(0, Evidence.NO_CLOCK)
     first, second = _shared(reference, rank, other, of)
     if not len(first):
         return RankClock(0, Evidence.UNCHECKED)
     mine, its = reference.trace, other.trace
-    low = int((mine.start[first] - its.ends_of(second)).max()) + one - two
-    high = int((mine.ends_of(first) - its.start[second]).min()) + one - two
+    low = int((mine.start[first] - its.ends_of(second)).max()) + first_origin - second_origin
+    high = int((mine.ends_of(first) - its.start[second]).min()) + first_origin - second_origin
     if low > high:
         return RankClock(0, Evidence.CONTRADICTED, None, len(first))
     if low <= 0 <= high:
@@ -79,56 +80,57 @@ def compare_clocks(reference: TraceAnalysis, rank: int, other: TraceAnalysis, of
 def _shared(
     reference: TraceAnalysis, rank: int, other: TraceAnalysis, of: int
 ) -> tuple[Int64, Int64]:
-    """Rows of the collectives that both took part in, pair by pair.
+    """Rows of the collectives shared by both, pair by pair.
 
-    Those launched in one step count where both have as many of the same names there, in the same
-    order; in traces without steps those of the whole.
+    Collectives of a step count if both ranks launched the same names there, in the same order; in
+    traces without steps, the whole trace is one step.
     """
     mine, its = _by_step(reference, of), _by_step(other, rank)
     pairs = [(mine[step], its[step]) for step in mine.keys() & its.keys()]
-    kept = [
-        (one, two)
-        for one, two in pairs
-        if [_kind(reference.trace, row) for row in one] == [_kind(other.trace, row) for row in two]
+    alike = [
+        (left, right)
+        for left, right in pairs
+        if [_kind(reference.trace, row) for row in left]
+        == [_kind(other.trace, row) for row in right]
     ]
     return (
-        np.array([row for one, _ in kept for row in one], dtype=np.int64),
-        np.array([row for _, two in kept for row in two], dtype=np.int64),
+        np.array([row for rows, _ in alike for row in rows], dtype=np.int64),
+        np.array([row for _, rows in alike for row in rows], dtype=np.int64),
     )
 
 
 def _kind(trace: Trace, row: int) -> str:
-    """The part of a kernel's name that ranks have alike: not the algorithm, for example."""
-    found = TOGETHER.search(trace.name_of(row))
-    return found.group().lower().replace("_", "") if found else ""
+    """The part of a kernel's name that is the same on all ranks, without the algorithm."""
+    match = TOGETHER.search(trace.name_of(row))
+    return match.group().lower().replace("_", "") if match else ""
 
 
 def _by_step(analysis: TraceAnalysis, partner: int) -> Mapping[int, list[int]]:
-    """Collectives with ``partner``, by the number of the step that they were launched in."""
+    """Collectives with ``partner``, by index of the launching step."""
     trace = analysis.trace
     links = link(trace)
     names = kinds.communication(trace) & kinds.named(trace, TOGETHER.search)
-    found: dict[int, list[int]] = {}
+    by_step: dict[int, list[int]] = {}
     chosen = np.flatnonzero(names[links.activity])
     for at in chosen.tolist():
         row, launch = int(links.activity[at]), int(links.launch[at])
         time = int(trace.start[row if launch == NONE else launch])
         step = next((s.index for s in analysis.steps if s.start <= time < s.end), None)
         if not analysis.steps:
-            found.setdefault(NONE, []).append(row)
+            by_step.setdefault(NONE, []).append(row)
         elif step is not None:
-            found.setdefault(step, []).append(row)
+            by_step.setdefault(step, []).append(row)
     left = _MOST_READ
-    for step, rows in found.items():
+    for step, rows in by_step.items():
         read = rows[:left]
         left -= len(read)
         apart = {row for row in read if not _is_member(trace, row, partner)}
-        found[step] = [row for row in rows if row not in apart]
-    return found
+        by_step[step] = [row for row in rows if row not in apart]
+    return by_step
 
 
 def _is_member(trace: Trace, row: int, rank: int) -> bool:
-    """Whether the collective's group holds ``rank``; where the file has no group, it may."""
+    """Whether the collective's group includes ``rank``; True if the file has no group."""
     try:
         arguments: Mapping[str, Any] = trace.read_arguments(row)
         ranks = msgspec.json.decode(str(arguments.get("Process Group Ranks", "")))
@@ -141,16 +143,16 @@ _TRACK = Track("", "overview", "", "steps and phases")
 
 
 def rank_overview(analysis: TraceAnalysis) -> TraceAnalysis:
-    """The steps and ``find_phases`` of one rank, as a trace of one track on its own clock:
-    a row for each step and each interval of a phase."""
+    """The steps and ``find_phases`` of one rank, as a trace of one track on its own clock: a row
+    for each step and each interval of a phase."""
     steps = analysis.steps
     phases = find_phases(analysis.trace)
     words = [*(f"step {step.index}" for step in steps), *phases]
     # One label for each step, and one for all intervals of a phase.
-    lengths = [1 for _ in steps] + [len(each) for each in phases.values()]
-    start = _column([[step.start for step in steps], *(each.start for each in phases.values())])
-    end = _column([[step.end for step in steps], *(each.end for each in phases.values())])
-    # The order of rows in every trace: by start, of those the longest first.
+    lengths = [1 for _ in steps] + [len(part) for part in phases.values()]
+    start = _column([[step.start for step in steps], *(part.start for part in phases.values())])
+    end = _column([[step.end for step in steps], *(part.end for part in phases.values())])
+    # The order of rows in every trace: by start, then the longest first.
     order = np.lexsort((-end, start))
     names = {word: number for number, word in enumerate(dict.fromkeys(words))}
     name = np.repeat(np.array([names[word] for word in words], dtype=np.int32), lengths)
@@ -177,7 +179,7 @@ def rank_overview(analysis: TraceAnalysis) -> TraceAnalysis:
     )
     place = np.argsort(order, kind="stable")
     moved = tuple(replace(step, row=int(place[at])) for at, step in enumerate(steps))
-    rows = (np.flatnonzero(trace.in_category(each)) for each in (STEP, PHASE))
+    rows = (np.flatnonzero(trace.in_category(category)) for category in (STEP, PHASE))
     return TraceAnalysis(trace, moved, timeline_tracks=overview_tracks(trace, 0, *rows))
 
 
@@ -188,8 +190,8 @@ def _column(parts: Sequence[Sequence[int] | Int64]) -> Int64:
 def overview_tracks(
     trace: Trace, track: int, steps: Int64, phases: Int64
 ) -> tuple[TimelineTrack, ...]:
-    """The steps of one track of the trace, then its phases; steps of several threads may overlap,
-    and get further tracks."""
+    """Timeline tracks of one trace track: its steps, then its phases; overlapping steps of several
+    threads get further tracks."""
     levels = [(kind, rows) for kind, every in ((STEPS, steps), (PHASES, phases))
               for rows in without_overlap(trace, every)]  # fmt: skip
     prefix = rank_prefix(trace.tracks[track]) if levels else ""
@@ -204,7 +206,7 @@ _Timed = TypeVar("_Timed", Step, Gap, DeviceActivity)
 
 @dataclass(frozen=True)
 class RankAnalysis:
-    """What one rank has recorded, and the place of its clock."""
+    """The analysis of one rank, and its clock."""
 
     rank: int
     analysis: TraceAnalysis
@@ -227,17 +229,18 @@ class _Segment:
 
 
 def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
-    """One analysis of all: rows, steps, tracks and gaps of every rank, step parts of the first.
+    """One analysis of all ranks: rows, steps, tracks and gaps of every rank, step parts of the
+    first.
 
-    Of each rank come first a track of its steps and one of its phases, whose rows are those of
-    ``rank_overview``; they repeat other rows. Devices get numbers of their own, as
-    ranks on several hosts use the same; what they are called stays. Ids of launches are kept apart.
-    Tables of operators and kernels are left empty: they are those of one rank each.
+    Each rank starts with a track of its steps and one of its phases, with the rows of
+    ``rank_overview``; they repeat other rows. Devices get new numbers, as ranks on several hosts
+    use the same ones; their names stay. Launch ids are kept apart. Tables of operators and kernels
+    are left empty: each is of one rank.
     """
-    # The time of each rank's zero on the clock of the first; without clocks all begin together.
+    # Each rank's zero on the first one's clock; without clocks all begin together.
     share_a_clock = all(part.clock.evidence is not Evidence.NO_CLOCK for part in parts)
-    offsets = [(one.analysis.trace.wall_origin or 0) + one.clock.shift if share_a_clock else 0
-               for one in parts]  # fmt: skip
+    offsets = [(part.analysis.trace.wall_origin or 0) + part.clock.shift if share_a_clock else 0
+               for part in parts]  # fmt: skip
     origin = min(offsets)
     shifts = [offset - origin for offset in offsets]
     overviews = [rank_overview(part.analysis) for part in parts]
@@ -245,7 +248,7 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
     tracks, devices = _tracks(segments)
     trace = _trace(segments, tracks, origin if share_a_clock else None)
     first = parts[0].analysis
-    # A rank has two segments: its overview, and what it recorded.
+    # A rank has two segments: its overview, and its own trace.
     of_overviews, recorded = segments[::2], segments[1::2]
     gaps = [
         _gap(gap, segment.shift, segment.row, devices[segment.rank, gap.device])
@@ -261,9 +264,9 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
         ),
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
         idle=tuple(
-            replace(each, device=devices[segment.rank, each.device])
+            replace(time, device=devices[segment.rank, time.device])
             for part, segment in zip(parts, recorded, strict=True)
-            for each in part.analysis.idle
+            for time in part.analysis.idle
         ),
         steps=tuple(
             _moved_in_time(step, segment.shift, row=step.row + segment.row)
@@ -271,9 +274,9 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
             for step in overview.steps
         ),
         activity=tuple(
-            _moved_in_time(each, segment.shift, device=devices[segment.rank, each.device])
+            _moved_in_time(device, segment.shift, device=devices[segment.rank, device.device])
             for part, segment in zip(parts, recorded, strict=True)
-            for each in part.analysis.activity
+            for device in part.analysis.activity
         ),
     )
 
@@ -313,11 +316,11 @@ def _tracks(segments: Sequence[_Segment]) -> tuple[tuple[Track, ...], dict[tuple
 
 
 def _trace(segments: Sequence[_Segment], tracks: tuple[Track, ...], clock: int | None) -> Trace:
-    """``clock`` is the time of zero on the clock that all share, if they do."""
+    """The merged trace; ``clock`` is the time of zero on a clock shared by all, if there is one."""
     traces = [segment.trace for segment in segments]
-    names, name = _together([each.names for each in traces], [each.name for each in traces])
+    names, name = _together([trace.names for trace in traces], [trace.name for trace in traces])
     categories, category = _together(
-        [each.categories for each in traces], [each.category for each in traces]
+        [trace.categories for trace in traces], [trace.category for trace in traces]
     )
     rows = [segment.row for segment in segments]
     first = traces[0]
@@ -329,15 +332,15 @@ def _trace(segments: Sequence[_Segment], tracks: tuple[Track, ...], clock: int |
     return Trace(
         path=first.path,
         start=np.concatenate([segment.trace.start + segment.shift for segment in segments]),
-        duration=np.concatenate([each.duration for each in traces]),
+        duration=np.concatenate([trace.duration for trace in traces]),
         name=name,
         category=category,
-        track=_moved([each.track for each in traces], [segment.track for segment in segments]),
-        correlation=_apart([each.correlation for each in traces]),
-        external_id=_apart([each.external_id for each in traces]),
-        bytes=np.concatenate([each.bytes for each in traces]),
-        parent=_moved([each.parent for each in traces], rows).astype(np.int32),
-        depth=np.concatenate([each.depth for each in traces]),
+        track=_moved([trace.track for trace in traces], [segment.track for segment in segments]),
+        correlation=_apart([trace.correlation for trace in traces]),
+        external_id=_apart([trace.external_id for trace in traces]),
+        bytes=np.concatenate([trace.bytes for trace in traces]),
+        parent=_moved([trace.parent for trace in traces], rows).astype(np.int32),
+        depth=np.concatenate([trace.depth for trace in traces]),
         names=names,
         categories=categories,
         tracks=tracks,
@@ -352,15 +355,15 @@ def _together(
 ) -> tuple[tuple[str, ...], Any]:
     numbers: dict[str, int] = {}
     tables = [
-        np.array([numbers.setdefault(word, len(numbers)) for word in each], dtype=np.int32)
-        for each in words
+        np.array([numbers.setdefault(word, len(numbers)) for word in names], dtype=np.int32)
+        for names in words
     ]
     column = np.concatenate([t[c] for t, c in zip(tables, columns, strict=True)])
     return tuple(numbers), column
 
 
 def _moved(columns: Sequence[Ints], offsets: Sequence[int]) -> Int64:
-    """Numbers of rows or tracks, which begin anew in each trace."""
+    """Row or track numbers, which restart at 0 in each trace, offset; NONE stays."""
     moved = [
         np.where(column == NONE, NONE, column.astype(np.int64) + offset)
         for column, offset in zip(columns, offsets, strict=True)
@@ -369,7 +372,7 @@ def _moved(columns: Sequence[Ints], offsets: Sequence[int]) -> Int64:
 
 
 def _apart(columns: Sequence[Ints]) -> Int64:
-    """Ids, offset so that no two traces share one."""
+    """Offset ids so that no two traces share one."""
     rooms = [int(column.max(initial=0)) + 1 for column in columns]
     return _moved(columns, [0, *accumulate(rooms[:-1])])
 

@@ -15,7 +15,7 @@ from perftui.trace.model import NONE, Int64, Trace
 
 @dataclass(frozen=True)
 class DeviceActivity:
-    """What one device did; ``busy`` is the union over its streams, never a sum of overlaps."""
+    """Activity of one device; ``busy`` is the union over its streams, never a sum of overlaps."""
 
     device: int
     name: str
@@ -28,7 +28,7 @@ class DeviceActivity:
     start: int
     """First start of a kernel, copy or set."""
     end: int
-    """Last end."""
+    """Last end of a kernel, copy or set."""
     busy: int
     unlinked: int
     """GPU events whose launch is not in the file."""
@@ -40,7 +40,7 @@ class DeviceActivity:
 
     @property
     def idle(self) -> int:
-        """Span without any activity."""
+        """Time within ``span`` without any activity."""
         return self.span - self.busy
 
 
@@ -48,9 +48,9 @@ class DeviceActivity:
 class OpTable:
     """CPU operators grouped by name; every column as long as ``names``.
 
-    ``total`` counts recursion once, ``self`` leaves children out; the self times of one thread sum
-    to the time that thread spent in operators. Device time is that of the activity an operator (or,
-    for the total, anything it called) launched.
+    ``total`` counts recursion once, ``self`` excludes children; the self times of one thread sum to
+    its time in operators. Device time is that of the activity launched by an operator (for the
+    total, also by anything it called).
     """
 
     names: tuple[str, ...]
@@ -60,7 +60,7 @@ class OpTable:
     device_total: Int64
     device_self: Int64
     first_row: Int64
-    """A trace row of each, the longest one, to jump to."""
+    """Trace row of the longest call of each, to jump to."""
 
     @classmethod
     def empty(cls) -> OpTable:
@@ -85,15 +85,15 @@ class KernelTable:
     """The lower one of two in the middle."""
     longest: Int64
     first_row: Int64
-    """A trace row of each, the longest one, to jump to."""
+    """Trace row of the longest call of each, to jump to."""
     streams: tuple[tuple[tuple[int, int], ...], ...]
-    """Device and stream that each ran on, in order."""
+    """Device and stream of each one's calls, in order."""
 
     @cached_property
     def short_names(self) -> tuple[str, ...]:
-        """The names as they are shown: short, and none like that of another kernel."""
-        found = short_names(self.names)
-        return tuple(found[name] for name in self.names)
+        """The names as shown: short, and unique among kernels."""
+        short = short_names(self.names)
+        return tuple(short[name] for name in self.names)
 
     @classmethod
     def empty(cls) -> KernelTable:
@@ -111,16 +111,16 @@ class GapCause(str, enum.Enum):
     INPUT_WAIT = "data loader wait"
     SYNCHRONISATION = "synchronisation"
     LAUNCH = "launch-bound"
-    """The thread made its way to the next launch, through operators and calls that enqueue."""
+    """The thread was on its way to the next launch, in operators and enqueuing calls."""
     PYTHON = "python"
     CPU_OPERATORS = "cpu operators"
-    """The thread computed in an operator, which launched nothing meanwhile."""
+    """The thread computed in an operator that launched nothing meanwhile."""
     ALLOCATION = "allocation"
     COMPILATION = "compilation"
     INITIALISATION = "initialisation"
-    """The driver or a library loaded code or set itself up: what is paid at first use."""
+    """The driver or a library loaded code or set itself up, as at first use."""
     QUEUED = "queue wait"
-    """The work was launched already: it waited for older work, or for work of another device."""
+    """The work was already launched: it waited for older work, or for another device."""
     PROFILER = "profiler"
     UNEXPLAINED = "unexplained"
 
@@ -133,29 +133,29 @@ class Gap:
     start: int
     end: int
     previous_row: int
-    """The activity before it, NONE before the first."""
+    """The activity before it; NONE before the first."""
     next_row: int
-    """The activity behind it, NONE behind the last."""
+    """The activity after it; NONE after the last."""
     cause: GapCause
     launch_row: int
-    """The runtime call that launched ``next_row``, NONE where it is not in the file."""
+    """The runtime call that launched ``next_row``; NONE if not in the file."""
     operator_row: int
-    """Innermost operator or annotation on the launching thread over most of the gap, or NONE."""
+    """Innermost operator or annotation on the launching thread for most of the gap, or NONE."""
     phase: str = ""
-    """``forward``, ``backward``, ``optimizer``, ``input_wait``... where marks are in the file."""
+    """``forward``, ``backward``, ``optimizer``, ``input_wait``... if the file marks phases."""
     wait_row: int = NONE
-    """Where synchronisation is the cause: the operator, or call, in which the host waited."""
+    """For synchronisation, the operator or call in which the host waited."""
 
     @property
     def duration(self) -> int:
-        """How long the device idled."""
+        """Idle time, ns."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class IdleTime:
-    """Idle time of one device that has one cause, in all gaps, however short: a gap of several
-    causes counts for each with its part."""
+    """Idle time of one device by one cause, in all gaps, however short: a gap of several causes
+    counts for each with its part."""
 
     device: int
     cause: GapCause
@@ -164,7 +164,7 @@ class IdleTime:
 
 @dataclass(frozen=True)
 class Step:
-    """One training step, as marked in the trace or derived from its optimizer."""
+    """A training step, as marked in the trace or derived from its optimizer."""
 
     index: int
     start: int
@@ -173,7 +173,7 @@ class Step:
 
     @property
     def duration(self) -> int:
-        """Wall time of the step."""
+        """Wall time of the step, ns."""
         return self.end - self.start
 
 
@@ -187,7 +187,7 @@ class StepParts:
     """
 
     step: Step
-    """On the device's clock, where a device is judged: ``TraceAnalysis.steps`` has it as marked."""
+    """On the judged device's clock, if any: ``TraceAnalysis.steps`` has it as marked."""
     parts: tuple[tuple[str, int], ...]
 
 
@@ -197,28 +197,28 @@ class TraceAnalysis:
 
     trace: Trace
     steps: tuple[Step, ...]
-    """Steps in order; of several ranks put together one rank's behind the other's."""
+    """Steps in order; for merged ranks, rank by rank."""
     activity: tuple[DeviceActivity, ...] = ()
     ops: OpTable = field(default_factory=OpTable.empty)
     kernels: KernelTable = field(default_factory=KernelTable.empty)
     gaps: tuple[Gap, ...] = ()
     """Longest first."""
     idle: tuple[IdleTime, ...] = ()
-    """What there is of each cause; of one device they sum to all of its idle time."""
+    """Idle time by cause; for each device it sums to all of its idle time."""
     step_parts: tuple[StepParts, ...] = ()
-    """One for each step, or one over the whole trace if it has no known steps (index -1)."""
+    """An entry for each step, or one for the whole trace if steps are unknown (index -1)."""
     notes: tuple[str, ...] = ()
     """What the trace cannot show: ``no GPU activity recorded``, ``no steps marked``..."""
     modules: OpTable = field(default_factory=OpTable.empty)
-    """Operators grouped by module, last those in none; empty where no module is marked."""
+    """Operators grouped by module, last those outside modules; empty if no module is marked."""
     timeline_tracks: tuple[TimelineTrack, ...] = ()
-    """Where they are known already; else ``timeline.tracks.timeline_tracks`` makes them."""
+    """Precomputed tracks; if empty, ``timeline.tracks.timeline_tracks`` makes them."""
 
     worked_out: dict[object, object] = field(default_factory=dict, init=False, repr=False)
-    """Facts of the trace that somebody has asked for; never stored with it."""
+    """Cached facts of the trace; never stored with it."""
 
     def steps_of(self, rank: int) -> tuple[Step, ...]:
-        """The steps of one of several ranks; all where there is only one (NONE)."""
+        """The steps of one of several ranks; all steps with a single rank (NONE)."""
         if rank == NONE:
             return self.steps
         tracks, of_row = self.trace.tracks, self.trace.track
@@ -226,12 +226,12 @@ class TraceAnalysis:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Ranks that were put together, in order; empty where there is only one."""
+        """Merged ranks, in order; empty with a single rank."""
         return tuple(sorted({track.rank for track in self.trace.tracks} - {NONE}))
 
     @property
     def has_tables(self) -> bool:
-        """Whether the trace has been analysed, or can only be drawn yet."""
+        """Whether the trace has been analysed, or can only be drawn so far."""
         return bool(self.step_parts)
 
     @property

@@ -1,4 +1,4 @@
-"""Opens a trace file with all its tables: from the cache, or by reading it."""
+"""Open a trace file with all its tables: from the cache, or by reading it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 Work = Callable[[], None]
 
 FEWEST_ROWS = 100_000
-"""A trace of fewer is opened in 0.3 s."""
+"""Fewest rows of a cached trace: smaller ones open in 0.3 s."""
 
 _LONGEST_S = 10.0
-"""Seconds after which keeping a trace is given up: a process that has done its work waits for it,
-and a disk so slow would not make the second opening quick."""
+"""Seconds after which caching a trace is given up: a finished process waits for it, and a disk so
+slow would not make the second opening quick."""
 
 
 def open_trace(
@@ -52,20 +52,20 @@ def open_trace(
     later: Callable[[Work], None] | None = None,
     exporting: ExportProgress | None = None,
 ) -> TraceAnalysis:
-    """The trace at ``path`` and all tables of it.
+    """The trace at ``path`` and all its tables.
 
-    A trace of at least ``FEWEST_ROWS`` rows is kept, unless ``PERFTUI_CACHE=off``: while the file
-    stays as it is, opening it again takes what was kept. ``later`` is given the work of keeping it;
-    on a thread of its own without ``later``. ``progress``, ``cancelled``, ``preview`` and
-    ``exporting`` are those of ``load_trace``; a trace that was previewed is so once more when it is
-    whole. A remote trace that ``path`` stands in for is copied first, with ``progress`` too.
+    A trace of at least ``FEWEST_ROWS`` rows is cached, unless ``PERFTUI_CACHE=off``, and reused
+    while the file does not change. ``later`` receives the work of caching it; without ``later`` a
+    new thread does it. ``progress``, ``cancelled``, ``preview`` and ``exporting`` are those of
+    ``load_trace``; a previewed trace is previewed again when complete. A remote trace that ``path``
+    stands in for is copied first, also with ``progress``.
 
     Raises:
         TraceError: the file is not a trace that can be read.
         LoadCancelled: ``cancelled`` returned True.
     """
     if fill(path, progress, cancelled):
-        # It is not kept: its local name is another each time.
+        # It is not cached: its local name differs each time.
         try:
             return _read(path, progress, cancelled, preview, exporting)
         except TraceError as error:
@@ -76,10 +76,10 @@ def open_trace(
     if store is None or identity is None:
         return _read(path, progress, cancelled, preview, exporting)
     key = digest(identity + _code())
-    found = store.find(path, key)
-    kept = None if found is None else _unpacked(path, found, store.directory)
-    if kept is not None:
-        return kept
+    record = store.find(path, key)
+    cached = None if record is None else _unpacked(path, record, store.directory)
+    if cached is not None:
+        return cached
     analysis = _read(path, progress, cancelled, preview, exporting)
     if len(analysis.trace) >= FEWEST_ROWS:
         work = _caching(store, identity, analysis, cancelled)
@@ -91,7 +91,7 @@ def open_trace(
 
 
 def never(work: Work) -> None:
-    """Keep nothing: for ``later`` of ``open_trace``, as when a training may need the disk."""
+    """Cache nothing: for ``later`` of ``open_trace``, as when a training may need the disk."""
 
 
 def _read(
@@ -101,7 +101,7 @@ def _read(
     preview: Preview | None,
     exporting: ExportProgress | None,
 ) -> TraceAnalysis:
-    # Imported here, as a trace that was kept needs none of it: half of the time to open one.
+    # Imported here, as a cached trace needs none of it: half of the time to open one.
     from perftui.analysis.analyse import analyse
     from perftui.trace.formats import load_trace
 
@@ -114,7 +114,7 @@ def _read(
 
     trace = load_trace(path, progress, cancelled, previewed, exporting)
     if drawn:
-        # The tables of a trace so long take as long as reading it; its tracks are there now.
+        # The tables of so long a trace take as long as reading it; its tracks are ready now.
         previewed(trace)
     return analyse(trace)
 
@@ -130,7 +130,7 @@ class _Document(msgspec.Struct, frozen=True):
     tables: msgspec.Raw
     arguments: msgspec.Raw
     of_database: bool
-    """Whether the arguments are rows of a database, and not pieces of a text."""
+    """Whether the arguments are rows of a database, not pieces of text."""
 
 
 def _caching(
@@ -144,7 +144,7 @@ def _caching(
 
         record = _packed(analysis, store.directory)
         path = analysis.trace.path
-        # A file that was written to meanwhile is not the one that was read.
+        # A file written to meanwhile is not the one that was read.
         if record is not None and file_identity(path) == identity:
             store.keep(path, digest(identity + _code()), record, stopped)
 
@@ -152,15 +152,15 @@ def _caching(
 
 
 def _packed(analysis: TraceAnalysis, directory: Path) -> Record | None:
-    """The record of ``analysis``; None where its arguments need more than its file and
-    ``directory``, and where JSON cannot express it."""
+    """The cache record of ``analysis``; None if its arguments need more than its file and
+    ``directory``, or JSON cannot express it."""
     from perftui.analysis.timeline.tracks import timeline_tracks
 
     trace = analysis.trace
     stored = _stored(trace, directory)
     if stored is None:
         return None
-    tracks = (replace(each, index=each.index.prepared()) for each in timeline_tracks(trace))
+    tracks = (replace(track, index=track.index.prepared()) for track in timeline_tracks(trace))
     tables = replace(analysis, timeline_tracks=tuple(tracks))
     columns: list[Array] = []
     try:
@@ -184,17 +184,17 @@ def _stored(trace: Trace, directory: Path) -> ArgumentReader | StoredRows | None
     return stored_rows(reader, trace.path, directory) if isinstance(reader, RowReader) else None
 
 
-def _unpacked(path: Path, found: Record, directory: Path) -> TraceAnalysis | None:
-    """None where the arguments cannot be read any more."""
-    document = msgspec.json.decode(found.document, type=_Document)
+def _unpacked(path: Path, record: Record, directory: Path) -> TraceAnalysis | None:
+    """The cached analysis; None if its arguments can no longer be read."""
+    document = msgspec.json.decode(record.document, type=_Document)
     reader: Callable[[int], Mapping[str, Any]] | None
     if document.of_database:
         from perftui.trace.nsys.columns import StoredRows
 
-        reader = unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
+        reader = unpack(StoredRows, document.arguments, record.columns).reader(path, directory)
     else:
-        reader = unpack(ArgumentReader, document.arguments, found.columns, source=Source(path))
+        reader = unpack(ArgumentReader, document.arguments, record.columns, source=Source(path))
     if reader is None:
         return None
-    trace = unpack(Trace, document.trace, found.columns, path=path, read_arguments=reader)
-    return unpack(TraceAnalysis, document.tables, found.columns, trace=trace)
+    trace = unpack(Trace, document.trace, record.columns, path=path, read_arguments=reader)
+    return unpack(TraceAnalysis, document.tables, record.columns, trace=trace)

@@ -1,4 +1,4 @@
-"""The steps of a run as a trace: what is known of time before any window was profiled."""
+"""The steps of a run as a trace, before any window was profiled."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from perftui.run.table import Table
 from perftui.trace.model import ANNOTATION, NONE, Trace, Track
 
 ONLY_STEPS = "perftui.onlySteps"
-"""Key of the metadata of such a trace: how many steps there are."""
+"""Metadata key of such a trace: the number of steps."""
 
 _STEP = "step"
-"""Before it stands the kind of those that are for evaluation and inference."""
+"""Name of a training step; other kinds of steps prefix it with their kind."""
 
 
 def recorded_steps(run: RunSnapshot) -> TraceAnalysis | None:
-    """A track for each rank: its steps, and in each its phases; None before the first step.
+    """A track for each rank with its steps, and the phases in each; None before the first step.
 
-    Only the sum of each phase of a step is recorded: they are laid one behind the other, in the
-    order of ``PHASES``, so that their lengths are exact and their places are not. Steps whose
-    phases do not sum to them have none.
+    Only the sum of each phase of a step is recorded: phases are drawn one after the other, in the
+    order of ``PHASES``, so their lengths are exact and their places are not. Steps whose phases do
+    not sum to them have none.
     """
     ranks = [rank for rank in run.ranks if len(rank.steps)]
     if not ranks:
@@ -60,15 +60,15 @@ def recorded_steps(run: RunSnapshot) -> TraceAnalysis | None:
         names=tuple(names),
         categories=(ANNOTATION,),
         tracks=tuple(
-            Track(str(one.rank), "0", "", "steps", rank=one.place if len(ranks) > 1 else NONE)
-            for one in ranks
+            Track(str(rank.rank), "0", "", "steps", rank=rank.place if len(ranks) > 1 else NONE)
+            for rank in ranks
         ),
         origin=origin,
         wall_origin=origin,
         metadata={ONLY_STEPS: sum(len(rank.steps) for rank in ranks)},
     )
     is_step, steps, tracks = trace.parent == NONE, [], list[TimelineTrack]()
-    # Training steps of all ranks, one rank's behind the other's.
+    # Training steps of all ranks, rank by rank.
     for row in np.flatnonzero(is_step).tolist():
         word, _, number = trace.name_of(row).partition(" ")
         if word == _STEP:
@@ -90,7 +90,7 @@ class _Row(NamedTuple):
 
 
 def _rows(steps: Table, origin: int, track: int, first: int) -> list[_Row]:
-    """The rows of one rank, of which the first is row ``first``, in the trace's order."""
+    """The rows of one rank, starting at row ``first``, in the trace's order."""
     starts = (steps["start"] - origin).tolist()
     numbers, lengths = steps["index"].tolist(), steps["duration"].tolist()
     whole = consistent_rows(steps).tolist()

@@ -1,4 +1,4 @@
-"""Training steps: where they are, what they are split into, and which are slow."""
+"""Training steps: where they are, their parts, and which are slow."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from perftui.analysis.ops.calls import Links
 from perftui.trace.model import KERNEL, MEMCPY, NONE, Int64, Mask, Trace
 
 FEWEST_MARKS = 3
-"""Steps of the optimizer that show a rhythm: two steps lie between them."""
+"""Fewest optimizer steps that show a rhythm: two steps lie between them."""
 
 
 def unmarked_steps(trace: Trace) -> tuple[Step, ...]:
-    """Each step ends as the optimizer's does, or without an optimizer begins with the fetch of a
-    batch; what comes before the first and behind the last mark is in none.
+    """Steps that end as the optimizer's does, or without an optimizer begin with fetching a batch;
+    time before the first and after the last mark is in no step.
 
-    Of several optimizers the one that steps least often counts, as several may take turns in one
-    iteration. Where two of its steps and more share a batch, as those of a generator and its
-    discriminator do, batches count instead; several batches for one step are accumulation.
+    Of several optimizers the one with fewest steps counts, as several may take turns in one
+    iteration. If two or more of its steps share a batch, like those of a generator and its
+    discriminator, batches count instead; several batches for one step are accumulation.
     """
     stepping = _rarest(trace, kinds.optimizer_steps(trace))
     fetching = _rarest(trace, kinds.fetches(trace))
@@ -35,19 +35,21 @@ def unmarked_steps(trace: Trace) -> tuple[Step, ...]:
 
 
 def _rarest(trace: Trace, marks: Mask) -> Int64:
-    """Rows of the name with fewest of the ``marks`` on the thread with most time in them, in order
-    of time; names with fewer than ``FEWEST_MARKS`` are left out."""
+    """Rows of the name with fewest ``marks`` on the thread with most time in them, in order of
+    time; names with fewer than ``FEWEST_MARKS`` are left out."""
     rows = np.flatnonzero(marks & kinds.believable(trace)) if marks.any() else np.flatnonzero(marks)
     if not len(rows):
         return rows
     times = np.bincount(trace.track[rows], trace.duration[rows])
     rows = rows[trace.track[rows] == np.argmax(times)]
-    alike = [each for each in _by_name(trace, rows) if len(each) >= FEWEST_MARKS]
-    return min(alike, key=lambda each: (len(each), -trace.duration[each].sum()), default=rows[:0])
+    alike = [rows_of for rows_of in _by_name(trace, rows) if len(rows_of) >= FEWEST_MARKS]
+    return min(
+        alike, key=lambda found: (len(found), -trace.duration[found].sum()), default=rows[:0]
+    )
 
 
 def _by_name(trace: Trace, rows: Int64) -> Iterator[Int64]:
-    """The rows of each name in order of time, without those inside of another."""
+    """The rows of each name in order of time, without nested ones."""
     ordered = rows[np.argsort(trace.start[rows], kind="stable")]
     for name in np.unique(trace.name[ordered]).tolist():
         alike = ordered[trace.name[ordered] == name]
@@ -58,17 +60,17 @@ def _by_name(trace: Trace, rows: Int64) -> Iterator[Int64]:
 
 def _between(times: Int64, rows: Int64) -> tuple[Step, ...]:
     starts, ends = times[:-1].tolist(), times[1:].tolist()
-    found = zip(starts, ends, rows.tolist(), strict=True)
-    return tuple(Step(index, start, end, row) for index, (start, end, row) in enumerate(found))
+    spans = zip(starts, ends, rows.tolist(), strict=True)
+    return tuple(Step(index, start, end, row) for index, (start, end, row) in enumerate(spans))
 
 
 NEXT_TO_NOTHING = 0.05
-"""Share of the work that step marks hold which do not stand for the recording, or a last step for
-those before it."""
+"""Share of the recorded work below which step marks do not stand for the recording, or a last step
+for those before it."""
 
 
 def held_by(trace: Trace, steps: Sequence[Step]) -> Int64:
-    """How many operators and calls that drive a device begin in each of ``steps`` of the host."""
+    """Number of operators and device calls that begin in each of ``steps`` on the host."""
     # Each thread's rows are in order: merging these takes a fifth of sorting.
     begun = np.sort(trace.start[_work(trace)], kind="stable")
     start = np.array([step.start for step in steps], dtype=np.int64)
@@ -78,14 +80,14 @@ def held_by(trace: Trace, steps: Sequence[Step]) -> Int64:
 
 
 def are_bogus(trace: Trace, steps: Sequence[Step]) -> bool:
-    """Whether ``steps`` hold next to nothing of the work and of the time that the host recorded."""
+    """Whether ``steps`` hold next to nothing of the host's recorded work and time."""
     rows = np.flatnonzero(_work(trace))
     if not len(rows):
         return False
     recorded = int(trace.ends_of(rows).max() - trace.start[rows].min())
     marked = sum(step.duration for step in steps)
-    held = int(held_by(trace, steps).sum())
-    return held < NEXT_TO_NOTHING * len(rows) and marked < NEXT_TO_NOTHING * recorded
+    inside = int(held_by(trace, steps).sum())
+    return inside < NEXT_TO_NOTHING * len(rows) and marked < NEXT_TO_NOTHING * recorded
 
 
 def _work(trace: Trace) -> Mask:
@@ -96,8 +98,8 @@ def _work(trace: Trace) -> Mask:
 def find_steps(trace: Trace) -> tuple[Step, ...]:
     """``ProfilerStep#N`` on the CPU, in order of time; the marks on the device are copies.
 
-    Where several threads mark steps of one number, those of the thread with most time in steps
-    count. A trace that marks none, or whose marks hold next to nothing of it, has those of
+    If several threads mark steps of one number, those of the thread with most time in steps count.
+    A trace without marks, or whose marks hold next to nothing of it, has the steps of
     ``unmarked_steps``, numbered from 0.
     """
     marks = kinds.ranges_named(trace, kinds.STEP.match)
@@ -123,8 +125,8 @@ def find_steps(trace: Trace) -> tuple[Step, ...]:
 
 
 def step_source(trace: Trace, steps: Sequence[Step]) -> str:
-    """What the steps of ``find_steps`` are derived from: the ``optimizer`` or the ``data loader``;
-    empty if they are marked, or if there are none."""
+    """What ``find_steps`` derived the steps from: ``optimizer`` or ``data loader``; empty if they
+    are marked, or there are none."""
     name = trace.name_of(steps[0].row) if steps else ""
     if name.startswith(kinds.OPTIMIZER_STEP):
         return "optimizer"
@@ -132,12 +134,11 @@ def step_source(trace: Trace, steps: Sequence[Step]) -> str:
 
 
 _TENTHS = 11
-"""Tenths of the median from which a step is slow: those of a healthy training vary by a few
-percent."""
+"""Tenths of the median from which a step is slow: healthy steps vary by a few percent."""
 
 
 def median_duration(steps: Sequence[Step]) -> int:
-    """The duration in ns that half of the steps do not exceed, a real step's; 0 without steps."""
+    """The median duration, ns, of a real step (the lower one of two); 0 without steps."""
     ordered = sorted(step.duration for step in steps)
     return ordered[(len(ordered) - 1) // 2] if ordered else 0
 
@@ -154,30 +155,30 @@ def slow_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 MOSTLY = 0.5
-"""Share of launches that have to be known: which of the others came first is guessed."""
+"""Share of launches that must be known: the order of the others is guessed."""
 
 
 def on_device_clock(
     trace: Trace, links: Links, mine: Mask, steps: Sequence[Step]
 ) -> tuple[Step, ...]:
-    """``steps`` of the host as the device whose activity is ``links.activity[mine]`` takes them.
+    """``steps`` of the host on the clock of the device with activity ``links.activity[mine]``.
 
-    A step begins on the device when all is done that was launched before the host began it: that is
-    later than on the host where work was still queued, and the same where the device was idle. The
-    queue is that of the stream with most computing, as copies and collectives on streams of their
-    own overtake it. Steps stay as they are where few launches in that stream are known.
+    A step begins on the device when everything launched before its start on the host is done: later
+    than on the host if work was still queued, at the same time if the device was idle. The queue is
+    that of the stream with most computing, as copies and collectives on other streams overtake it.
+    Steps stay as they are if few launches of that stream are known.
     """
     rows, launch = _main_stream(trace, links.activity[mine], links.launch[mine])
-    known = launch != NONE
-    if not steps or np.count_nonzero(known) < MOSTLY * len(known):
+    linked_rows = launch != NONE
+    if not steps or np.count_nonzero(linked_rows) < MOSTLY * len(linked_rows):
         return tuple(steps)
-    launched = np.where(known, trace.start[launch], np.iinfo(np.int64).min)
+    launched = np.where(linked_rows, trace.start[launch], np.iinfo(np.int64).min)
     latest = np.maximum.accumulate(launched)
     done = np.maximum.accumulate(trace.ends_of(rows))
-    linked = int(np.flatnonzero(known)[-1]) + 1
+    linked = int(np.flatnonzero(linked_rows)[-1]) + 1
 
     def reached(times: Int64) -> Int64:
-        # Behind the last launch that is known nobody knows what was launched when.
+        # After the last known launch, the launch order is unknown.
         before = np.minimum(np.searchsorted(latest, times), linked)
         return np.where(before > 0, np.maximum(times, done[before - 1]), times)
 
@@ -190,7 +191,7 @@ def on_device_clock(
 
 
 def _main_stream(trace: Trace, rows: Int64, launch: Int64) -> tuple[Int64, Int64]:
-    """Rows, by start, and launches of the stream that computes longest."""
+    """Rows, by start, and launches of the stream with most computing."""
     computes = trace.in_category(KERNEL)[rows] & ~kinds.communication(trace)[rows]
     counted = computes if computes.any() else np.ones(len(rows), dtype=bool)
     times = np.bincount(trace.track[rows[counted]], trace.duration[rows[counted]].astype(float) + 1)
@@ -207,8 +208,8 @@ OTHER = "other"
 def device_parts(trace: Trace, rows: Int64, idle: Idle) -> Mapping[str, Intervals]:
     """Parts of one device's time: ``rows`` are its activity, ``idle`` the rest.
 
-    Communication is exposed where nothing is computed, a copy where neither is going on. Setting
-    memory counts as computing.
+    Communication is exposed while nothing is computed, a copy while neither goes on. Setting memory
+    counts as computing.
     """
     communicates = kinds.communication(trace)[rows]
     copies = trace.in_category(MEMCPY)[rows]
@@ -224,19 +225,19 @@ def device_parts(trace: Trace, rows: Int64, idle: Idle) -> Mapping[str, Interval
 
 
 def step_parts(steps: tuple[Step, ...], parts: Mapping[str, Intervals]) -> tuple[StepParts, ...]:
-    """One budget for each step; ``parts`` are exclusive, and what none covers is ``other``."""
+    """The parts of each step; ``parts`` are exclusive, and uncovered time is ``other``."""
     start = np.array([step.start for step in steps], dtype=np.int64)
     end = np.array([step.end for step in steps], dtype=np.int64)
     columns = {name: part.within(start, end) for name, part in parts.items()}
     rest = end - start - sum(columns.values())
     # With a device, activity and idle time leave no rest; on the CPU the rest is a part.
-    found = []
+    result = []
     for index, step in enumerate(steps):
         of_step = [(name, int(column[index])) for name, column in columns.items()]
         if rest[index] or COMPUTE not in columns:
             of_step.append((OTHER, int(rest[index])))
-        found.append(StepParts(step, tuple(of_step)))
-    return tuple(found)
+        result.append(StepParts(step, tuple(of_step)))
+    return tuple(result)
 
 
 INPUT_WAIT = "input_wait"
@@ -246,21 +247,21 @@ OPTIMIZER = "optimizer"
 OPERATORS = "operators"
 
 _PRECEDENCE = (INPUT_WAIT, OPTIMIZER, BACKWARD, FORWARD)
-"""What is open inside another phase goes first: a step runs its closure's forward within."""
+"""Precedence of phases that run inside others: a step runs its closure's forward within."""
 
 _DRAWN = (INPUT_WAIT, FORWARD, BACKWARD, OPTIMIZER, OPERATORS)
 
 
 @once
 def find_phases(trace: Trace) -> Mapping[str, Intervals]:
-    """Exclusive phases of the main thread, in drawing order; those nowhere in the trace are absent.
+    """Exclusive phases of the main thread, in drawing order, without absent ones.
 
-    Each phase is taken from the agent's marks where the file has them, else from what PyTorch
-    itself marks: fetches of the data loader, calls of modules (in traces with stacks), operators
-    of the autograd engine (on any thread: the main thread waits for it), the optimizer's step.
-    What is left of the main thread's operators, if the agent marked no forward, is ``operators``.
+    Each phase is taken from the agent's marks if the file has them, else from PyTorch's own:
+    fetches of the data loader, calls of modules (in traces with stacks), operators of the autograd
+    engine (on any thread: the main thread waits for it), the optimizer's step. If the agent marked
+    no forward, the main thread's remaining operators are ``operators``.
     """
-    known = {
+    by_pytorch = {
         INPUT_WAIT: kinds.input_wait(trace),
         OPTIMIZER: kinds.optimizer(trace),
         BACKWARD: kinds.backward(trace),
@@ -269,7 +270,7 @@ def find_phases(trace: Trace) -> Mapping[str, Intervals]:
     phases, taken, near = {}, EMPTY, kinds.believable(trace)
     for phase in _PRECEDENCE:
         marked = kinds.marked(trace, phase)
-        covered = kinds.busy(trace, (marked if marked.any() else known[phase]) & near)
+        covered = kinds.busy(trace, (marked if marked.any() else by_pytorch[phase]) & near)
         phases[phase] = subtract(covered, taken)
         taken = unite(taken, covered)
     if not kinds.marked(trace, FORWARD).any():

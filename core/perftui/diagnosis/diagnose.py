@@ -1,4 +1,4 @@
-"""Asks every rule and the ladder below them, leaves out repeated findings, and ranks the rest."""
+"""Ask every rule and then the ladder, remove repeated findings, and rank the rest."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ TimelinePlace = tuple[int, int, "int | None"]
 """Start and end in ns since the trace's start, and a trace row to select."""
 
 PHASE_MARKS = {"input_wait": ("perftui::input_wait", "enumerate(DataLoader)")}
-"""Beginnings of the ranges that stand for a phase, where that is not our own mark alone."""
+"""Prefixes of the ranges that mark a phase, if not only our own mark."""
 
 MOSTLY = 0.8
-"""Share of a finding's time from which on another finding about it is the same."""
+"""Share of a finding's time from which another finding that covers it is the same."""
 
 
 def without_repeats(findings: Sequence[Finding], analysis: TraceAnalysis | None) -> list[Finding]:
-    """Leave out a finding whose time a more specific one, earlier in ``findings``, claims already.
+    """Remove findings whose time is already claimed by a more specific one, earlier in
+    ``findings``.
 
-    The specific one takes over the worse of the two severities.
+    The specific one gets the worse of the two severities.
     """
     kept: list[Finding] = []
     for finding in findings:
         claim = BY_ID[finding.rule].claims
-        claims = [BY_ID[one.rule].claims for one in kept]
-        same = [at for at, one in enumerate(claims) if _covers(one, claim, analysis)]
+        claims = [BY_ID[other.rule].claims for other in kept]
+        same = [at for at, other in enumerate(claims) if _covers(other, claim, analysis)]
         if not same:
             kept.append(_rest_of(finding, kept, analysis))
             continue
@@ -54,15 +55,15 @@ def without_repeats(findings: Sequence[Finding], analysis: TraceAnalysis | None)
 def _rest_of(
     finding: Finding, specific: Sequence[Finding], analysis: TraceAnalysis | None
 ) -> Finding:
-    """``finding`` at the cost that is left of it: what more specific ones claim a part of is theirs
-    as far as their own cost goes."""
+    """``finding`` at its remaining cost: time that more specific findings claim is theirs, up to
+    their own cost."""
     whole = claimed(BY_ID[finding.rule].claims, analysis) if analysis else EMPTY
     if analysis is None or not whole.total:
         return finding
     left = finding.cost_ns
-    for one in specific:
-        both = intersect(claimed(BY_ID[one.rule].claims, analysis), whole).total
-        left -= min(finding.cost_ns * both // whole.total, one.cost_ns)
+    for other in specific:
+        both = intersect(claimed(BY_ID[other.rule].claims, analysis), whole).total
+        left -= min(finding.cost_ns * both // whole.total, other.cost_ns)
     return replace(finding, cost_ns=max(left, 0))
 
 
@@ -77,12 +78,12 @@ def _covers(specific: Claim, general: Claim, analysis: TraceAnalysis | None) -> 
 
 
 def claimed(claim: Claim, analysis: TraceAnalysis) -> Intervals:
-    """All time of a trace that is claimed: idle time of a device where a cause is named and there
-    is any, else that of the phase's ranges or of the kernels. Worked out once for each trace."""
-    known = analysis.worked_out.get(claim)
-    if not isinstance(known, Intervals):
-        known = analysis.worked_out[claim] = _intervals(claim, analysis)
-    return known
+    """All claimed time of a trace: idle time of the named cause if there is any, else the phase's
+    ranges or the kernels. Cached with the trace."""
+    times = analysis.worked_out.get(claim)
+    if not isinstance(times, Intervals):
+        times = analysis.worked_out[claim] = _intervals(claim, analysis)
+    return times
 
 
 def _intervals(claim: Claim, analysis: TraceAnalysis) -> Intervals:
@@ -110,8 +111,8 @@ def rows_of(claim: Claim, analysis: TraceAnalysis) -> np.ndarray[tuple[int], np.
 
 
 def timeline_place(finding: Finding, analysis: TraceAnalysis | None) -> TimelinePlace | None:
-    """The place that a figure of ``finding`` names, else the longest interval that its rule claims,
-    or None. Of idle time only the listed gaps are looked at, the longest ones."""
+    """The place of a figure of ``finding``, else the longest interval that its rule claims, or
+    None. For idle time only the listed gaps are searched, the longest ones."""
     for figure in finding.facts:
         place = figure.place
         if place is not None and place.start is not None and place.end is not None:
@@ -131,28 +132,30 @@ def timeline_place(finding: Finding, analysis: TraceAnalysis | None) -> Timeline
 
 
 COMPARABLE = 1 / 3
-"""Share of the cost of launching in general from which on what delays launches for a reason of its
-own stands before it: without that reason, what is left of launching is at most twice as much. The
-same of exposed communication and who is late to it."""
+"""Share of the cost of launching in general from which a specific cause of late launches ranks
+before it: without that cause, the rest of launching is at most twice as much. The same for exposed
+communication and the rank that causes it."""
 
 _GAP_CAUSES = frozenset(cause.value for cause in GapCause)
 
 
 def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Healthy first (nothing above info stands beside it), then first uses that are most of what
-    was recorded beside the judged steps, then by cost, then by severity.
+    """Healthy first (it excludes anything above info), then first uses that are most of what was
+    recorded beside the judged steps, then by cost, then by severity.
 
-    Costs are compared as shares, since profiled steps are longer than others. What delays launches
-    for a reason of its own stands before launching in general where it is comparable to it, or
-    slows each launch: what answers launching (CUDA graphs, compiling) holds only once the host
-    neither waits nor makes anything itself. So does a rank that the others wait for before exposed
-    communication, which is their waiting. What slows every operator stands before operators that
-    cost as much only for its sake.
+    Costs are compared as shares, since profiled steps are longer than others. A specific cause of
+    late launches ranks before launching in general if it is comparable, or slows each launch:
+    remedies for launching (CUDA graphs, compiling) only work once the host neither waits nor does
+    work of its own. Likewise, a rank that the others wait for ranks before exposed communication,
+    which is their waiting. A cause that slows every operator ranks before operators that cost as
+    much only because of it.
     """
-    launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
-    waiting = max((one.share for one in findings if one.rule == EXPOSED.id), default=0.0)
-    has_steps = any(one.steps for one in findings)
-    slowing = [one for one in findings if _slows_launches(one)]
+    launching = max((finding.share for finding in findings if _is_launching(finding)), default=0.0)
+    waiting = max(
+        (finding.share for finding in findings if finding.rule == EXPOSED.id), default=0.0
+    )
+    has_steps = any(finding.steps for finding in findings)
+    slowing = [finding for finding in findings if _slows_launches(finding)]
 
     def rank(finding: Finding) -> tuple[bool, bool, float, bool, float, int, str]:
         share = finding.share * _without(slowing, finding)
@@ -182,14 +185,16 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _without(slowing: Sequence[Finding], finding: Finding) -> float:
-    """What is left of the cost of ``finding``, as a share, once nothing slows its operators."""
+    """The share of the cost of ``finding`` that remains once nothing slows its operators."""
     phases = set(finding.parts) - _GAP_CAUSES
-    slowed = (one.share for one in slowing if one is not finding and phases & set(one.parts))
+    slowed = (
+        other.share for other in slowing if other is not finding and phases & set(other.parts)
+    )
     return 1 - max(slowed, default=0.0)
 
 
 def _slows_launches(finding: Finding) -> bool:
-    """Whether each launch takes longer for what ``finding`` is about."""
+    """Whether ``finding`` makes each launch slower."""
     rule = BY_ID.get(finding.rule)
     return rule is not None and rule.slows_launches
 
@@ -203,11 +208,11 @@ def _is_launching(finding: Finding) -> bool:
 
 @fact
 def diagnosis(facts: Facts) -> Diagnosis:
-    """The findings of every rule, and below that of the rungs of the ladder."""
+    """The findings of every rule, then those of the ladder."""
     outcomes = [judge(rule, facts) for rule in RULES]
-    found = [each for each in outcomes if isinstance(each, Finding)]
-    findings = without_repeats(found, facts.analysis)
-    abstentions = [each for each in outcomes if isinstance(each, Abstention)]
+    first = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
+    findings = without_repeats(first, facts.analysis)
+    abstentions = [outcome for outcome in outcomes if isinstance(outcome, Abstention)]
     for rung in LADDER:
         verdict = rung.judge(facts, findings)
         if isinstance(verdict, Finding):
@@ -218,7 +223,7 @@ def diagnosis(facts: Facts) -> Diagnosis:
 
 
 def _steady_steps(facts: Facts) -> int:
-    """Steps the judgement rests on: the run's, or the trace's where there is no run."""
+    """Number of judged steps: the run's, or the trace's without a run."""
     of_run = step_breakdown(facts)
     if of_run:
         return of_run.count
@@ -227,14 +232,14 @@ def _steady_steps(facts: Facts) -> int:
 
 
 def progress(facts: Facts) -> str:
-    """What is being waited for, empty once there are enough steps or the run is over."""
+    """What is being waited for; empty once there are enough steps or the run is over."""
     if facts.run is None or facts.run.manifest.status.is_over:
         return ""
-    recorded, found = step_count(facts), step_breakdown(facts)
+    recorded, steady = step_count(facts), step_breakdown(facts)
     if recorded == 0:
         return "waiting for the first training step"
-    if found is None or not found.count:
+    if steady is None or not steady.count:
         return f"warming up, {fmt.several(recorded, 'step')} so far"
-    if found.count < MANY_STEPS:
-        return f"collecting, {found.count} of {MANY_STEPS} steady steps"
+    if steady.count < MANY_STEPS:
+        return f"collecting, {steady.count} of {MANY_STEPS} steady steps"
     return ""

@@ -1,11 +1,10 @@
-"""Why a device is idle, to the nanosecond: idle time split by what the launching thread did.
+"""Why a device is idle, to the nanosecond: idle time split by the launching thread's activity.
 
-A kernel whose launch ends after the device fell idle was launched late: until then the state of the
-launching thread is the cause. From then on a short time is part of launching, and after that the
-kernel waits in a queue, as does one that was launched before the device fell idle.
-
-While the host waits in a synchronising call the device is busy; the cost comes after it, when the
-queue is empty. ``_drained`` returns how much of the time after counts as synchronisation.
+A kernel whose launch ends after the device became idle was launched late: until then the state of
+the launching thread is the cause. A short time after the launch is part of launching, and then the
+kernel waits in a queue, as does one launched before the device became idle. While the host waits in
+a synchronising call the device is busy; the cost comes after it, when the queue is empty.
+``_drained`` returns how much of the time after counts as synchronisation.
 """
 
 from __future__ import annotations
@@ -40,29 +39,29 @@ _VIEW = re.compile(
 )
 
 COMPUTES = 100_000
-"""From so many ns without a sign of life on an operator of PyTorch that calls the driver not once
-computes on the CPU: what it does before a launch takes 1 to 50 us, also on slow hosts."""
+"""ns without recorded events from which an operator of PyTorch without any driver call computes on
+the CPU: its work before a launch takes 1 to 50 us, also on slow hosts."""
 
 SILENT = 1_000_000
-"""From so many ns without a sign of life on an operator of the script's own computes something."""
+"""ns without recorded events from which an operator of the script's own computes something."""
 
 SETS_UP = 5_000_000
-"""From so many ns without a sign of life on an operator of PyTorch that launches something loads or
+"""ns without recorded events from which an operator of PyTorch that launches something loads or
 chooses it first: less may be an interruption."""
 
 
 class HostWork(NamedTuple):
-    """Exclusive."""
+    """Disjoint times of one thread's operators."""
 
     computing: Intervals
     """In operators that compute on the CPU."""
     setting_up: Intervals
     """In operators of PyTorch that launch something after a long silence: they load a library or
-    look for the best algorithm. What PyTorch computes on the CPU is in operators of its own."""
+    search for the best algorithm. PyTorch's CPU computing is in other operators."""
 
 
 def host_work(trace: Trace, track: int) -> HostWork:
-    """What the thread of ``track`` does so: in intervals in which nothing else begins or ends."""
+    """Such times on the thread of ``track``: intervals in which nothing else begins or ends."""
     here = (trace.track == track) & kinds.believable(trace)
     called = np.flatnonzero(here & kinds.launches(trace))
     rows = np.flatnonzero(here & kinds.operators(trace))
@@ -89,7 +88,8 @@ def host_work(trace: Trace, track: int) -> HostWork:
 
 
 def _silences(times: Int64) -> Int64:
-    """Starts and ends, a row each, of intervals of ``COMPUTES`` and more with none of ``times``."""
+    """Starts and ends, a row each, of intervals of at least ``COMPUTES`` without any of
+    ``times``."""
     ordered = np.sort(times)
     long = np.flatnonzero(np.diff(ordered) >= COMPUTES)
     return np.stack([ordered[long], ordered[long + 1]], axis=1)
@@ -97,7 +97,7 @@ def _silences(times: Int64) -> Int64:
 
 @once
 def _only_views(trace: Trace) -> Mask:
-    """Operators that never touch what tensors hold: one that takes long has been interrupted."""
+    """Operators that never touch tensor contents: a long one was interrupted."""
     return kinds.operators(trace) & kinds.named(trace, _VIEW.match)
 
 
@@ -115,17 +115,17 @@ _BY_PRECEDENCE = (
     GapCause.LAUNCH,
 )
 """A moment in several of these counts as the first: an operator that runs while a batch is fetched
-is part of the fetch, the memory an operator gets from the driver is allocation."""
+is part of the fetch, memory that an operator gets from the driver is allocation."""
 
 SHORT_PAUSE = 50_000
-"""ns below which Python between two operators is on its way from one to the next: calls of modules
-take 2 to 20 us, what a script does for itself mostly takes milliseconds."""
+"""ns below which Python between two operators counts as launching: calls of modules take 2 to 20
+us, a script's own work mostly milliseconds."""
 
 
 @once
 def main_track(trace: Trace) -> int:
-    """The thread that trains: that with most time in steps, fetches and optimizer, or else in
-    operators and calls; NONE without any of them."""
+    """The training thread: the one with most time in steps, fetches and optimizer, else in
+    operators and calls; NONE without any."""
     near = kinds.believable(trace)
     for select in (_marks, _busy):
         rows = np.flatnonzero(select(trace) & near)
@@ -155,7 +155,7 @@ class Host:
 
     @cached_property
     def span(self) -> Intervals:
-        """From the first to the last thing recorded on any CPU thread; empty if there is none."""
+        """From the first to the last event of any CPU thread; empty without events."""
         rows = kinds.on_cpu(self.trace) & kinds.believable(self.trace)
         if not rows.any():
             return EMPTY
@@ -165,7 +165,7 @@ class Host:
 
     @property
     def main_track(self) -> int:
-        """The thread that trains, NONE where that is not known."""
+        """The training thread; NONE if unknown."""
         return main_track(self.trace)
 
     @cached_property
@@ -190,23 +190,23 @@ class Host:
     def states(self, track: int) -> States:
         """States of the thread that launches from ``track``.
 
-        While it does nothing recorded, the main thread's state counts, which hands out the work,
-        and while that does nothing either, the autograd engine's, for which it waits. What is left
-        of ``span`` is Python, and where it is short part of launching.
+        While it has no recorded activity, the state of the main thread counts, which hands out the
+        work, and then the autograd engine's, for which that waits. The rest of ``span`` is Python,
+        or launching if short.
         """
-        found = dict.fromkeys(_BY_PRECEDENCE, EMPTY)
-        for one in dict.fromkeys((track, self.main_track, *self._engine_tracks)):
-            if one != NONE:
-                taken, mine = unite(*found.values()), self._recorded(one)
-                found = {
-                    cause: unite(found[cause], subtract(mine[cause], taken))
+        states = dict.fromkeys(_BY_PRECEDENCE, EMPTY)
+        for other in dict.fromkeys((track, self.main_track, *self._engine_tracks)):
+            if other != NONE:
+                taken, mine = unite(*states.values()), self._recorded(other)
+                states = {
+                    cause: unite(states[cause], subtract(mine[cause], taken))
                     for cause in _BY_PRECEDENCE
                 }
-        rest = subtract(self.span, unite(*found.values()))
+        rest = subtract(self.span, unite(*states.values()))
         short = rest.end - rest.start < SHORT_PAUSE
         between = Intervals(rest.start[short], rest.end[short])
-        found[GapCause.LAUNCH] = unite(found[GapCause.LAUNCH], between)
-        return {**found, GapCause.PYTHON: Intervals(rest.start[~short], rest.end[~short])}
+        states[GapCause.LAUNCH] = unite(states[GapCause.LAUNCH], between)
+        return {**states, GapCause.PYTHON: Intervals(rest.start[~short], rest.end[~short])}
 
     def _recorded(self, track: int) -> States:
         if track not in self._known:
@@ -233,15 +233,15 @@ class Host:
 
 
 LATENCY = 50_000
-"""ns after its launch in which a kernel begins on an idle device: usually 5 to 10 us, more for the
-first kernel of a large graph."""
+"""ns after its launch within which a kernel starts on an idle device: usually 5 to 10 us, more for
+the first kernel of a large graph."""
 
 
 @dataclass(frozen=True, eq=False)
 class Idle:
-    """Every interval in which one device does nothing, in order of time.
+    """Every interval in which one device is idle, in order of time.
 
-    Columns are as long as ``intervals``; rows are NONE before the first and behind the last
+    Columns are as long as ``intervals``; rows are NONE before the first and after the last
     activity. ``causes`` are exclusive and cover exactly the intervals.
     """
 
@@ -253,7 +253,7 @@ class Idle:
 
 
 def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, start: int, end: int) -> Idle:
-    """Idle time in ``[start, end)`` of the device whose activity is ``links.activity[mine]``."""
+    """Idle time in ``[start, end)`` of the device with activity ``links.activity[mine]``."""
     rows, launch = links.activity[mine], links.launch[mine]
     busy = kinds.busy(trace, rows)
     intervals = complement(busy, start, end)
@@ -272,8 +272,8 @@ def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, start: int,
 
 
 def _launched_before(trace: Trace, rows: Int64, launch: Int64) -> Mask:
-    """Which activities were launched before the recording began: those without a launch that come
-    before all others of their stream."""
+    """Which activities were launched before the recording began: those without a launch before all
+    others of their stream."""
     linked = launch != NONE
     none = np.iinfo(np.int64)
     first = np.full(len(trace.tracks), none.max)
@@ -284,7 +284,7 @@ def _launched_before(trace: Trace, rows: Int64, launch: Int64) -> Mask:
 
 
 def _previous(trace: Trace, rows: Int64, times: Int64) -> Int64:
-    """The last activity to end at or before each time."""
+    """The last activity that ends at or before each time; NONE without one."""
     by_end = rows[np.argsort(trace.ends_of(rows), kind="stable")]
     index = np.searchsorted(trace.ends_of(by_end), times, side="right") - 1
     return np.where(index < 0, NONE, by_end[np.maximum(index, 0)])
@@ -293,33 +293,33 @@ def _previous(trace: Trace, rows: Int64, times: Int64) -> Int64:
 def _causes(
     trace: Trace, host: Host, intervals: Intervals, launch_row: Int64, followed: Mask, early: Mask
 ) -> Mapping[GapCause, Intervals]:
-    known = launch_row != NONE
-    launched = np.where(known, trace.ends_of(launch_row), intervals.end)
+    linked = launch_row != NONE
+    launched = np.where(linked, trace.ends_of(launch_row), intervals.end)
     late = np.where(early, intervals.start, np.clip(launched, intervals.start, intervals.end))
     started = np.where(early, late, np.clip(launched + LATENCY, late, intervals.end))
-    found: dict[GapCause, list[Intervals]] = {cause: [] for cause in GapCause}
-    found[GapCause.LAUNCH].append(_nonempty(late, started))
-    found[GapCause.QUEUED].append(_nonempty(started, intervals.end))
+    parts: dict[GapCause, list[Intervals]] = {cause: [] for cause in GapCause}
+    parts[GapCause.LAUNCH].append(_nonempty(late, started))
+    parts[GapCause.QUEUED].append(_nonempty(started, intervals.end))
     drained = EMPTY
-    tracks = np.where(known, trace.track[launch_row], host.main_track)
+    tracks = np.where(linked, trace.track[launch_row], host.main_track)
     for track in np.unique(tracks[tracks != NONE]).tolist():
         states, here = host.states(track), tracks == track
         synchronising = states[GapCause.SYNCHRONISATION]
-        unlinked = ~known[here] & followed[here]
+        unlinked = ~linked[here] & followed[here]
         asleep = np.where(unlinked, _before_wait(synchronising, intervals.end[here]), late[here])
         waiting = _nonempty(intervals.start[here], np.minimum(late[here], asleep))
         for cause, state in states.items():
-            found[cause].append(intersect(waiting, state))
-        behind = here & known & (late > intervals.start)
+            parts[cause].append(intersect(waiting, state))
+        behind = here & linked & (late > intervals.start)
         emptied = Intervals(intervals.start[behind], intervals.end[behind])
         drained = unite(drained, _drained(synchronising, emptied))
-    causes = _moved({cause: unite(*sets) for cause, sets in found.items()}, drained)
+    causes = _moved({cause: unite(*sets) for cause, sets in parts.items()}, drained)
     rest = subtract(intervals, unite(*causes.values()))
     return {**causes, GapCause.UNEXPLAINED: rest}
 
 
 def _before_wait(waits: Intervals, times: Int64) -> Int64:
-    """Each time, or the begin of the wait that is going on then.
+    """Each time, or the start of the wait under way at that time.
 
     A kernel that starts while the host waits was launched before the wait began.
     """
@@ -331,11 +331,11 @@ def _before_wait(waits: Intervals, times: Int64) -> Int64:
 
 
 def _drained(waits: Intervals, intervals: Intervals) -> Intervals:
-    """Idle time that waiting for the device has caused: the host emptied the queue by waiting, and
-    the device then waits for the host.
+    """Idle time caused by waits for the device: the host emptied the queue by waiting, and the
+    device then waits for the host.
 
-    Had the host not waited, it would have launched that much earlier: so of an interval that begins
-    during a wait, as much counts as the wait had lasted by then.
+    Without the wait, the host would have launched that much earlier: of an interval that begins
+    during a wait, the length of the wait until then counts.
     """
     if not len(waits):
         return EMPTY
@@ -347,7 +347,7 @@ def _drained(waits: Intervals, intervals: Intervals) -> Intervals:
 
 
 def _moved(causes: dict[GapCause, Intervals], drained: Intervals) -> dict[GapCause, Intervals]:
-    """Drained time that would be Python or launching is synchronisation."""
+    """Count drained time as synchronisation instead of Python or launching."""
     ordinary = (GapCause.PYTHON, GapCause.LAUNCH)
     moved = intersect(drained, unite(*(causes[cause] for cause in ordinary)))
     return {
@@ -358,8 +358,8 @@ def _moved(causes: dict[GapCause, Intervals], drained: Intervals) -> dict[GapCau
 
 
 def _nonempty(start: Int64, end: Int64) -> Intervals:
-    kept = end > start
-    return Intervals(start[kept], end[kept])
+    valid = end > start
+    return Intervals(start[valid], end[valid])
 
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
@@ -372,25 +372,25 @@ _BEGIN_CAPTURE, _END_CAPTURE = (
 )
 _FREE = re.compile(r"(cuda|hip)Free(Async)?$")
 _COMPILING = re.compile(r".*\(dynamo_timed\)$|entire_(frame|backward)_compile$|.*[Nn]vrtc.*Compile")
-"""What dynamo, inductor and nvFuser mark while they compile."""
+"""Ranges that dynamo, inductor and nvFuser mark while they compile."""
 
 FIRST_USE = 1_000_000
-"""From so many ns on a call that should only enqueue or create something has loaded code: on slow
-hosts such calls take 50 us, the first launch of a kernel takes milliseconds."""
+"""ns from which a call that should only enqueue or create something has loaded code: on slow hosts
+such calls take 50 us, the first launch of a kernel takes milliseconds."""
 
 FIRST_ALLOCATION = 50_000_000
-"""From so many ns on a call for memory of the device has set up more than that memory: on a device
-that has nothing to do others take a few milliseconds."""
+"""ns from which an allocation of device memory has also set something up: on an idle device others
+take a few milliseconds."""
 
 
 def compiling(trace: Trace) -> Mask:
-    """Ranges in which a compiler of kernels is at work."""
+    """Ranges in which a compiler of kernels runs."""
     return (kinds.operators(trace) | kinds.ranges(trace)) & kinds.named(trace, _COMPILING.match)
 
 
 def capturing(trace: Trace, here: Mask | None = None) -> Intervals:
-    """When launches are recorded into a graph rather than run: from each call that begins it to the
-    next that ends one, of the rows ``here``."""
+    """When launches are captured into a graph instead of run: from each call that begins a capture
+    to the next that ends one, of the rows ``here``."""
     calls = kinds.launches(trace) if here is None else kinds.launches(trace) & here
     begins = np.sort(trace.start[calls & kinds.named(trace, _BEGIN_CAPTURE.match)])
     ends = np.sort(trace.ends_of(calls & kinds.named(trace, _END_CAPTURE.match)))
@@ -400,7 +400,7 @@ def capturing(trace: Trace, here: Mask | None = None) -> Intervals:
 
 
 def initialising(trace: Trace) -> Mask:
-    """Calls that load code or set the driver up, and calls that take too long to do else."""
+    """Calls that load code or set the driver up, and calls too long for anything else."""
     calls = kinds.launches(trace)
     loading = calls & kinds.named(trace, _LOADING.match)
     driver = trace.in_category("overhead") & kinds.named(trace, kinds.DRIVER_LOADING.__contains__)
@@ -418,12 +418,12 @@ def initialising(trace: Trace) -> Mask:
 
 
 def _frees_nothing(trace: Trace, slow: Mask) -> Mask:
-    """Which of the ``slow`` calls give memory back in the first call of an operator that has asked
-    for none before: no allocator does so, libraries make a driver start up by it."""
-    found = np.zeros(len(trace), dtype=bool)
+    """Which of the ``slow`` calls free memory in the first call of an operator that has not
+    allocated any: no allocator does so, libraries do it to start the driver."""
+    result = np.zeros(len(trace), dtype=bool)
     rows = np.flatnonzero(slow & kinds.named(trace, _FREE.match))
     if not len(rows):
-        return found
+        return result
     around = innermost_operator(trace)
     asking = np.flatnonzero(kinds.allocating(trace) & ~kinds.named(trace, _FREE.match))
     for row in rows[around[rows] != NONE].tolist():
@@ -432,5 +432,5 @@ def _frees_nothing(trace: Trace, slow: Mask) -> Mask:
         first = alike[np.argmin(trace.start[alike])]
         asked = trace.start[asking[around[asking] == operator]]
         is_first = trace.start[row] < trace.start[first] + trace.duration[first]
-        found[row] = is_first and not (asked < trace.start[row]).any()
-    return found
+        result[row] = is_first and not (asked < trace.start[row]).any()
+    return result

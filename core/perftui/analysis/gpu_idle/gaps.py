@@ -18,7 +18,7 @@ from perftui.trace.model import NONE, Int64, Mask, Trace
 
 @dataclass(frozen=True, eq=False)
 class EnclosingOps:
-    """Finds the operator or annotation that an interval of time belongs to."""
+    """Finds the operator or annotation that a time interval belongs to."""
 
     trace: Trace
     host: Host
@@ -27,9 +27,9 @@ class EnclosingOps:
     _loose_of: dict[int, tuple[Int64, Int64, Int64]] = field(default_factory=dict, init=False)
 
     def innermost(self, launch_row: int, start: int, end: int) -> int:
-        """The innermost operator or range open over most of ``[start, end)``, or NONE.
+        """The innermost operator or range open for most of ``[start, end)``, or NONE.
 
-        Looked for on the launching thread, and on the main thread if that has none.
+        Searched for on the launching thread, then on the main thread.
         """
         for track in self._tracks(launch_row):
             nested, loose = self._open_over(track, start, end), self._range_over(track, start, end)
@@ -41,9 +41,9 @@ class EnclosingOps:
 
     def wait(self, launch_row: int, start: int, end: int) -> int:
         """The operator around the first wait for the device that reaches into ``[start, end)``, or
-        that ends as it begins; the waiting call itself where it is in none; NONE without a wait.
+        ends as it begins; the waiting call itself outside operators; NONE without a wait.
 
-        Of waits in one another, such as a call in ``aten::item``, the outermost counts.
+        Of nested waits, such as a call in ``aten::item``, the outermost counts.
         """
         for track in self._tracks(launch_row):
             rows, begins, ends = self._waits(track)
@@ -64,7 +64,7 @@ class EnclosingOps:
         return row if operator == NONE else operator
 
     def _waits(self, track: int) -> tuple[Int64, Int64, Int64]:
-        """Rows, starts and ends of the outermost waits of a thread, by time."""
+        """Rows, starts and ends of a thread's outermost waits, by time."""
         if track not in self._waits_of:
             rows = np.flatnonzero((self.trace.track == track) & kinds.synchronising(self.trace))
             ends = self.trace.ends_of(rows)
@@ -76,7 +76,7 @@ class EnclosingOps:
 
     @cached_property
     def _loose_ranges(self) -> Int64:
-        """Ranges outside the call stack: those that overlap calls only partially, as steps and
+        """Ranges outside the call stack: those that only partially overlap calls, as steps and
         module ranges do in traces with stacks."""
         trace = self.trace
         rows = np.flatnonzero(kinds.ranges(trace) & (trace.parent == NONE))
@@ -96,7 +96,7 @@ class EnclosingOps:
         return self.trace.ends_of(slice(self._bounds[track], self._bounds[track + 1]))
 
     def _stack_reach(self, track: int) -> Int64:
-        """Before each row of a track, how far the rows of its call stack have reached."""
+        """For each row of a track, the latest end of call stack rows before it."""
         if track not in self._reach_of:
             begin, stop = self._bounds[track], self._bounds[track + 1]
             loose = self._loose_ranges
@@ -106,7 +106,7 @@ class EnclosingOps:
         return self._reach_of[track]
 
     def _range_over(self, track: int, start: int, end: int) -> int:
-        """The last of the loose ranges to open that covers more than half of an interval."""
+        """The last loose range to open that covers more than half of an interval."""
         if track not in self._loose_of:
             bounds = self._bounds[track : track + 2]
             begin, stop = np.searchsorted(self._loose_ranges, bounds)
@@ -128,10 +128,11 @@ class EnclosingOps:
         return np.searchsorted(self.trace.track, np.arange(len(self.trace.tracks) + 1))
 
     def _open_over(self, track: int, start: int, end: int) -> int:
-        """What covers more than half of an interval covers its middle."""
+        """The innermost row of the call stack that covers more than half of an interval: it covers
+        the middle."""
         trace, middle = self.trace, start + (end - start) // 2
         begin, stop = self._bounds[track], self._bounds[track + 1]
-        # An int64: for a Python int all of the column would be converted.
+        # An int64: for a Python int the whole column would be converted.
         after = trace.start[begin:stop].searchsorted(np.int64(middle), side="right")
         row = int(begin + after) - 1
         while row >= begin:
@@ -141,7 +142,7 @@ class EnclosingOps:
                 return row
             caller = int(trace.parent[row])
             if caller == NONE:
-                # A range outside the call stack hides what was open when it began.
+                # A range outside the call stack hides rows that were open when it began.
                 if self._stack_reach(track)[row - begin] <= middle:
                     return NONE
                 caller = row - 1
@@ -150,24 +151,24 @@ class EnclosingOps:
 
 
 def _reach(ends: Int64) -> Int64:
-    """Before each of some ends the largest of those so far, 0 before the first."""
+    """The maximum of all preceding ``ends``, 0 for the first."""
     reach = np.zeros(len(ends), dtype=np.int64)
     np.maximum.accumulate(ends[:-1], out=reach[1:])
     return reach
 
 
 MOST = 10_000
-"""Gaps that are listed; all of them count in the budget. A large trace has millions."""
+"""Most gaps listed; all of them count in the budget. A large trace has millions."""
 
 SHORTEST = 1_000
-"""ns below which an idle interval is not listed: the device itself takes so long from one kernel to
-the next."""
+"""ns below which an idle interval is not listed: the device itself takes so long between
+kernels."""
 
 
 def list_gaps(
     device: int, idle: Idle, enclosing: EnclosingOps, phases: Mapping[str, Intervals]
 ) -> list[Gap]:
-    """Idle intervals, also before the first and behind the last activity, longest first.
+    """Idle intervals, including those before the first and after the last activity, longest first.
 
     The cause of a gap is the one that covers most of it.
     """
@@ -179,7 +180,7 @@ def list_gaps(
     shares = np.stack([idle.causes[cause].within(start, end) for cause in causes])
     names = _phase_names(phases, start, end)
     largest = np.argmax(shares, axis=0).tolist()
-    found = []
+    gaps = []
     for index, position in enumerate(chosen.tolist()):
         cause, launch = causes[largest[index]], int(idle.launch_row[position])
         begin, stop = int(start[index]), int(end[index])
@@ -197,12 +198,12 @@ def list_gaps(
             if cause is GapCause.SYNCHRONISATION
             else NONE,
         )
-        found.append(gap)
-    return found
+        gaps.append(gap)
+    return gaps
 
 
 def not_listed(idle: Idle) -> str:
-    """Which idle intervals ``list_gaps`` leaves out, for a person; empty where it lists all."""
+    """A note on idle intervals that ``list_gaps`` leaves out; empty if it lists all."""
     lengths = idle.intervals.end - idle.intervals.start
     short = lengths[lengths < SHORTEST]
     notes = []
@@ -218,9 +219,9 @@ def not_listed(idle: Idle) -> str:
 
 
 def _phase_names(phases: Mapping[str, Intervals], start: Int64, end: Int64) -> list[str]:
-    """The phase that covers most of each gap, empty where none touches it."""
+    """The phase that covers most of each gap; empty if none touches it."""
     names = ["", *phases]
     covered = [phase.within(start, end) for phase in phases.values()]
-    # A nanosecond for "none", so that it wins over phases that cover nothing.
+    # 1 ns for "none", so that it wins over phases that cover nothing.
     shares = np.stack([np.ones(len(start), dtype=np.int64), *(2 * share for share in covered)])
     return [names[index] for index in np.argmax(shares, axis=0).tolist()]

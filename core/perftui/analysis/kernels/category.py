@@ -1,7 +1,7 @@
-"""What kind of work a kernel does, by its name.
+"""The kind of work of a kernel, by its name.
 
-Names from Volta to Blackwell of cuBLAS (``sgemm``, ``nvjet``), CUTLASS 2 and 3, cuDNN, PyTorch,
-Triton and Inductor, FlashAttention, vLLM and FlashInfer, and of AMD's rocBLAS (``Cijk_``),
+Covers names from Volta to Blackwell of cuBLAS (``sgemm``, ``nvjet``), CUTLASS 2 and 3, cuDNN,
+PyTorch, Triton and Inductor, FlashAttention, vLLM and FlashInfer, and of AMD's rocBLAS (``Cijk_``),
 Composable Kernel and MIOpen.
 """
 
@@ -37,12 +37,12 @@ class Category(str, enum.Enum):
 
 
 MEMORY_BOUND = (Category.NORM, Category.ELEMENTWISE, Category.REDUCTION)
-"""What moves more bytes than it computes, and can be fused with its neighbours."""
+"""Work that moves more bytes than it computes, and can be fused with its neighbours."""
 
 ON_TENSOR_CORES = (Category.GEMM, Category.CONVOLUTION, Category.ATTENTION)
-"""What tensor cores can do."""
+"""Work that tensor cores can do."""
 
-# In small letters, as the names are made before: ignoring case takes five times as long.
+# In lower case, for names already lowered: ignoring case takes five times as long.
 _PATTERNS: tuple[tuple[Category, str], ...] = (
     (
         Category.COMMUNICATION,
@@ -100,12 +100,12 @@ _PATTERNS: tuple[tuple[Category, str], ...] = (
 _SEARCHES = tuple((category, re.compile(pattern)) for category, pattern in _PATTERNS)
 
 _TELLING = 300
-"""Characters in which a name shows what it does; what follows are types of arguments."""
+"""Number of leading characters that show a name's work; after them come argument types."""
 
 
 @lru_cache(maxsize=8192)
 def category_of(name: str) -> Category:
-    """What the kernel of that name, as a trace has it, does; ``OTHER`` where it does not show."""
+    """The kind of work of a kernel with that name in a trace; ``OTHER`` if unclear."""
     start = name[:_TELLING].lower()
     return next((kind for kind, pattern in _SEARCHES if pattern.search(start)), Category.OTHER)
 
@@ -115,7 +115,7 @@ class Precision(str, enum.Enum):
 
     FLOAT64 = "float64"
     FLOAT32 = "float32"
-    """On the ordinary units; of attention kernels also three TF32 products for one."""
+    """On the ordinary units; for attention kernels also three TF32 products for one."""
     TF32 = "TF32"
     HALF = "16 bit or less"
     UNKNOWN = "?"
@@ -143,8 +143,8 @@ _NO_PRODUCT = re.compile(
 
 @lru_cache(maxsize=4096)
 def precision_of(name: str) -> Precision:
-    """The precision of a kernel's factors by its name in a trace; ``UNKNOWN`` too of what
-    only serves a product: reductions of partial sums, products with a vector, transforms."""
+    """The precision of a kernel's factors, by its name in a trace; also ``UNKNOWN`` for auxiliary
+    kernels: reductions of partial sums, products with a vector, transforms."""
     if _NO_PRODUCT.search(name):
         return Precision.UNKNOWN
     kinds = (
@@ -153,7 +153,7 @@ def precision_of(name: str) -> Precision:
         (Precision.TF32, _TF32),
         (Precision.FLOAT32, _FLOAT32),
     )
-    return next((kind for kind, found in kinds if found.search(name)), Precision.UNKNOWN)
+    return next((kind for kind, pattern in kinds if pattern.search(name)), Precision.UNKNOWN)
 
 
 _EIGHT_BITS = re.compile(
@@ -167,10 +167,10 @@ def is_8_bit(name: str) -> bool:
 
 
 # Libraries write the instruction into the names of matrix products: cuBLAS and CUTLASS its shape
-# (``h884``, ``s1688``, ``s16816``) or ``tensorop``, and ``sgemm``, ``ffma`` or ``simt`` where the
-# ordinary units do the work; Hopper's kernels have ``gmma`` or ``warpgroup`` or are cuBLAS's
-# ``nvjet``; AMD's libraries write ``MI`` with the shape of the matrix instruction, ``xdl`` or
-# ``gtcx``. The name of a Triton kernel shows at most that it is elementwise work or a reduction.
+# (``h884``, ``s1688``, ``s16816``) or ``tensorop``, and ``sgemm``, ``ffma`` or ``simt`` for the
+# ordinary units; Hopper's kernels have ``gmma`` or ``warpgroup`` or are cuBLAS's ``nvjet``; AMD's
+# libraries write ``MI`` with the shape of the matrix instruction, ``xdl`` or ``gtcx``. The name of
+# a Triton kernel shows at most that it is elementwise work or a reduction.
 
 
 class TensorCores(str, enum.Enum):
@@ -179,7 +179,7 @@ class TensorCores(str, enum.Enum):
     YES = "yes"
     NO = "no"
     UNKNOWN = "?"
-    """A matrix product, or a kernel that may hold one, whose name does not show it."""
+    """A matrix product, or a kernel that may contain one, whose name does not show it."""
     NONE = "–"
     """Work that tensor cores do not do."""
 
@@ -200,7 +200,7 @@ _PRODUCT = re.compile(
 
 @lru_cache(maxsize=4096)
 def tensor_cores(name: str) -> TensorCores:
-    """The use of tensor cores by the name of a kernel, as a trace has it."""
+    """The use of tensor cores, by the name of a kernel in a trace."""
     if _ORDINARY.search(name):
         return TensorCores.NO if _PRODUCT.search(name) or "gemv" in name else TensorCores.NONE
     if _TENSOR.search(name):
@@ -215,20 +215,20 @@ _USES = tuple(TensorCores)
 
 @dataclass(frozen=True, eq=False)
 class TensorCoreTime:
-    """Device time that groups of calls launched themselves, ns, by what names of kernels show."""
+    """Device time launched directly by groups of calls, ns, by the names of kernels."""
 
     used: Int64
-    """On tensor cores."""
+    """Time on tensor cores."""
     unused: Int64
-    """In products on the ordinary units."""
+    """Time in products on the ordinary units."""
     unknown: Int64
-    """In kernels that may use them, whose names do not show it."""
+    """Time in kernels that may use tensor cores, whose names do not show it."""
     own: Int64
-    """All of it: with the work that they do not do."""
+    """Time of all kernels, including work unsuited to tensor cores."""
 
 
 def tensor_core_time(trace: Trace, calls: Calls, names: Sequence[str]) -> TensorCoreTime:
-    """The time of the groups of ``calls``, which are those of ``trace``, that have these names."""
+    """Tensor core time of the groups ``names`` of ``calls``, which are of ``trace``."""
     linked = calls.launchers != NONE
     rows, group = calls.links.activity[linked], calls.trace.name[calls.launchers[linked]]
     use, lasting = _uses(trace, rows), trace.duration[rows]
@@ -236,7 +236,7 @@ def tensor_core_time(trace: Trace, calls: Calls, names: Sequence[str]) -> Tensor
     wanted = np.array([place[name] for name in names], dtype=np.int64)
 
     def summed(*chosen: TensorCores) -> Int64:
-        among = np.isin(use, [_USES.index(one) for one in chosen])
+        among = np.isin(use, [_USES.index(item) for item in chosen])
         return sums(group[among], lasting[among], len(calls.labels))[wanted]
 
     return TensorCoreTime(

@@ -1,6 +1,5 @@
-"""What cards and the links between them can do at most, and how much arithmetic and how many bytes
-a call of an operator needs.
-"""
+"""Peak rates of cards and of the links between them, and the arithmetic and bytes of an operator
+call."""
 
 from __future__ import annotations
 
@@ -23,22 +22,22 @@ class Card:
     """Peaks of one device."""
 
     float32: float
-    """TFLOP/s of the ordinary units, of AMD's cards of its matrix units."""
+    """TFLOP/s of the ordinary units; of the matrix units on AMD's cards."""
     tf32: float
-    """TFLOP/s of tensor cores; 0 where they do not know it."""
+    """TFLOP/s of tensor cores; 0 if they do not support it."""
     half: float
-    """float16, and bfloat16 from compute capability 8 on."""
+    """TFLOP/s in float16, and in bfloat16 from compute capability 8."""
     bandwidth: float
     """GB/s of the memory."""
 
     def rate(self, precision: Precision) -> float:
-        """TFLOP/s in that precision, 0 where it is not known."""
-        known = {
+        """TFLOP/s in that precision; 0 if unknown."""
+        rates = {
             Precision.FLOAT32: self.float32,
             Precision.TF32: self.tf32,
             Precision.HALF: self.half,
         }
-        return known.get(precision, 0.0)
+        return rates.get(precision, 0.0)
 
 
 _CARDS: tuple[tuple[str, Card], ...] = (
@@ -81,19 +80,19 @@ _Listed = TypeVar("_Listed")
 
 
 def _first_of(listed: Iterable[tuple[str, _Listed]], name: str) -> _Listed | None:
-    patterns = ((rf"(?<![A-Z0-9])({pattern})(?![0-9])", one) for pattern, one in listed)
-    return next((one for pattern, one in patterns if re.search(pattern, name)), None)
+    patterns = ((rf"(?<![A-Z0-9])({pattern})(?![0-9])", item) for pattern, item in listed)
+    return next((item for pattern, item in patterns if re.search(pattern, name)), None)
 
 
 @lru_cache
 def card_of(name: str) -> Card | None:
-    """The card that calls itself so; None where it is not listed."""
+    """The card with that reported name; None if not listed."""
     return _first_of(_CARDS, name)
 
 
 @dataclass(frozen=True)
 class CardLink:
-    """The way by which a card sends to another of the same machine."""
+    """The link by which a card sends to another in the same machine."""
 
     name: str
     """``NVLink``, ``PCIe 4`` and the like."""
@@ -111,12 +110,12 @@ _LINKS: tuple[tuple[str, CardLink], ...] = (
     (r"A100.SXM\d", CardLink(_NVLINK, 300)),
     (r"V100.SXM\d", CardLink(_NVLINK, 150)),
 )
-"""From NVIDIA's data sheets, which add up both ways. Left out are cards that a bridge may join."""
+"""From NVIDIA's data sheets, which add up both ways. Cards that a bridge may join are left out."""
 
 
 @lru_cache
 def link_of(card: str) -> CardLink | None:
-    """The link of the card that calls itself so; None where it is not listed."""
+    """The link of the card with that reported name; None if not listed."""
     return _first_of(_LINKS, card)
 
 
@@ -132,53 +131,54 @@ _WIDTHS = {kind: width for width, kinds in _TYPES.items() for kind in kinds}
 
 @dataclass(frozen=True)
 class Tensor:
-    """One argument of a call; one that is no tensor has no bytes."""
+    """One argument of a call; a non-tensor has no bytes."""
 
     elements: int
     width: int
-    """Bytes of an element; 0 where its data type is not known."""
+    """Bytes of an element; 0 if the data type is unknown."""
     stored: int
-    """Bytes that it has in memory at most: a side that was expanded is there once."""
+    """Most bytes in memory: an expanded side is stored once."""
 
     @classmethod
     def of(cls, sides: Sequence[int], strides: object, kind: str) -> Tensor:
-        """A tensor by its sides, the steps between elements along each, and its data type."""
+        """A tensor from its sizes, strides and data type."""
         width = _WIDTHS.get(kind, 0)
         elements = there = prod(sides)
         if elements and isinstance(strides, list) and len(strides) == len(sides):
             steps = list(zip(sides, strides, strict=True))
             once = prod(side for side, step in steps if step != 0)
-            # Views of windows that overlap reach no further than their last element.
+            # Overlapping windows reach no further than their last element.
             there = min(once, 1 + sum((side - 1) * step for side, step in steps))
         return cls(elements, width, there * width)
 
 
 def bytes_moved(operator: str, arguments: Sequence[Tensor]) -> int:
-    """What a call with these arguments, one at least, reads and writes at least; 0 where that is
-    not known.
+    """Least bytes read and written by a call with these arguments (at least one); 0 if unknown.
 
-    Of operators that are not listed here nothing is said: a lookup reads what its indices name, and
-    those are not recorded. What a call is given to write to stands behind what it reads.
+    Unlisted operators are unknown: a lookup reads what its indices select, which is not recorded.
+    Arguments written to come after those read.
     """
     name = operator.removeprefix("aten::")
     first = arguments[0]
     if name in _WRITING:
         return first.elements * first.width
     if name == "copy_":
-        return first.elements * first.width + sum(one.stored for one in arguments[1:2])
+        return first.elements * first.width + sum(tensor.stored for tensor in arguments[1:2])
     if name in _REDUCING:
         return first.stored
     plain = name.removesuffix("_")
     if plain not in _READ:
         return 0
     read = arguments[: _READ[plain]]
-    written = first if plain != name else max(read, key=lambda one: one.elements * one.width)
+    written = (
+        first if plain != name else max(read, key=lambda tensor: tensor.elements * tensor.width)
+    )
     width = 1 if name in _COMPARING else written.width
-    return sum(one.stored for one in read) + written.elements * width
+    return sum(tensor.stored for tensor in read) + written.elements * width
 
 
 _WRITING = frozenset({"fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_"})
-"""These write their first input and read nothing that counts."""
+"""Operators that write their first input and read nothing that counts."""
 
 _REDUCING = frozenset(
     {
@@ -186,10 +186,10 @@ _REDUCING = frozenset(
         *("norm", "linalg_vector_norm", "var", "std", "var_mean", "logsumexp"),
     }
 )
-"""What they write may be next to nothing."""
+"""Operators whose output may be tiny."""
 
 _COMPARING = frozenset({"gt", "lt", "ge", "le", "eq", "ne"})
-"""They write a byte for each element."""
+"""Operators that write a byte for each element."""
 
 _ONE = (
     *("square", "sqrt", "rsqrt", "reciprocal", "exp", "log", "neg", "abs", "sin", "cos", "erf"),
@@ -208,29 +208,29 @@ _TWO = (
 )
 _THREE = ("addcmul", "addcdiv", "lerp")
 _READ = {name: count for count, names in enumerate((_ONE, _TWO, _THREE), 1) for name in names}
-"""How many of their first arguments they read, once at least; they write as many elements as the
-largest of those has. Weights and statistics of a normalization count for nothing beside its
+"""Number of first arguments that an operator reads, at least once; it writes as many elements as
+the largest of those has. Weights and statistics of a normalization are negligible beside its
 input."""
 
 
-# A multiplication and an addition count as two operations, as in the rates of cards. Bytes are
-# those of each input and of the output, once: what a perfect kernel would move.
+# A multiplication and an addition count as two operations, as in the rates of cards. Bytes count
+# each input and the output once: what a perfect kernel would move.
 
 Sizes = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one call has to do at least."""
+    """Least work of one call."""
 
     flops: int
     """Operations of matrix products, convolutions and attention; 0 for other operators."""
     bytes: int
-    """0 where the sizes do not show it: of what only looks up some of its input, for example."""
+    """0 if the sizes do not show it, for example for operators that look up some of their input."""
 
 
 def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
-    """The work of a call with these arguments of its event; None where they hold no sizes."""
+    """The work of a call with these event arguments; None without sizes."""
     sizes = arguments.get("Input Dims", arguments.get("Input dims"))
     kinds = arguments.get("Input type", arguments.get("Input Types"))
     if not isinstance(sizes, list) or not isinstance(kinds, list):
@@ -242,25 +242,25 @@ def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
     strides = arguments.get("Input Strides")
     if not isinstance(strides, list) or len(strides) != len(sizes):
         strides = [None] * len(sizes)
-    given = zip(sizes, strides, kinds, strict=False)
-    tensors = [Tensor.of(size, step, str(kind)) for size, step, kind in given]
+    inputs = zip(sizes, strides, kinds, strict=False)
+    tensors = [Tensor.of(size, step, str(kind)) for size, step, kind in inputs]
     if not any(size for size, _ in zip(sizes, kinds, strict=False)):
         return None
-    known = _FLOPS.get(operator)
-    if known is None:
+    flops_of = _FLOPS.get(operator)
+    if flops_of is None:
         return Work(0, bytes_moved(operator, tensors))
     texts = arguments.get("Concrete Inputs")
     texts = [str(text) for text in texts] if isinstance(texts, list) else []
-    width = next((one.width for one in tensors if one.width), 0)
+    width = next((tensor.width for tensor in tensors if tensor.width), 0)
     try:
-        flops, output = known(sizes, texts)
+        flops, output = flops_of(sizes, texts)
     except (IndexError, ValueError, ZeroDivisionError):
         return None
-    return Work(flops, sum(one.stored for one in tensors) + output * width)
+    return Work(flops, sum(tensor.stored for tensor in tensors) + output * width)
 
 
 def _product(first: int) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:
-    """Counts the product of two matrices, or batches of them: inputs ``first`` and the next."""
+    """Count the product of two matrices, or batches of them: inputs ``first`` and the next."""
 
     def count(sizes: Sizes, _: Sequence[str]) -> tuple[int, int]:
         left, right = sizes[first], sizes[first + 1]
@@ -273,14 +273,14 @@ def _product(first: int) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:
 def _convolution_backward(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
     gradient, inputs, weight = sizes[:3]
     wanted = texts[10].count("True", 0, texts[10].rfind(",")) if len(texts) > 10 else 2
-    # Of a transposed convolution the input is the smaller side.
+    # In a transposed convolution the input is the smaller side.
     side = inputs if texts[7:8] == ["True"] else gradient
-    one = 2 * side[0] * prod(side[2:]) * prod(weight)
-    return wanted * one, prod(inputs) + prod(weight)
+    single = 2 * side[0] * prod(side[2:]) * prod(weight)
+    return wanted * single, prod(inputs) + prod(weight)
 
 
 def _convolution(padding: int, stride: int, dilation: int) -> Callable[..., tuple[int, int]]:
-    """Forward, given the places of its numbers among the inputs."""
+    """Count a forward convolution, given the positions of its parameters among the inputs."""
 
     def count(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
         inputs, weight = sizes[:2]
@@ -298,16 +298,16 @@ def _convolution(padding: int, stride: int, dilation: int) -> Callable[..., tupl
 
 
 def _numbers(text: str, count: int) -> list[int]:
-    """``[1, 2]`` as numbers; one stands for all."""
-    found = [int(each) for each in text.strip("[]").split(",")]
-    return found * count if len(found) == 1 else found
+    """Parse ``[1, 2]`` as integers; a single one is repeated ``count`` times."""
+    numbers = [int(part) for part in text.strip("[]").split(",")]
+    return numbers * count if len(numbers) == 1 else numbers
 
 
 def _attention(
     query: int, length: int, causal: int, products: float
 ) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:
-    """Counts attention of (batch, ., ., width) tensors from input ``query`` on, whose side
-    ``length`` is that of the positions; input ``causal``: half of the pairs are left out."""
+    """Count attention over (batch, ., ., width) tensors from input ``query`` on, with the positions
+    on side ``length``; if input ``causal`` is true, half of the pairs are left out."""
 
     def count(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
         left, right = sizes[query], sizes[query + 1]
@@ -320,7 +320,7 @@ def _attention(
 
 
 _BACKWARD_PRODUCTS = 5
-"""The two of the forward pass, done anew in part, and those of three gradients."""
+"""The two products of the forward pass, partly repeated, and those of three gradients."""
 
 _FLOPS: Mapping[str, Callable[[Sizes, Sequence[str]], tuple[int, int]]] = {
     "aten::mm": _product(0),

@@ -1,4 +1,4 @@
-"""How each kernel was launched, and what limits it by what ncu measured."""
+"""How each kernel was launched, and what limits it by ncu's measurements."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from perftui.trace.model import KERNEL, Trace
 from perftui.trace.ncu import KernelMetrics, Launch
 
 LATENCY_BELOW = 60.0
-"""Percent of the peak: a kernel that reaches it neither in compute nor in memory throughput waits
-for latencies. ``latency_bound_threshold`` of the rule in NVIDIA's section GPU Speed Of Light
-Throughput (``SpeedOfLight.py`` in Nsight Compute)."""
+"""Percent of the peak: a kernel below it in both compute and memory throughput waits for latencies.
+``latency_bound_threshold`` of the rule in NVIDIA's section GPU Speed Of Light Throughput
+(``SpeedOfLight.py`` in Nsight Compute)."""
 
 BALANCED_WITHIN = 10.0
-"""Percentage points: two throughputs closer than this limit together. ``balanced_threshold`` there.
-"""
+"""Percentage points within which two throughputs limit together. ``balanced_threshold`` there."""
 
 
 class Limit(str, enum.Enum):
@@ -37,36 +36,35 @@ class Limit(str, enum.Enum):
 
 @dataclass(frozen=True)
 class MeasuredKernel:
-    """What ncu measured of the launches of one kernel.
+    """ncu's measurements of the launches of one kernel.
 
-    Percentages are means over those launches, weighted by their durations; None where ncu did not
-    measure them.
+    Percentages are means over those launches, weighted by their durations; None if not measured.
     """
 
     name: str
-    """The kernel's name as the report spells it first."""
+    """The kernel's name in its first spelling in the report."""
     launches: int
     """Launches that ncu measured."""
     compute: float | None
     memory: float | None
     occupancy: float | None
     duration: float | None
-    """Mean nanoseconds of a launch under ncu."""
+    """Mean ns of a launch under ncu."""
     total: float | None
-    """Nanoseconds of all launches under ncu; None where one of them is not known."""
+    """ns of all launches under ncu; None if unknown for any."""
     limit: Limit | None
-    """None where ncu measured neither throughput, or only one that is below the threshold."""
+    """None if ncu measured neither throughput, or only one that is below the threshold."""
 
 
 @dataclass(frozen=True)
 class JoinedKernel(MeasuredKernel):
-    """One kernel of the trace with what ncu measured of it; ``name`` is as the trace spells it."""
+    """One kernel of the trace with ncu's measurements; ``name`` is spelled as in the trace."""
 
     row: int
     """Row of the kernel table."""
     duration_ratio: float | None
-    """``duration`` divided by the mean in the trace. Far from 1 where ncu's fixed clocks and cold
-    caches, or other sizes, make its figures mean little for the traced run."""
+    """``duration`` over the mean in the trace. Far from 1 if ncu's fixed clocks and cold caches, or
+    other sizes, make its figures mean little for the traced run."""
 
 
 @dataclass(frozen=True)
@@ -74,23 +72,23 @@ class Joined:
     """The join of a kernel table with a report of ncu."""
 
     kernels: tuple[JoinedKernel, ...]
-    """In the table's order, without those that ncu did not measure."""
+    """In the table's order, without unmeasured kernels."""
     unmatched: tuple[str, ...]
-    """Names that ncu measured and the trace does not hold, or holds under several names."""
+    """Measured names that the trace does not have, or has under several names."""
 
 
 def measured_kernels(metrics: KernelMetrics) -> tuple[MeasuredKernel, ...]:
-    """The launches of a report by kernel, longest first; those of no known time come last."""
-    found = (_measured(launches) for launches in _by_name(metrics).values())
-    return tuple(sorted(found, key=lambda kernel: (kernel.total is None, -(kernel.total or 0))))
+    """The launches of a report by kernel, longest first, then those of unknown time."""
+    kernels = (_measured(launches) for launches in _by_name(metrics).values())
+    return tuple(sorted(kernels, key=lambda kernel: (kernel.total is None, -(kernel.total or 0))))
 
 
 def join_kernels(metrics: KernelMetrics, table: KernelTable) -> Joined:
-    """Join by name: whole, else without arguments, else the function's name alone.
+    """Join by name: in full, else without arguments, else only the function's name.
 
-    The looser spellings join only where a single name of each side answers to them, so that no
-    kernel is given the figures of another. The last is for reports whose names are without template
-    arguments (``--kernel-name-base function``).
+    Looser spellings only join if they match a single name on each side, so that no kernel gets the
+    figures of another. The last is for reports with names without template arguments
+    (``--kernel-name-base function``).
     """
     rows = [row for row, category in enumerate(table.categories) if category == "kernel"]
     names = [canonical(table.names[row]) for row in rows]
@@ -127,20 +125,20 @@ def _measured(launches: Sequence[Launch]) -> MeasuredKernel:
 
 
 def _one_name_a_row(row_of: Mapping[str, int | None], names: Mapping[int, str]) -> dict[int, str]:
-    """For each row, the name that is its own, or the only one that answers to it."""
+    """For each row, its own name, or the only name that matches it."""
     answering: dict[int, list[str]] = {}
     for name, row in row_of.items():
         if row is not None:
             answering.setdefault(row, []).append(name)
     return {
-        row: names[row] if names[row] in found else found[0]
-        for row, found in answering.items()
-        if len(found) == 1 or names[row] in found
+        row: names[row] if names[row] in matches else matches[0]
+        for row, matches in answering.items()
+        if len(matches) == 1 or names[row] in matches
     }
 
 
 def limit_of(compute: float | None, memory: float | None) -> Limit | None:
-    """What limits a kernel that reaches these percentages of the peaks."""
+    """The limit of a kernel that reaches these percentages of the peaks."""
     reached = [value for value in (compute, memory) if value is not None]
     if not reached or (len(reached) == 1 and reached[0] < LATENCY_BELOW):
         return None
@@ -156,24 +154,24 @@ def limit_of(compute: float | None, memory: float | None) -> Limit | None:
 def _by(
     names: Sequence[str], rows: Sequence[int], key: Callable[[str], str]
 ) -> tuple[Callable[[str], str], dict[str, int | None]]:
-    """Rows by a spelling, None for a spelling that several names share."""
-    found: dict[str, int | None] = {}
+    """Rows by spelling; None for a spelling shared by several names."""
+    row_of: dict[str, int | None] = {}
     for name, row in zip(names, rows, strict=True):
         spelling = key(name)
-        found[spelling] = None if spelling in found else row
-    return key, found
+        row_of[spelling] = None if spelling in row_of else row
+    return key, row_of
 
 
 def _row(
     name: str, matchers: Iterable[tuple[Callable[[str], str], dict[str, int | None]]]
 ) -> int | None:
-    for key, found in matchers:
-        # A template's arguments distinguish its instances: no looser spelling may drop them.
+    for key, row_of in matchers:
+        # Template arguments distinguish instances: no looser spelling may drop them.
         if key is base and name != base(name):
             return None
         spelling = key(name)
-        if spelling in found:
-            return found[spelling]
+        if spelling in row_of:
+            return row_of[spelling]
     return None
 
 
@@ -186,7 +184,7 @@ def _joined(table: KernelTable, row: int, launches: Sequence[Launch]) -> JoinedK
 
 
 def _mean(launches: Sequence[Launch], value_of: Callable[[Launch], float | None]) -> float | None:
-    """Weighted by duration; plain where a launch's duration is not known."""
+    """Mean weighted by duration; unweighted if any duration is unknown."""
     pairs = [
         (value, launch.duration) for launch in launches if (value := value_of(launch)) is not None
     ]
@@ -210,12 +208,12 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class LaunchShapes:
-    """How one kernel was launched."""
+    """Launch configurations of one kernel."""
 
     occupancy: float | None
-    """Mean over its launches in per cent, by their durations; None where one has none."""
+    """Mean over its launches in percent, weighted by duration; None if missing for any."""
     shapes: tuple[tuple[Shape, Shape, int], ...]
-    """Grid, block and how many launches had them, most frequent first."""
+    """Grid, block and their number of launches, most frequent first."""
 
 
 @dataclass
@@ -229,8 +227,8 @@ class _Counted:
 def launch_shapes(
     trace: Trace, kernels: KernelTable, progress: Callable[[float], bool] | None = None
 ) -> dict[int, LaunchShapes]:
-    """By line of ``kernels``; without those whose launches have none. ``progress`` and errors are
-    those of ``arguments_of``."""
+    """Launch shapes by row of ``kernels``, without kernels that have none. ``progress`` and errors
+    are those of ``arguments_of``."""
     line_of = {
         name: line for line, name in enumerate(kernels.names) if kernels.categories[line] == KERNEL
     }
@@ -240,13 +238,17 @@ def launch_shapes(
         line = line_of.get(trace.name_of(row))
         if line is not None:
             _count(counted.setdefault(line, _Counted()), arguments, int(trace.duration[row]))
-    found = {}
-    for line, one in counted.items():
-        known = one.weight and not one.missing
-        shapes = tuple((grid, block, count) for (grid, block), count in one.shapes.most_common())
-        if shapes or known:
-            found[line] = LaunchShapes(one.weighted / one.weight if known else None, shapes)
-    return found
+    result = {}
+    for line, launches in counted.items():
+        is_known = launches.weight and not launches.missing
+        shapes = tuple(
+            (grid, block, count) for (grid, block), count in launches.shapes.most_common()
+        )
+        if shapes or is_known:
+            result[line] = LaunchShapes(
+                launches.weighted / launches.weight if is_known else None, shapes
+            )
+    return result
 
 
 def _count(counted: _Counted, arguments: Mapping[str, Any], duration: int) -> None:
@@ -254,8 +256,8 @@ def _count(counted: _Counted, arguments: Mapping[str, Any], duration: int) -> No
     if grid and block:
         counted.shapes[grid, block] += 1
     occupancy, warps = arguments.get(OCCUPANCY), arguments.get("warps per SM")
-    # Kineto writes 0 where it could not work it out, as for kernels with more shared memory than
-    # it knows of; and, rounded, for launches of less than a warp a multiprocessor.
+    # Kineto writes 0 if it could not compute it, as for kernels with more shared memory than it
+    # expects; and, rounded, for launches of less than a warp per multiprocessor.
     has_warp = isinstance(warps, (int, float)) and warps >= 1
     if isinstance(occupancy, (int, float)) and (occupancy > 0 or not has_warp):
         # A launch too short to be timed still counts.
@@ -266,8 +268,8 @@ def _count(counted: _Counted, arguments: Mapping[str, Any], duration: int) -> No
 
 
 def _shape(arguments: Mapping[str, Any], name: str) -> Shape:
-    """Three sides of grid or block: a list in Kineto's traces, three columns in nsys's."""
-    found = arguments.get(name, [arguments.get(f"{name}{side}") for side in _SIDES])
-    if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
+    """Three sizes of grid or block: a list in Kineto's traces, three columns in nsys's."""
+    sides = arguments.get(name, [arguments.get(f"{name}{side}") for side in _SIDES])
+    if not isinstance(sides, list) or not all(isinstance(side, int) for side in sides):
         return ()
-    return tuple(found)
+    return tuple(sides)

@@ -1,4 +1,5 @@
-"""One spelling for the names of a kernel that ncu and the profiler demangle differently."""
+"""One spelling for kernel names that ncu and the profiler demangle differently, and short names for
+display."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _LOOSE = re.compile(r"(?<![\w]) +| +(?![\w])")
 _SPACES = re.compile(r"\s+")
 
 _LONGEST_CANONICAL = 32 * 1024
-"""Characters; names of real kernels have some thousand. Longer ones are compared as they are."""
+"""Most characters made canonical; real names have some thousand. Longer ones are compared as is."""
 
 
 def canonical(name: str) -> str:
@@ -30,13 +31,13 @@ def canonical(name: str) -> str:
     ncu writes ``(int)64``, ``(bool)1``, ``(unsigned long)2``, ``char *``, ``<unnamed>::`` and
     ``[lambda(int) (instance 1)]`` where the profiler writes ``64``, ``true``, ``2ul``, ``char*``,
     ``(anonymous namespace)::`` and ``{lambda(int)#1}``; ``const T *`` is ``T const*`` there. The
-    result type ``void`` of a template goes too.
+    result type ``void`` of a template is dropped too.
     """
     if len(name) > _LONGEST_CANONICAL:
         return name
     text = _SPACES.sub(" ", name.strip()).removeprefix("void ")
     text = _ANONYMOUS.sub("{anonymous}", text)
-    # From the inside out: the arguments of a lambda can name another one.
+    # From the inside out: the arguments of a lambda can contain another one.
     while (changed := _NCU_LAMBDA.sub(r"{lambda\1#\2}", text)) != text:
         text = changed
     text = _CAST.sub(r"\1", text)
@@ -46,7 +47,7 @@ def canonical(name: str) -> str:
 
 
 def _const_last(text: str) -> str:
-    """``const T*`` as ``T const*``: from the right, so that what is inside a type moves first."""
+    """``const T*`` as ``T const*``: from the right, so that inner types move first."""
     for match in reversed(list(_CONST_FIRST.finditer(text))):
         depth, end = 0, match.end()
         while end < len(text) and not (depth == 0 and text[end] in "*&,)>("):
@@ -58,15 +59,15 @@ def _const_last(text: str) -> str:
 
 
 def without_arguments(canonical_name: str) -> str:
-    """The canonical name without its last ``(...)``: template arguments show what those are.
+    """The canonical name without its last ``(...)``, which follows from the template arguments.
 
-    ncu writes the types of a template's parameters as ``T2``, the profiler as they are.
+    ncu writes the types of a template's parameters as ``T2``, the profiler in full.
     """
     return _without_last(canonical_name, "(", ")")
 
 
 def _without_last(name: str, opening: str, closing: str) -> str:
-    """``name`` without the brackets that it ends with, and what is in them."""
+    """``name`` without the brackets at its end and their contents."""
     if not name.endswith(closing):
         return name
     depth = 0
@@ -110,7 +111,7 @@ _SPELLINGS = {
 }
 _SCALARS = {spelling: name for name, spelled in _SPELLINGS.items() for spelling in spelled}
 INDICES = frozenset({"bool", "int8", "uint8", "int16", "int", "uint", "long", "ulong"})
-"""Short names of types that count or address; values have them less often than others."""
+"""Short names of types that count or address; they are rarely the type of values."""
 
 _NAMESPACE = re.compile(r"(?:\w+|\{anonymous\})::")
 _QUALIFIERS = re.compile(r"(?<![\w:])const |(?:const)?[&*]+$| const$")
@@ -122,13 +123,13 @@ _ANYWHERE = re.compile(
 
 @dataclass(frozen=True)
 class Component:
-    """What stands between two ``::`` of a name, ``at`` or ``reduce_kernel<512, 1, Op>(Op)``."""
+    """A component between two ``::`` of a name, ``at`` or ``reduce_kernel<512, 1, Op>(Op)``."""
 
     text: str
 
     @cached_property
     def base(self) -> str:
-        """Its name without arguments, and without the type that a function returns."""
+        """Its name without arguments and result type."""
         return self._head.strip().rpartition(" ")[2]
 
     @cached_property
@@ -139,41 +140,41 @@ class Component:
 
     @property
     def is_lambda(self) -> bool:
-        """Whether it is a function without a name."""
+        """Whether it is a lambda."""
         return _LAMBDA.match(self.text) is not None
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Types that a lambda is called with."""
+        """Parameter types of a lambda."""
         at = self.text.find("(")
         return tuple(split(_inside(self.text[at:]), ",")) if at >= 0 else ()
 
     @cached_property
     def _head(self) -> str:
-        found = _HEAD.match(self.text)
-        return found.group() if found else ""
+        match = _HEAD.match(self.text)
+        return match.group() if match else ""
 
 
 def components(canonical_name: str) -> list[Component]:
-    """The parts of a name as ``names.canonical`` spells it, outermost first."""
+    """The components of a canonical name, outermost first."""
     return [Component(text) for text in split(canonical_name, "::")]
 
 
 def split(text: str, separator: str) -> list[str]:
-    """``text`` at each ``separator``, ``::`` or a comma, that is in no brackets; a name that was
-    cut off is split as far as it goes."""
-    found, begin, depth = [], 0, 0
+    """Split ``text`` at each ``separator``, ``::`` or a comma, outside brackets; a truncated name
+    is split as far as it goes."""
+    parts, begin, depth = [], 0, 0
     for match in _MARKS.finditer(text):
         mark = match.group()
         if mark == separator and not depth:
-            found.append(text[begin : match.start()])
+            parts.append(text[begin : match.start()])
             begin = match.end()
         depth = max(0, depth + (mark in _OPENING) - (mark in _CLOSING))
-    return [*found, text[begin:]]
+    return [*parts, text[begin:]]
 
 
 def _inside(text: str) -> str:
-    """What is in the brackets that ``text`` begins with."""
+    """Contents of the brackets that ``text`` begins with."""
     depth = 0
     for match in _MARKS.finditer(text):
         depth += (match.group() in _OPENING) - (match.group() in _CLOSING)
@@ -183,37 +184,37 @@ def _inside(text: str) -> str:
 
 
 def scalar(argument: str) -> str:
-    """The short name of a scalar type, ``c10::BFloat16`` as ``bf16``, and of values that are only
+    """The short name of a scalar type, ``c10::BFloat16`` as ``bf16``; for values that are only
     moved their size, ``2B``; empty for anything else."""
     plain = _QUALIFIERS.sub("", argument)
     bare = _NAMESPACE.sub("", plain)
-    if found := _OPAQUE.fullmatch(bare):
-        return f"{found[1]}B"
+    if match := _OPAQUE.fullmatch(bare):
+        return f"{match[1]}B"
     return _SCALARS.get(plain) or _SCALARS.get(bare, "")
 
 
 def scalars(arguments: Sequence[str]) -> Iterator[str]:
-    """Short names of those arguments that are scalar types."""
+    """Short names of the scalar types among the arguments."""
     return filter(None, map(scalar, arguments))
 
 
 def is_number(argument: str) -> bool:
-    """Whether a template argument is a number, or true or false."""
+    """Whether a template argument is a canonical number or boolean."""
     return argument.lstrip("-").isdecimal()
 
 
 def floating_within(text: str) -> str:
     """The first floating type anywhere in ``text``; empty without one."""
-    found = _ANYWHERE.search(text)
-    return _SCALARS.get(found.group(), "") if found else ""
+    match = _ANYWHERE.search(text)
+    return _SCALARS.get(match.group(), "") if match else ""
 
 
-# Demangled names of PyTorch's kernels name the template of the loop first and what it computes, the
-# functor, hundreds of characters later; libraries write the architecture, the precision and the
-# tile into one word. What distinguishes kernels is kept.
+# Demangled names of PyTorch's kernels start with the template of the loop, and the functor, which
+# says what it computes, comes hundreds of characters later; libraries write architecture, precision
+# and tile into one word. Whatever distinguishes kernels is kept.
 
 _LONGEST_SHORTENED = 8 * 1024
-"""Characters that are looked at; those of CUTLASS 3 have some thousand."""
+"""Most characters examined; names of CUTLASS 3 have some thousand."""
 
 _CPP = re.compile(r"void |[\w:~]+(<|\(.*\)$)|.*\(anonymous namespace\)::", re.DOTALL)
 
@@ -226,15 +227,16 @@ _FAMILIES = {
     "device_kernel": "",
     "_kernel_agent": "",
 }
-"""Templates that say nothing alone, with what is said before the operation they are made for."""
+"""Templates that say nothing alone, with the prefix for the operation they are instantiated
+with."""
 
 _TRANSPARENT = re.compile(
     r"gpu_kernel_impl\w*|gpu_index_kernel|opmath_\w*gpu_kernel\w*|gpu_kernel\w*|enable_\w+"
     r"|(Binary|Unary|AUnary|BUnary)Functor|ReduceOp|func_wrapper_t"
 )
-"""Wrappers around the operation, which is the first of their arguments that is no scalar."""
+"""Wrappers around the operation, which is their first argument that is not a scalar."""
 _ONE_SIDE = re.compile(r"[AB]UnaryFunctor|CUDAFunctorOn\w+_\w+")
-"""Of two operands one is a number."""
+"""One of two operands is a number."""
 
 _PLUMBING = re.compile(r"\w*(Metadata|Policy|Generator\w*|Accessor|Calculator|Params)$")
 _TELLING = re.compile(r"\w*(Functor|_functor|Ops?|Epilogue)$")
@@ -258,66 +260,70 @@ _TENSILE = re.compile(r"(Cijk_\w+?_\w+?(?:_[A-Z0-9]{1,3})+)_\w*?(MT\d+x\d+x\d+)\
 
 @lru_cache(maxsize=8192)
 def short_name(name: str) -> str:
-    """The kernel's name without namespaces, result type, parameters and those template arguments
-    that say nothing; Triton's names, copies and sets as they are.
+    """The kernel's name without namespaces, result type, parameters and template arguments that say
+    nothing; names of Triton, copies and sets are unchanged.
 
-    Different kernels may get one name: ``distinct_names.short_names`` names those of a table.
+    Different kernels may get the same name: ``short_names`` makes those of a table unique.
     """
     if name.startswith("_Z"):
         return _of_mangled(name)
     if not _CPP.match(name):
         return _of_library(name)
-    named = _named(components(canonical(name[:_LONGEST_SHORTENED])))
-    if named is None:
+    component = _named(components(canonical(name[:_LONGEST_SHORTENED])))
+    if component is None:
         return name
-    if not named.arguments:
-        return _of_library(named.base)
-    family = "elementwise" if _ELEMENTWISE.fullmatch(named.base) else _FAMILIES.get(named.base)
-    found = None if family is None else _of_family(family, named)
-    return found or _plain(named)
+    if not component.arguments:
+        return _of_library(component.base)
+    family = (
+        "elementwise" if _ELEMENTWISE.fullmatch(component.base) else _FAMILIES.get(component.base)
+    )
+    text = None if family is None else _of_family(family, component)
+    return text or _plain(component)
 
 
 def _named(parts: Sequence[Component]) -> Component | None:
-    """The innermost component that has a name; a lambda has none, and neither has what calls it."""
-    found = [part for part in parts if not part.is_lambda and part.base not in ("", "operator()")]
-    return found[-1] if found else None
+    """The innermost component with a name, not a lambda or its ``operator()``."""
+    named = [part for part in parts if not part.is_lambda and part.base not in ("", "operator()")]
+    return named[-1] if named else None
 
 
 def _of_library(word: str) -> str:
-    """Names in one word, as communication libraries, cuBLAS and rocBLAS write them."""
-    if found := _NCCL.fullmatch(word):
-        words = re.sub(r"_(?!t(?:_|$))", " ", found[1])
+    """Shorten one-word names, as of communication libraries, cuBLAS and rocBLAS."""
+    if match := _NCCL.fullmatch(word):
+        words = re.sub(r"_(?!t(?:_|$))", " ", match[1])
         return words if _COLLECTIVE.match(words) else f"nccl {words}"
-    if found := _XMMA.fullmatch(word) or _TENSILE.fullmatch(word):
-        return f"{found[1]} {found[2]}"
+    if match := _XMMA.fullmatch(word) or _TENSILE.fullmatch(word):
+        return f"{match[1]} {match[2]}"
     return word
 
 
 def _of_mangled(name: str) -> str:
-    """What a name that nothing demangled calls its kernel, and the tile: its words stand behind
-    their lengths, namespaces and ``Kernel`` before what distinguishes kernels."""
+    """Kernel and tile of a mangled name: its words follow their lengths, namespaces and ``Kernel``
+    come before what distinguishes kernels."""
     words, at = [], 0
-    while found := _LENGTH.search(name, at):
-        at = found.end() + int(found[0])
-        words.append(name[found.end() : at])
+    while match := _LENGTH.search(name, at):
+        at = match.end() + int(match[0])
+        words.append(name[match.end() : at])
     telling = [word for word in words if word[:1].isupper() and word not in _FAMILIES]
     tile = _TILE.search(name)
     shown = [*(telling or words)[:1], *(["x".join(tile.groups())] if tile else [])]
     return " ".join(shown) or name
 
 
-def _of_family(family: str, named: Component) -> str:
-    """What a template of loops is made for; empty where that does not show."""
-    operations = [one for one in named.arguments if _is_operation(one)]
-    found = [_operation(one) for one in operations[:1]]
+def _of_family(family: str, template: Component) -> str:
+    """The operation that a template of loops is instantiated with; empty if unclear."""
+    operations = [argument for argument in template.arguments if _is_operation(argument)]
+    described = [_operation(argument) for argument in operations[:1]]
     if family == "multi_tensor_apply":
-        # Behind the functor of the list comes what it does with each element, if it is open.
-        found += [_operation(one) for one in operations[1:2] if one.endswith(">")]
-    words = [word for word, _, _ in found if word]
+        # After the functor of the list comes its operation on each element, if that is a template.
+        described += [
+            _operation(argument) for argument in operations[1:2] if argument.endswith(">")
+        ]
+    words = [word for word, _, _ in described if word]
     if not words:
         return ""
-    kind = _first_scalar(named) or next((kind for _, kind, _ in found if kind), "")
-    ending = " scalar" if any(one_side for _, _, one_side in found) else ""
+    kind = _first_scalar(template) or next((kind for _, kind, _ in described if kind), "")
+    ending = " scalar" if any(one_side for _, _, one_side in described) else ""
     return f"{family} {' '.join(words)}{f'<{kind}>' if kind else ''}{ending}".strip()
 
 
@@ -326,33 +332,40 @@ def _is_operation(argument: str) -> bool:
         return False
     if is_number(argument) or scalar(argument):
         return False
-    named = _named(components(argument.removeprefix("void ")))
-    return named is not None and not _PLUMBING.fullmatch(named.base)
+    component = _named(components(argument.removeprefix("void ")))
+    return component is not None and not _PLUMBING.fullmatch(component.base)
 
 
 def _operation(argument: str) -> tuple[str, str, bool]:
-    """The name of a function object, the type it computes in, and whether an operand is fixed."""
+    """The name of a function object, its compute type, and whether an operand is fixed."""
     parts = components(argument.removeprefix("void "))
-    named = _named(parts)
-    if named is None:
+    component = _named(parts)
+    if component is None:
         return "", "", False
-    one_side = _ONE_SIDE.fullmatch(named.base) is not None
-    kind = _first_scalar(named)
-    if _TRANSPARENT.fullmatch(named.base):
-        inner = next((one for one in named.arguments if _is_operation(one)), None)
+    one_side = _ONE_SIDE.fullmatch(component.base) is not None
+    kind = _first_scalar(component)
+    if _TRANSPARENT.fullmatch(component.base):
+        inner = next(
+            (
+                inner_argument
+                for inner_argument in component.arguments
+                if _is_operation(inner_argument)
+            ),
+            None,
+        )
         if inner is not None:
             word, inner_kind, inner_side = _operation(inner)
             return word, kind or inner_kind, one_side or inner_side
     lambdas = [part for part in parts if part.is_lambda]
-    values = [one for one in lambdas[-1].parameters if one[-1:] != "*"] if lambdas else ()
+    values = [value for value in lambdas[-1].parameters if value[-1:] != "*"] if lambdas else ()
     called_with = next(scalars(values), "")
-    kind = called_with or kind or floating_within(",".join(named.arguments))
-    return _word(named.base), kind, one_side
+    kind = called_with or kind or floating_within(",".join(component.arguments))
+    return _word(component.base), kind, one_side
 
 
-def _first_scalar(named: Component) -> str:
-    """The type in front, which is that of the values; behind come those of indices and sums."""
-    return scalar(named.arguments[0]) if named.arguments else ""
+def _first_scalar(component: Component) -> str:
+    """The first argument if a scalar, the type of values; those of indices and sums come later."""
+    return scalar(component.arguments[0]) if component.arguments else ""
 
 
 def _word(base: str) -> str:
@@ -365,30 +378,30 @@ def _word(base: str) -> str:
     return word.lower() if _CAPITALISED.fullmatch(word) else word
 
 
-def _plain(named: Component) -> str:
-    """A template with the type it computes in, and what else of its arguments has a meaning."""
-    arguments = named.arguments
+def _plain(component: Component) -> str:
+    """A template with its compute type and other meaningful arguments."""
+    arguments = component.arguments
     kinds = list(scalars(arguments))
-    # The first, which is that of the values, but for an index.
-    kind = next((one for one in kinds if one not in INDICES), kinds[0] if kinds else "")
-    told = [*([kind] if kind else []), *filter(None, map(_told, arguments))]
+    # The first type that is not an index: that of the values.
+    kind = next((name for name in kinds if name not in INDICES), kinds[0] if kinds else "")
+    words = [*([kind] if kind else []), *filter(None, map(_told, arguments))]
     if not kind:
-        told += [floating_within(",".join(arguments))]
-    told = [one for one in told if one][:_MOST_TOLD]
-    return f"{named.base}<{', '.join(told)}>" if told else named.base
+        words += [floating_within(",".join(arguments))]
+    words = [word for word in words if word][:_MOST_TOLD]
+    return f"{component.base}<{', '.join(words)}>" if words else component.base
 
 
 def _told(argument: str) -> str:
-    """What an argument of a kernel says: the function it calls, or the size of a head of attention;
+    """What an argument of a kernel says: the function it calls, or the head size of attention;
     empty for what lays out its work."""
     parts = components(argument)
-    named = _named(parts)
-    if named is None:
+    component = _named(parts)
+    if component is None:
         return ""
-    if _TRAITS.fullmatch(named.base):
-        return next(filter(is_number, named.arguments[:1]), "")
-    is_function = any(part.is_lambda for part in parts) or _TELLING.fullmatch(named.base)
-    return named.base if is_function else ""
+    if _TRAITS.fullmatch(component.base):
+        return next(filter(is_number, component.arguments[:1]), "")
+    is_function = any(part.is_lambda for part in parts) or _TELLING.fullmatch(component.base)
+    return component.base if is_function else ""
 
 
 _WORD = re.compile(r"[^\W_]+")
@@ -398,79 +411,79 @@ _LOOP = re.compile(
 )
 
 _MOST_ADDED = 40
-"""Characters that are added to tell kernels apart; where it takes more they are numbered."""
+"""Most characters added to distinguish kernels; beyond that they are numbered."""
 _DEEPEST = 6
-"""How many arguments within arguments are compared."""
+"""Deepest nesting of arguments that are compared."""
 
 _WIDEST = 512
-"""Characters of a short name that nothing else limits."""
+"""Most characters of a short name without another limit."""
 
 _Parts = Mapping[str, str]
-"""What a name is made of: where in it, and what is there."""
+"""Components of a name by their places in it."""
 
 
 def short_names(names: Iterable[str], width: int = _WIDEST) -> Mapping[str, str]:
-    """The short name of each of ``names``, ``width`` characters at most (20 or more); different
+    """The short name of each of ``names``, at most ``width`` characters (20 or more); different
     names never share one.
 
-    Where several would, that by which their whole names differ follows in brackets:
-    ``elementwise add<float> [vectorized]``. A name that is too long loses its middle.
+    Otherwise equal names get their differences in brackets: ``elementwise add<float>
+    [vectorized]``. A name that is too long loses its middle.
     """
     alike: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         alike.setdefault(short_name(name), []).append(name)
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for short, same in alike.items():
         added = _differences({name: _parts(name) for name in same}) if len(same) > 1 else {}
         for name in same:
             text = " ".join(added.get(name, ()))
-            found[name] = f"{short} [{text}]" if 0 < len(text) <= _MOST_ADDED else short
-    return _numbered(found, width)
+            result[name] = f"{short} [{text}]" if 0 < len(text) <= _MOST_ADDED else short
+    return _numbered(result, width)
 
 
 def _parts(name: str) -> _Parts:
-    """The parts of the whole name; of a C++ name by their places, so that those of two names can be
-    compared, of a name in one word by what is before a number."""
+    """Parts of the whole name: of a C++ name by their places, for comparison with other names; of a
+    one-word name by the text around numbers."""
     text = canonical(name)
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     if "<" not in text and "(" not in text:
         seen: Counter[str] = Counter()
         for word in _WORD.findall(text):
             kind = _NUMBER.sub("#", word)
             seen[kind] += 1
-            found[f"{kind} {seen[kind]}"] = word
-        return found
-    _collect(text, "", 0, found)
-    return found
+            result[f"{kind} {seen[kind]}"] = word
+        return result
+    _collect(text, "", 0, result)
+    return result
 
 
-def _collect(text: str, place: str, depth: int, found: dict[str, str]) -> None:
+def _collect(text: str, place: str, depth: int, result: dict[str, str]) -> None:
     lambdas = 0
     for component in components(text):
         if component.is_lambda:
             lambdas += 1
-            found[f"{place} lambda {lambdas}"] = component.text.rpartition("}")[0].rpartition(")")[
+            result[f"{place} lambda {lambdas}"] = component.text.rpartition("}")[0].rpartition(")")[
                 2
             ]
             continue
         loop = _LOOP.fullmatch(component.base)
         base = (loop[1] or loop[2] or "strided") if loop else component.base
-        # What is left at the end is the name itself; scopes stand before it.
-        found[f"{place} name"] = base
+        # The last component is the name itself; scopes come before it.
+        result[f"{place} name"] = base
         if depth < _DEEPEST:
             for at, argument in enumerate(component.arguments):
-                _collect(argument.removeprefix("void "), f"{place} {at}", depth + 1, found)
+                _collect(argument.removeprefix("void "), f"{place} {at}", depth + 1, result)
 
 
 def _differences(names: Mapping[str, _Parts]) -> Mapping[str, list[str]]:
-    """The fewest parts by which each name differs from the others: first that in which most differ,
-    then among those that share it the next."""
+    """The fewest parts that distinguish each name: first the place in which most differ, then the
+    next among names that share it."""
     added: dict[str, list[str]] = {name: [] for name in names}
     waiting = [names]
     while waiting:
         same = waiting.pop()
         places = dict.fromkeys(place for parts in same.values() for place in parts)
-        # Of several as good the outermost, which stands before what is within it.
+        # Of equally good places the outermost, which comes before its inner ones.
         best = max(places, key=partial(_tells, same), default=None)
         if best is None:
             continue
@@ -487,17 +500,17 @@ def _differences(names: Mapping[str, _Parts]) -> Mapping[str, list[str]]:
 
 
 def _tells(names: Mapping[str, _Parts], place: str) -> tuple[int, int, bool]:
-    """How well the part at ``place`` distinguishes names: by the number of values, then by
-    how few names lack it, then by whether it is short."""
+    """How well the part at ``place`` distinguishes names: by the number of values, then by how few
+    names lack it, then by whether it is short."""
     there = [parts.get(place, "") for parts in names.values()]
     return len(set(there)), -there.count(""), max(map(len, there)) <= _MOST_ADDED // 2
 
 
-def _numbered(found: Mapping[str, str], width: int) -> Mapping[str, str]:
-    """The names cut to ``width``; names that are then equal get a number, all but the first."""
+def _numbered(shorts: Mapping[str, str], width: int) -> Mapping[str, str]:
+    """The names cut to ``width``; equal ones then get a number, all but the first."""
     taken: set[str] = set()
     distinct = {}
-    for name, short in found.items():
+    for name, short in shorts.items():
         text, number = middle(short, width), 1
         while text in taken:
             number += 1
@@ -509,7 +522,7 @@ def _numbered(found: Mapping[str, str], width: int) -> Mapping[str, str]:
 
 
 def shown_name(trace: Trace, row: int) -> str:
-    """The name of an event of ``trace``, of a kernel the short one."""
+    """The name of an event; for a kernel the short one."""
     name = trace.name_of(row)
     is_kernel = trace.categories[int(trace.category[row])] == KERNEL
     return short_name(name) if is_kernel else name

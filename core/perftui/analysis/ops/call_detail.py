@@ -1,4 +1,4 @@
-"""One group of calls, or one kernel, opened: what it launched, who calls it, and where."""
+"""Details of one group of calls, or one kernel: what it launched, who calls it, and where."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perftui.analysis.ops.calls import Calls, Links, callers_of, innermost, recu
 from perftui.trace.model import CPU_OP, NONE, PYTHON, Int32, Int64, Ints, Mask, Trace
 
 MOST_PLACES = 5
-"""Longest calls that are listed."""
+"""Number of longest calls listed."""
 
 NOBODY = "(no recorded caller)"
 NO_CALL = "(no launching call in the trace)"
@@ -22,18 +22,18 @@ NO_CALL = "(no launching call in the trace)"
 
 @dataclass(frozen=True)
 class Part:
-    """What one caller, kernel or stream has of the whole."""
+    """The part of one caller, kernel or stream."""
 
     label: str
     count: int
     time: int
     row: int
-    """The longest one, to go to."""
+    """Row of the longest call, to jump to."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Durations of some rows, ns."""
+    """Spread of durations, ns."""
 
     count: int
     shortest: int
@@ -44,7 +44,7 @@ class Spread:
 
     @classmethod
     def of(cls, durations: Int64) -> Spread:
-        """The spread of ``durations``, one at least."""
+        """The spread of ``durations`` (at least one)."""
         middle = (len(durations) - 1) // 2
         return cls(
             len(durations),
@@ -57,7 +57,7 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Detail:
-    """All that the trace holds of one group of calls, or of one kernel."""
+    """Everything in the trace about one group of calls, or one kernel."""
 
     label: str
     trace: Trace
@@ -65,31 +65,31 @@ class Detail:
     """By start."""
     spread: Spread
     callers: tuple[Part, ...]
-    """Most time first. Of calls, their times sum to the total of the group: a call inside another
-    of its group is in that one's. Of a kernel, to its own."""
+    """Most time first. For calls, times sum to the group's total: a call inside another of its
+    group is in that one's time. For a kernel, to its own time."""
     inner: int
-    """How many of the calls run inside another of the group."""
+    """Number of calls inside another one of the group."""
     kernels: tuple[Part, ...] = ()
-    """What calls launched, with what they called: names by category."""
+    """Kernels launched by the calls and what they called, by name."""
     places: tuple[Part, ...] = ()
     """Threads or streams that it runs on."""
 
     @property
     def is_one_operator(self) -> bool:
-        """Whether all of it are calls of one operator, which have shapes."""
+        """Whether all calls are of a single operator, which has shapes."""
         kinds, names = self.trace.category[self.rows], self.trace.name[self.rows]
         same = bool((kinds == kinds[0]).all() and (names == names[0]).all())
         return same and self.trace.categories[int(kinds[0])] == CPU_OP
 
     @property
     def longest(self) -> list[int]:
-        """Rows of the longest, longest first."""
+        """Rows of the longest calls, longest first."""
         lasting = self.trace.duration[self.rows]
         return [int(self.rows[at]) for at in np.argsort(-lasting, kind="stable")[:MOST_PLACES]]
 
 
 def open_group(trace: Trace, calls: Calls, label: str) -> Detail | None:
-    """The calls of one group of ``calls``; None where there are none."""
+    """The calls of one group of ``calls``; None without any."""
     if label not in calls.labels:
         return None
     number = calls.labels.index(label)
@@ -120,7 +120,7 @@ def open_group(trace: Trace, calls: Calls, label: str) -> Detail | None:
 
 
 def groups_of(calls: Calls, rows: Int64) -> tuple[Part, ...]:
-    """The groups that some calls of ``calls`` are in, with their durations, longest first."""
+    """The groups of the ``rows`` of ``calls``, with their durations, longest first."""
     return parts_of(calls.trace.name[rows], calls.trace.duration[rows], rows, calls.labels)
 
 
@@ -130,21 +130,21 @@ def _by_track(trace: Trace, rows: Int64) -> tuple[Part, ...]:
 
 
 def parts_of(group: Ints, lasting: Int64, rows: Int64, labels: tuple[str, ...]) -> tuple[Part, ...]:
-    """What each group has of some rows, most time first; ``group`` numbers ``labels``."""
+    """Count and time of some rows by group, most time first; ``group`` indexes ``labels``."""
     if not len(rows):
         return ()
-    found, dense = np.unique(group, return_inverse=True)
-    total = sums(dense, lasting, len(found))
-    counts = np.bincount(dense, minlength=len(found))
-    longest = rows[first_longest(dense, lasting, len(found))]
+    numbers, dense = np.unique(group, return_inverse=True)
+    total = sums(dense, lasting, len(numbers))
+    counts = np.bincount(dense, minlength=len(numbers))
+    longest = rows[first_longest(dense, lasting, len(numbers))]
     return tuple(
-        Part(labels[int(found[at])], int(counts[at]), int(total[at]), int(longest[at]))
+        Part(labels[int(numbers[at])], int(counts[at]), int(total[at]), int(longest[at]))
         for at in np.argsort(-total, kind="stable").tolist()
     )
 
 
 def open_kernel(trace: Trace, calls: Calls, kernels: KernelTable, line: int) -> Detail | None:
-    """One line of the kernel table: who launched it, by the groups of ``calls``."""
+    """One row of the kernel table, with its launching groups of ``calls``."""
     activity, name = calls.links.activity, kernels.names[line]
     same = trace.in_category(kernels.categories[line])[activity]
     same &= kinds.named(trace, name.__eq__)[activity]
@@ -170,17 +170,17 @@ _BACKWARD = re.compile(
     r"|torch/autograd/\w+\.py\(\d+\): (_engine_run_)?(backward|grad)"
     r"|<built-in (method|function) run_backward"
 )
-"""Frames in which a thread waits for the backward pass that it has begun."""
+"""Frames in which a thread waits for the backward pass it has begun."""
 
 
 def calling_frames(trace: Trace, lines: Mask) -> Int32:
-    """For each row the innermost of the frames ``lines`` around it, or NONE.
+    """The innermost of the frames ``lines`` around each row, or NONE.
 
-    What autograd runs on a thread of its own was called by the line that began the backward pass,
-    which waits for it meanwhile.
+    Work on autograd's own threads is attributed to the line that began the backward pass, which
+    waits for it meanwhile.
     """
     around = innermost(trace, lines)
-    # The outermost frames of calls of the backward pass that a line of the user's made.
+    # The outermost frames of backward calls made by a line of the user's.
     frames = trace.in_category(PYTHON) & kinds.named(trace, _BACKWARD.match)
     above = callers_of(trace, innermost(trace, frames))
     begun = np.flatnonzero(frames & (above == NONE) & (around != NONE))
@@ -190,10 +190,12 @@ def calling_frames(trace: Trace, lines: Mask) -> Int32:
     outside = np.flatnonzero(kinds.operators(trace) & (around == NONE) & engine[trace.track])
     if not len(begun) or not len(outside):
         return around
-    # Of each rank, where several are put together.
+    # Processes of each rank, for merged ranks.
     numbers: dict[tuple[int, str], int] = {}
-    found = [numbers.setdefault((one.rank, one.process), len(numbers)) for one in trace.tracks]
-    process = np.array(found, dtype=np.int64)
+    processes = [
+        numbers.setdefault((track.rank, track.process), len(numbers)) for track in trace.tracks
+    ]
+    process = np.array(processes, dtype=np.int64)
     for number in np.unique(process[trace.track[outside]]).tolist():
         calls = begun[process[trace.track[begun]] == number]
         rows = outside[process[trace.track[outside]] == number]
@@ -207,15 +209,15 @@ def calling_frames(trace: Trace, lines: Mask) -> Int32:
 
 
 OUTSIDE = "(in no module)"
-"""Operators that no module called: those of the backward pass, of the optimizer, of the script."""
+"""Operators outside modules: those of the backward pass, the optimizer and the script."""
 
 
 def module_calls(trace: Trace, links: Links) -> Calls | None:
-    """The calls of modules, and as one more group the operators in none; None without modules."""
+    """Calls of modules, with operators outside them as another group; None without modules."""
     modules = kinds.module_calls(trace)
     if not modules.any():
         return None
-    # What a module calls is part of it, so only operators outside are calls of their own.
+    # Calls within a module are part of it, so only operators outside are separate.
     outside = kinds.operators(trace) & (innermost(trace, modules) == NONE)
     shown = [kinds.module_of(name) for name in trace.names]
     group = np.where(modules, trace.name, len(shown)).astype(np.int32)
@@ -223,21 +225,21 @@ def module_calls(trace: Trace, links: Links) -> Calls | None:
 
 
 def module_table(trace: Trace, links: Links) -> OpTable:
-    """One line for each module, named by its place in the model, and one for what ran in none.
+    """A row for each module, named by its place in the model, and one for what ran outside.
 
-    A module's own time is that of its calls without the modules it calls, Python's included; its
-    device time is what was launched meanwhile. Own times of one thread sum to the time it spent
-    in modules and operators. Empty where no module is marked.
+    A module's own time is that of its calls without inner modules, including Python; its device
+    time is what was launched meanwhile. Own times of one thread sum to its time in modules and
+    operators. Empty if no module is marked.
     """
     calls = module_calls(trace, links)
     if calls is None:
         return OpTable.empty()
     table = calls.table()
     is_outside = np.array([name == OUTSIDE for name in table.names], dtype=bool)
-    # What ran in no module comes last; modules in it are not part of it.
+    # Work outside modules comes last; modules within it are not part of it.
     order = np.argsort(is_outside, kind="stable")
-    columns = {each.name: getattr(table, each.name) for each in fields(OpTable)}
+    columns = {column.name: getattr(table, column.name) for column in fields(OpTable)}
     columns["cpu_total"] = np.where(is_outside, table.cpu_self, table.cpu_total)
     columns["device_total"] = np.where(is_outside, table.device_self, table.device_total)
     names = tuple(table.names[row] for row in order.tolist())
-    return OpTable(names, *(columns[each.name][order] for each in fields(OpTable)[1:]))
+    return OpTable(names, *(columns[column.name][order] for column in fields(OpTable)[1:]))

@@ -1,4 +1,4 @@
-"""The ways in which calls are grouped: by name, shapes, module or line of code."""
+"""Grouping of calls: by name, shapes, module or line of code."""
 
 from __future__ import annotations
 
@@ -28,27 +28,26 @@ _BETWEEN = frozenset(
         *("asyncio", "collections", "concurrent", "importlib", "logging", "multiprocessing"),
     }
 )
-"""Files and directories of the standard library that stand between a script and torch. The profiler
-cuts off the directory that modules are found in, so that its other modules cannot be distinguished
-from a script's."""
+"""Files and directories of the standard library between a script and torch. The profiler cuts off
+the directory that modules are found in, so its other modules cannot be recognised."""
 _PACKAGES = frozenset(
     {
         *("torch", "functorch", "triton", "accelerate", "einops", "numpy", "tqdm"),
         *("IPython", "ipykernel"),
     }
 )
-"""Packages that stand between a model and its operators; the profiler cuts off ``site-packages``,
-too. Lines of packages of models, such as transformers, tell more than the line that calls those."""
+"""Packages between a model and its operators; the profiler also cuts off ``site-packages``. Lines
+of packages of models, such as transformers, say more than the line that calls those."""
 _AGENT = ("perftui", "agent")
-"""Where our own hooks are, which stand between a script and what it calls."""
+"""Directory of our own hooks, which are called between a script and torch."""
 
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A function and a line of it; text as the trace has it.
+    """A function and a line of it; text as in the trace.
 
-    PyTorch 2.13 names the line at which the function begins, of those that ran already as the
-    recording began the line that they were at. Call stacks of old traces have the line of the call.
+    PyTorch 2.13 has the line at which the function begins; for functions already running when the
+    recording began, their current line. Call stacks of old traces have the line of the call.
     """
 
     file: str
@@ -60,11 +59,11 @@ class SourceLine:
 
 
 def source_line(name: str) -> SourceLine | None:
-    """The line that a frame's name names, where it is no library's; else None."""
-    found = _FRAME.fullmatch(name)
-    if found is None or is_library(found["file"]):
+    """The line of a frame's name, if outside libraries; else None."""
+    match = _FRAME.fullmatch(name)
+    if match is None or is_library(match["file"]):
         return None
-    return SourceLine(found["file"], int(found["line"]), found["function"])
+    return SourceLine(match["file"], int(match["line"]), match["function"])
 
 
 def is_library(file: str) -> bool:
@@ -82,20 +81,20 @@ _STACK = "Call stack"
 
 @dataclass(frozen=True, eq=False)
 class OpArguments:
-    """By row of the trace the number of a text; NONE where the file gives none."""
+    """Index of a text for each row of the trace; NONE without one in the file."""
 
     shape: Int32
     shapes: tuple[str, ...]
     """Sizes of the inputs: ``[64,128] [128]``, in the order of the arguments."""
     line: Int32
     lines: tuple[str, ...]
-    """Innermost line of the user's code; of traces that have stacks among the arguments."""
+    """Innermost line of the user's code, in traces with stacks among the arguments."""
 
 
 def op_arguments(
     trace: Trace, progress: Callable[[float], bool] | None = None, rows: Int64 | None = None
 ) -> OpArguments:
-    """Read the arguments of the operators in ``rows``, by default of all; the rest is as for
+    """Read the arguments of the operators in ``rows``, by default of all; otherwise as
     ``arguments_of``."""
     if rows is None:
         rows = np.flatnonzero(kinds.operators(trace))
@@ -118,11 +117,11 @@ def op_arguments(
 
 
 def _shapes(arguments: Mapping[str, Any]) -> str | None:
-    """None where shapes were not recorded; empty for an operator without a tensor."""
+    """None if shapes were not recorded; empty for an operator without tensors."""
     for key in _SHAPES:
-        found = arguments.get(key)
-        if isinstance(found, list):
-            sizes = [_size(each) for each in found]
+        dims = arguments.get(key)
+        if isinstance(dims, list):
+            sizes = [_size(size) for size in dims]
             while sizes and sizes[-1] == "[]":
                 sizes.pop()
             return printable(" ".join(sizes))
@@ -130,24 +129,24 @@ def _shapes(arguments: Mapping[str, Any]) -> str | None:
 
 
 def _size(size: Any) -> str:
-    """A list of tensors has a list of sizes."""
+    """The size of a tensor; for a list of tensors, of sizes."""
     if not isinstance(size, list):
         return str(size)
-    return f"[{','.join(_size(each) for each in size)}]"
+    return f"[{','.join(_size(part) for part in size)}]"
 
 
 def _line(stack: str) -> str:
-    """Frames stand in it innermost first; empty where none is the user's."""
+    """The innermost frame in user code, of frames listed innermost first; empty without one."""
     for frame in stack.replace("\n", ";").split(";"):
-        found = source_line(frame.strip())
-        if found is not None:
-            return printable(str(found))
+        line = source_line(frame.strip())
+        if line is not None:
+            return printable(str(line))
     return ""
 
 
 NO_LINE = "(no line of yours)"
-"""Operators that no frame called but those of Python, torch and other packages: those of threads
-that were there before the recording."""
+"""Operators called only by frames of Python, torch and other packages: those of threads that were
+there before the recording."""
 
 
 class By(enum.Enum):
@@ -160,12 +159,12 @@ class By(enum.Enum):
 
     @property
     def option(self) -> str:
-        """What records it."""
+        """The option that records it."""
         return {By.SHAPE: "--shapes", By.MODULE: "--modules", By.LINE: "--stacks"}.get(self, "")
 
     @property
     def needs_arguments(self) -> bool:
-        """Whether the file has to be read again."""
+        """Whether the file must be read again."""
         return self in (By.SHAPE, By.LINE)
 
 
@@ -174,16 +173,15 @@ class Grouped:
     """One grouping, as a table and as a tree."""
 
     flat: Calls
-    """Whose own times sum to those of all operators; by module, to the time spent in modules and
-    operators."""
+    """Own times sum to those of all operators; by module, to the time in modules and operators."""
     nested: Calls
-    """With the modules, or the lines, between the operators as callers of their own."""
+    """With modules, or lines, between the operators as separate callers."""
 
 
 def grouped(
     trace: Trace, links: Links, by: By, arguments: Callable[[], OpArguments]
 ) -> Grouped | None:
-    """The calls grouped by ``by``; None where the trace has no such data."""
+    """The calls grouped by ``by``; None if the trace has no such data."""
     if by is By.NAME:
         calls = op_calls(trace, links)
         return Grouped(calls, calls)
@@ -198,21 +196,22 @@ def grouped(
         if flat is None:
             return None
         shown = [kinds.module_of(name) for name in trace.names]
-        # A module may be called what an operator is called: they stay two.
+        # A module may have the name of an operator: they stay separate.
         wanted = kinds.module_calls(trace) | kinds.operators(trace)
         return Grouped(flat, Calls.of(trace, links, wanted, trace.name, shown))
     return _by_line(trace, links, arguments)
 
 
 def by_shape(trace: Trace, arguments: OpArguments) -> tuple[Int32, tuple[str, ...]]:
-    """For each row the number of its name and shapes, and the labels of those."""
-    # One number for each pair of a name and a shape; a row without shapes has its name alone.
+    """Index of each row's name and shapes, and their labels."""
+    # An index for each pair of name and shape; a row without shapes has only its name.
     width = len(arguments.shapes) + 1
     pairs = trace.name.astype(np.int64) * width + arguments.shape + 1
-    found, group = np.unique(pairs, return_inverse=True)
+    distinct_pairs, group = np.unique(pairs, return_inverse=True)
     shapes = ("", *arguments.shapes)
     labels = [
-        f"{trace.names[pair // width]}  {shapes[pair % width]}".rstrip() for pair in found.tolist()
+        f"{trace.names[pair // width]}  {shapes[pair % width]}".rstrip()
+        for pair in distinct_pairs.tolist()
     ]
     distinct = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     numbers = np.array([distinct[label] for label in labels], dtype=np.int32)

@@ -1,4 +1,4 @@
-"""The tree of calls from the top: who calls whom, and what that takes, each path by itself."""
+"""The tree of calls from the top: who calls whom, and the time of each path."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from perftui.trace.model import NONE, PYTHON, Int32, Int64, Mask, Trace
 
 @dataclass(frozen=True, eq=False)
 class PathNode:
-    """All calls of one group that were made along one path of callers.
+    """All calls of one group made along one path of callers.
 
-    Calls along one path never hold each other, so that totals are plain sums: the total of a node
-    is its own time and the totals of what it calls, to the nanosecond.
+    Calls along one path never contain each other, so totals are plain sums: the total of a node is
+    its own time and the totals of what it calls, to the nanosecond.
     """
 
     label: str
@@ -35,21 +35,21 @@ class PathNode:
 
 
 class CallPaths:
-    """The tree; nodes are made when they are asked for, and kept.
+    """The tree; nodes are made on request, and cached.
 
-    The first node takes as long as the times of all calls, one that is opened as long as its calls.
+    The first node takes as long as the times of all calls, any other as long as its calls.
     """
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
-        made = calls.callers[calls.rows]
-        order = np.argsort(made, kind="stable")
+        above = calls.callers[calls.rows]
+        order = np.argsort(above, kind="stable")
         self._callees = calls.rows[order]
-        self._callers = made[order].astype(np.int64)
+        self._callers = above[order].astype(np.int64)
         self._known: dict[tuple[int, ...], tuple[PathNode, ...]] = {}
 
     def roots(self) -> tuple[PathNode, ...]:
-        """What nothing else calls, most time first."""
+        """Calls without a caller, most time first."""
         return self._nodes((), np.array([NONE], dtype=np.int64))
 
     def below(self, node: PathNode) -> tuple[PathNode, ...]:
@@ -101,33 +101,33 @@ class CallPaths:
 
     def leading_to(self, groups: Mask) -> Mask:
         """Rows of calls of ``groups``, with all of their callers."""
-        found = np.zeros(len(self.calls.trace), dtype=bool)
+        mask = np.zeros(len(self.calls.trace), dtype=bool)
         current = self.calls.rows[groups[self.calls.trace.name[self.calls.rows]]]
         while len(current):
-            found[current] = True
+            mask[current] = True
             above = self.calls.callers[current]
             current = np.unique(above[above != NONE])
-            current = current[~found[current]]
-        return found
+            current = current[~mask[current]]
+        return mask
 
 
 @dataclass(frozen=True)
 class StackTime:
-    """All calls that were made along one path of callers on one thread."""
+    """All calls made along one path of callers on one thread."""
 
     track: int
     """Index into ``Trace.tracks``."""
     names: tuple[str, ...]
-    """From the outermost caller on; text as the trace has it."""
+    """From the outermost caller on; text as in the trace."""
     own: int
-    """ns in none of its callees, above 0."""
+    """ns outside all callees, above 0."""
 
 
 def stack_times(trace: Trace) -> Iterator[StackTime]:
-    """Every stack that has time of its own, in no certain order.
+    """Every stack with time of its own, in arbitrary order.
 
-    A call lasts until its caller ends, at the latest. The times of a thread sum to the united time
-    of its outermost calls.
+    A call lasts at most until its caller ends. The times of a thread sum to the united time of its
+    outermost calls.
     """
     wanted = kinds.on_thread(trace) & (kinds.operators(trace) | trace.in_category(PYTHON))
     rows = np.flatnonzero(wanted)
@@ -145,7 +145,7 @@ def stack_times(trace: Trace) -> Iterator[StackTime]:
 
 
 def _one_at_a_time(trace: Trace, outermost: Int64) -> Trace:
-    """The trace with each outermost call cut to when those before it on its thread have ended.
+    """The trace with each outermost call cut to begin after earlier ones on its thread.
 
     Calls of old files, in whole microseconds, outlast the marks around them and overlap the next.
     """
@@ -157,7 +157,7 @@ def _one_at_a_time(trace: Trace, outermost: Int64) -> Trace:
         late = np.flatnonzero(reach > trace.start[calls[1:]])
         stop = int(np.searchsorted(trace.track, track, side="right"))
         for number in late.tolist():
-            # Rows are in order of their start: what it calls comes before the next.
+            # Rows are in order of their start: callees come before the next outermost call.
             last = calls[number + 2] if number + 2 < len(calls) else stop
             within = slice(int(calls[number + 1]), int(last))
             ends = np.maximum(trace.ends_of(within), reach[number])
@@ -169,11 +169,11 @@ def _one_at_a_time(trace: Trace, outermost: Int64) -> Trace:
 def _numbered(
     trace: Trace, rows: Int64, callers: Int32
 ) -> tuple[Int64, list[tuple[int, int, int]]]:
-    """The number of the stack of each row, and by number its track, the number of the stack around
-    it (NONE at the top) and the index of its last name."""
+    """Index of each row's stack, and by index its track, the index of the stack around it (NONE at
+    the top) and the index of its last name."""
     stack = np.full(len(trace), NONE, dtype=np.int64)
     stacks: list[tuple[int, int, int]] = []
-    # At the top the track stands for what is around.
+    # At the top, the track takes the place of a surrounding stack.
     around = np.where(callers == NONE, -1 - trace.track.astype(np.int64), 0)
     for level in levels(trace, rows):
         inner = level[callers[level] != NONE]

@@ -1,4 +1,4 @@
-"""The calls of a trace in groups: by name, or by whatever else distinguishes them."""
+"""The calls of a trace in groups, by name or another property."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from perftui.trace.model import CPU_OP, NONE, Int32, Int64, Ints, Mask, Trace
 
 
 def innermost(trace: Trace, wanted: Mask) -> Int32:
-    """For each row the nearest wanted one among itself and its callers, or NONE."""
+    """For each row, the nearest ``wanted`` row among itself and its callers, or NONE."""
     compiled = native.compiled()
     if compiled:
         return native.innermost(compiled, trace.parent, wanted)
-    found = np.where(wanted, np.arange(len(trace), dtype=np.int32), np.int32(NONE))
+    result = np.where(wanted, np.arange(len(trace), dtype=np.int32), np.int32(NONE))
     for level in levels(trace, np.arange(len(trace))):
-        open_rows = level[(found[level] == NONE) & (trace.parent[level] != NONE)]
-        found[open_rows] = found[trace.parent[open_rows]]
-    return found
+        open_rows = level[(result[level] == NONE) & (trace.parent[level] != NONE)]
+        result[open_rows] = result[trace.parent[open_rows]]
+    return result
 
 
 @once
 def innermost_operator(trace: Trace) -> Int32:
-    """For each row the operator that it is, or that is nearest around it, or NONE."""
+    """For each row, the operator that it is or is directly inside, or NONE."""
     return innermost(trace, kinds.operators(trace))
 
 
 class Called(NamedTuple):
-    """Columns of some rows."""
+    """Columns about some rows."""
 
     rows: Int64
     caller: Int32
-    """Position of the nearest operator among the callers, NONE where that is not of the rows."""
+    """Position of the nearest operator among the callers; NONE if it is not among the rows."""
     own: Int64
-    """Time without that of the rows that it is the caller of, ns."""
+    """Time without that of called rows, ns."""
 
 
 def called_operators(trace: Trace, chosen: Mask) -> Called:
-    """Some operators of the trace."""
+    """The ``chosen`` operators of the trace, with callers and own times."""
     compiled = native.compiled()
     if compiled:
         return Called(*native.called(compiled, trace, innermost_operator(trace), chosen))
@@ -55,17 +55,17 @@ def called_operators(trace: Trace, chosen: Mask) -> Called:
     position[rows] = np.arange(len(rows))
     above = trace.parent[rows]
     caller = position[np.where(above == NONE, NONE, innermost_operator(trace)[above])]
-    known = caller != NONE
-    spent = np.bincount(caller[known], trace.duration[rows][known], len(rows)).astype(np.int64)
+    called = caller != NONE
+    spent = np.bincount(caller[called], trace.duration[rows][called], len(rows)).astype(np.int64)
     return Called(rows, caller, np.maximum(trace.duration[rows] - spent, 0))
 
 
 def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]:
     """Calls, times and the longest row of each of ``trace.names``, without rows 0 or NONE.
 
-    The rows are those that ``around``, from ``innermost``, finds for themselves; ``device`` is the
-    device time that each row launched itself. A row lasts until its caller ends, at the latest;
-    inside another row of its name it adds to no total.
+    The rows are those that ``around``, from ``innermost``, maps to themselves; ``device`` is the
+    device time launched directly by each row. A row lasts at most until its caller ends; inside
+    another row of its name it adds to no total.
     """
     compiled = native.compiled()
     if compiled:
@@ -89,37 +89,37 @@ def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]
 
 
 def callers_of(trace: Trace, around: Int32) -> Int32:
-    """The row that called each: the nearest wanted one among its callers, or NONE."""
+    """The caller of each row: the nearest wanted row among its callers, or NONE."""
     callers = around[trace.parent]
     callers[trace.parent == NONE] = NONE
     return callers
 
 
 def recursive(trace: Trace, rows: Int64, callers: Int32) -> Mask:
-    """Which of ``rows`` run inside one of their own name."""
-    found = np.zeros(len(rows), dtype=bool)
+    """Which of ``rows`` run inside a row of the same name."""
+    inside = np.zeros(len(rows), dtype=bool)
     current = callers[rows]
     active = np.flatnonzero(current != NONE)
     while len(active):
-        found[active] |= trace.name[current[active]] == trace.name[rows[active]]
+        inside[active] |= trace.name[current[active]] == trace.name[rows[active]]
         current[active] = callers[current[active]]
-        active = active[(current[active] != NONE) & ~found[active]]
-    return found
+        active = active[(current[active] != NONE) & ~inside[active]]
+    return inside
 
 
 class CallTimes(NamedTuple):
     """Nanoseconds by row."""
 
     lasting: Int64
-    """Duration of each call, until its caller ends at the latest, ns."""
+    """Duration of each call, at most until its caller ends, ns."""
     own: Int64
-    """The part of ``lasting`` that no callee covers, ns."""
+    """The part of ``lasting`` outside callees, ns."""
     under: Int64
-    """Device time that it and its callees launched."""
+    """Device time launched by the call and its callees, ns."""
 
 
 def call_times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> CallTimes:
-    """Times of ``rows``; ``device`` is the device time that each row launched itself."""
+    """Times of ``rows``; ``device`` is the device time launched directly by each row."""
     end, lasting = trace.end, np.zeros(len(trace), dtype=np.int64)
     own, under = lasting.copy(), device.copy()
     by_depth = tuple(levels(trace, rows))
@@ -136,8 +136,8 @@ def call_times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> Call
 
 
 def _longest(trace: Trace, rows: Int64) -> Int64:
-    found = first_longest(trace.name[rows], trace.duration[rows], len(trace.names))
-    return np.where(found == NONE, 0, rows[found]) if len(rows) else np.zeros_like(found)
+    first = first_longest(trace.name[rows], trace.duration[rows], len(trace.names))
+    return np.where(first == NONE, 0, rows[first]) if len(rows) else np.zeros_like(first)
 
 
 def levels(trace: Trace, rows: Int64) -> Iterator[Int64]:
@@ -155,10 +155,10 @@ class Links:
 
     activity: Int64
     launch: Int64
-    """Row of the launching call; many kernels of one graph launch share it. NONE if not there."""
+    """Row of the launching call, shared by the kernels of a graph launch. NONE if missing."""
     operator: Int64
-    """Innermost operator around the launch, or by external id where the launch is not in the file;
-    NONE if neither is."""
+    """Innermost operator around the launch, or by external id if the launch is not in the file;
+    else NONE."""
 
 
 @once
@@ -175,37 +175,37 @@ def link(trace: Trace) -> Links:
 @once
 def _launches(trace: Trace) -> Int32:
     links = link(trace)
-    found = np.full(len(trace), NONE, dtype=np.int32)
-    found[links.activity] = links.launch
-    return found
+    result = np.full(len(trace), NONE, dtype=np.int32)
+    result[links.activity] = links.launch
+    return result
 
 
 def launch_of(trace: Trace, rows: Int64) -> Int64:
-    """The call that launched each of ``rows``, NONE where the file does not hold it."""
+    """The call that launched each of ``rows``; NONE if not in the file."""
     return _launches(trace)[rows].astype(np.int64)
 
 
 def matching(key: Ints, rows: Int64, among: Mask) -> Int64:
-    """For each of ``rows`` the first of those ``among`` that has its key, NONE without one."""
+    """For each of ``rows``, the first row ``among`` others with its key; NONE without one."""
     candidates = np.flatnonzero(among & (key != NONE))
     if not len(candidates) or not len(rows):
         return np.full(len(rows), NONE, dtype=np.int64)
     ordered = candidates[np.argsort(key[candidates], kind="stable")]
     index = np.searchsorted(key[ordered], key[rows])
-    found = ordered[np.minimum(index, len(ordered) - 1)]
-    return np.where(key[found] == key[rows], found, NONE)
+    hit = ordered[np.minimum(index, len(ordered) - 1)]
+    return np.where(key[hit] == key[rows], hit, NONE)
 
 
 def shared_correlations(trace: Trace) -> int:
-    """How many correlation ids calls of several processes share, as in files that were merged:
-    which of them launched an activity is not known."""
+    """Number of correlation ids shared by calls of several processes, as in merged files: which of
+    them launched an activity is unknown."""
     processes: dict[str, int] = {}
     of_track = [processes.setdefault(track.process, len(processes)) for track in trace.tracks]
     calls = np.flatnonzero(kinds.launches(trace) & (trace.correlation != NONE))
     process = np.array(of_track, dtype=np.int64)[trace.track[calls]]
     if not len(calls) or np.all(process == process[0]):
         return 0
-    # Of calls in order of their ids, two neighbours with one id and two processes are enough.
+    # With calls sorted by id, two neighbours with one id and two processes are enough.
     order = np.argsort(trace.correlation[calls], kind="stable")
     ids, process = trace.correlation[calls][order], process[order]
     shared = (ids[1:] == ids[:-1]) & (process[1:] != process[:-1])
@@ -216,20 +216,20 @@ def shared_correlations(trace: Trace) -> int:
 class Calls:
     """Some rows of a trace, each in one group; every other row is part of the one around it.
 
-    Times are those of ``sums_by_name``, with groups for names.
+    Times are those of ``sums_by_name``, by group instead of name.
     """
 
     trace: Trace
-    """With the group of each row for its name, and the labels of groups for names."""
+    """With each row's group as its name, and the labels of groups as names."""
     links: Links
     around: Int32
-    """For each row the nearest call among itself and its callers, or NONE."""
+    """For each row, the nearest call among itself and its callers, or NONE."""
 
     @classmethod
     def of(
         cls, trace: Trace, links: Links, wanted: Mask, group: Int32, labels: Sequence[str]
     ) -> Calls:
-        """Calls among the ``wanted`` rows; ``group`` has the number of each row's label."""
+        """Calls among the ``wanted`` rows; ``group`` has the index of each row's label."""
         grouped = replace(trace, name=group, names=tuple(labels))
         return cls(grouped, links, innermost(trace, wanted))
 
@@ -237,7 +237,7 @@ class Calls:
     def of_labels(
         cls, trace: Trace, links: Links, wanted: Mask, group: Int32, labels: Sequence[str]
     ) -> Calls:
-        """Calls among the ``wanted`` rows, where groups whose labels agree are one."""
+        """Calls among the ``wanted`` rows, with groups of equal labels merged."""
         distinct = {label: number for number, label in enumerate(dict.fromkeys(labels))}
         if len(distinct) < len(labels):
             group = np.array([distinct[label] for label in labels], dtype=np.int32)[group]
@@ -255,23 +255,23 @@ class Calls:
 
     @cached_property
     def callers(self) -> Int32:
-        """For each row the call that made it, or NONE."""
+        """The caller of each row, or NONE."""
         return callers_of(self.trace, self.around)
 
     @cached_property
     def launchers(self) -> Int64:
-        """For each of ``links.activity`` the innermost call around its launch, or around the
-        operator that its id names; NONE where neither is in a call."""
+        """The innermost call around the launch of each of ``links.activity``, else around its
+        operator; NONE if neither is in a call."""
         launch, operator = self.links.launch, self.links.operator
         if not len(self.around):
             return np.full(len(launch), NONE, np.int64)
-        found = np.where(launch == NONE, NONE, self.around[launch])
+        by_launch = np.where(launch == NONE, NONE, self.around[launch])
         by_operator = np.where(operator == NONE, NONE, self.around[operator])
-        return np.where(found == NONE, by_operator, found).astype(np.int64)
+        return np.where(by_launch == NONE, by_operator, by_launch).astype(np.int64)
 
     @cached_property
     def launched(self) -> Int64:
-        """Device time that each row launched itself."""
+        """Device time launched directly by each row, ns."""
         linked = self.launchers != NONE
         lasting = self.trace.duration[self.links.activity[linked]]
         return sums(self.launchers[linked], lasting, len(self.trace))
@@ -282,7 +282,7 @@ class Calls:
         return call_times(self.trace, self.rows, self.callers, self.launched)
 
     def table(self) -> OpTable:
-        """One line for each group that has calls, most self time first (device, then CPU)."""
+        """A row for each group with calls, most self time first (device, then CPU)."""
         columns = sums_by_name(self.trace, self.around, self.launched)
         groups = np.flatnonzero(columns["calls"])
         keys = (-columns["cpu_self"][groups], -columns["device_self"][groups])
@@ -299,50 +299,49 @@ def op_calls(trace: Trace, links: Links) -> Calls:
 
 
 def op_table(trace: Trace, links: Links) -> OpTable:
-    """One line for each operator name, most self time first (device, then CPU)."""
+    """A row for each operator name, most self time first (device, then CPU)."""
     return op_calls(trace, links).table()
 
 
-# As ``nvtx_sum`` and ``cuda_api_sum`` of ``nsys stats`` have them, but for the time of names that
-# nest in themselves: there a moment counts once for each thread, and not once for each level.
+# As ``nvtx_sum`` and ``cuda_api_sum`` of ``nsys stats``, except for the time of names nested in
+# themselves: here a moment counts once for each thread, not once for each level.
 
 
 @dataclass(frozen=True, eq=False)
 class NameSums:
-    """One line for each name, most time first; every column as long as ``names``, times in ns."""
+    """A row for each name, most time first; every column as long as ``names``, times in ns."""
 
     names: tuple[str, ...]
     calls: Int64
     total: Int64
-    """Time in which any of them was open, summed over the threads: those within or beside others of
-    their name on the same thread add nothing."""
+    """Time in which any was open, summed over threads: nested or overlapping ones of the same name
+    and thread add nothing."""
     mean: Int64
-    """Mean length of one, rounded down; times ``calls`` it is more than ``total`` where they
-    nest."""
+    """Mean length, rounded down; times ``calls`` it exceeds ``total`` if ranges nest."""
     shortest: Int64
     longest: Int64
     first_row: Int64
-    """A trace row of each, the longest one, to jump to."""
+    """Trace row of the longest one of each, to jump to."""
 
     def __len__(self) -> int:
         return len(self.names)
 
 
 def range_sums(trace: Trace) -> NameSums:
-    """Ranges on threads of the CPU: all of NVTX in an export of nsys, else those that the script,
-    PyTorch or perftui marked. MPI calls of nsys are ranges; of ranges that PyTorch marks for NVTX
-    the numbers behind the name are left out, as no two would be alike."""
+    """Ranges on CPU threads: all of NVTX in an export of nsys, else those marked by the script,
+    PyTorch or perftui. MPI calls of nsys are ranges; numbers after the name of ranges that PyTorch
+    marks for NVTX are left out, as they are all different."""
     marked = kinds.ranges(trace)
     return name_sums(trace, marked | trace.in_category(CPU_OP) if _is_of_nsys(trace) else marked)
 
 
 def call_sums(trace: Trace) -> NameSums:
-    """Calls of the runtime and the driver: of CUDA, or of what stands for it on other devices."""
+    """Calls of the runtime and the driver: of CUDA, or its counterpart on other devices."""
     return name_sums(trace, kinds.launches(trace))
 
 
 def _is_of_nsys(trace: Trace) -> bool:
-    """Whether operators were marked by NVTX: nsys knows no others."""
+    """Whether operators were marked by NVTX: nsys has no others."""
     from perftui.trace.nsys.columns import RowReader
 
     return isinstance(trace.read_arguments, RowReader)
@@ -372,11 +371,11 @@ def name_sums(trace: Trace, chosen: Mask) -> NameSums:
 
 
 def _counted_twice(trace: Trace, rows: Int64, group: Int64, count: int) -> Int64:
-    """For each group how much longer its rows are together than what they cover of each thread."""
+    """For each group, the sum of its rows' lengths minus the time they cover on each thread."""
     order = np.lexsort((trace.start[rows], trace.track[rows], group))
     start, end = trace.start[rows[order]], trace.ends_of(rows[order])
     of_thread = group[order] * max(len(trace.tracks), 1) + trace.track[rows[order]]
-    # Of rows in order of start any overlap shows between two that follow each other.
+    # In order of start, any overlap shows between two neighbours.
     beside = of_thread[1:] == of_thread[:-1]
     overlapping = np.unique(of_thread[1:][beside & (start[1:] < end[:-1])])
     twice = np.zeros(count, dtype=np.int64)

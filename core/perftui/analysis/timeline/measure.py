@@ -19,15 +19,15 @@ from perftui.trace.model import NONE, PYTHON, Int64, Ints, Mask, Trace
 
 @dataclass(frozen=True)
 class Busy:
-    """How long a device, or a thread, was at work in a range."""
+    """Busy time of a device or a thread in a range."""
 
     device: int
     """NONE for a thread."""
     track: int
-    """The thread's track, NONE for a device, whose streams are taken together."""
+    """The thread's track; NONE for a device, which includes all its streams."""
     time: int
-    """Nanoseconds in which anything ran: overlapping and nested events are united, not summed. Of a
-    thread, operators and calls count; ranges and Python frames are open whether it works or not."""
+    """Nanoseconds in which anything ran: overlapping and nested events count once. On a thread,
+    only operators and calls count; ranges and Python frames are open whether it works or not."""
     events: int
     """Events that count in ``time``."""
 
@@ -39,11 +39,11 @@ class NameTime:
     name: str
     on_device: bool
     calls: int
-    """Events of which any part lies in the range, those without duration by their start."""
+    """Events with any part in the range; those without duration by their start."""
     total: int
-    """Nanoseconds inside the range, summed over the events; with what each of them called."""
+    """ns inside the range, summed over the events, including what they called."""
     own: int
-    """Nanoseconds without what they called; on a device, where nothing calls, it is ``total``."""
+    """ns without what they called; equals ``total`` on a device, where nothing calls."""
 
 
 @dataclass(frozen=True)
@@ -53,28 +53,28 @@ class Measure:
     start: int
     end: int
     devices: tuple[Busy, ...]
-    """Every device of the trace, also one that was idle all through the range."""
+    """Every device of the trace, including idle ones."""
     threads: tuple[Busy, ...]
     """Threads with any operator or call in the range, busiest first."""
     names: tuple[NameTime, ...]
-    """First by ``own``; the file's names, not yet safe to show."""
+    """By ``own``; the file's names, not yet safe to show."""
 
     @property
     def duration(self) -> int:
-        """How long the range is."""
+        """Length of the range, ns."""
         return self.end - self.start
 
 
 def measure(trace: Trace, start: int, end: int, rank: int = NONE) -> Measure:
-    """Measure ``[start, end)``: every event counts with the part of it that lies inside. Of several
-    ranks put together what all of them did, or only ``rank``.
+    """Measure ``[start, end)``: each event counts with its part inside. For merged ranks, all of
+    them, or only ``rank``.
 
     Raises:
         ValueError: the range ends before it starts.
     """
     if end < start:
         raise ValueError(f"a range from {start} to {end}")
-    tracks = [at for at, one in enumerate(trace.tracks) if rank in (NONE, one.rank)]
+    tracks = [at for at, track in enumerate(trace.tracks) if rank in (NONE, track.rank)]
     rows = _touching(trace, start, end, tracks)
     begins = np.maximum(trace.start[rows], start)
     ends = np.minimum(trace.ends_of(rows), end)
@@ -85,30 +85,30 @@ def measure(trace: Trace, start: int, end: int, rank: int = NONE) -> Measure:
         start,
         end,
         tuple(_devices(trace, tracks, rows[activity], begins[activity], ends[activity])),
-        tuple(sorted(threads, key=lambda one: (-one.time, one.track))),
-        tuple(sorted(_names(trace, rows, begins, ends), key=lambda one: (-one.own, one.name))),
+        tuple(sorted(threads, key=lambda thread: (-thread.time, thread.track))),
+        tuple(sorted(_names(trace, rows, begins, ends), key=lambda name: (-name.own, name.name))),
     )
 
 
 def _touching(trace: Trace, start: int, end: int, tracks: Sequence[int]) -> Int64:
-    """Rows of ``tracks`` of which any part is between ``start`` and ``end``."""
+    """Rows of ``tracks`` with any part between ``start`` and ``end``."""
     bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1)).tolist()
-    found = [np.zeros(0, dtype=np.int64)]
+    parts = [np.zeros(0, dtype=np.int64)]
     for low, high in [(bounds[at], bounds[at + 1]) for at in tracks]:
-        # An int64: for a Python int all of the column would be converted.
+        # An int64: for a Python int the whole column would be converted.
         stop = low + int(np.searchsorted(trace.start[low:high], np.int64(end)))
         reach = trace.ends_of(slice(low, stop))
         inside = (reach > start) | (trace.start[low:stop] >= start)
-        found.append(np.flatnonzero(inside) + low)
-    return np.concatenate(found)
+        parts.append(np.flatnonzero(inside) + low)
+    return np.concatenate(parts)
 
 
 def _devices(
     trace: Trace, tracks: Sequence[int], rows: Int64, begins: Int64, ends: Int64
 ) -> Iterator[Busy]:
     of_row = kinds.devices(trace)[rows]
-    known = {trace.tracks[at].device for at in tracks if trace.tracks[at].is_device}
-    for device in sorted(known):
+    present = {trace.tracks[at].device for at in tracks if trace.tracks[at].is_device}
+    for device in sorted(present):
         mine = of_row == device
         yield Busy(device, NONE, union(begins[mine], ends[mine]).total, int(mine.sum()))
 
@@ -121,8 +121,8 @@ def _threads(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[
 
 
 def _names(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[NameTime]:
-    """Marks on a stream (ranges, waits) are no work of the device and count nowhere, and what
-    repeats other rows counts once."""
+    """Time by name. Marks on a stream (ranges, waits) are no device work and do not count; rows
+    derived from others do not either."""
     activity = kinds.device_activity(trace)[rows]
     counted = activity | kinds.on_thread(trace)[rows]
     rows, inside, on_device = rows[counted], (ends - begins)[counted], activity[counted]
@@ -138,12 +138,12 @@ def _names(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[Na
 
 
 def _called(trace: Trace, rows: Int64, inside: Int64) -> Int64:
-    """For each row the time of the calls that it made."""
+    """Time of the calls made by each row, ns."""
     callers = trace.parent[rows]
     # A call without duration at the very start may have its caller before it.
-    known = np.flatnonzero((callers != NONE) & np.isin(callers, rows))
-    places = np.searchsorted(rows, callers[known])
-    return sums(places, inside[known], len(rows))
+    called = np.flatnonzero((callers != NONE) & np.isin(callers, rows))
+    places = np.searchsorted(rows, callers[called])
+    return sums(places, inside[called], len(rows))
 
 
 MOST_DEVICES = 8
@@ -151,7 +151,7 @@ MOST_DEVICES = 8
 
 @dataclass(frozen=True)
 class BusyColumns:
-    """How much of each column a device, or the training thread's operators, covered."""
+    """The covered share of each column, by a device or the training thread's operators."""
 
     device: int
     """NONE for the training thread."""
@@ -165,25 +165,26 @@ class StepColumns:
 
     step: Step
     phases: tuple[str, ...]
-    """Of each column the phase that covers most of it; empty where none covers any."""
+    """The phase that covers most of each column; empty if none covers any."""
     busy: tuple[BusyColumns, ...]
-    """One for each device with work in the trace; without a device that of the training thread."""
+    """An entry for each device with work in the trace; without a device, the training thread."""
     gaps: tuple[Gap, ...]
-    """Those of the first device within the step, longest first."""
+    """Gaps of the first device within the step, longest first."""
 
     def column_of(self, time: int) -> int:
-        """The column that holds ``time``, ns since the trace's origin, the nearest outside it."""
+        """The column that contains ``time``, ns since the trace's origin; the nearest one
+        outside."""
         count = len(self.phases)
         at = (time - self.step.start) * count // max(self.step.duration, 1)
         return min(max(int(at), 0), count - 1)
 
 
 def step_columns(analysis: TraceAnalysis, columns: int) -> StepColumns | None:
-    """The newest whole step; None where none is marked, or of several ranks put together."""
+    """The newest whole step; None if no step is marked, or for merged ranks."""
     if not analysis.steps or analysis.ranks or columns < 1:
         return None
-    # Device and host go by the same clock here, so that a gap stands below what the host does.
-    step = max(analysis.steps, key=lambda one: one.start)
+    # Device and host use the same clock here, so that a gap is drawn below what the host does.
+    step = max(analysis.steps, key=lambda other: other.start)
     edges = np.linspace(step.start, step.end, columns + 1).astype(np.int64)
     trace = analysis.trace
     busy = tuple(
@@ -191,22 +192,22 @@ def step_columns(analysis: TraceAnalysis, columns: int) -> StepColumns | None:
         for device, intervals in _working(trace).items()
     )
     first = busy[0].device if busy else NONE
-    gaps = (one for one in analysis.gaps if one.device == first)
-    within = tuple(one for one in gaps if one.start < step.end and one.end > step.start)
+    gaps = (gap for gap in analysis.gaps if gap.device == first)
+    within = tuple(gap for gap in gaps if gap.start < step.end and gap.end > step.start)
     return StepColumns(step, _phases(trace, edges), busy, within)
 
 
 def _phases(trace: Trace, edges: npt.NDArray[np.int64]) -> tuple[str, ...]:
-    found = find_phases(trace)
-    names = ("", *found)
+    phases = find_phases(trace)
+    names = ("", *phases)
     nothing = np.zeros(len(edges) - 1)
-    covered = np.stack([nothing, *(_shares(one, edges) for one in found.values())])
+    covered = np.stack([nothing, *(_shares(part, edges) for part in phases.values())])
     return tuple(names[at] for at in covered.argmax(axis=0).tolist())
 
 
 @once
 def _working(trace: Trace) -> dict[int, Intervals]:
-    """When each device had work; without any when the training thread was in an operator."""
+    """When each device had work; without devices, when the training thread was in an operator."""
     near = kinds.believable(trace) if len(trace) else np.zeros(0, dtype=bool)
     rows = np.flatnonzero(kinds.device_activity(trace) & near)
     if not len(rows):
@@ -219,7 +220,7 @@ def _working(trace: Trace) -> dict[int, Intervals]:
 
 
 def _shares(intervals: Intervals, edges: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Which share of each column is covered."""
+    """Covered share of each column."""
     lengths = np.maximum(np.diff(edges), 1)
     shares: npt.NDArray[np.float64] = intervals.within(edges[:-1], edges[1:]) / lengths
     return shares
@@ -228,12 +229,12 @@ def _shares(intervals: Intervals, edges: npt.NDArray[np.int64]) -> npt.NDArray[n
 # ``links.link`` joins all rows at once; this answers a key press on a trace of ten million rows.
 
 _AT_ONCE = 1 << 14
-"""Rows inside a call that are looked at in one go: the first launch is mostly among the first."""
+"""Rows inside a call examined at a time: the first launch is usually early."""
 
 
 @dataclass(frozen=True, eq=False)
 class _ByCorrelation:
-    """Rows in order of their correlation id, of equals in order of the trace."""
+    """Rows in order of their correlation id, then in order of the trace."""
 
     ids: Ints
     rows: Int64
@@ -245,22 +246,22 @@ class _ByCorrelation:
         return _ByCorrelation(trace.correlation[rows], rows)
 
     def all_of(self, number: int) -> Int64:
-        # In the column's own width: else all of it would be converted.
+        # In the column's own type: else the whole column would be converted.
         key = self.ids.dtype.type(number)
         low, high = (int(np.searchsorted(self.ids, key, side)) for side in ("left", "right"))
         return self.rows[low:high]
 
     def holds(self, numbers: Ints) -> Mask:
         places = np.searchsorted(self.ids, numbers)
-        found: Mask = np.zeros(len(numbers), dtype=bool)
+        mask: Mask = np.zeros(len(numbers), dtype=bool)
         if len(self.ids):
             safe = np.minimum(places, len(self.ids) - 1)
-            found = (self.ids[safe] == numbers) & (numbers != NONE)
-        return found
+            mask = (self.ids[safe] == numbers) & (numbers != NONE)
+        return mask
 
 
 class Launches:
-    """The launches of a trace, sorted once (1 s for ten million rows that all are launches)."""
+    """The launches of a trace, sorted once (1 s for ten million rows that are all launches)."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -268,18 +269,18 @@ class Launches:
         self._calls = _ByCorrelation.of(trace, kinds.launches(trace))
 
     def launched(self, row: int) -> Int64:
-        """The device activity that ``row``, or else the first launching call inside it, launched,
-        by start: several rows for a graph. Empty where none is in the trace."""
+        """Device activity launched by ``row``, else by the first launching call inside it, by
+        start: several rows for a graph. Empty if none is in the trace."""
         for rows in self._inside(row):
             joined = self._work.holds(self._trace.correlation[rows])
             if joined.any():
                 launch = int(rows[int(np.argmax(joined))])
-                found = self._work.all_of(int(self._trace.correlation[launch]))
-                return found[np.argsort(self._trace.start[found], kind="stable")]
+                work = self._work.all_of(int(self._trace.correlation[launch]))
+                return work[np.argsort(self._trace.start[work], kind="stable")]
         return np.zeros(0, dtype=np.int64)
 
     def launching(self, row: int) -> int:
-        """The call that launched the device activity ``row``; NONE where it is not in the trace."""
+        """The call that launched the device activity ``row``; NONE if not in the trace."""
         number = int(self._trace.correlation[row])
         if number == NONE or not self._trace.tracks[int(self._trace.track[row])].is_device:
             return NONE
@@ -297,7 +298,8 @@ class Launches:
 
 
 def rows_inside(trace: Trace, row: int) -> int:
-    """How many rows of a thread begin in the call ``row``, with itself; they follow each other."""
+    """Number of rows on the thread that begin in the call ``row``, including itself; they are
+    consecutive."""
     high = int(np.searchsorted(trace.track, trace.track[row], side="right"))
     end = np.int64(trace.start[row] + trace.duration[row])
     return max(int(np.searchsorted(trace.start[row:high], end, side="right")), 1)

@@ -11,41 +11,40 @@ import numpy.typing as npt
 from perftui.trace.columns import native
 from perftui.trace.model import NONE, Int32, Int64, Trace
 
-# Compiled, in time that grows with the number of ranges and hardly with the number of values: by
-# maxima of blocks, of blocks of blocks, and so on. Else by looking at every value, which is as fast
-# up to a million.
+# Compiled, time grows with the number of ranges and hardly with the number of values: by maxima of
+# blocks, of blocks of blocks, and so on. Otherwise every value is read, which is as fast up to a
+# million.
 
 _SHIFT = 4
-"""A block is ``2 ** _SHIFT`` values, or as many blocks of the level below: of a range, fewer than
-that are visited on each level at each of its ends."""
+"""A block is ``2 ** _SHIFT`` values, or as many blocks of the level below: at most so many are
+visited on each level at each end of a range."""
 
 
 def longest(values: Int64, begin: Int64, stop: Int64) -> Int64:
-    """The first position of the largest value in each ``[begin, stop)``, -1 where that is empty."""
-    found = np.full(len(begin), -1, dtype=np.int64)
+    """Index of the first largest value in each ``[begin, stop)``; -1 if that is empty."""
+    result = np.full(len(begin), -1, dtype=np.int64)
     asked = np.flatnonzero(stop > begin)
     ranges = zip(begin[asked].tolist(), stop[asked].tolist(), strict=True)
-    found[asked] = [low + int(values[low:high].argmax()) for low, high in ranges]
-    return found
+    result[asked] = [low + int(values[low:high].argmax()) for low, high in ranges]
+    return result
 
 
 def block_maxima(values: Int64) -> Int64:
-    """The first position of the largest value of each block, level after level from the narrow
-    blocks to the wide."""
+    """Index of the first largest value of each block, level by level from narrow to wide blocks."""
     width = 1 << _SHIFT
     levels = [np.zeros(0, dtype=np.int64)]
     places, maxima = np.arange(len(values), dtype=np.int64), values
     while len(maxima) > 1:
         rest = np.full(-len(maxima) % width, np.iinfo(np.int64).min)
         inside = np.append(maxima, rest).reshape(-1, width).argmax(axis=1)
-        found = np.arange(0, len(maxima), width) + inside
-        places, maxima = places[found], maxima[found]
+        index = np.arange(0, len(maxima), width) + inside
+        places, maxima = places[index], maxima[index]
         levels.append(places)
     return np.concatenate(levels)
 
 
 def blocks(values: Int64, places: Int64) -> native.Blocks:
-    """What the compiled loops search; ``places`` are the ``block_maxima`` of ``values``."""
+    """Search structure of the compiled loops; ``places`` are the ``block_maxima`` of ``values``."""
     begins, rest = [0], len(values)
     while rest > 1:
         rest = -(-rest >> _SHIFT)
@@ -68,8 +67,8 @@ def edges(t0: int, t1: int, columns: int) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What is searched to draw a whole track. It is made in 0.1 s for 3 M events, which is half of
-    the time to open a cached trace."""
+    """Precomputed columns to draw a whole track. They take 0.1 s for 3 M events, half of the time
+    to open a cached trace."""
 
     sums: Int64
     """Time covered before each event, and by all."""
@@ -86,7 +85,7 @@ class TrackIndex:
     start: Int64
     end: Int64
     known: Prepared | None = None
-    """Made when it is first needed, unless given."""
+    """Computed on first use, unless given."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -97,9 +96,9 @@ class TrackIndex:
         return cls(rows.astype(np.int32), trace.start[rows], trace.ends_of(rows))
 
     def prepared(self) -> TrackIndex:
-        """A copy that has worked out all that is searched to draw it as a whole."""
-        known = Prepared(self._sums, self._duration, block_maxima(self._duration))
-        return replace(self, known=known)
+        """A copy with everything precomputed to draw it as a whole."""
+        prepared = Prepared(self._sums, self._duration, block_maxima(self._duration))
+        return replace(self, known=prepared)
 
     @cached_property
     def _sums(self) -> Int64:
@@ -130,34 +129,35 @@ class TrackIndex:
         return covered
 
     def dominant(self, t0: int, t1: int, columns: int) -> Int32:
-        """The row that covers most of each column (the first of equals), -1 where none does."""
+        """The row that covers most of each column (the first of equals); -1 without one."""
         times = edges(t0, t1, columns)
         compiled = native.compiled()
         if compiled:
             best = native.dominant(compiled, self._blocks, self.start, self.end, times)
         else:
             best = self._dominant(times)
-        found = np.full(columns, NONE, dtype=np.int32)
-        found[best >= 0] = self.rows[best[best >= 0]]
-        return found
+        rows = np.full(columns, NONE, dtype=np.int32)
+        rows[best >= 0] = self.rows[best[best >= 0]]
+        return rows
 
     def _dominant(self, times: Int64) -> Int64:
-        """Positions instead of rows."""
+        """As ``dominant``, with positions instead of rows."""
         first = np.searchsorted(self.end, times[:-1], side="right")
         behind = np.searchsorted(self.start, times[1:], side="left")
-        found = np.full(len(times) - 1, NONE, dtype=np.int64)
+        result = np.full(len(times) - 1, NONE, dtype=np.int64)
         touched = np.flatnonzero(behind > first)
         if not len(touched):
-            return found
+            return result
         low, high = times[:-1][touched], times[1:][touched]
         best, most = self._longest_between(first[touched], behind[touched], low, high)
-        found[touched[most > 0]] = best[most > 0]
-        return found
+        result[touched[most > 0]] = best[most > 0]
+        return result
 
     def _longest_between(
         self, first: Int64, behind: Int64, low: Int64, high: Int64
     ) -> tuple[Int64, Int64]:
-        """Only the first and the last event can stick out of a column; those between are whole."""
+        """The event with most time in each column, and that time: only the first and the last event
+        can stick out of a column."""
         last = behind - 1
         best: Int64 = first.copy()
         most: Int64 = np.minimum(self.end[first], high) - np.maximum(self.start[first], low)
@@ -175,18 +175,18 @@ class TrackIndex:
 
     @cached_property
     def _blocks(self) -> native.Blocks:
-        known = self.known
-        places = block_maxima(self._duration) if known is None else known.longest
+        prepared = self.known
+        places = block_maxima(self._duration) if prepared is None else prepared.longest
         return blocks(self._duration, places)
 
     def largest_gap(self, t0: int, t1: int, columns: int) -> Int64:
-        """The longest gap that each column touches, whole, in ns.
+        """The longest gap, ns, that touches each column, with its part outside.
 
-        Time before the first and behind the last event of the track is no gap.
+        Time before the first and after the last event of the track is no gap.
         """
         largest = np.zeros(columns, dtype=np.int64)
         times = edges(t0, t1, columns)
-        # Gap g lies between events g and g + 1; those that a column touches, first to last.
+        # Gap g is between events g and g + 1; here the first and last that touch each column.
         first = np.searchsorted(self.start[1:], times[:-1], side="right")
         behind = np.searchsorted(self.end[:-1], times[1:], side="left")
         touched = (behind > first) & (times[1:] > times[:-1])
@@ -196,14 +196,14 @@ class TrackIndex:
     def next_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
         """The first gap of at least ``threshold`` ns that starts after ``t``."""
         first = int(np.searchsorted(self.end[:-1], np.int64(t), side="right"))
-        found = np.flatnonzero(self._gaps[first:] >= max(threshold, 1))
-        return self._gap_at(first + int(found[0])) if len(found) else None
+        long = np.flatnonzero(self._gaps[first:] >= max(threshold, 1))
+        return self._gap_at(first + int(long[0])) if len(long) else None
 
     def previous_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
         """The last gap of at least ``threshold`` ns that starts before ``t``."""
         behind = int(np.searchsorted(self.end[:-1], np.int64(t), side="left"))
-        found = np.flatnonzero(self._gaps[:behind] >= max(threshold, 1))
-        return self._gap_at(int(found[-1])) if len(found) else None
+        long = np.flatnonzero(self._gaps[:behind] >= max(threshold, 1))
+        return self._gap_at(int(long[-1])) if len(long) else None
 
     def _gap_at(self, index: int) -> tuple[int, int]:
         return int(self.end[index]), int(self.start[index + 1])
@@ -226,14 +226,14 @@ class TimelineTrack:
     ``kind`` is ``device``, ``thread`` or ``marks`` (ranges that are no activity: annotations on a
     stream, synchronisation). ``depth`` counts from 0 within the track.
 
-    A ``whole`` track is a device of several streams: each row is cut to the part of it in which no
-    row that began before still runs, so that together they are the time in which the device is
-    busy. Its ``track`` is the first of the streams, and its rows are in order of start alone.
+    A ``whole`` track is a device of several streams: each row is cut to the part in which no
+    earlier row still runs, so that together they are the busy time of the device. Its ``track`` is
+    the first of the streams, and its rows are ordered by start only.
 
-    ``steps`` and ``phases`` are those of a rank, where several were put together.
+    ``steps`` and ``phases`` are those of a rank, for merged ranks.
 
-    ``helpers`` is for the threads with next to no work: of their rows each is cut as on a ``whole``
-    track. Its ``track`` is the first of those threads. A ``counter`` shows samples, and belongs to
+    ``helpers`` combines the threads with next to no work: their rows are cut as on a ``whole``
+    track. Its ``track`` is the first of those threads. A ``counter`` shows samples and belongs to
     none of the trace's tracks (NONE): the ``rows`` of its index number the samples.
     """
 
@@ -249,19 +249,18 @@ class TimelineTrack:
         return self.kind in (STEPS, PHASES)
 
 
-# A sample says nothing of the time beyond its interval: there the quantity is not known, and
-# nothing is drawn. Columns of time are answered from sums before each sample, at one cost for every
-# zoom.
+# A sample says nothing about time beyond its interval: there the quantity is unknown, and nothing
+# is drawn. Columns of time are computed from sums before each sample, at one cost for every zoom.
 
 Float64 = npt.NDArray[np.float64]
 
 LATE = 1.5
-"""A sample that comes so many intervals after the one before is late, not missing."""
+"""Most intervals after the previous sample at which a sample is late, not missing."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample: ``value`` stands for ``[start, end)``, and was taken ``at``; ns since origin."""
+    """One sample: ``value`` holds for ``[start, end)``, and was taken ``at``; ns since origin."""
 
     start: int
     end: int
@@ -271,24 +270,24 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Counter:
-    """One quantity over the time of a trace. The arrays are of equal length, in order of time; what
-    samples stand for does not overlap. All times are ns since the trace's origin."""
+    """One quantity over the time of a trace. The arrays are of equal length, in order of time;
+    intervals of samples do not overlap. All times are ns since the trace's origin."""
 
     name: str
     short: str
-    """The name where there is little room."""
+    """The name for little room."""
     unit: str
     """``%``, ``B``, ``B/s``, ``W``, ``MHz`` or ``count``."""
     source: str
-    """Where it is from, as a sentence without its full stop."""
+    """The source, as a sentence without its full stop."""
     top: float
-    """What a full cell stands for: the most there can be where that is known, else the largest
-    sample or a round number above it. 0 where all samples are 0."""
+    """The value of a full cell: the maximum if known, else the largest sample or a round number
+    above it. 0 if all samples are 0."""
     interval: int
-    """Usual time between two samples; 0 where each change is recorded, not sampled."""
+    """Usual time between samples; 0 if each change is recorded, not sampled."""
     is_mean: bool
-    """Whether a sample is the mean over the time before it, which it stands for; else it stands for
-    the time behind it."""
+    """Whether a sample is the mean over the time before it, and holds for that; else it holds for
+    the time after it."""
     start: Int64
     end: Int64
     at: Int64
@@ -298,7 +297,7 @@ class Counter:
         return len(self.start)
 
     def sample(self, place: int) -> Sample:
-        """The sample at ``place`` in the arrays."""
+        """The sample at index ``place``."""
         return Sample(
             int(self.start[place]),
             int(self.end[place]),
@@ -307,11 +306,11 @@ class Counter:
         )
 
     def prepare(self) -> None:
-        """Work out now what is needed of all samples."""
+        """Compute in advance what is needed of all samples."""
         _ = self._known, self._area, self.lowest, self.highest
 
     def place_at(self, time: int) -> int | None:
-        """The place of the sample that stands for ``time``; None where none does."""
+        """Index of the sample that holds for ``time``; None without one."""
         place = int(np.searchsorted(self.start, np.int64(time), side="right")) - 1
         return place if place >= 0 and time < self.end[place] else None
 
@@ -321,13 +320,13 @@ class Counter:
         return bool(high > low)
 
     def means(self, t0: int, t1: int, columns: int) -> Float64:
-        """The mean over what is known of each column of ``[t0, t1)``, NaN where nothing is.
+        """Mean of the known part of each column of ``[t0, t1)``; NaN if nothing is known.
 
         A column inside one sample has its value exactly.
         """
         times = edges(t0, t1, columns)
-        known, area = self._before(times)
-        lengths = np.diff(known)
+        lengths_before, area = self._before(times)
+        lengths = np.diff(lengths_before)
         with np.errstate(invalid="ignore", divide="ignore"):
             means: Float64 = np.where(lengths > 0, np.diff(area) / lengths, np.nan)
         if len(self):
@@ -338,7 +337,7 @@ class Counter:
         return means
 
     def _before(self, times: Int64) -> tuple[Int64, Float64]:
-        """Known time before each of ``times``, and value times ns over it."""
+        """Known time before each of ``times``, and the integral of the value over it."""
         if not len(self):
             return np.zeros(len(times), dtype=np.int64), np.zeros(len(times))
         place = np.searchsorted(self.start, times, side="right") - 1
@@ -349,12 +348,12 @@ class Counter:
 
     @cached_property
     def lowest(self) -> float:
-        """The smallest sample; there is one at least."""
+        """The smallest sample (there must be one)."""
         return float(self.value.min())
 
     @cached_property
     def highest(self) -> float:
-        """The largest sample; there is one at least."""
+        """The largest sample (there must be one)."""
         return float(self.value.max())
 
     @cached_property
@@ -372,21 +371,21 @@ class Counter:
 
 
 def intervals(at: Int64, interval: int | Int64, *, is_mean: bool) -> tuple[Int64, Int64]:
-    """Start and end of what each of samples taken ``at`` (ascending, ns) stands for.
+    """Start and end of each interval of samples taken ``at`` (ascending, ns).
 
-    The mean over a time stands for the time back to the sample before, any other for the time to
-    the next: if that is at most ``LATE`` intervals away, else for one ``interval`` alone. That is
-    one for all samples, or one for each.
+    A mean holds back to the previous sample, any other value until the next, if that is at most
+    ``LATE`` intervals away; else only for one ``interval``, which is common to all samples or one
+    for each.
     """
-    each = np.broadcast_to(np.asarray(interval, dtype=np.int64), at.shape)
-    reach = each.copy()
+    lengths = np.broadcast_to(np.asarray(interval, dtype=np.int64), at.shape)
+    reach = lengths.copy()
     apart = np.diff(at)
-    # To the sample before, which the first has not, or to the next, which the last has not.
+    # To the previous sample, which the first lacks, or to the next, which the last lacks.
     inner = slice(1, None) if is_mean else slice(None, -1)
-    reach[inner] = np.where(apart <= LATE * each[inner], apart, each[inner])
+    reach[inner] = np.where(apart <= LATE * lengths[inner], apart, lengths[inner])
     return (at - reach, at) if is_mean else (at, at + reach)
 
 
 def usual_interval(at: Int64, unknown: int) -> int:
-    """The median time between samples, ns; ``unknown`` where there are fewer than two."""
+    """The median time between samples, ns; ``unknown`` with fewer than two."""
     return max(int(np.median(np.diff(at))), 1) if len(at) > 1 else unknown

@@ -1,4 +1,4 @@
-"""Makes the tracks of a timeline, and says what its threads are for."""
+"""Make the tracks of a timeline, and name the roles of its threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PIN_MEMORY = "pin memory thread"
 WORKER = "data loader worker"
 
 _GIVEN = re.compile(r"(?:thread -?\d+(?: \((?P<name>.*)\))?|(?P<alone>pt_\w+|python[\d.]*|))$")
-"""A name that nobody chose: the profiler's, with the one that the system knows the thread by."""
+"""A default name: the profiler's, with the system's name of the thread."""
 _MAIN_NAME = re.compile(r"python[\d.]*|pt_main_thread|")
 _BY_NAME = (
     (re.compile(r"pt_autograd_\d+"), AUTOGRAD),
@@ -47,37 +47,36 @@ _BY_CALL: tuple[tuple[str, Callable[[str], object]], ...] = (
 
 @once
 def thread_roles(trace: Trace) -> Mapping[int, str]:
-    """The role of threads, by their numbers in ``Trace.tracks``; without those that have a name of
-    their own, and those of which nothing shows what they are for. Several of one role are numbered
-    in order of their first event."""
+    """The role of threads, by index in ``Trace.tracks``, without threads with a name of their own
+    or an unknown role. Several of one role are numbered in order of their first event."""
     mains, by_work = _mains(trace), _by_work(trace)
     first: dict[int, int] = {}
     for number, track in enumerate(trace.tracks):
-        given = None if track.is_device else _GIVEN.match(track.thread_name or "")
+        default = None if track.is_device else _GIVEN.match(track.thread_name or "")
         rows = slice(*np.searchsorted(trace.track, (number, number + 1)).tolist())
-        if given is not None and len(trace.start[rows]):
+        if default is not None and len(trace.start[rows]):
             first[number] = int(trace.start[rows].min())
-    found: dict[int, str] = {}
-    for number in sorted(first, key=lambda one: (first[one], one)):
-        given = _GIVEN.match(trace.tracks[number].thread_name or "")
-        name = ((given["name"] or given["alone"]) if given else None) or ""
-        named = next((role for pattern, role in _BY_NAME if pattern.fullmatch(name)), None)
+    roles: dict[int, str] = {}
+    for number in sorted(first, key=lambda index: (first[index], index)):
+        default = _GIVEN.match(trace.tracks[number].thread_name or "")
+        name = ((default["name"] or default["alone"]) if default else None) or ""
+        by_name = next((role for pattern, role in _BY_NAME if pattern.fullmatch(name)), None)
         if number in mains and _MAIN_NAME.fullmatch(name):
-            found[number] = MAIN
-        elif role := named or by_work.get(number):
-            found[number] = role
+            roles[number] = MAIN
+        elif role := by_name or by_work.get(number):
+            roles[number] = role
     # Several threads of a rank that share a role are numbered.
-    owners = {number: (trace.tracks[number].rank, role) for number, role in found.items()}
+    owners = {number: (trace.tracks[number].rank, role) for number, role in roles.items()}
     counts, seen = Counter(owners.values()), Counter[tuple[int, str]]()
     for number, owner in owners.items():
         seen[owner] += 1
         if counts[owner] > 1:
-            found[number] += f" {seen[owner]}"
-    return found
+            roles[number] += f" {seen[owner]}"
+    return roles
 
 
 def _mains(trace: Trace) -> set[int]:
-    """The thread that trains; of several ranks put together that of each with most work."""
+    """The training thread; for merged ranks, each rank's thread with most work."""
     of_rank = np.array([track.rank for track in trace.tracks], dtype=np.int64)
     if np.all(of_rank == NONE):
         return {main_track(trace)}
@@ -87,28 +86,28 @@ def _mains(trace: Trace) -> set[int]:
 
 
 def _by_work(trace: Trace) -> Mapping[int, str]:
-    """The first role that an event of a thread shows."""
-    found: dict[int, str] = {}
+    """The first role shown by an event of each thread."""
+    roles: dict[int, str] = {}
     host = kinds.operators(trace) | trace.in_category(PYTHON)
     rows = {AUTOGRAD: kinds.of_autograd(trace)}
     rows |= {role: host & kinds.named(trace, matches) for role, matches in _BY_CALL}
     for role, mask in rows.items():
         for number in np.unique(trace.track[mask]).tolist():
-            found.setdefault(number, role)
-    return found
+            roles.setdefault(number, role)
+    return roles
 
 
 def timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
-    """All tracks with a row: devices by stream, the main thread, other threads by when they start.
+    """All tracks with rows: devices by stream, the main thread, other threads by their first start.
 
-    A device whose streams are several leads them with a track of its own. A thread has a track for
-    each depth of its call stack; where rows of one depth overlap, as they do on some streams,
-    further tracks take them.
+    A device with several streams has a track of its own before them. A thread has a track for each
+    depth of its call stack; if rows of one depth overlap, as on some streams, further tracks take
+    them.
     """
     main = main_track(trace)
     activity = kinds.device_activity(trace)
     bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))
-    found: list[TimelineTrack] = []
+    tracks: list[TimelineTrack] = []
     order = _drawing_order(trace, bounds, main)
     leading = _leading(trace, order, bounds, activity)
     for number in order:
@@ -117,10 +116,10 @@ def timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
                 united(trace, np.concatenate(leading[number])),
                 trace.tracks[number].device,
             )
-            found.append(TimelineTrack(f"GPU {device}", WHOLE, number, 0, index))
+            tracks.append(TimelineTrack(f"GPU {device}", WHOLE, number, 0, index))
         rows = np.arange(bounds[number], bounds[number + 1])
-        found += _tracks_of(trace, number, rows, activity)
-    return tuple(found)
+        tracks += _tracks_of(trace, number, rows, activity)
+    return tuple(tracks)
 
 
 def _drawing_order(trace: Trace, bounds: Int64, main: int) -> list[int]:
@@ -137,7 +136,7 @@ def _drawing_order(trace: Trace, bounds: Int64, main: int) -> list[int]:
 def _leading(
     trace: Trace, order: list[int], bounds: Int64, activity: Mask
 ) -> dict[int, list[Int64]]:
-    """By the first stream of each device of several: the rows of work on each of them."""
+    """For each device with several streams, by its first one: the rows of work on each."""
     streams: dict[int, dict[int, Int64]] = {}
     for number in order:
         rows = np.arange(bounds[number], bounds[number + 1])
@@ -148,22 +147,22 @@ def _leading(
 
 
 def united(trace: Trace, rows: Int64) -> TrackIndex:
-    """Rows of several tracks, each cut to the part in which none that began before still runs."""
+    """Rows of several tracks, each cut to the part in which no earlier row still runs."""
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     end = trace.ends_of(rows)
     reach = np.maximum.accumulate(end)
     start = trace.start[rows].copy()
     start[1:] = np.maximum(start[1:], reach[:-1])
-    kept = end > start
-    return TrackIndex(rows[kept].astype(np.int32), start[kept], end[kept])
+    visible = end > start
+    return TrackIndex(rows[visible].astype(np.int32), start[visible], end[visible])
 
 
 def _tracks_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterator[TimelineTrack]:
     track = trace.tracks[number]
     label = track_label(trace, number)
-    numbered = {each.device for each in trace.tracks if each.stream != NONE}
+    numbered = {other.device for other in trace.tracks if other.stream != NONE}
     if track.is_device and track.stream == NONE and track.device in numbered:
-        # By the name of the device goes the track of all its streams.
+        # The device's name alone is the label of the track of all its streams.
         label += " no stream"
     if track.is_device:
         works = activity[rows]
@@ -200,18 +199,18 @@ def without_overlap(trace: Trace, rows: Int64) -> Iterator[Int64]:
 
 
 def track_label(trace: Trace, number: int) -> str:
-    """How a track is called on screen: a thread by its role where that shows. The text is the
-    file's and may hold control codes."""
+    """Name of a track on screen: a thread's role if known. The text is the file's and may contain
+    control codes."""
     track = trace.tracks[number]
     if track.is_device:
         stream = "" if track.stream == NONE else f" stream {track.stream}"
         return f"{_device_label(track)}{stream}"
-    known = thread_roles(trace).get(number) or track.thread_name or f"thread {track.thread}"
-    return f"{rank_prefix(track)}{known}"
+    name = thread_roles(trace).get(number) or track.thread_name or f"thread {track.thread}"
+    return f"{rank_prefix(track)}{name}"
 
 
 def device_label(trace: Trace, device: int) -> str:
-    """How a device is called: in the traces of several ranks with whose it is."""
+    """Name of a device; for merged ranks with its rank."""
     tracks = (track for track in trace.tracks if track.device == device)
     return next(map(_device_label, tracks), f"GPU {device}")
 
@@ -222,32 +221,32 @@ def _device_label(track: Track) -> str:
 
 
 def rank_prefix(track: Track) -> str:
-    """Whose a track is, where several ranks were put together: ``rank 3 ``."""
+    """The rank of a track, for merged ranks: ``rank 3 ``."""
     return "" if track.rank == NONE else f"rank {track.rank} "
 
 
 NEXT_TO_NOTHING = 0.01
-"""Share of the time of the trace that is covered by the events of such a thread, at most."""
+"""Largest share of the trace's time covered by events of such a thread."""
 
 FEWEST = 2
-"""Threads that are worth a track for all of them: one has its own."""
+"""Fewest such threads for a common track: a single one has its own."""
 
 
 @dataclass(frozen=True, eq=False)
 class HelperThreads:
-    """Threads of one rank (NONE where there is only one) that do next to nothing."""
+    """Threads of one rank (NONE with a single rank) that do next to nothing."""
 
     rank: int
     threads: frozenset[int]
-    """Their numbers in ``Trace.tracks``."""
+    """Their indices in ``Trace.tracks``."""
     track: TimelineTrack
-    """What any of them does."""
+    """Work of any of them."""
 
 
 def helper_threads(trace: Trace, tracks: Sequence[TimelineTrack]) -> tuple[HelperThreads, ...]:
-    """The helper threads of each rank that has several; never the one that trains.
+    """The helper threads of each rank with several of them; never the training thread.
 
-    A thread is one whose events cover less than ``NEXT_TO_NOTHING`` of the trace, from the first
+    Helper threads have events that cover less than ``NEXT_TO_NOTHING`` of the trace, from the first
     start to the last end.
     """
     by_thread: dict[int, list[TimelineTrack]] = {}
@@ -257,15 +256,15 @@ def helper_threads(trace: Trace, tracks: Sequence[TimelineTrack]) -> tuple[Helpe
     if len(by_thread) <= FEWEST:
         return ()
     span = int(trace.ends_of(slice(None)).max() - trace.start.min())
-    roles, found = thread_roles(trace), dict[int, list[int]]()
+    roles, by_rank = thread_roles(trace), dict[int, list[int]]()
     for thread, own in by_thread.items():
         is_main = roles.get(thread, "").startswith(MAIN)
         if not is_main and _covered(own, NEXT_TO_NOTHING * span) < NEXT_TO_NOTHING * span:
-            found.setdefault(trace.tracks[thread].rank, []).append(thread)
+            by_rank.setdefault(trace.tracks[thread].rank, []).append(thread)
     helpers = []
-    for rank, threads in found.items():
+    for rank, threads in by_rank.items():
         if len(threads) >= FEWEST:
-            rows = [each.index.rows.astype(np.int64) for t in threads for each in by_thread[t]]
+            rows = [track.index.rows.astype(np.int64) for t in threads for track in by_thread[t]]
             label = f"{rank_prefix(trace.tracks[threads[0]])}{len(threads)} threads under 1 %"
             index = united(trace, np.concatenate(rows))
             track = TimelineTrack(label, HELPERS, threads[0], 0, index)
@@ -274,7 +273,7 @@ def helper_threads(trace: Trace, tracks: Sequence[TimelineTrack]) -> tuple[Helpe
 
 
 def _covered(tracks: Sequence[TimelineTrack], enough: float) -> float:
-    """Time that the events of a thread cover; or of some of them, where that is ``enough``."""
+    """Time covered by the events of a thread; stops once one track covers ``enough``."""
     for track in tracks:
         alone = float(np.sum(track.index.end - track.index.start))
         if alone >= enough:

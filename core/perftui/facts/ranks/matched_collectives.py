@@ -44,7 +44,7 @@ class RankCollectives:
     start: Int64
     end: Int64
     step: Int64
-    """Number of the step that each was launched in; NONE where the trace marks no steps."""
+    """Index of the step that launched each; NONE if the trace marks no steps."""
     group: tuple[str, ...]
     """Name of the group of ranks: the same text on each of them."""
     kind: tuple[str, ...]

@@ -183,7 +183,7 @@ class StepGrid:
     ranks: tuple[int, ...]
     first: int
     ratios: Ratios
-    """Time of the step without waiting over the median of all; NaN where it was not recorded."""
+    """Time of each step without waiting over the median of all; NaN if not recorded."""
     usual: int
     """That median, ns."""
 

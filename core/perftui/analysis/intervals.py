@@ -80,8 +80,8 @@ def unite(*sets: Intervals) -> Intervals:
     if not sets:
         return EMPTY
     return union(
-        np.concatenate([times.start for times in sets]),
-        np.concatenate([times.end for times in sets]),
+        np.concatenate([part.start for part in sets]),
+        np.concatenate([part.end for part in sets]),
     )
 
 

@@ -88,10 +88,9 @@ def _shared(
     mine, its = _by_step(reference, of), _by_step(other, rank)
     pairs = [(mine[step], its[step]) for step in mine.keys() & its.keys()]
     alike = [
-        (left, right)
-        for left, right in pairs
-        if [_kind(reference.trace, row) for row in left]
-        == [_kind(other.trace, row) for row in right]
+        (a, b)
+        for a, b in pairs
+        if [_kind(reference.trace, row) for row in a] == [_kind(other.trace, row) for row in b]
     ]
     return (
         np.array([row for rows, _ in alike for row in rows], dtype=np.int64),

@@ -42,10 +42,8 @@ def _rarest(trace: Trace, marks: Mask) -> Int64:
         return rows
     times = np.bincount(trace.track[rows], trace.duration[rows])
     rows = rows[trace.track[rows] == np.argmax(times)]
-    alike = [rows_of for rows_of in _by_name(trace, rows) if len(rows_of) >= FEWEST_MARKS]
-    return min(
-        alike, key=lambda found: (len(found), -trace.duration[found].sum()), default=rows[:0]
-    )
+    alike = [same for same in _by_name(trace, rows) if len(same) >= FEWEST_MARKS]
+    return min(alike, key=lambda same: (len(same), -trace.duration[same].sum()), default=rows[:0])
 
 
 def _by_name(trace: Trace, rows: Int64) -> Iterator[Int64]:

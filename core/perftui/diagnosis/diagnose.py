@@ -187,9 +187,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 def _without(slowing: Sequence[Finding], finding: Finding) -> float:
     """The share of the cost of ``finding`` that remains once nothing slows its operators."""
     phases = set(finding.parts) - _GAP_CAUSES
-    slowed = (
-        other.share for other in slowing if other is not finding and phases & set(other.parts)
-    )
+    slowed = (slow.share for slow in slowing if slow is not finding and phases & set(slow.parts))
     return 1 - max(slowed, default=0.0)
 
 

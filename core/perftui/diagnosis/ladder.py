@@ -1,4 +1,5 @@
-"""What is reported where no rule knows the cause, one rung below the other, and never nothing."""
+"""What is reported if no rule knows the cause: a ladder of fallbacks, so that something always
+is."""
 
 from __future__ import annotations
 
@@ -48,20 +49,20 @@ LISTED = 3
 """Operators that are listed."""
 
 TOLD_FROM = 0.05
-"""Share of an operator from which on the sentence names it."""
+"""Share of the operators' time from which the sentence names one."""
 
 LINE_FROM = 0.10
-"""Share of the forward pass from which on the sentence names a line."""
+"""Share of the forward pass from which the sentence names a line."""
 
 PLACE_FROM = 0.5
-"""Share of the forward pass from which on a line is where the finding is."""
+"""Share of the forward pass from which a line is the finding's place."""
 
 
 def computes(facts: Facts) -> JudgedStep:
-    """The judged step, where it computes for most of the time.
+    """The judged step, if it computes for most of the time.
 
     Raises:
-        UnknownError: it does not, or that is not known.
+        UnknownError: it does not, or that is unknown.
     """
     judged = judged_step(facts)
     share = judged.computing / judged.of.mean
@@ -74,9 +75,9 @@ def computes(facts: Facts) -> JudgedStep:
 
 
 def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
-    """The verdict beside findings about kernels and operators, and where health is not proven."""
+    """The verdict beside findings about kernels and operators, and if health is not proven."""
     if any(finding.severity is Severity.HEALTHY for finding in findings):
-        # That finding is the same.
+        # The healthy finding says the same.
         return None
     try:
         judged = computes(facts)
@@ -85,11 +86,11 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     step, share = judged.of, judged.computing / judged.of.mean
     subject = "The GPU computes" if judged.on_device else "The model's operators take"
     operators, lines, longest = _operators(facts, judged), _forward_shares(facts, judged), ""
-    if told := [f"{name} {fmt.percent(of)}" for name, of in operators.items() if of >= TOLD_FROM]:
-        longest = f" Of their time: {', '.join(told)}."
+    if named := [f"{name} {fmt.percent(of)}" for name, of in operators.items() if of >= TOLD_FROM]:
+        longest = f" Of their time: {', '.join(named)}."
     at = (f"{fmt.percent(of)} at {line.short}" for line, of in lines.items() if of >= LINE_FROM)
-    if told := list(at):
-        longest += f" Of the forward pass: {', '.join(told)}."
+    if named := list(at):
+        longest += f" Of the forward pass: {', '.join(named)}."
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     categories = time_by_category.or_none(facts) or {}
     return Finding(
@@ -112,14 +113,14 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         ),
         step_ns=step.mean,
         confidence=confidence(step.count, of_run=step.of_run),
-        place=next((facts.at(one) for one, of in lines.items() if of >= PLACE_FROM), None),
+        place=next((facts.at(line) for line, of in lines.items() if of >= PLACE_FROM), None),
         would_raise_confidence=more_steps(step.count),
         steps=step.count,
     )
 
 
 def _kernels(facts: Facts, categories: Mapping[Category, int]) -> str:
-    """Which kernels those are, and how near the longest call comes to what the card can do."""
+    """Kinds of kernels by time, and how close the longest call comes to the card's limit."""
     times = list(categories.items())[:_SHOWN]
     if not times:
         return ""
@@ -134,7 +135,7 @@ def _kernels(facts: Facts, categories: Mapping[Category, int]) -> str:
 
 
 def _reached(call: RoofedCall, *, is_measured: bool) -> str:
-    """``62 % of the card's arithmetic rate``, and of the measured one where there is one."""
+    """``62 % of the card's arithmetic rate``, and of the measured rate if there is one."""
     limit = "memory" if call.is_memory_bound else "arithmetic"
     share = fmt.percent(call.reached)
     if is_measured:
@@ -145,7 +146,7 @@ def _reached(call: RoofedCall, *, is_measured: bool) -> str:
 
 
 def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:
-    """The operators that take longest on the CPU, as shares of the time of all."""
+    """The operators with the most CPU time, as shares of the time of all."""
     if judged.on_device or facts.analysis is None:
         return {}
     table = facts.analysis.ops
@@ -155,11 +156,11 @@ def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:
 
 
 def _forward_shares(facts: Facts, judged: JudgedStep) -> dict[LineShare, float]:
-    """Where the forward pass computes on the CPU, as shares of it; on a GPU samples show only where
-    it is launched."""
-    found = None if judged.on_device else forward_lines.or_none(facts)
-    listed = [line for line in found.listed[:LISTED] if line.file] if found else []
-    return {line: found.share(line) for line in listed} if found else {}
+    """Lines of the forward pass on the CPU, as shares of it; on a GPU, samples only show
+    launching."""
+    lines = None if judged.on_device else forward_lines.or_none(facts)
+    listed = [line for line in lines.listed[:LISTED] if line.file] if lines else []
+    return {line: lines.share(line) for line in listed} if lines else {}
 
 
 COMPUTE_BOUND = Rung(
@@ -180,17 +181,17 @@ COMPUTE_BOUND = Rung(
 )
 
 MOST_UNEVEN = 1.5
-"""Mean over median, from which on a few steps hold so much time that they are the question; TraceML
-and nsys-ai call a step slow from 1.5 times the median."""
+"""Mean over median from which a few steps hold so much time that they are the question; TraceML and
+nsys-ai call a step slow from 1.5 times the median."""
 
 MOST_OF_ONE = 0.5
-"""Share of a single step, or of a trace without steps, that one kernel may take."""
+"""Largest share of a single step, or of a trace without steps, for one kernel."""
 
 MOST_LOST = 0.1
-"""Share of the step that a part which does not compute may take: from there on it is named."""
+"""Share of the step from which a part that does not compute is named."""
 
 MOST_ELSE = 0.2
-"""Share of the time of all steps that other kinds of steps may take."""
+"""Largest share of other kinds of steps in the time of all steps."""
 
 
 def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
@@ -238,8 +239,8 @@ def _check_parts(judged: JudgedStep) -> None:
 
 
 def _check_kernels(facts: Facts) -> None:
-    """A kernel that outlasts two steps is no step's work, and one that is most of all that was
-    recorded shows no training: be it that its duration is wrong, or that it hangs."""
+    """A kernel longer than two steps is no step's work, and one that is most of the recording shows
+    no training: its duration is wrong, or it hangs."""
     steps = trace_steps.or_none(facts)
     if steps is None:
         return
@@ -286,10 +287,10 @@ LIMITS = Limits(
 )
 
 MOSTLY = 0.5
-"""Share of a part from which on the costs of findings explain all of it: costs could be won."""
+"""Share of a part from which costs of findings explain all of it: costs may be estimates."""
 
 LEAST_NAMED = 0.25
-"""Share of a part that a line must have to be named in the sentence."""
+"""Share of a part from which a line is named in the sentence."""
 
 _IDLE = {
     GapCause.INPUT_WAIT.value: "while the training waits for data",
@@ -311,7 +312,7 @@ _HOST_CALLS = (
     GapCause.COMPILATION.value,
     GapCause.INITIALISATION.value,
 )
-"""Idle time that a single operator or call may explain."""
+"""Causes of idle time that a single operator or call may explain."""
 
 
 def _largest_part(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
@@ -319,32 +320,32 @@ def _largest_part(facts: Facts, findings: Sequence[Finding]) -> Finding | Absten
         judged = judged_step(facts)
     except UnknownError as error:
         return Abstention(LARGEST_PART.id, str(error))
-    known = [part for part in judged.parts if part.name != OTHER or not judged.hides_forward]
-    unnamed = [(part, _unnamed(part, judged, findings)) for part in known]
+    visible = [part for part in judged.parts if part.name != OTHER or not judged.hides_forward]
+    unnamed = [(part, _unnamed(part, judged, findings)) for part in visible]
     part, left = max(
         ((part, left) for part, left in unnamed if not part.computes),
-        key=lambda one: one[1],
+        key=lambda item: item[1],
         default=(None, 0),
     )
     mean = judged.of.mean
     if part is None or not mean:
         return None
-    # On the CPU without the wait for a core, which is the time of other programs.
+    # On the CPU, excluding waits for a core, which are the time of other programs.
     share = left / mean if judged.on_device else without_core_wait(facts, left, mean)
-    found = severity(share, LIMITS)
-    return _finding_of_part(facts, judged, part, left, found) if found is not None else None
+    level = severity(share, LIMITS)
+    return _finding_of_part(facts, judged, part, left, level) if level is not None else None
 
 
 def _unnamed(part: Part, judged: JudgedStep, findings: Sequence[Finding]) -> int:
-    """Time of ``part`` that no finding is about, ns: none where findings explain most of it."""
+    """ns of ``part`` that no finding is about; 0 if findings explain most of it."""
     about = {part.name, part.name.removeprefix(PYTHON_IN)}
-    named = sum(finding.share for finding in findings if about & set(finding.parts))
-    left = part.ns - round(named * judged.of.mean)
+    claimed = sum(finding.share for finding in findings if about & set(finding.parts))
+    left = part.ns - round(claimed * judged.of.mean)
     return left if left > (1 - MOSTLY) * part.ns else 0
 
 
 def _finding_of_part(
-    facts: Facts, judged: JudgedStep, part: Part, left: int, found: Severity
+    facts: Facts, judged: JudgedStep, part: Part, left: int, level: Severity
 ) -> Finding:
     thread, step = part_lines(facts, part.name), judged.of
     line = thread.standing_out(LEAST_NAMED) if thread else None
@@ -354,7 +355,7 @@ def _finding_of_part(
         place = facts.at(line)
         at = f", {fmt.percent(thread.share(line))} of it at {line.short}{within}"
     elif judged.on_device and part.name in _HOST_CALLS:
-        # The operator or call that takes most of such idle time, where the trace shows it.
+        # The operator or call with most of such idle time, if the trace shows it.
         steps = trace_steps(facts)
         place = idle_place(facts, GapCause(part.name), steps) if steps is not None else None
         place = place if place and place.operator else None
@@ -364,7 +365,7 @@ def _finding_of_part(
     label = f"device idle, {part.name}" if is_idle else phase_name(part.name)
     return Finding(
         LARGEST_PART.id,
-        found if step.count >= FEWEST_STEPS else min(found, Severity.WARNING),
+        level if step.count >= FEWEST_STEPS else min(level, Severity.WARNING),
         f"{_what(part, judged, step.part_of(left))}{at}.",
         (
             Figure.share(label, left / step.mean, LIMITS.warning, place),
@@ -417,4 +418,4 @@ LARGEST_PART = Rung(
 )
 
 LADDER: tuple[Rung, ...] = (LARGEST_PART, HEALTHY, COMPUTE_BOUND)
-"""In the order they are asked, each with what those before it found."""
+"""In the order they are asked; each receives the findings so far."""

@@ -1,4 +1,4 @@
-"""What a diagnosis holds: findings with their evidence, cost and confidence."""
+"""A diagnosis: findings with their evidence, cost and confidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perftui.facts.place import Place
 
 COMPUTE_BOUND_ID = "compute-bound"
-"""The rule of the verdict that nearly all time is computing: no bottleneck, and no praise."""
+"""Id of the verdict that nearly all time is computing: no bottleneck, and no praise."""
 
 
 class Severity(enum.IntEnum):
@@ -29,7 +29,7 @@ class Confidence(str, enum.Enum):
 
 
 def _short_name(kernel: str) -> str:
-    # The app's first frame, which shows no kernel, does not wait for a parser of C++ names.
+    # Imported here: the app's first frame, without kernels, does not load a parser of C++ names.
     from perftui.analysis.kernels.names import short_name
 
     return short_name(kernel)
@@ -40,7 +40,7 @@ class Figure:
     """One number that a finding is based on.
 
     ``unit`` is ``"ns"``, ``"%"`` (0 to 100), ``"B"``, ``"count"`` (of whole things), or empty for
-    text and for other numbers; ``threshold`` is the rule's limit in the same unit, where one was
+    text and for other numbers; ``threshold`` is the rule's limit in the same unit, if one was
     crossed.
     """
 
@@ -52,12 +52,12 @@ class Figure:
 
     @property
     def shown_label(self) -> str:
-        """The label, of a kernel its short name."""
+        """The label; for a kernel, its short name."""
         return _short_name(self.label) if self._names_kernel else self.label
 
     @property
     def shown_value(self) -> float | int | str:
-        """The value, of a kernel its short name."""
+        """The value; for a kernel, its short name."""
         is_name = self._names_kernel and isinstance(self.value, str)
         return _short_name(str(self.value)) if is_name else self.value
 
@@ -81,30 +81,30 @@ class Finding:
     rule: str
     severity: Severity
     sentence: str
-    """For a person, with the numbers, without the fix."""
+    """For a person: with the numbers, without the fix."""
     facts: tuple[Figure, ...] = ()
     cost_ns: int = 0
     """Time lost per mean step, ns; part of the step breakdown that is shown."""
     step_ns: int = 0
-    """The mean steady step the cost was measured against; all of a trace that marks no steps."""
+    """The mean steady step the cost was measured against; the whole trace if it marks no steps."""
     confidence: Confidence = Confidence.MEDIUM
     place: Place | None = None
-    """Where to look first: the line of the user's code, or the operator or kernel; None where
-    it is not known."""
+    """Where to look first: the line of the user's code, or the operator or kernel; None if
+    unknown."""
     parts: tuple[str, ...] = ()
-    """Parts of the step that the cost lies in, by the names of the breakdown."""
+    """Parts of the step that contain the cost, by the names of the breakdown."""
     fixes: tuple[str, ...] = ()
     """Identifiers from the catalogue of fixes, best first."""
     would_raise_confidence: str = ""
     steps: int = 0
-    """Steady steps that cost and confidence rest on; 0 where they rest on all of a trace that marks
-    no steps, or, without a ``step_ns``, on samples of the machine."""
+    """Number of steady steps behind cost and confidence; 0 for a whole trace without marked steps,
+    or, without a ``step_ns``, for samples of the machine."""
     is_least: bool = False
     """Whether more may be lost than ``cost_ns``."""
 
     @property
     def headline(self) -> str:
-        """The sentence, with the line of its place at the end where it does not name that."""
+        """The sentence, with the line of its place added if it does not name it."""
         line = self.place.short if self.place else ""
         if not line or line in self.sentence:
             return self.sentence
@@ -117,14 +117,14 @@ class Finding:
 
     @property
     def best_speedup(self) -> float | None:
-        """Times faster if the whole cost went away (Amdahl); None where that is not known."""
+        """Speedup if the whole cost went away (Amdahl); None if unknown."""
         left = self.step_ns - self.cost_ns
         return self.step_ns / left if self.cost_ns and left > 0 else None
 
     @property
     def gain(self) -> str:
-        """``up to 2.04x faster``, or where more may be lost ``2.04x faster or more``; empty where
-        the gain is not known."""
+        """``up to 2.04x faster``, or ``2.04x faster or more`` if more may be lost; empty if
+        unknown."""
         best = self.best_speedup
         if best is None:
             return ""
@@ -153,11 +153,11 @@ class Diagnosis:
     findings: tuple[Finding, ...] = ()
     abstentions: tuple[Abstention, ...] = ()
     steady_steps: int = 0
-    """Steps the judgement rests on, warm-up and profiled steps left out."""
+    """Number of judged steps, without warm-up and profiled steps."""
     progress: str = ""
-    """What is being waited for, where it is too early to judge ("collecting, 3 of 20 steps")."""
+    """What is being waited for, if it is too early to judge ("collecting, 3 of 20 steps")."""
 
     @property
     def top(self) -> Finding | None:
-        """The costliest finding, or the healthy one, or None while there is no data."""
+        """The costliest finding, or the healthy one; None without data."""
         return self.findings[0] if self.findings else None

@@ -1,4 +1,4 @@
-"""What a rule is, from which share of the step on it warns, and how what it has found is judged."""
+"""What a rule is, its limits, and how its result becomes a finding."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from perftui.analysis.model import GapCause
 
 MOST_OF_HINT = 0.99
-"""Share that a rule which never warns does not come to."""
+"""A share that rules without warnings never reach."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Shares, 0 to 1, from which on a finding is a warning and critical; those of what is certainly
-    avoidable, a twentieth and a fifth, where no others are given."""
+    """Shares, 0 to 1, from which a finding is a warning and critical; by default those of certainly
+    avoidable losses, a twentieth and a fifth."""
 
     source: str
-    """Why these: what other tools use, or what was measured."""
+    """The source of these limits: other tools, or measurements."""
     warning: float = 0.05
     critical: float = 0.20
     of: str = "of the step"
-    """What they are shares of, as it ends a sentence."""
+    """What they are shares of, as the end of a sentence."""
     info: float | None = None
-    """From which on it is worth a word though no warning; None where it is not."""
+    """Share from which it is reported without a warning; None if it never is."""
 
     @classmethod
     def of_hint(cls, info: float, source: str, of: str = "of the step") -> Limits:
@@ -47,14 +47,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Claim:
-    """Which time of a step a finding is about.
+    """The time of a step that a finding is about.
 
-    Two findings that claim the same time are one: the rule that stands first in the list of rules
-    is the more specific one and keeps it. The place of a finding on the timeline follows from it.
+    Of two findings that claim the same time, only one stays: that of the rule first in the list of
+    rules, which is more specific. A finding's place on the timeline also follows from it.
     """
 
     idle: GapCause | None = None
-    """Idle time of the device, of that cause."""
+    """Idle time of the device with that cause."""
     phase: str = ""
     """A phase of the training thread, by its name in ``PHASES``."""
     kernels: Callable[[str], bool] | None = None
@@ -62,45 +62,45 @@ class Claim:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the parts of a step that are claimed whole."""
+        """Names of the parts of a step that are claimed as a whole."""
         return tuple(name for name in (self.idle.value if self.idle else "", self.phase) if name)
 
 
 @dataclass(frozen=True)
 class Lost:
-    """What a rule has found: the time, and the sentence about it.
+    """The result of a rule: the lost time, and the sentence about it.
 
-    The judge makes a finding of it where the share reaches the rule's limits.
+    The judge turns it into a finding if the share reaches the rule's limits.
     """
 
     cost_ns: int
-    """Lost from each step, in the mean."""
+    """Mean ns lost per step."""
     of: StepBreakdown | None
-    """The mean step that it is part of; None where no time is lost by itself."""
+    """The mean step that contains it; None if no time is lost directly."""
     sentence: str
-    """For a person, with the numbers, without the fix."""
+    """For a person: with the numbers, without the fix."""
     figures: tuple[Figure, ...] = ()
-    """What else it rests on. The judge puts ``part`` before them, where it has a ``label``, and the
-    step behind them, where none of them says which steps they are about."""
+    """Other evidence. The judge puts ``part`` before it, if there is a ``label``, and the step
+    after it, unless a figure already says which steps are meant."""
     place: Place | None = None
     """Where to look first: the line of the user's code, or the operator or kernel."""
     parts: tuple[str, ...] = ()
-    """Parts of the step (``judged_step``) that the cost lies in; those that the rule claims where
-    empty."""
+    """Parts of the step (``judged_step``) that contain the cost; if empty, those that the rule
+    claims."""
     share: float | None = None
-    """What the limits are compared with, where that is no share of the step."""
+    """What the limits are compared with, if that is no share of the step."""
     fixes: tuple[str, ...] | None = None
-    """The rule's fixes that answer this case; None for all of them."""
+    """The rule's fixes for this case; None for all of them."""
     worst: Severity = Severity.CRITICAL
-    """How bad it is at most, whatever its share."""
+    """Highest severity, whatever the share."""
     doubt: str = ""
-    """Why the rule cannot judge after all, should the share reach its limits."""
+    """Why the rule cannot judge after all, if the share reaches its limits."""
     is_least: bool = False
-    """Whether more than ``cost_ns`` may be lost: it counts what was seen, which is not all."""
+    """Whether more than ``cost_ns`` may be lost: it only counts what was seen."""
     unproven: str = ""
-    """What would have to be known for more than medium confidence; empty where nothing is."""
+    """Evidence needed for more than medium confidence; empty if none is."""
     label: str = ""
-    """What the figure of ``part`` is called."""
+    """Label of the figure of ``part``."""
     shows_step: bool = True
     """Whether the judge may add the step to the figures."""
 
@@ -116,7 +116,7 @@ class Lost:
         fixes: tuple[str, ...] | None = None,
         doubt: str = "",
     ) -> Lost:
-        """What takes no time of a step, or nobody knows how much: ``share`` says how bad it is."""
+        """A loss without a known time per step: ``share`` is compared with the limits."""
         none = (0, None, sentence, figures, place)
         return cls(*none, share=share, worst=worst, fixes=fixes, doubt=doubt)
 
@@ -130,62 +130,61 @@ class Lost:
 
 @dataclass(frozen=True)
 class Rung:
-    """One rung of the ladder below the rules: the finding where no rule knows the cause."""
+    """One rung of the ladder below the rules: a finding for unknown causes."""
 
     id: str
     when: str
-    """What it finds, in one line of a table, limits left out."""
+    """What it finds, in one line of a table, without limits."""
     explanation: str
     """What it means and where to look, in a few sentences for a person."""
     answer: str
     """What to do, in one line of a table."""
     judge: Callable[[Facts, Sequence[Finding]], Finding | Abstention | None]
-    """Judges this rung, given what the rules and the rungs above have found."""
+    """Judge this rung, given the findings of the rules and the rungs above."""
     limits: Limits | None = None
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: its symptom, its limits, and the fixes for it."""
+    """One rule: its symptom, its limits, and its fixes."""
 
     id: str
     when: str
-    """What it finds, in one line of a table, limits left out."""
+    """What it finds, in one line of a table, without limits."""
     explanation: str
     """What it means and where to look, in a few sentences for a person."""
     lost: Callable[[Facts], Lost | None]
-    """What is lost, None where nothing is. A fact that is unknown may raise through it."""
+    """Compute the loss; None without one. Unknown facts may raise through it."""
     limits: Limits
     claims: Claim = Claim()
     fixes: tuple[str, ...] = ()
-    """What answers it, best first, by the identifiers of fixes."""
+    """Identifiers of its fixes, best first."""
     answer: str = ""
     """What to do, in one line of a table."""
     slows_launches: bool = False
-    """Whether every launch takes longer for it, so that launching is reported only without it."""
+    """Whether it makes every launch slower, so that launching is only reported without it."""
 
 
 def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:
-    """The finding of ``rule``: None where it found nothing, an abstention where it could not be
-    judged."""
+    """The finding of ``rule``; None without one, an abstention if it could not be judged."""
     try:
         lost = rule.lost(facts)
     except NotApplicableError:
         return None
     except UnknownError as error:
         return Abstention(rule.id, str(error))
-    found = severity(lost.part, rule.limits) if lost else None
-    if lost is None or found is None:
+    level = severity(lost.part, rule.limits) if lost else None
+    if lost is None or level is None:
         return None
     if lost.doubt:
         return Abstention(rule.id, lost.doubt)
-    return _finding(rule, lost, min(found, lost.worst))
+    return _finding(rule, lost, min(level, lost.worst))
 
 
 def cost_of(rule: Rule, facts: Facts) -> int:
-    """ns of a step that the finding of ``rule`` costs; 0 where it finds nothing."""
-    found = judge(rule, facts)
-    return found.cost_ns if isinstance(found, Finding) else 0
+    """ns per step that the finding of ``rule`` costs; 0 without one."""
+    finding = judge(rule, facts)
+    return finding.cost_ns if isinstance(finding, Finding) else 0
 
 
 def severity(share: float, limits: Limits) -> Severity | None:
@@ -200,7 +199,7 @@ def severity(share: float, limits: Limits) -> Severity | None:
 def confidence(steps: int, *, of_run: bool = True) -> Confidence:
     """High from ``MANY_STEPS`` on, low below ``FEWEST_STEPS``.
 
-    A trace of fewer than many is judged whole, so it is one degree less sure.
+    A trace with fewer than many steps is judged as a whole, so its confidence is one degree lower.
     """
     if steps >= MANY_STEPS:
         return Confidence.HIGH
@@ -208,7 +207,7 @@ def confidence(steps: int, *, of_run: bool = True) -> Confidence:
 
 
 def more_steps(steps: int) -> str:
-    """What would raise the confidence, empty where it is high already."""
+    """What would raise the confidence; empty if it is already high."""
     missing = MANY_STEPS - steps
     return fmt.several(missing, "more steady step") if missing > 0 else ""
 
@@ -216,16 +215,16 @@ def more_steps(steps: int) -> str:
 SHOWN_LINES = 3
 
 OF_STEPS = frozenset({"mean step", "mean training step", "steady steps", "profiled steps"})
-"""Figures that say which steps a finding is about."""
+"""Labels of figures that say which steps a finding is about."""
 
 
 def step_figures(step: StepBreakdown) -> tuple[Figure, Figure]:
-    """The mean step, and how many steps it is the mean of."""
+    """The mean step and the number of steps behind it."""
     return Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")
 
 
 def line_figures(facts: Facts, lines: LinesByTime | None, label: str) -> tuple[Figure, ...]:
-    """The longest of ``lines`` that are the user's own, as shares of their time."""
+    """The user's longest ``lines``, as shares of their time."""
     return tuple(
         Figure.share(f"{label} {line.short}", lines.share(line), place=facts.at(line))
         for line in (lines.listed[:SHOWN_LINES] if lines else ())
@@ -244,12 +243,12 @@ def _figures(rule: Rule, lost: Lost) -> tuple[Figure, ...]:
     return (*figures, *step_figures(lost.of))
 
 
-def _finding(rule: Rule, lost: Lost, found: Severity) -> Finding:
-    """A critical finding is a warning where too few steps stand behind it: a run has to come to
-    ``MANY_STEPS``; a trace that marks no steps, or two, is judged whole."""
+def _finding(rule: Rule, lost: Lost, level: Severity) -> Finding:
+    """A finding at most of severity warning if too few steps are behind it: a run needs
+    ``MANY_STEPS``; a trace with no marked steps, or two, is judged as a whole."""
     finding = Finding(
         rule.id,
-        found,
+        level,
         lost.sentence,
         _figures(rule, lost),
         lost.cost_ns,
@@ -266,7 +265,7 @@ def _finding(rule: Rule, lost: Lost, found: Severity) -> Finding:
     sure = confidence(steps, of_run=of_run)
     return replace(
         finding,
-        severity=found if enough else min(found, Severity.WARNING),
+        severity=level if enough else min(level, Severity.WARNING),
         step_ns=lost.of.mean,
         confidence=Confidence.MEDIUM if lost.unproven and sure is Confidence.HIGH else sure,
         would_raise_confidence=lost.unproven or more_steps(steps),

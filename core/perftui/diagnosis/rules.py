@@ -1,4 +1,4 @@
-"""Every rule that looks for lost time, the more specific of two before the general one."""
+"""Every rule that looks for lost time, specific ones before general ones."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ RULES: tuple[Rule, ...] = (
     machine.SHARED,
     machine.LINK,
 )
-"""In this order they are asked; findings are ranked by what they cost. Two rows of one id are forms
-of one symptom, of trainings on a GPU and on the CPU: people read the words of the first."""
+"""In the order they are asked; findings are ranked by cost. Two rows with one id are forms of one
+symptom, for trainings on a GPU and on the CPU: people read the words of the first."""
 
 BY_ID = {rule.id: rule for rule in RULES}
 
@@ -143,6 +143,6 @@ BY_NAME: dict[str, Rule | Rung] = {
 
 
 def answer_to(rule: str) -> str:
-    """What to do about a finding of that rule, in one line; empty where nothing is to be done."""
-    found = BY_NAME.get(rule)
-    return found.answer if found else ""
+    """What to do about a finding of that rule, in one line; empty if there is nothing to do."""
+    known = BY_NAME.get(rule)
+    return known.answer if known else ""

@@ -22,7 +22,7 @@ def write_findings(path: Path, diagnosis: Diagnosis) -> None:
     """Replace the diagnosis at ``path`` atomically.
 
     Raises:
-        OSError: it cannot be written; an older one is then untouched.
+        OSError: it cannot be written; an older one is then unchanged.
     """
     encoded = msgspec.json.encode(_File(diagnosis))
     replace_file(path, msgspec.json.format(encoded, indent=2) + b"\n")

@@ -60,16 +60,16 @@ def counters(facts: Facts) -> tuple[Counter, ...]:
     if analysis is None or analysis.ranks or not len(analysis.trace):
         return ()
     origin, during = analysis.trace.wall_origin, trace_span(analysis)
-    counters = list(_allocated(analysis, during))
+    drawn = list(_allocated(analysis, during))
     if facts.run is not None and origin is not None:
         of_run = _OfRun(facts, origin, during)
-        counters = [
+        drawn = [
             *of_run.gpus(),
-            *(counters or of_run.allocated()),
+            *(drawn or of_run.allocated()),
             *of_run.disk(),
             *of_run.queue(),
         ]
-    return tuple(counters)
+    return tuple(drawn)
 
 
 def _allocated(analysis: TraceAnalysis, during: tuple[int, int]) -> Iterator[Counter]:

@@ -170,9 +170,7 @@ def bytes_moved(operator: str, arguments: Sequence[Tensor]) -> int:
     if plain not in _READ:
         return 0
     read = arguments[: _READ[plain]]
-    written = (
-        first if plain != name else max(read, key=lambda tensor: tensor.elements * tensor.width)
-    )
+    written = first if plain != name else max(read, key=lambda arg: arg.elements * arg.width)
     width = 1 if name in _COMPARING else written.width
     return sum(tensor.stored for tensor in read) + written.elements * width
 

@@ -239,15 +239,11 @@ def launch_shapes(
         if line is not None:
             _count(counted.setdefault(line, _Counted()), arguments, int(trace.duration[row]))
     result = {}
-    for line, launches in counted.items():
-        is_known = launches.weight and not launches.missing
-        shapes = tuple(
-            (grid, block, count) for (grid, block), count in launches.shapes.most_common()
-        )
-        if shapes or is_known:
-            result[line] = LaunchShapes(
-                launches.weighted / launches.weight if is_known else None, shapes
-            )
+    for line, entry in counted.items():
+        timed = entry.weight and not entry.missing
+        shapes = tuple((grid, block, count) for (grid, block), count in entry.shapes.most_common())
+        if shapes or timed:
+            result[line] = LaunchShapes(entry.weighted / entry.weight if timed else None, shapes)
     return result
 
 

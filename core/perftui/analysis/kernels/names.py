@@ -269,16 +269,14 @@ def short_name(name: str) -> str:
         return _of_mangled(name)
     if not _CPP.match(name):
         return _of_library(name)
-    component = _named(components(canonical(name[:_LONGEST_SHORTENED])))
-    if component is None:
+    part = _named(components(canonical(name[:_LONGEST_SHORTENED])))
+    if part is None:
         return name
-    if not component.arguments:
-        return _of_library(component.base)
-    family = (
-        "elementwise" if _ELEMENTWISE.fullmatch(component.base) else _FAMILIES.get(component.base)
-    )
-    text = None if family is None else _of_family(family, component)
-    return text or _plain(component)
+    if not part.arguments:
+        return _of_library(part.base)
+    family = "elementwise" if _ELEMENTWISE.fullmatch(part.base) else _FAMILIES.get(part.base)
+    text = None if family is None else _of_family(family, part)
+    return text or _plain(part)
 
 
 def _named(parts: Sequence[Component]) -> Component | None:
@@ -339,18 +337,14 @@ def _is_operation(argument: str) -> bool:
 def _operation(argument: str) -> tuple[str, str, bool]:
     """The name of a function object, its compute type, and whether an operand is fixed."""
     parts = components(argument.removeprefix("void "))
-    component = _named(parts)
-    if component is None:
+    item = _named(parts)
+    if item is None:
         return "", "", False
-    one_side = _ONE_SIDE.fullmatch(component.base) is not None
-    kind = _first_scalar(component)
-    if _TRANSPARENT.fullmatch(component.base):
+    one_side = _ONE_SIDE.fullmatch(item.base) is not None
+    kind = _first_scalar(item)
+    if _TRANSPARENT.fullmatch(item.base):
         inner = next(
-            (
-                inner_argument
-                for inner_argument in component.arguments
-                if _is_operation(inner_argument)
-            ),
+            (inner_argument for inner_argument in item.arguments if _is_operation(inner_argument)),
             None,
         )
         if inner is not None:
@@ -359,8 +353,8 @@ def _operation(argument: str) -> tuple[str, str, bool]:
     lambdas = [part for part in parts if part.is_lambda]
     values = [value for value in lambdas[-1].parameters if value[-1:] != "*"] if lambdas else ()
     called_with = next(scalars(values), "")
-    kind = called_with or kind or floating_within(",".join(component.arguments))
-    return _word(component.base), kind, one_side
+    kind = called_with or kind or floating_within(",".join(item.arguments))
+    return _word(item.base), kind, one_side
 
 
 def _first_scalar(component: Component) -> str:

@@ -192,10 +192,8 @@ def calling_frames(trace: Trace, lines: Mask) -> Int32:
         return around
     # Processes of each rank, for merged ranks.
     numbers: dict[tuple[int, str], int] = {}
-    processes = [
-        numbers.setdefault((track.rank, track.process), len(numbers)) for track in trace.tracks
-    ]
-    process = np.array(processes, dtype=np.int64)
+    ids = [numbers.setdefault((track.rank, track.process), len(numbers)) for track in trace.tracks]
+    process = np.array(ids, dtype=np.int64)
     for number in np.unique(process[trace.track[outside]]).tolist():
         calls = begun[process[trace.track[begun]] == number]
         rows = outside[process[trace.track[outside]] == number]

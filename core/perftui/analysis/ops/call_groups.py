@@ -207,11 +207,10 @@ def by_shape(trace: Trace, arguments: OpArguments) -> tuple[Int32, tuple[str, ..
     # An index for each pair of name and shape; a row without shapes has only its name.
     width = len(arguments.shapes) + 1
     pairs = trace.name.astype(np.int64) * width + arguments.shape + 1
-    distinct_pairs, group = np.unique(pairs, return_inverse=True)
+    keys, group = np.unique(pairs, return_inverse=True)
     shapes = ("", *arguments.shapes)
     labels = [
-        f"{trace.names[pair // width]}  {shapes[pair % width]}".rstrip()
-        for pair in distinct_pairs.tolist()
+        f"{trace.names[pair // width]}  {shapes[pair % width]}".rstrip() for pair in keys.tolist()
     ]
     distinct = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     numbers = np.array([distinct[label] for label in labels], dtype=np.int32)

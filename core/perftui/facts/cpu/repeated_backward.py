@@ -82,10 +82,8 @@ def _sharing(ops: Operators, groups: Sequence[list[Int64]]) -> list[list[Int64]]
     """Groups with a pass that comes down to numbers of an earlier one, by its first and last nodes:
     nodes run from the highest number to the lowest."""
     some = groups[:FIRST_GROUPS]
-    edges = [
-        [np.concatenate([rows[:EDGE], rows[-CALLED - EDGE :]]) for rows in group] for group in some
-    ]
-    numbers = _numbers(ops, [rows for group in edges for rows in group])
+    edges = [[np.concatenate([run[:EDGE], run[-CALLED - EDGE :]]) for run in runs] for runs in some]
+    numbers = _numbers(ops, [run for runs in edges for run in runs])
     chosen = []
     for group, ends in zip(some, edges, strict=True):
         highest = -1

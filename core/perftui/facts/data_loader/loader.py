@@ -381,9 +381,7 @@ def unevenness(facts: Facts) -> Unevenness:
     workers, at = np.unique(rows["worker"], return_inverse=True)
     counts = np.bincount(at, rows["batches"])
     spent = np.bincount(at, rows["fetch"] + rows["collate"])
-    workers, counts, spent = (
-        column[counts >= FEWEST_BATCHES] for column in (workers, counts, spent)
-    )
+    workers, counts, spent = (part[counts >= FEWEST_BATCHES] for part in (workers, counts, spent))
     if len(workers) < 2:
         return Unevenness(max(of_time, 1.0), None, 1.0)
     slowest = int(np.argmax(spent / counts))

@@ -212,17 +212,13 @@ def own_ceilings(facts: Facts) -> OwnCeilings:
     host = facts.manifest.host
     if host not in facts.run.telemetry or (facts.rank and facts.rank.host not in ("", host)):
         raise UnknownError("the rank ran on another machine than the run was started on")
-    undisturbed = [ceiling for ceiling in ceilings_of(host) if not ceiling.is_disturbed]
-    if not undisturbed:
+    quiet = [ceiling for ceiling in ceilings_of(host) if not ceiling.is_disturbed]
+    if not quiet:
         raise UnknownError("perftui probe did not run on the machine of this run")
     to_device, memory = {}, {}
     for gpu in sampled_gpus(facts):
         card = next(
-            (
-                ceiling
-                for ceiling in undisturbed
-                if ceiling.gpu is not None and ceiling.gpu == gpu.name
-            ),
+            (item for item in quiet if item.gpu is not None and item.gpu == gpu.name),
             None,
         )
         copied = card.rate(Ceiling.TO_DEVICE_PINNED) if card else None
@@ -231,7 +227,7 @@ def own_ceilings(facts: Facts) -> OwnCeilings:
             to_device[gpu.prefix] = copied.value
         if moved is not None and listed is not None:
             memory[gpu.prefix] = moved.value / (listed.bandwidth * 1e9)
-    return OwnCeilings(_data_disk(facts, host, undisturbed), to_device, memory)
+    return OwnCeilings(_data_disk(facts, host, quiet), to_device, memory)
 
 
 def _data_disk(facts: Facts, host: str, measured: list[Ceilings]) -> float | None:

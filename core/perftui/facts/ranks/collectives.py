@@ -56,9 +56,9 @@ class CollectiveArguments:
 def collective_arguments(trace: Trace, row: int, launch: int) -> CollectiveArguments:
     """The collective of the kernel at ``row`` launched at ``launch``: from its arguments, else its
     name (RCCL's kernels have none) and the events around the launch."""
-    arguments = _arguments(trace, row)
-    kind = _kind(str(arguments.get("Collective name") or trace.name_of(row)))
-    size = _counted(arguments)
+    args = _arguments(trace, row)
+    kind = _kind(str(args.get("Collective name") or trace.name_of(row)))
+    size = _counted(args)
     for _ in range(_LEVELS):
         if size is not None or launch == NONE:
             break
@@ -72,7 +72,7 @@ def collective_arguments(trace: Trace, row: int, launch: int) -> CollectiveArgum
     # All ranks of the training, if those of the collective are not recorded.
     info = trace.metadata.get("distributedInfo")
     counts = (
-        arguments.get("Group size"),
+        args.get("Group size"),
         info.get("world_size") if isinstance(info, Mapping) else None,
     )
     ranks = next((count for count in counts if isinstance(count, int) and count > 0), None)

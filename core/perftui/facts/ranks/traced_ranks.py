@@ -75,9 +75,7 @@ class CausedWaits:
         """``rank`` itself and the ranks linked to it."""
         row = self.linked[self.ranks.index(rank)].tolist()
         return tuple(
-            other
-            for other, is_linked in zip(self.ranks, row, strict=True)
-            if is_linked or other == rank
+            other for other, met in zip(self.ranks, row, strict=True) if met or other == rank
         )
 
 

@@ -304,9 +304,7 @@ def _over(loop: ast.AST) -> list[ast.expr]:
 def _indexes(loop: ast.AST, inside: Sequence[ast.AST]) -> bool:
     heads = (*getattr(loop, "generators", []), loop)
     targets = [head.target for head in heads if hasattr(head, "target")]
-    bound = {
-        node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
-    }
+    bound = {node.id for left in targets for node in ast.walk(left) if isinstance(node, ast.Name)}
     return any(
         isinstance(node, ast.Subscript)
         and any(isinstance(name, ast.Name) and name.id in bound for name in ast.walk(node.slice))
@@ -334,10 +332,8 @@ def _lines(path: Path, changed: int) -> tuple[int, ...]:
         if isinstance(node, (ast.For, ast.While)) and _runs_backward(node):
             lines += _carried(node)
         elif isinstance(node, Function) and not node.name.startswith("__"):
-            below = (
-                item for item in ast.walk(node) if isinstance(item, (ast.Assign, ast.AugAssign))
-            )
-            lines += [item.lineno for item in below if _is_state(item)]
+            below = (sub for sub in ast.walk(node) if isinstance(sub, (ast.Assign, ast.AugAssign)))
+            lines += [sub.lineno for sub in below if _is_state(sub)]
     return tuple(lines)
 
 

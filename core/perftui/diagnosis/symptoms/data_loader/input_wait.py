@@ -1,4 +1,4 @@
-"""Waits for data of a training that makes its batches itself, or starts its loader anew."""
+"""Waits for data of a training that makes its batches itself, or restarts its loader."""
 
 from __future__ import annotations
 
@@ -48,38 +48,38 @@ from perftui.facts.step.steps import batches_ready, steady_step, step_breakdown,
 WAIT_LIMITS = Limits("TraceML warns at 10 %, xprof at 5 %; both call 20 % input-bound.", 0.10, 0.20)
 
 MOST_LINES = 3
-"""Lines that a finding lists; all are below it."""
+"""Most lines listed by a finding."""
 
 
-def wait_figures(found: InputWait, facts: Facts, limits: Limits) -> list[Figure]:
-    """The wait itself, and what making batches takes."""
-    share = found.wait / found.of.mean if found.of.mean else 0.0
+def wait_figures(wait: InputWait, facts: Facts, limits: Limits) -> list[Figure]:
+    """The wait itself, and the time to make batches."""
+    share = wait.wait / wait.of.mean if wait.of.mean else 0.0
     figures = [
         Figure.share("data loader wait", share, limits.warning),
-        Figure("mean wait", found.wait, "ns"),
+        Figure("mean wait", wait.wait, "ns"),
     ]
-    if found.host:
-        figures.append(Figure("of the training thread", found.host, "ns"))
-    figures += step_figures(found.of)
-    if not found.of.of_run:
+    if wait.host:
+        figures.append(Figure("of the training thread", wait.host, "ns"))
+    figures += step_figures(wait.of)
+    if not wait.of.of_run:
         return figures
-    cpu, made, p95 = fetch_cpu(facts), loader_work(facts), wait_p95(facts)
+    cpu, work, p95 = fetch_cpu(facts), loader_work(facts), wait_p95(facts)
     if cpu is not None:
         figures.append(Figure.share("CPU use while fetching", cpu))
-    if made is not None:
-        figures.append(Figure("fetching a batch", made.fetch, "ns"))
-        figures.append(Figure("collating a batch", made.collate, "ns"))
-        if made.busy is not None:
-            figures.append(Figure.share("workers busy", made.busy))
-        if made.batch_bytes:
-            figures.append(Figure("tensors of a batch", made.batch_bytes, "B"))
+    if work is not None:
+        figures.append(Figure("fetching a batch", work.fetch, "ns"))
+        figures.append(Figure("collating a batch", work.collate, "ns"))
+        if work.busy is not None:
+            figures.append(Figure.share("workers busy", work.busy))
+        if work.batch_bytes:
+            figures.append(Figure("tensors of a batch", work.batch_bytes, "B"))
     if p95 is not None:
         figures.append(Figure("95 % of waits are below", p95, "ns"))
     return figures
 
 
 def loader_in_main(facts: Facts) -> list[Figure]:
-    """A loader without workers: its lines, and where it is made."""
+    """Figures of a loader without workers: its lines, and where it is made."""
     feeds = training_loader(facts)
     figures = [*worker_figures(facts), *_lines(main_batches(facts), facts)]
     if feeds and feeds.dataset:
@@ -90,7 +90,7 @@ def loader_in_main(facts: Facts) -> list[Figure]:
 
 
 def loader_of_workers(facts: Facts) -> list[Figure]:
-    """A loader with workers: their lines, its queue, and what they take of the machine."""
+    """Figures of a loader with workers: their lines, its queue, and their use of the machine."""
     figures = worker_figures(facts)
     lines, ready, host = loader_lines(facts), batches_ready(facts), machine_use(facts)
     if lines is not None:
@@ -107,7 +107,7 @@ def loader_of_workers(facts: Facts) -> list[Figure]:
 
 
 def worker_figures(facts: Facts) -> list[Figure]:
-    """The loader's number of workers, where it is known, at the line that makes the loader."""
+    """The loader's number of workers, if known, at the line that makes the loader."""
     feeds = training_loader(facts)
     if feeds is None or feeds.num_workers is None:
         return []
@@ -115,7 +115,7 @@ def worker_figures(facts: Facts) -> list[Figure]:
 
 
 def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
-    """The lines of the user's code that making batches takes longest at, as shares of that."""
+    """The user's lines that take longest in making batches, as shares of that."""
     if lines is None:
         return []
     own = [line for line in lines.listed if line.file][:MOST_LINES]
@@ -123,7 +123,7 @@ def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
 
 
 def _cores(facts: Facts) -> list[Figure]:
-    """The cores the training may use, where they are known."""
+    """The cores the training may use, if known."""
     cores = machine_use(facts).cores
     return [] if cores is None else [Figure("cores", cores, "count")]
 
@@ -131,11 +131,11 @@ def _cores(facts: Facts) -> list[Figure]:
 WAIT = Claim(idle=GapCause.INPUT_WAIT, phase="input_wait")
 
 wait_rule = partial(Rule, limits=WAIT_LIMITS, claims=WAIT)
-"""A rule about the wait for data."""
+"""Make a rule about the wait for data."""
 
 
 def waits_for_workers(facts: Facts) -> InputWait | None:
-    """The wait of a run, where it is worth a warning and a loader with workers causes it."""
+    """The run's wait, if it is worth a warning and caused by a loader with workers."""
     wait, feeds = input_wait.or_none(facts), training_loader(facts)
     if wait is None or feeds is None or not feeds.num_workers or not wait.of.of_run:
         return None
@@ -143,15 +143,15 @@ def waits_for_workers(facts: Facts) -> InputWait | None:
 
 
 def workers(facts: Facts) -> int:
-    """Workers of the training loader, 0 where that has none or is not known."""
+    """Number of workers of the training loader; 0 if it has none or is unknown."""
     feeds = training_loader(facts)
     return (feeds.num_workers or 0) if feeds else 0
 
 
 def busy(facts: Facts) -> float | None:
-    """Share of their time in which the workers make batches; None where it is not known."""
-    made = loader_work(facts)
-    return made.busy if made else None
+    """Share of time in which the workers make batches; None if unknown."""
+    work = loader_work(facts)
+    return work.busy if work else None
 
 
 def lost_to_workers(
@@ -174,24 +174,24 @@ def lost_to_workers(
 
 
 def unproven(wait: InputWait) -> str:
-    """What would prove that the device waits too."""
+    """Evidence needed to prove that the device waits too."""
     if wait.exposed or not wait.of.of_run:
         return ""
     return "a profiled window that shows whether the GPU idles during the wait"
 
 
 def data_fixes(wait: InputWait, facts: Facts) -> tuple[str, ...]:
-    """What answers a wait for data: a known loader of a run can be changed, a trace's cannot."""
+    """Fixes for a wait for data: a run's known loader can be changed, a trace's cannot."""
     feeds = training_loader(facts)
     if feeds is None or not wait.of.of_run:
         return ()
-    # Only for a GPU there is anything to pin.
+    # Pinning only helps with a GPU.
     pins = has_gpu(facts) and feeds.pin_memory is False
     return ("loader-workers", "loader-pin") if pins else ("loader-workers",)
 
 
 MOSTLY_WAITS = 0.5
-"""CPU use while fetching below which a training thread waits for a disk or a network instead."""
+"""CPU use while fetching below which a training thread mostly waits for a disk or a network."""
 
 
 def _in_main_thread(facts: Facts) -> Lost | None:
@@ -202,14 +202,14 @@ def _in_main_thread(facts: Facts) -> Lost | None:
     if wait.wait < MAIN_THREAD.limits.warning * wait.of.mean:
         return None
     lines = batch_lines(facts)
-    named = f", {lines.named}" if lines and lines.named else ""
+    where = f", {lines.named}" if lines and lines.named else ""
     blocked = ""
     if cpu is not None and cpu < MOSTLY_WAITS:
         blocked = f" and waits for files or a network for {fmt.percent(1 - cpu)} of that"
     return Lost(
         wait.wait,
         wait.of,
-        f"{wait.sentence}: the loader runs in the main thread (num_workers=0){blocked}{named}.",
+        f"{wait.sentence}: the loader runs in the main thread (num_workers=0){blocked}{where}.",
         (*wait_figures(wait, facts, MAIN_THREAD.limits), *loader_in_main(facts)),
         place=batch_place(facts),
         fixes=data_fixes(wait, facts),
@@ -238,36 +238,36 @@ MAIN_THREAD = Rule(
 )
 
 _ENDING = "__del__"
-"""Method of an iterator that goes: it waits for its workers to end."""
+"""Method of an iterator that is deleted: it waits for its workers to end."""
 
 MOSTLY = 0.5
-"""Share of the script's own code that the end of a loader takes at least to be distinguished."""
+"""Share of the script's own code from which the end of a loader is distinguished."""
 
 
 @fact
 def loader_end(facts: Facts) -> int:
-    """ns of the mean step that ending loaders take, all of it in ``other``; 0 where that is less
-    than ``MOSTLY`` of ``other``, or there are too few samples."""
+    """ns of the mean step spent ending loaders, all of it in ``other``; 0 if it is less than
+    ``MOSTLY`` of ``other``, or there are too few samples."""
     (outside, _), step = stack_samples(facts), step_breakdown(facts)
     if step is None or "via" not in outside or not len(outside):
         return 0
-    held = steady_held(facts)
-    whole = lines_by_time(outside, held)
+    time = steady_held(facts)
+    whole = lines_by_time(outside, time)
     if whole.samples < FEWEST_SAMPLES:
         return 0
     ends = np.array([str(via).endswith(_ENDING) for via in outside["via"]], dtype=np.bool_)
-    ends &= asks_loader(outside, held)
-    found = round(int(held[ends].sum()) / whole.covered * step.mean)
+    ends &= asks_loader(outside, time)
+    ending = round(int(time[ends].sum()) / whole.covered * step.mean)
     own = step.part("other")
-    return min(found, own) if found >= MOSTLY * own else 0
+    return min(ending, own) if ending >= MOSTLY * own else 0
 
 
 EACH_STEP = 0.5
-"""Starts a step, from which on it is not epochs that begin."""
+"""Starts per step from which the cause is not new epochs."""
 
 
 def _starting_again(facts: Facts) -> Lost | None:
-    """Starts after the first. A trace is not asked: a window of some steps holds no two epochs."""
+    """Starts after the first. Not for traces: a window of some steps has no two epochs."""
     if facts.run is None:
         return None
     step, again, feeds = steady_step(facts), loader_starts(facts), training_loader(facts)
@@ -299,12 +299,12 @@ def _starting_again(facts: Facts) -> Lost | None:
 
 
 def _starts_anew(feeds: LoaderFacts | None) -> bool:
-    """Whether the loader is known to start its workers anew with each epoch."""
+    """Whether the loader is known to restart its workers with each epoch."""
     return feeds is not None and bool(feeds.num_workers) and feeds.persistent_workers is False
 
 
 def _why_again(feeds: LoaderFacts | None, each_step: bool) -> str:
-    """The cause, where the loader's arguments are known and show it."""
+    """The cause, if the loader's arguments are known and show it."""
     if each_step:
         return ": every step starts a new epoch, as next(iter(loader)) in a loop does"
     if feeds is None or not feeds.num_workers:

@@ -23,47 +23,47 @@ _SKIP = re.compile(
     r"^(aten|torch|nested|jagged|flash_attn\w*)::.*(_pack_padded_sequence|nested|jagged|varlen)"
     r"|flash_attn_varlen|FlashAttnVarlen"
 )
-"""Names of operators that compute on rows of their own length each."""
+"""Operators that compute on rows of different lengths."""
 
 _SKIPS = r"\bpack_(padded_)?sequence\b|\bnested_tensor|\bvarlen|_varlen"
 
 
 @dataclass(frozen=True)
 class Padding:
-    """What was seen in all batches that were looked at, rows up to a bound of each."""
+    """Totals over all checked batches, up to a limit of rows of each."""
 
     batches: int
     rows: int
     tokens: int
     padded: int
-    """Of the tokens."""
+    """Padding tokens."""
     spare: int
-    """Of those padded, beyond the longest row of their batch: padding to that would win them."""
+    """Padding beyond the longest row of the batch, which padding to that row would save."""
 
     @property
     def share(self) -> float:
-        """Padding of all tokens, 0 to 1."""
+        """Share of padding in all tokens, 0 to 1."""
         return self.padded / self.tokens
 
 
 @fact
 def padding(facts: Facts) -> Padding:
-    """The padding of the batches that were looked at.
+    """The padding in checked batches.
 
     Raises:
-        NotApplicableError: none of them held token ids, or it was not recorded.
-        UnknownError: too few were looked at.
+        NotApplicableError: none of them had token ids, or it was not recorded.
+        UnknownError: too few were checked.
     """
     notes = notes_of(facts.events, "padding")
     read = [[note[name] for name in _NAMES if isinstance(note.get(name), int)] for note in notes]
-    # Another version may have written them in another form.
-    found = [each for each in read if len(each) == len(_NAMES)]
-    rows, tokens, padded, spare = (sum(each[at] for each in found) for at in range(len(_NAMES)))
+    # Another version may have written another form.
+    batches = [row for row in read if len(row) == len(_NAMES)]
+    rows, tokens, padded, spare = (sum(row[at] for row in batches) for at in range(len(_NAMES)))
     if not tokens:
         raise NotApplicableError
-    if len(found) < FEWEST_BATCHES:
+    if len(batches) < FEWEST_BATCHES:
         raise UnknownError("only a single batch was checked for padding")
-    return Padding(len(found), rows, tokens, padded, spare)
+    return Padding(len(batches), rows, tokens, padded, spare)
 
 
 @trace_fact
@@ -72,32 +72,32 @@ def _skips_in_trace(analysis: TraceAnalysis) -> bool:
 
 
 LEAST = 0.25
-"""Share of padding from which on it is worth a word: batches of texts as they come, padded to the
-longest of each, often have as much."""
+"""Share of padding from which it is reported: batches of unsorted texts, padded to the longest of
+each, often have as much."""
 
 _PADS = r"max_length|\bpadding=[\"'T]|\bpad_sequence|\bF\.pad\b|functional\.pad\b"
 
 
 def _padded(facts: Facts) -> Lost | None:
-    found = padding(facts)
-    if found.share < LEAST:
+    batch = padding(facts)
+    if batch.share < LEAST:
         return None
     if _skips_in_trace.or_none(facts) or matching_line(facts, _SKIPS) is not None:
         raise UnknownError("packed or nested sequences skip some of the computation on padding")
     judged = judged_step(facts)
     mean = judged.of.mean
-    cost, text = round(found.share * judged.computing), found.tokens - found.padded
+    cost, text = round(batch.share * judged.computing), batch.tokens - batch.padded
     return Lost(
         cost,
         judged.of,
-        f"{fmt.percent(found.share)} of the tokens in a batch are padding: about "
+        f"{fmt.percent(batch.share)} of the tokens in a batch are padding: about "
         f"{fmt.duration(cost)} of each {fmt.duration(mean)} step is spent on it.",
         (
-            Figure.share("of the tokens are padding", found.share, LEAST),
-            Figure.share("beyond the longest row of each batch", found.spare / found.tokens),
-            Figure("tokens in a row", round(found.tokens / found.rows), "count"),
-            Figure("of them not padding", round(text / found.rows), "count"),
-            Figure("batches checked", found.batches, "count"),
+            Figure.share("of the tokens are padding", batch.share, LEAST),
+            Figure.share("beyond the longest row of each batch", batch.spare / batch.tokens),
+            Figure("tokens in a row", round(batch.tokens / batch.rows), "count"),
+            Figure("of them not padding", round(text / batch.rows), "count"),
+            Figure("batches checked", batch.batches, "count"),
             Figure("computing", judged.computing, "ns"),
         ),
         place=batch_place(facts) or line_place(facts, matching_line(facts, _PADS, only=True)),

@@ -48,29 +48,30 @@ from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import wait_p95
 
 WORKERS_IDLE = 0.5
-"""Share of their time below which workers are idle enough for more of them to be of no use.
-Measured: 0.78 with workers that held up the training, 0.44 with workers that kept up."""
+"""Share of busy time below which more workers would be of no use. Measured: 0.78 with workers that
+held up the training, 0.44 with workers that kept up."""
 
 AT_EPOCHS = 0.5
-"""Share of all waiting from which on it is the beginning of epochs that waits."""
+"""Share of all waiting from which the beginning of epochs is what waits."""
 
 FIRST_READING = "files were read for the first time: the latest third of the steps hardly waits"
 """Why a wait is no fault of the training's."""
 
 SATURATED = 0.8
-"""Share of their time from which on workers make all the batches they can."""
+"""Share of busy time from which workers make all the batches they can."""
 
 UNPACKING = 0.5
-"""Share of the wait in which the training thread computes, from which on it is its own work."""
+"""Computing share of the wait from which it is the training thread's own work."""
 
 LEAST_MAKING = 0.5
-"""Share of the wait in which some worker makes batches, where workers are waited for."""
+"""Share of the wait in which some worker makes batches, from which workers are waited for."""
 
 OF_TIME = 3.0
-"""A moment of making falls into a batch so many times the mean one: few hold most of the time."""
+"""Ratio of the batch made at a random moment to the mean one, from which few batches hold most of
+the time."""
 
 SLOW_WORKER = 2.0
-"""A slow worker takes so many times as long for a batch as the others; gpuprof has 2.5."""
+"""Ratio of a slow worker's time per batch to the others'; gpuprof has 2.5."""
 
 
 def _handover(facts: Facts) -> Lost | None:
@@ -92,7 +93,7 @@ def _handover(facts: Facts) -> Lost | None:
         which = "a worker" if count > 1 else "the worker"
         because = f"{which} takes longer to hand over a batch than to make it"
     elif share is not None and not busy_host(facts) and not _least_making(share, facts, wait):
-        # Where other programs take the cores, either side may wait for one instead.
+        # If other programs take the cores, either side may wait for one instead.
         verb = "makes" if count == 1 else "make"
         because = (
             f"{fmt.several(count, 'worker')} {verb} batches in only "
@@ -102,12 +103,12 @@ def _handover(facts: Facts) -> Lost | None:
         return None
     none_better = better_without_workers(facts)
     lost = lost_to_workers(facts, wait, because + none_better, figures, HANDOVER.fixes)
-    # Where none are better, it is their number that is wrong, not the line that makes batches.
+    # If none are better, the cause is their number, not the line that makes batches.
     return replace(lost, place=loader_place(facts)) if none_better else lost
 
 
 def _least_making(share: float, facts: Facts, wait: InputWait) -> bool:
-    """Whether workers that are busy so much of their time make batches while the training waits."""
+    """Whether workers this busy make batches while the training waits."""
     return share * workers(facts) >= LEAST_MAKING * wait.wait / wait.of.mean
 
 
@@ -116,16 +117,16 @@ def _uneven(facts: Facts) -> Lost | None:
     if wait is None or (pattern and pattern.at_epochs >= AT_EPOCHS):
         # The first batches of an epoch are waited for, however even they are.
         return None
-    found, fixes = unevenness(facts), UNEVEN.fixes
-    if found.worker is not None and found.times >= SLOW_WORKER:
-        # However long its queue is, it falls behind.
+    skew, fixes = unevenness(facts), UNEVEN.fixes
+    if skew.worker is not None and skew.times >= SLOW_WORKER:
+        # It falls behind whatever the length of its queue.
         fixes = ()
         because = (
-            f"worker {found.worker} takes {found.times:.1f} times as long for a batch as the others"
+            f"worker {skew.worker} takes {skew.times:.1f} times as long for a batch as the others"
         )
-    elif found.of_time >= OF_TIME:
+    elif skew.of_time >= OF_TIME:
         because = (
-            f"a few batches take most of the time, {found.of_time:.1f} times as long as the mean "
+            f"a few batches take most of the time, {skew.of_time:.1f} times as long as the mean "
             "one, and the others wait for them"
         )
     else:
@@ -144,12 +145,12 @@ def _bursty(facts: Facts) -> Lost | None:
         f"{fmt.duration(pattern.p50)})"
     )
     lost = lost_to_workers(facts, wait, because, fixes=BURSTY.fixes)
-    # Whoever waits for a core makes or takes batches in bursts, too.
+    # A worker or training that waits for a core makes or takes batches in bursts, too.
     return replace(lost, doubt=busy_host(facts))
 
 
 def _unsaturated(facts: Facts) -> InputWait | None:
-    """The wait for workers that make batches, and have time left."""
+    """The wait for workers that make batches and have time left."""
     share, wait = busy(facts), waits_for_workers(facts)
     if wait is None or share is None or share >= SATURATED:
         return None
@@ -196,21 +197,21 @@ BURSTY = wait_rule(
 )
 
 COMPUTING = 0.85
-"""Share of computing in the time of making batches, without the waits for a core, from which on
-workers are bound by the processor."""
+"""Share of computing in the time of making batches, without waits for a core, from which workers
+are CPU-bound."""
 
 BLOCKED = 0.5
-"""Share of that time from which on workers mostly wait for something else than a core."""
+"""Share of that time from which workers mostly wait for something other than a core."""
 
 DELAYED = 0.2
-"""Share of the time of making batches from which on waiting for a core is worth a word."""
+"""Share of the time of making batches from which waiting for a core is reported."""
 
 TOO_MANY = 1.2
-"""Times the cores that workers and training ask for, from which on they are in each other's way."""
+"""Ratio of wanted to available cores from which workers and training slow each other down."""
 
 
 def _busy_use(facts: Facts) -> tuple[InputWait, WorkerUse] | None:
-    """The wait, and what workers use that are busy for much of their time."""
+    """The wait, and the resource use of workers that are mostly busy."""
     wait, share = waits_for_workers(facts), busy(facts)
     if wait is None or share is None or share < WORKERS_IDLE:
         return None
@@ -218,10 +219,10 @@ def _busy_use(facts: Facts) -> tuple[InputWait, WorkerUse] | None:
 
 
 def _oversubscribed(facts: Facts) -> Lost | None:
-    found, cores = _busy_use(facts), machine_use(facts).cores
-    if found is None or not cores:
+    busy_use, cores = _busy_use(facts), machine_use(facts).cores
+    if busy_use is None or not cores:
         return None
-    wait, use = found
+    wait, use = busy_use
     asked = _asked(facts, wait, use)
     if asked < TOO_MANY * cores or use.delayed < DELAYED:
         return None
@@ -241,7 +242,7 @@ def _oversubscribed(facts: Facts) -> Lost | None:
 
 
 def _with_training(facts: Facts, lost: Lost, delayed: float) -> Lost:
-    """``lost`` with the time in which the training, too, waits for a core that workers take."""
+    """``lost`` with the time in which the training also waits for a core taken by workers."""
     judged = judged_step(facts)
     waits = min(round(delayed * judged.of.mean), judged.computing)
     if judged.on_device or not waits:
@@ -258,21 +259,21 @@ def _with_training(facts: Facts, lost: Lost, delayed: float) -> Lost:
 
 
 def _asked(facts: Facts, wait: InputWait, use: WorkerUse) -> float:
-    """Cores that the workers and the training could keep busy, as they are used now."""
-    each = use.cpu + use.delayed
-    # A thread that waits for a core as long as the others is there all the time.
-    each *= use.computing_threads
-    ranks, known = max(ranks_here(facts), 1), settings(facts)
-    threads = (known.threads.intra_op if known and known.threads else None) or 1
+    """Cores that the workers and the training could keep busy, at their current use."""
+    share = use.cpu + use.delayed
+    # A thread that waits for a core as long as the others exists all the time.
+    share *= use.computing_threads
+    ranks, setup = max(ranks_here(facts), 1), settings(facts)
+    threads = (setup.threads.intra_op if setup and setup.threads else None) or 1
     computes = 1 - wait.wait / wait.of.mean
-    return ranks * (workers(facts) * (busy(facts) or 0.0) * each + threads * computes)
+    return ranks * (workers(facts) * (busy(facts) or 0.0) * share + threads * computes)
 
 
 def _computing(facts: Facts) -> Lost | None:
-    found = _busy_use(facts)
-    if found is None:
+    busy_use = _busy_use(facts)
+    if busy_use is None:
         return None
-    wait, use = found
+    wait, use = busy_use
     if use.computing < COMPUTING:
         return None
     count = workers(facts)
@@ -285,10 +286,10 @@ def _computing(facts: Facts) -> Lost | None:
 
 
 def _disk(facts: Facts) -> Lost | None:
-    found = _busy_use(facts)
-    if found is None:
+    busy_use = _busy_use(facts)
+    if busy_use is None:
         return None
-    wait, use = found
+    wait, use = busy_use
     if use.computing > 1 - BLOCKED:
         return None
     count = workers(facts)
@@ -303,8 +304,8 @@ def _disk(facts: Facts) -> Lost | None:
 
 
 def _at(facts: Facts) -> str:
-    found = batch_lines(facts)
-    return f", {found.named}" if found and found.named else ""
+    lines = batch_lines(facts)
+    return f", {lines.named}" if lines and lines.named else ""
 
 
 def _use_figures(use: WorkerUse) -> list[Figure]:
@@ -367,11 +368,11 @@ DISK = wait_rule(
 )
 
 RARE = 0.5
-"""Where 95 % of the waits are below this part of the mean, few steps hold most of the wait. Workers
-that are too slow make most steps wait: then the two are alike."""
+"""Part of the mean below which 95 % of waits lie if few steps hold most of the wait. Workers that
+are too slow make most steps wait: then the two are similar."""
 
 LEAST_NAMED = 0.25
-"""Share of making batches that a line must have to be named in the sentence of a finding."""
+"""Share of making batches from which a line is named in a finding's sentence."""
 
 
 def _bound(facts: Facts) -> Lost | None:
@@ -406,13 +407,13 @@ def _is_rare(facts: Facts, wait: InputWait) -> bool:
 
 
 def _are_idle(facts: Facts) -> bool:
-    """Whether the workers do nothing for most of the time: more of them would do nothing either."""
+    """Whether the workers are mostly idle: more of them would be idle as well."""
     share = busy(facts)
     return share is not None and share < WORKERS_IDLE
 
 
 def _because(facts: Facts, wait: InputWait) -> str:
-    """The part of the cause that is certain: how many workers could not keep up."""
+    """The certain part of the cause: how many workers could not keep up."""
     feeds, count = training_loader(facts), workers(facts)
     if count and _is_rare(facts, wait):
         return f", nearly all of it in fewer than one step in twenty{_when(facts)}"
@@ -436,21 +437,21 @@ def _when(facts: Facts) -> str:
 
 
 def _how_busy(facts: Facts, count: int) -> str:
-    made, several = loader_work(facts), fmt.several(count, "worker")
+    work, several = loader_work(facts), fmt.several(count, "worker")
     is_one = count == 1
-    if made is not None and made.busy is not None and _are_idle(facts):
+    if work is not None and work.busy is not None and _are_idle(facts):
         verb, host = "makes" if is_one else "make", busy_host(facts)
         elsewhere = f", and {host}" if host else ""
-        share = fmt.percent(made.busy)
+        share = fmt.percent(work.busy)
         return f", though {several} {verb} batches in only {share} of the time{elsewhere}"
     slow = f": {several} {'does' if is_one else 'do'} not keep up"
-    if made is None or made.busy is None:
+    if work is None or work.busy is None:
         return slow
     lines = loader_lines(facts)
-    line, named = lines.making.standing_out(LEAST_NAMED) if lines else None, ""
+    line, where = lines.making.standing_out(LEAST_NAMED) if lines else None, ""
     if lines and line:
-        named = f" ({fmt.percent(lines.making.share(line))} of it at {line.short})"
-    return f"{slow}, mostly {made.mostly}{named}"
+        where = f" ({fmt.percent(lines.making.share(line))} of it at {line.short})"
+    return f"{slow}, mostly {work.mostly}{where}"
 
 
 BOUND = wait_rule(

@@ -1,4 +1,4 @@
-"""The training gets memory from the driver in every step, rather than from PyTorch's cache."""
+"""The training allocates memory from the driver in every step, not from PyTorch's cache."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _EMPTIES = re.compile(r"torch/\w+/memory\.py:\d+ empty_cache$")
 
 @dataclass(frozen=True, eq=False)
 class Allocations:
-    """Calls that get memory from the driver or give it back, in the steady steps; without those
-    that set the driver up."""
+    """Calls that allocate or free driver memory in the steady steps, without those that set the
+    driver up."""
 
     steps: TraceSteps
     rows: Int64
     time: int
-    """ns in all of those steps."""
+    """ns in all steady steps."""
     frees: int
-    """How many give back."""
+    """Number of calls that free."""
     in_steps: int
-    """Steps in which there are any."""
+    """Number of steps with any such call."""
 
     @property
     def gets(self) -> int:
-        """How many get memory."""
+        """Number of calls that allocate."""
         return len(self.rows) - self.frees
 
 
@@ -66,7 +66,7 @@ def allocations(analysis: TraceAnalysis) -> Allocations:
     rows = rows[steps.inside[rows]]
     rows = rows[~gaps_of(steps, (GapCause.INITIALISATION,)).holds(trace.start[rows])]
     frees = kinds.named(trace, _FREES.search)[rows]
-    starts = np.array([one.step.start for one in steps.each], dtype=np.int64)
+    starts = np.array([part.step.start for part in steps.each], dtype=np.int64)
     of_step = np.searchsorted(starts, trace.start[rows], side="right")
     return Allocations(
         steps,
@@ -79,41 +79,41 @@ def allocations(analysis: TraceAnalysis) -> Allocations:
 
 @fact
 def empty_cache_lines(facts: Facts) -> LinesByTime | None:
-    """Where the main thread emptied the allocator's cache in the steady steps, as a share of all
-    of them; None with too few samples, or where none found it so."""
+    """Where the main thread emptied the allocator's cache, as a share of all steady steps; None
+    with too few samples, or none there."""
     outside, _ = stack_samples(facts)
-    held = steady_held(facts)
+    time = steady_held(facts)
     if not len(outside):
         return None
     empties = np.array([bool(_EMPTIES.search(inner)) for inner in outside["inner"].tolist()])
-    whole = lines_by_time(outside, held)
-    found = lines_by_time(outside, np.where(empties, held, 0))
-    if whole.samples < FEWEST_SAMPLES or not found.lines:
+    whole = lines_by_time(outside, time)
+    emptying = lines_by_time(outside, np.where(empties, time, 0))
+    if whole.samples < FEWEST_SAMPLES or not emptying.lines:
         return None
-    return LinesByTime(found.lines, whole.covered, whole.samples)
+    return LinesByTime(emptying.lines, whole.covered, whole.samples)
 
 
 OFTEN = 0.2
-"""Share of the steps from which on allocating is no growth that ends."""
+"""Share of the steps from which allocating is not just initial growth."""
 
 
 def _churning(facts: Facts) -> Lost | None:
     device_steps(facts)
-    found, step = allocations(facts), window_step(facts)
-    if not len(found.rows) or not _goes_on(facts, found):
+    calls, step = allocations(facts), window_step(facts)
+    if not len(calls.rows) or not _goes_on(facts, calls):
         return None
-    count = max(found.steps.steps, 1)
-    # Calls of the driver take as long without the profiler.
-    cost = min(found.time // count, host_waits(facts).idle // count, step.mean)
+    count = max(calls.steps.steps, 1)
+    # Driver calls take as long without the profiler.
+    cost = min(calls.time // count, host_waits(facts).idle // count, step.mean)
     emptied = empty_cache_lines(facts)
     if emptied is not None:
         line = emptied.lines[0]
         place = Place(facts.rank_number, operator="empty_cache", file=line.file, line=line.line)
     else:
-        place = rows_place(facts, found.rows)
+        place = rows_place(facts, calls.rows)
     at = f" at {place.short}" if place.source else ""
     why = f"torch.cuda.empty_cache(){at}" if emptied is not None else ""
-    how = f"{fmt.several(found.gets, 'call')} to allocate, {found.frees} to free"
+    how = f"{fmt.several(calls.gets, 'call')} to allocate, {calls.frees} to free"
     return Lost(
         cost,
         step,
@@ -121,19 +121,19 @@ def _churning(facts: Facts) -> Lost | None:
         f"{step.part_of(cost)}{f', after {why}' if why else at}: {how}.",
         (
             Figure.share("in calls of the driver", cost / step.mean, CHURN.limits.warning, place),
-            Figure("calls that allocate", found.gets, "count"),
-            Figure("calls that free", found.frees, "count"),
-            Figure("profiled steps", found.steps.steps, "count"),
+            Figure("calls that allocate", calls.gets, "count"),
+            Figure("calls that free", calls.frees, "count"),
+            Figure("profiled steps", calls.steps.steps, "count"),
         ),
         place=place,
         parts=(GapCause.ALLOCATION.value, GapCause.LAUNCH.value),
     )
 
 
-def _goes_on(facts: Facts, found: Allocations) -> bool:
-    """Whether allocating goes on after the first steps: memory is given back too, or many steps
-    get some."""
-    if found.frees or found.in_steps >= max(2, OFTEN * found.steps.steps):
+def _goes_on(facts: Facts, calls: Allocations) -> bool:
+    """Whether allocating continues after the first steps: memory is also freed, or many steps
+    allocate."""
+    if calls.frees or calls.in_steps >= max(2, OFTEN * calls.steps.steps):
         return True
     memory = gpu_memory(facts)
     if memory is None or len(memory.reserved) < 2:

@@ -39,37 +39,37 @@ _MAKES = re.compile(
     r"|random_|exponential_|fill_|tril|triu|tril_indices|triu_indices|scalar_tensor|lift_fresh"
     r"|one_hot|hann_window|hamming_window|multinomial|poisson)$"
 )
-"""Operators that make values, rather than move or view them."""
+"""Operators that create values, not move or view them."""
 
 _ENQUEUES = re.compile(r"Launch|Memcpy|Memset", re.I)
 
 _STEPS_BACK = 12
-"""Operators between the one that makes a tensor and the copy."""
+"""Most operators between the creation of a tensor and its copy."""
 
 FARTHEST = 5_000_000
-"""ns between two operators of one such chain."""
+"""Longest time between two operators of such a chain, ns."""
 
 FASTEST_WRITE = 500
-"""Bytes a ns above which no CPU writes memory: what operators have taken less time for, they have
-not made. Old versions of PyTorch call ``aten::zeros`` for a mark, right before the copy."""
+"""Bytes per ns above which no CPU writes memory: operators that took less time did not create the
+tensor. Old versions of PyTorch call ``aten::zeros`` for a mark, right before the copy."""
 
 _LEVELS = 10
-"""Calls within an operator that are looked at for work of the device."""
+"""Levels of calls within an operator searched for device work."""
 
 
 @dataclass(frozen=True, eq=False)
 class CpuMade:
-    """Each is a chain of operators of one thread; columns as long as ``copies``."""
+    """Tensors created by chains of operators of one thread; columns as long as ``copies``."""
 
     copies: Int64
     """The operator that copies the tensor to the device."""
     first: Int64
-    """The operator that the chain begins with."""
+    """The first operator of the chain."""
     maker: Int64
-    """The one that takes longest of those that make values."""
+    """The longest operator that creates values."""
     lasting: Int64
-    """ns that it takes to make and to copy the tensor; not what comes between, such as getting
-    memory from the driver."""
+    """ns to create and copy the tensor, without what comes between, such as getting memory from the
+    driver."""
 
 
 NOTHING = CpuMade(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
@@ -77,10 +77,10 @@ NOTHING = CpuMade(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
 
 @trace_fact
 def made_on_cpu(analysis: TraceAnalysis) -> CpuMade:
-    """Copies to the device of tensors that operators have just made on the CPU.
+    """Copies to the device of tensors that operators have just created on the CPU.
 
-    Of the operators directly before the copy, in its thread, none works on the device, and one or
-    more make values. What is made while a batch is fetched is data.
+    Of the operators directly before the copy on its thread, none works on the device, and at least
+    one creates values. What is created while a batch is fetched is data.
 
     Raises:
         UnknownError: the trace shows no GPU.
@@ -96,15 +96,15 @@ def made_on_cpu(analysis: TraceAnalysis) -> CpuMade:
     if not len(calls):
         return NOTHING
     at = np.minimum(np.searchsorted(calls, outer), max(len(calls) - 1, 0))
-    known = calls[at] == outer
-    first = np.minimum(np.searchsorted(ordered, outer[known]), max(len(ordered) - 1, 0))
-    return _chains(trace, calls, at[known], outer[known], launch[first], copies.size[chosen][first])
+    valid = calls[at] == outer
+    first = np.minimum(np.searchsorted(ordered, outer[valid]), max(len(ordered) - 1, 0))
+    return _chains(trace, calls, at[valid], outer[valid], launch[first], copies.size[chosen][first])
 
 
 def _chains(
     trace: Trace, calls: Int64, at: Int64, outer: Int64, launch: Int64, size: Int64
 ) -> CpuMade:
-    """``launch`` is the call that begins each copy, of ``size`` bytes."""
+    """The chains before copies; ``launch`` is the call that begins each copy of ``size`` bytes."""
     on_device, makes = _on_device(trace, calls), kinds.named(trace, _MAKES.match)[calls]
     fetched = kinds.input_wait(trace)
     fetching = _within(trace, calls, np.flatnonzero(fetched).astype(np.int64))
@@ -118,30 +118,30 @@ def _chains(
         going &= (current > 0) & ~on_device[before] & ~fetching[before]
         going &= (trace.track[row] == trace.track[following]) & (apart < FARTHEST)
         worked += np.where(going, trace.duration[row], 0)
-        made = going & makes[before] & (size <= worked * FASTEST_WRITE)
-        first = np.where(made, row, first)
+        creates = going & makes[before] & (size <= worked * FASTEST_WRITE)
+        first = np.where(creates, row, first)
         longer = (maker == NONE) | (trace.duration[row] >= trace.duration[maker])
-        maker = np.where(made & longer, row, maker)
+        maker = np.where(creates & longer, row, maker)
         current = np.where(going, before, current)
-    # torch.tensor(values, device=...) makes it on the CPU within itself, and marks that it did.
+    # torch.tensor(values, device=...) creates it on the CPU internally, and leaves a mark.
     after = calls[np.minimum(at + 1, len(calls) - 1)]
     lifted = (
         (maker == NONE) & kinds.named(trace, "aten::lift_fresh".__eq__)[after] & (after > outer)
     )
     first, maker = np.where(lifted, outer, first), np.where(lifted, outer, maker)
-    known = maker != NONE
+    created = maker != NONE
     making = np.maximum(trace.start[outer] - trace.start[first], 0)
     copying = trace.ends_of(outer) - trace.start[launch]
     return CpuMade(
-        outer[known],
-        first[known].astype(np.int64),
-        maker[known].astype(np.int64),
-        (making + copying)[known].astype(np.int64),
+        outer[created],
+        first[created].astype(np.int64),
+        maker[created].astype(np.int64),
+        (making + copying)[created].astype(np.int64),
     )
 
 
 def _on_device(trace: Trace, calls: Int64) -> Mask:
-    """Which of ``calls`` enqueue work within themselves."""
+    """Which of ``calls`` enqueue work internally."""
     enqueues = trace.in_category(*LAUNCHES) & kinds.named(trace, _ENQUEUES.search)
     above = np.flatnonzero(enqueues).astype(np.int64)
     marked = np.zeros(len(trace) + 1, dtype=bool)
@@ -149,45 +149,43 @@ def _on_device(trace: Trace, calls: Int64) -> Mask:
         above = distinct(trace.parent[above].astype(np.int64))
         above = above[above != NONE]
         marked[above] = True
-    found: Mask = marked[calls]
-    return found
+    mask: Mask = marked[calls]
+    return mask
 
 
 def _within(trace: Trace, calls: Int64, ranges: Int64) -> Mask:
-    """Which of ``calls`` begin while one of ``ranges`` lasts, in its thread."""
-    found = np.zeros(len(calls), dtype=bool)
+    """Which of ``calls`` begin during one of ``ranges`` on the same thread."""
+    mask = np.zeros(len(calls), dtype=bool)
     for track in distinct(trace.track[ranges]).tolist():
         mine = ranges[trace.track[ranges] == track]
         index = np.searchsorted(trace.start[mine], trace.start[calls], side="right") - 1
         inside = (index >= 0) & (trace.start[calls] < trace.ends_of(mine)[np.maximum(index, 0)])
-        found |= inside & (trace.track[calls] == track)
-    return found
+        mask |= inside & (trace.track[calls] == track)
+    return mask
 
 
 LITTLE = 64 * 1024
 """Bytes below which a copy takes as long as one of a byte; nsys-ai counts copies of fewer."""
 
 PINNED_RATE = 25
-"""Bytes a ns that a copy of pinned memory comes to over PCIe 4 x16, and half of what version 5
-does."""
+"""Bytes per ns of a pinned copy over PCIe 4 x16, and half of the rate of version 5."""
 
 FREEING = 0.25
-"""ns a byte, at most, that it takes to give back the memory of a batch: 1 us for each page of
-4 KiB."""
+"""Most ns per byte to free the memory of a batch: 1 us for each page of 4 KiB."""
 
 _WORKERS = re.compile(r"enumerate\(DataLoader\)#_MultiProcessingDataLoaderIter")
 
 
 class CopyKind(str, enum.Enum):
-    """Which way, and from what memory."""
+    """Direction and kind of memory of a copy."""
 
     MADE = "made on the CPU"
-    """To the device, of a tensor that an operator has just made on the CPU."""
+    """To the device, of a tensor just created on the CPU."""
     PAGEABLE = "pageable"
-    """To the device, of memory that is not pinned."""
+    """To the device, from memory that is not pinned."""
     PINNED = "pinned"
     TO_HOST = "to host"
-    """Copies from the device, of more than ``SMALL`` bytes."""
+    """From the device, of more than ``SMALL`` bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,13 +199,13 @@ class CopyCost:
     size: int
     """Bytes."""
     little: int
-    """How many are of less than ``LITTLE``."""
+    """Number of copies of less than ``LITTLE`` bytes."""
     alone: Intervals
     """When the device copied and did nothing else."""
     waited: int
     """Time in which the host waited for them."""
     caused: int
-    """Idle time of the device that those waits have caused."""
+    """Idle time of the device caused by those waits."""
 
     @property
     def exposed(self) -> int:
@@ -217,18 +215,18 @@ class CopyCost:
 
 @trace_fact
 def copy_costs(analysis: TraceAnalysis) -> dict[CopyKind, CopyCost]:
-    """What copies between host and device cost a step, by kind.
+    """Cost of copies between host and device, by kind.
 
     Raises:
         UnknownError: the trace shows no GPU.
     """
     copies = host_copies(analysis)
-    made = np.isin(copies.outer, made_on_cpu(analysis).copies) & (copies.outer != NONE)
+    created = np.isin(copies.outer, made_on_cpu(analysis).copies) & (copies.outer != NONE)
     to_device = copies.to_device
     masks = {
-        CopyKind.MADE: to_device & made,
-        CopyKind.PAGEABLE: to_device & ~made & copies.pageable,
-        CopyKind.PINNED: to_device & ~made & ~copies.pageable,
+        CopyKind.MADE: to_device & created,
+        CopyKind.PAGEABLE: to_device & ~created & copies.pageable,
+        CopyKind.PINNED: to_device & ~created & ~copies.pageable,
         CopyKind.TO_HOST: ~to_device & (copies.size > SMALL),
     }
     return {kind: _cost(analysis, copies, kind, m) for kind, m in masks.items() if m.any()}
@@ -252,7 +250,7 @@ def _cost(analysis: TraceAnalysis, copies: Copies, kind: CopyKind, mask: Mask) -
 
 
 def _others(trace: Trace, steps: TraceSteps, during: Intervals) -> Intervals:
-    """Time in which the device does something else than to copy, around ``during``."""
+    """Time in which the device does anything but copy, around ``during``."""
     works = trace.in_category(*DEVICE_ACTIVITY) & ~trace.in_category(MEMCPY) & steps.on_device
     work = np.flatnonzero(works)
     if len(during):
@@ -263,78 +261,78 @@ def _others(trace: Trace, steps: TraceSteps, during: Intervals) -> Intervals:
 
 @trace_fact
 def freeing(analysis: TraceAnalysis) -> int:
-    """Idle time of the device while the training thread gives back the memory of a batch that was
-    copied from pageable memory, ns in all steady steps; 0 where no workers send batches.
+    """Idle time of the device while the training thread frees the memory of a batch copied from
+    pageable memory, ns in all steady steps; 0 without batches from workers.
 
-    A batch comes in memory that is shared with the worker that made it. Unless it is pinned, which
-    a thread of the loader does, the training thread itself maps that memory and unmaps it, once the
-    next batch is there.
+    A batch comes in memory shared with the worker that made it. Unless it is pinned, which a thread
+    of the loader does, the training thread itself maps that memory, and unmaps it once the next
+    batch is there.
     """
     trace, waits = analysis.trace, host_waits(analysis)
-    found = copy_costs(analysis).get(CopyKind.PAGEABLE)
-    if found is None or not any(_WORKERS.match(name) for name in trace.names):
+    pageable = copy_costs(analysis).get(CopyKind.PAGEABLE)
+    if pageable is None or not any(_WORKERS.match(name) for name in trace.names):
         return 0
     main = np.flatnonzero(trace.track == main_track(trace))
     fetched = np.flatnonzero(kinds.input_wait(trace)[main])
     fetched = fetched[waits.steps.inside[main[fetched]]]
     ends = trace.ends_of(main[fetched])
     following = np.searchsorted(trace.start[main], ends)
-    known = following < len(main)
-    behind = union(ends[known], trace.start[main][following[known]])
+    has_next = following < len(main)
+    behind = union(ends[has_next], trace.start[main][following[has_next]])
     idle = intersect(behind, idle_of_host(analysis))
-    return min(idle.total, round(found.size * FREEING))
+    return min(idle.total, round(pageable.size * FREEING))
 
 
 MANY_COPIES = 50
-"""Copies a step below which they are not many; nsys-ai."""
+"""Fewest copies a step that are many; nsys-ai."""
 
 ENQUEUE = 10_000
-"""ns that the host takes to start a copy: an operator, a call of the runtime."""
+"""ns for the host to start a copy: an operator, a call of the runtime."""
 
 
 def _pageable(facts: Facts) -> Lost | None:
     steps, step = device_steps(facts), window_step(facts)
-    found = copy_costs(facts).get(CopyKind.PAGEABLE)
-    if found is None:
+    pageable = copy_costs(facts).get(CopyKind.PAGEABLE)
+    if pageable is None:
         return None
-    waits, place = host_waits(facts), rows_place(facts, found.outer)
+    waits, place = host_waits(facts), rows_place(facts, pageable.outer)
     loader = training_loader(facts)
     # Batches of a loader that pins are freed elsewhere.
     free = 0 if loader and loader.pin_memory else freeing(facts)
-    idle = min(found.caused + free, waits.idle)
+    idle = min(pageable.caused + free, waits.idle)
     count = max(steps.steps, 1)
     # The step loses what the host would save, as far as the device has to wait for it.
-    pinned = max(found.exposed - found.size // PINNED_RATE, 0)
-    cost = min(per_step(facts, idle) + pinned // count, (found.waited + free) // count)
+    pinned = max(pageable.exposed - pageable.size // PINNED_RATE, 0)
+    cost = min(per_step(facts, idle) + pinned // count, (pageable.waited + free) // count)
     return Lost(
         cost,
         step,
         f"Batches are copied to the GPU from pageable memory{_at(place)}: "
-        f"{fmt.size(found.size / count)}{' a step' if step.count else ''}, for which the "
+        f"{fmt.size(pageable.size / count)}{' a step' if step.count else ''}, for which the "
         f"{'step' if step.count else 'training'} waits {step.part_of(cost)}.",
         (
-            Figure("copied a step", found.size // count, "B"),
-            Figure("copying, nothing else running", found.exposed // count, "ns"),
-            Figure("the host waits for them", found.waited // count, "ns"),
+            Figure("copied a step", pageable.size // count, "B"),
+            Figure("copying, nothing else running", pageable.exposed // count, "ns"),
+            Figure("the host waits for them", pageable.waited // count, "ns"),
             *((Figure("freeing the memory of batches", free // count, "ns"),) if free else ()),
             Figure("profiled steps", steps.steps, "count"),
         ),
         label="pageable copies",
         place=place,
-        parts=_parts(found, free),
+        parts=_parts(pageable, free),
     )
 
 
 def _exposed(facts: Facts) -> Lost | None:
     steps, step = device_steps(facts), window_step(facts)
     copies = copy_costs(facts)
-    found = [copies[kind] for kind in (CopyKind.TO_HOST, CopyKind.PINNED) if kind in copies]
+    costs = [copies[kind] for kind in (CopyKind.TO_HOST, CopyKind.PINNED) if kind in copies]
     count = max(steps.steps, 1)
-    # Both ways at the same time is once.
-    total = unite(*(each.alone for each in found)).total // count
-    if not found or not total:
+    # Copies both ways at the same time count once.
+    total = unite(*(one_way.alone for one_way in costs)).total // count
+    if not costs or not total:
         return None
-    most = max(found, key=lambda each: each.exposed)
+    most = max(costs, key=lambda copy: copy.exposed)
     place = rows_place(facts, most.outer)
     share = total / step.mean if step.mean else 0.0
     way = "to the host" if most.kind is CopyKind.TO_HOST else "to the GPU"
@@ -346,8 +344,8 @@ def _exposed(facts: Facts) -> Lost | None:
         (
             Figure.share("exposed copies", share, EXPOSED.limits.warning),
             *(
-                Figure(f"copied, {each.kind.value}", each.size // count, "B", place=place)
-                for each in found
+                Figure(f"copied, {copy.kind.value}", copy.size // count, "B", place=place)
+                for copy in costs
             ),
             Figure("profiled steps", steps.steps, "count"),
         ),
@@ -358,54 +356,54 @@ def _exposed(facts: Facts) -> Lost | None:
 
 def _made(facts: Facts) -> Lost | None:
     steps, step = device_steps(facts), window_step(facts)
-    found, made = copy_costs(facts).get(CopyKind.MADE), made_on_cpu(facts)
-    if found is None or not len(made.copies):
+    copying, chain = copy_costs(facts).get(CopyKind.MADE), made_on_cpu(facts)
+    if copying is None or not len(chain.copies):
         return None
     trace, count = steps.analysis.trace, max(steps.steps, 1)
-    host = int(made.lasting.sum()) - len(made.copies) * ENQUEUE
-    lost = min(max(host, 0), host_waits(facts).idle + found.exposed)
+    host = int(chain.lasting.sum()) - len(chain.copies) * ENQUEUE
+    lost = min(max(host, 0), host_waits(facts).idle + copying.exposed)
     cost = min(per_step(facts, lost), step.mean)
-    longest = made.maker[trace.duration[made.maker].argmax()]
-    chains = union(trace.start[made.first], trace.ends_of(made.copies))
-    place = rows_place(facts, made.maker, trace.name_of(int(longest)), chains)
+    longest = chain.maker[trace.duration[chain.maker].argmax()]
+    chains = union(trace.start[chain.first], trace.ends_of(chain.copies))
+    place = rows_place(facts, chain.maker, trace.name_of(int(longest)), chains)
     place = with_line(facts, place, None) or place
-    each = len(made.copies) // count
+    number = len(chain.copies) // count
     return Lost(
         cost,
         step,
-        f"{fmt.several(each, 'tensor')}{' of each step' if step.count else ''} "
-        f"{'is' if each == 1 else 'are'} created on the CPU and then copied to the GPU "
+        f"{fmt.several(number, 'tensor')}{' of each step' if step.count else ''} "
+        f"{'is' if number == 1 else 'are'} created on the CPU and then copied to the GPU "
         f"({place.operator}{_at(place)}): this takes {step.part_of(cost)}.",
         (
-            Figure("tensors a step", each, "count"),
-            Figure("copied a step", found.size // count, "B"),
+            Figure("tensors a step", number, "count"),
+            Figure("copied a step", copying.size // count, "B"),
             Figure("profiled steps", steps.steps, "count"),
         ),
         label="made on the CPU",
         place=place,
-        parts=_parts(found, 0),
+        parts=_parts(copying, 0),
     )
 
 
 def _many(facts: Facts) -> Lost | None:
     steps, step = device_steps(facts), window_step(facts)
-    found = [each for each in copy_costs(facts).values() if each.kind is not CopyKind.MADE]
+    others = [copy for copy in copy_costs(facts).values() if copy.kind is not CopyKind.MADE]
     count = max(steps.steps, 1)
-    little = sum(each.little for each in found)
+    little = sum(copy.little for copy in others)
     if not steps.steps or little < MANY_COPIES * count:
         return None
-    most = max(found, key=lambda each: each.little)
-    each = little // count
-    lost = sum(one.exposed + one.caused for one in found if one.little > len(one.rows) // 2)
+    most = max(others, key=lambda copy: copy.little)
+    number = little // count
+    lost = sum(copy.exposed + copy.caused for copy in others if copy.little > len(copy.rows) // 2)
     cost = min(per_step(facts, lost), step.mean)
     place = rows_place(facts, most.outer)
     return Lost(
         cost,
         step,
-        f"{each} copies of less than {fmt.size(LITTLE)} in each step{_at(place)} take "
+        f"{number} copies of less than {fmt.size(LITTLE)} in each step{_at(place)} take "
         f"{step.part_of(cost)}.",
         (
-            Figure("small copies a step", each, "count", MANY_COPIES),
+            Figure("small copies a step", number, "count", MANY_COPIES),
             Figure("profiled steps", steps.steps, "count"),
         ),
         label="small copies",
@@ -414,16 +412,17 @@ def _many(facts: Facts) -> Lost | None:
     )
 
 
-def _parts(found: CopyCost, free: int) -> tuple[str, ...]:
-    """Where the time of copies lies: in the copying itself, and in the idle time around it."""
-    parts = [EXPOSED_COPIES] if found.exposed else []
-    if found.caused or found.kind is CopyKind.MADE:
+def _parts(cost: CopyCost, free: int) -> tuple[str, ...]:
+    """Parts of the step that contain the copies: the copying itself, and the idle time around
+    it."""
+    parts = [EXPOSED_COPIES] if cost.exposed else []
+    if cost.caused or cost.kind is CopyKind.MADE:
         parts += [GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value]
-    if found.kind is CopyKind.MADE:
-        # Those that make the tensors.
+    if cost.kind is CopyKind.MADE:
+        # Operators that create the tensors.
         parts.append(GapCause.CPU_OPERATORS.value)
-    # A host that waits so long has its Python done late, too.
-    if free or found.caused > found.exposed:
+    # A host that waits so long is late with its Python, too.
+    if free or cost.caused > cost.exposed:
         parts.append(GapCause.PYTHON.value)
     return tuple(parts)
 

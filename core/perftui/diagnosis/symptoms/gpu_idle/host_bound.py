@@ -1,4 +1,4 @@
-"""The GPU idles because the host comes late: with its launches, or after it waited for the GPU."""
+"""The GPU idles because the host is late: with its launches, or after it waited for the GPU."""
 
 from __future__ import annotations
 
@@ -34,48 +34,47 @@ from perftui.run.columns import FORWARD
 from perftui.trace.model import KERNEL, NONE, Int64
 
 MANY_KERNELS = 100
-"""Kernels a step from which on it is their number that takes the host's time; nsys-ai."""
+"""Kernels per step from which their number takes the host's time; nsys-ai."""
 
 BACKWARD = "_engine_run_backward"
 """Torch's function that runs a backward pass."""
 
 MOSTLY_GRAPHS = 0.5
-"""Share of kernels that come by CUDA graphs, from which on what is left is no more than a hint:
-the usual answer is in use."""
+"""Share of kernels in CUDA graphs from which the rest is only a hint: the usual fix is in use."""
 
 LEAST = 0.10
-"""Share of the step that is worth a word."""
+"""Share of the step from which it is reported."""
 
 SHORT_KERNEL = 10_000
-"""ns below which a kernel is over before the next one is there: a launch takes 5 to 10 us of the
+"""ns below which a kernel ends before the next one is launched: a launch takes 5 to 10 us of the
 host. nsys-ai and TraceLens use 10 us."""
 
 
 @dataclass(frozen=True)
 class Launches:
-    """How kernels reached a device."""
+    """How kernels were launched on a device."""
 
     kernels_per_step: int
     median_ns: int
     """Median duration of a kernel."""
     empty_queue: float | None
-    """Share of linked launches that found the device with nothing running; None without links."""
+    """Share of linked launches with nothing running on the device; None without links."""
     in_graphs: float
-    """Share of the linked kernels that came by a launch of several, which is a CUDA graph."""
+    """Share of linked kernels launched together with others, by a CUDA graph."""
 
 
 @trace_fact
 def launches(analysis: TraceAnalysis) -> Launches | None:
-    """Launches of the busiest device in the steady steps; None where it ran no kernel there."""
-    found, trace = kernels(analysis), analysis.trace
-    durations = np.sort(trace.duration[found.rows])
+    """Launches of the busiest device in the steady steps; None if it ran no kernel there."""
+    step_kernels, trace = kernels(analysis), analysis.trace
+    durations = np.sort(trace.duration[step_kernels.rows])
     if not len(durations):
         return None
-    links, steps = link(trace), found.steps
+    links, steps = link(trace), step_kernels.steps
     mine = steps.on_device[links.activity]
     rows, launch = links.activity[mine], links.launch[mine]
     # Activities of a device are ordered by start: the running maximum of their ends is when the
-    # device, over all its streams, has nothing left of what came before.
+    # device, over all its streams, has finished everything before.
     ends = np.maximum.accumulate(trace.ends_of(rows))
     earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
     # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
@@ -93,58 +92,58 @@ def launches(analysis: TraceAnalysis) -> Launches | None:
 def _launching(facts: Facts) -> Lost | None:
     trace, judged = idle_steps(facts), judged_step(facts)
     idle, step = judged.part(GapCause.LAUNCH.value), judged.of
-    found = launches(trace.analysis)
-    if found is None or idle < LEAST * step.mean:
+    counts = launches(trace.analysis)
+    if counts is None or idle < LEAST * step.mean:
         return None
     which = "a step" if trace.steps else "in all"
-    half = "half of them no longer than" if found.kernels_per_step > 1 else "of"
+    half = "half of them no longer than" if counts.kernels_per_step > 1 else "of"
     return Lost(
         idle,
         step,
         f"The GPU idles {step.part_of(idle)} between launches: "
-        f"{fmt.several(found.kernels_per_step, 'kernel')} {which}, "
-        f"{half} {fmt.duration(found.median_ns)}.",
-        tuple(_figures(found, which, trace.steps)),
+        f"{fmt.several(counts.kernels_per_step, 'kernel')} {which}, "
+        f"{half} {fmt.duration(counts.median_ns)}.",
+        tuple(_figures(counts, which, trace.steps)),
         label="device idle, launching",
         place=with_line(facts, _launching_place(facts, trace), forward_lines.or_none(facts)),
-        worst=Severity.INFO if found.in_graphs >= MOSTLY_GRAPHS else Severity.CRITICAL,
+        worst=Severity.INFO if counts.in_graphs >= MOSTLY_GRAPHS else Severity.CRITICAL,
     )
 
 
 def _launching_place(facts: Facts, trace: TraceSteps) -> Place | None:
-    """The backward pass launches what the forward pass has called: its line is the place, where
-    samples show it."""
+    """The line of the forward pass, if samples show only the backward pass, which launches what the
+    forward pass called."""
     place, lines = idle_place(facts, GapCause.LAUNCH, trace), main_thread(facts)
     launching = next(iter(lines.lines), None) if lines else None
     if place is None or launching is None or BACKWARD not in launching.inner:
         return place
     if (place.file, place.line) != (launching.file, launching.line):
         return place
-    found = moments(facts)
-    forward = found.lines(found.stage == FORWARD) if found else None
+    stacks = moments(facts)
+    forward = stacks.lines(stacks.stage == FORWARD) if stacks else None
     if forward is None or not forward.suffices or not forward.lines[0].file:
         return place
     return facts.at(forward.lines[0])
 
 
-def _figures(found: Launches, which: str, steps: int) -> Iterator[Figure]:
-    yield Figure(f"kernels {which}", found.kernels_per_step, "count")
-    yield Figure("median kernel", found.median_ns, "ns")
-    if found.empty_queue is not None:
-        yield Figure.share("launches into an empty queue", found.empty_queue)
-    if found.in_graphs:
-        yield Figure.share("kernels launched by CUDA graphs", found.in_graphs)
-    yield Figure("what helps", _advice(found))
+def _figures(counts: Launches, which: str, steps: int) -> Iterator[Figure]:
+    yield Figure(f"kernels {which}", counts.kernels_per_step, "count")
+    yield Figure("median kernel", counts.median_ns, "ns")
+    if counts.empty_queue is not None:
+        yield Figure.share("launches into an empty queue", counts.empty_queue)
+    if counts.in_graphs:
+        yield Figure.share("kernels launched by CUDA graphs", counts.in_graphs)
+    yield Figure("what helps", _advice(counts))
     yield Figure("profiled steps", steps, "count")
 
 
-def _advice(found: Launches) -> str:
-    """By the number and the length of the kernels."""
-    if found.in_graphs >= MOSTLY_GRAPHS:
+def _advice(counts: Launches) -> str:
+    """Advice by the number and the length of the kernels."""
+    if counts.in_graphs >= MOSTLY_GRAPHS:
         return "moving the remaining launches into the CUDA graphs"
-    if found.median_ns >= SHORT_KERNEL:
+    if counts.median_ns >= SHORT_KERNEL:
         return "less host work per launch: torch.compile"
-    if found.kernels_per_step >= MANY_KERNELS:
+    if counts.kernels_per_step >= MANY_KERNELS:
         return "CUDA graphs, torch.compile, fused optimizers; a larger batch"
     return "a larger batch, or several steps in one CUDA graph"
 
@@ -175,13 +174,13 @@ _NEAR = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
 """Parts of the step in which the device waits for a host that has waited for it."""
 
 _SHOWN_CALLS = 3
-"""Calls listed, where they were counted; the report has more of them."""
+"""Calls listed, if counted; the report has more of them."""
 
 _NAMED_GAPS = 100
-"""Longest gaps that are searched for the operator."""
+"""Number of longest gaps searched for the operator."""
 
 _SHOWN_GAPS = 3
-"""Places listed: the longest gaps; all of them are in the timeline."""
+"""Places listed, of the longest gaps; the timeline has all."""
 
 
 def _synchronising(facts: Facts) -> Lost | None:
@@ -189,7 +188,7 @@ def _synchronising(facts: Facts) -> Lost | None:
     waits, step = host_waits(facts), window_step(facts)
     values, checks = waits.of(WaitKind.VALUE), anomaly_checks.or_none(facts)
     if checks is not None:
-        # It is not the script that reads these.
+        # The script does not read these.
         values = values[~np.isin(waits.rows[values], checks.rows)]
     counted = syncs(facts)
     counted = counted if counted and counted.on_gpu else None
@@ -200,17 +199,17 @@ def _synchronising(facts: Facts) -> Lost | None:
     if not len(values) or share < SYNC.limits.warning:
         return None
     gaps = trace.gaps(GapCause.SYNCHRONISATION)
-    each = len(values) // max(trace.steps, 1)
-    place, named = _waiting_place(facts, waits.rows[values], gaps, trace, counted)
-    often = f", {fmt.several(each, 'time')} a step" if trace.steps and each > 1 else ""
+    number = len(values) // max(trace.steps, 1)
+    place, where = _waiting_place(facts, waits.rows[values], gaps, trace, counted)
+    often = f", {fmt.several(number, 'time')} a step" if trace.steps and number > 1 else ""
     return Lost(
         cost,
         step,
         f"The GPU idles {step.part_of(cost)} because the host "
-        f"waited for it first{f' ({named}{often})' if named else often}.",
+        f"waited for it first{f' ({where}{often})' if where else often}.",
         (
             Figure("mean idle", cost, "ns"),
-            *((Figure("waits a step", each, "count"),) if trace.steps else ()),
+            *((Figure("waits a step", number, "count"),) if trace.steps else ()),
             Figure("gaps", len(gaps), "count")
             if trace.lists_all_gaps
             else Figure("gaps", f"at least {len(gaps)}"),
@@ -225,7 +224,7 @@ def _synchronising(facts: Facts) -> Lost | None:
 
 
 def _parts(judged: JudgedStep, cost: int) -> tuple[str, ...]:
-    """A host that is late is late with its Python too, where launching alone is not so much; Python
+    """A late host is also late with its Python, if launching alone does not cover the cost; Python
     that takes longer than the waits cost is a cause of its own."""
     python = judged.part(GapCause.PYTHON.value)
     if cost <= sum(judged.part(name) for name in _NEAR) or cost < python:
@@ -234,7 +233,7 @@ def _parts(judged: JudgedStep, cost: int) -> tuple[str, ...]:
 
 
 def _cost(facts: Facts, waits: HostWaits, values: Int64, counted: SyncCalls | None) -> int:
-    """Calls that were counted include what Python takes around the operator."""
+    """Cost of the waits; counted calls include the Python around the operator."""
     steps = max(waits.steps.steps, 1)
     lasting = int(waits.lasting[values].sum())
     caused = int(waits.cost[values].sum())
@@ -265,7 +264,7 @@ def _longest(gaps: list[Gap], trace: TraceSteps) -> Iterator[Figure]:
 
 
 def _calls(counted: SyncCalls | None, facts: Facts) -> Iterator[Figure]:
-    """The lines that wait longest, with that time in each step."""
+    """The lines that wait longest, with their time per step."""
     if counted is None:
         return
     for call in (call for call in counted.calls[:_SHOWN_CALLS] if call.time >= 0):

@@ -1,4 +1,4 @@
-"""Cores that a training on the CPU does not get, or does not use: threads, affinity, others."""
+"""Cores that a CPU training does not get, or does not use: threads, affinity, other programs."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ from perftui.run.manifest import OTHER_PROGRAMS
 from perftui.trace.text import printable
 
 LONG_NS = 100_000
-"""Own time of a call from which on torch can split it among threads with a gain: waking them and
-waiting for the last takes some ten microseconds."""
+"""Own time of a call from which splitting it among threads pays off: waking them and waiting for
+the last takes some ten microseconds."""
 
 _SERIAL = re.compile(
     r"aten::(normal|uniform|random|bernoulli|exponential|randperm|multinomial|dropout"
@@ -60,7 +60,7 @@ _ONEDNN = re.compile(
 """Operators that oneDNN computes in float32, the outermost ones."""
 
 _OLDER_CONVOLUTION = re.compile(r"aten::(_slow_conv2d_\w+|slow_conv\w*|thnn_conv2d\w*)$")
-"""What torch convolves with on the CPU where oneDNN does not."""
+"""torch's convolutions on the CPU without oneDNN."""
 
 
 @dataclass(frozen=True)
@@ -68,30 +68,30 @@ class CpuOperators:
     """Shares of the time of the steady steps, 0 to 1."""
 
     splittable: float
-    """Share in calls long enough to be split among threads, of operators that torch splits."""
+    """Share in calls that torch splits and that are long enough to be split among threads."""
     onednn: float
     """Share in convolutions and recurrent layers."""
 
 
 @trace_fact
 def cpu_operators(analysis: TraceAnalysis) -> CpuOperators:
-    """Where the steady steps of a trace compute on the CPU.
+    """CPU computing in the steady steps of a trace.
 
     Raises:
         UnknownError: no profiled step shows the operators.
     """
-    found = operators(analysis)
-    trace, whole = found.trace, found.steps.step_ns * found.steps.steps
-    splits = (found.own >= LONG_NS) & ~found.named(_SERIAL.match)
-    convolving = found.rows[found.named(_ONEDNN.match)]
+    ops = operators(analysis)
+    trace, whole = ops.trace, ops.steps.step_ns * ops.steps.steps
+    splits = (ops.own >= LONG_NS) & ~ops.named(_SERIAL.match)
+    convolving = ops.rows[ops.named(_ONEDNN.match)]
     onednn = union(trace.start[convolving], trace.ends_of(convolving)).total
-    return CpuOperators(min(float(found.own[splits].sum()) / whole, 1.0), min(onednn / whole, 1.0))
+    return CpuOperators(min(float(ops.own[splits].sum()) / whole, 1.0), min(onednn / whole, 1.0))
 
 
 @trace_fact
 def older_convolutions(analysis: TraceAnalysis) -> float:
-    """Share of the steps (or of all of a trace without) in convolutions that oneDNN could do, 0 to
-    1; 0 where it does any of them.
+    """Share of the steps (or the whole trace without steps) in convolutions that oneDNN could do, 0
+    to 1; 0 if it does any of them.
 
     Raises:
         UnknownError: the trace takes no time.
@@ -108,15 +108,15 @@ def older_convolutions(analysis: TraceAnalysis) -> float:
 
 
 EFFICIENCY = 0.8
-"""Share that more threads do save of the time that they could: the last of them is waited for,
-and memory is shared."""
+"""Share of their possible saving that more threads achieve: the last of them is waited for, and
+memory is shared."""
 
 LEAST_IDLE = 0.5
-"""Cores that have to idle for more threads to help."""
+"""Fewest idle cores for more threads to help."""
 
 MUCH_CONVOLVING = 0.25
-"""Share of the step in convolutions of other code from which on a trace alone shows that oneDNN is
-not used: small ones are quicker without it."""
+"""Share of the step in other convolutions from which a trace alone shows that oneDNN is not used:
+small ones are faster without it."""
 
 
 def _on_cpu(facts: Facts) -> JudgedStep:
@@ -146,9 +146,9 @@ def _lost_to_cores(
 
 
 def _place(facts: Facts, *names: str) -> Place | None:
-    """Where one of ``names`` is set, as the run has noted or by the script's text."""
-    known = settings(facts)
-    place = known.place(*names) if known else None
+    """Where one of ``names`` is set, by the run's notes or the script's text."""
+    setup = settings(facts)
+    place = setup.place(*names) if setup else None
     if place is not None:
         return replace(place, rank=facts.rank_number)
     return line_place(facts, matching_line(facts, "|".join(map(re.escape, names))))
@@ -165,8 +165,8 @@ def _threads(facts: Facts) -> Lost | None:
     threads, allowed = fmt.several(cores.threads, "thread"), fmt.several(cores.allowed, "core")
     if cores.is_crowded:
         lost *= 1 - cores.allowed / cores.asked
-        each = f" in each of {cores.ranks} processes" if cores.ranks > 1 else ""
-        sentence = f"{threads}{each}{_why(facts)}, on {allowed}: they wait for each other, for"
+        per = f" in each of {cores.ranks} processes" if cores.ranks > 1 else ""
+        sentence = f"{threads}{per}{_why(facts)}, on {allowed}: they wait for each other, for"
     else:
         lost = lost * (1 - cores.threads / (cores.threads + more)) * EFFICIENCY
         idle = f"{cores.idle:.1f} of {allowed} idle"
@@ -177,12 +177,12 @@ def _threads(facts: Facts) -> Lost | None:
 
 
 def _why(facts: Facts) -> str:
-    """The variable that sets the number of threads, where no line of the user's does."""
-    known = settings(facts)
-    if known is None or known.place("set_num_threads", *THREAD_VARIABLES):
+    """The variable that sets the number of threads, if no line of the user's does."""
+    setup = settings(facts)
+    if setup is None or setup.place("set_num_threads", *THREAD_VARIABLES):
         return ""
     for name in THREAD_VARIABLES:
-        value = (known.environment or {}).get(name)
+        value = (setup.environment or {}).get(name)
         if value:
             return f" ({name}={value} in the environment)"
     return ""
@@ -201,8 +201,8 @@ def _affinity(facts: Facts) -> Lost | None:
         "it could save"
     )
     place = _place(facts, "sched_setaffinity", "cpu_affinity")
-    found = _lost_to_cores(judged, cost, cores, sentence, place)
-    return replace(found, parts=(*found.parts, "input_wait")) if cores.has_workers else found
+    loss = _lost_to_cores(judged, cost, cores, sentence, place)
+    return replace(loss, parts=(*loss.parts, "input_wait")) if cores.has_workers else loss
 
 
 def _onednn(facts: Facts) -> Lost | None:
@@ -210,7 +210,7 @@ def _onednn(facts: Facts) -> Lost | None:
 
 
 def _onednn_unused(facts: Facts) -> Lost | None:
-    """By a trace alone, in which convolutions take long and oneDNN does none of them."""
+    """For a trace alone with long convolutions, none of them by oneDNN."""
     judged = judged_step(facts)
     if judged.on_device or facts.analysis is None:
         raise NotApplicableError
@@ -229,9 +229,9 @@ def _onednn_unused(facts: Facts) -> Lost | None:
 
 
 def _onednn_noted(facts: Facts) -> Lost | None:
-    judged, known = _on_cpu(facts), settings(facts)
-    off = known is not None and known.mkldnn is not None and known.mkldnn.enabled is False
-    if known is None or not off or (known.mkldnn and known.mkldnn.available is False):
+    judged, setup = _on_cpu(facts), settings(facts)
+    off = setup is not None and setup.mkldnn is not None and setup.mkldnn.enabled is False
+    if setup is None or not off or (setup.mkldnn and setup.mkldnn.available is False):
         return None
     share = cpu_operators(facts).onednn
     step = judged.of
@@ -300,15 +300,15 @@ class Program:
     """A program beside the run."""
 
     name: str
-    """With the script that it runs; safe to show, of a long one the beginning and the end."""
+    """Name with its script; safe to show, a long one with its middle cut out."""
     cores: float
-    """Mean cores that it took."""
+    """Mean cores taken."""
     pids: tuple[int, ...] = ()
-    """Its processes that lived when it was last looked at, busiest first; of many the first."""
+    """Its processes alive at the last sample, busiest first; if many, only the first."""
 
     @property
     def label(self) -> str:
-        """``pid 4123 python other.py``; of several ``pids 4123, 4124 python other.py``."""
+        """``pid 4123 python other.py``; several as ``pids 4123, 4124 python other.py``."""
         if not self.pids:
             return self.name
         numbers = ", ".join(map(str, self.pids))
@@ -317,26 +317,26 @@ class Program:
 
 @fact
 def other_programs(facts: Facts) -> tuple[Program, ...]:
-    """The busiest programs beside the run on the rank's host, busiest first; empty where none was
+    """The busiest programs beside the run on the rank's host, busiest first; empty if none was
     seen, as in a container."""
     host = noted_of_host(facts, OTHER_PROGRAMS) if facts.rank else None
     cores = host.get("cores") if isinstance(host, dict) else None
     pids = host.get("pids") if isinstance(host, dict) else None
-    # Older recordings have no process numbers.
-    known = pids if isinstance(pids, dict) else {}
+    # Older recordings have no process ids.
+    by_name = pids if isinstance(pids, dict) else {}
     return tuple(
-        Program(middle(printable(name), _NAME_CELLS), taken, tuple(known.get(name, ())))
+        Program(middle(printable(name), _NAME_CELLS), taken, tuple(by_name.get(name, ())))
         for name, taken in (cores.items() if isinstance(cores, dict) else ())
     )
 
 
 WORTH_NAMING = 0.05
-"""Cores that a program takes from which on it is named."""
+"""Cores taken by a program from which it is named."""
 
 
 def _busy(facts: Facts) -> Lost | None:
-    """The time in which a thread of the training was ready to run and waited for a core, as far as
-    others were the reason and not more threads of its own than cores."""
+    """The time in which a runnable thread of the training waited for a core because of other
+    programs, not because of more threads of its own than cores."""
     if facts.run is None:
         raise NotApplicableError
     use = machine_use(facts)
@@ -344,17 +344,17 @@ def _busy(facts: Facts) -> Lost | None:
         return None
     waited, judged, others = core_wait(facts), judged_step(facts), use.other_cores
     seen = other_programs(facts)
-    programs = [each for each in seen if each.cores >= WORTH_NAMING]
-    # The first three, each with the number of its busiest process.
-    first = ", ".join(replace(each, pids=each.pids[:1]).label for each in programs[:3])
-    named = f" ({first})" if first else ""
+    programs = [program for program in seen if program.cores >= WORTH_NAMING]
+    # The first three, each with its busiest process.
+    first = ", ".join(replace(program, pids=program.pids[:1]).label for program in programs[:3])
+    names = f" ({first})" if first else ""
     lost = _waiting_for_cores(
         judged,
         waited,
         use,
-        f"Other programs take {others:.1f} of {fmt.several(use.cores, 'core')}{named}",
+        f"Other programs take {others:.1f} of {fmt.several(use.cores, 'core')}{names}",
         Figure("other programs, cores", round(others, 1), threshold=BUSY_SHARE * use.cores),
-        *(Figure.share(f"{each.label}, of a core", each.cores) for each in programs),
+        *(Figure.share(f"{program.label}, of a core", program.cores) for program in programs),
     )
     unproven = "the names of those programs, which are outside the container"
     return lost if seen else replace(lost, unproven=unproven)
@@ -363,7 +363,7 @@ def _busy(facts: Facts) -> Lost | None:
 def _waiting_for_cores(
     judged: JudgedStep, waited: float, use: MachineFacts, who: str, theirs: Figure, *more: Figure
 ) -> Lost:
-    """``waited``, a share of the time, as a cost: where a GPU computes, of the rest of the step."""
+    """The ``waited`` share of time as a cost; with a GPU, of the rest of the step."""
     cost, step = round(waited * judged.of.mean), judged.of
     if judged.on_device:
         cost = min(cost, step.mean - judged.computing)
@@ -401,7 +401,7 @@ BUSY_HOST = Rule(
 )
 
 _STARTING = frozenset({"Process", "Popen", "Pool", "ProcessPoolExecutor"})
-"""What starts processes, as scripts call it."""
+"""Calls of scripts that start processes."""
 
 
 def _own_process(facts: Facts) -> Lost | None:

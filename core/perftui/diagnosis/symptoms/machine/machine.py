@@ -1,4 +1,4 @@
-"""The machine: what of it the training does not use, and cards that cannot do what they could."""
+"""The machine: unused or wrongly used GPUs, slow starts, swapping, and cards below their limits."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from perftui.facts.step.judged_step import judged_step
 
 @dataclass(frozen=True)
 class Start:
-    """From the start of the command to the first step, and to the last that was recorded, ns."""
+    """Time from the start of the command to the first step, and to the last recorded one, ns."""
 
     duration: int
     run: int
     lines: LinesByTime | None
-    """Where the main thread was before the first step, as far as it was sampled."""
+    """Lines of the main thread before the first step, as far as it was sampled."""
 
 
 @fact
 def start(facts: Facts) -> Start:
-    """How long the rank's training took to its first step, and to its last.
+    """Time to the first step of the rank's training, and to its last.
 
     Raises:
         NotApplicableError: there is no run.
@@ -50,27 +50,27 @@ def start(facts: Facts) -> Start:
 
 
 FASTER = 10
-"""Times as fast as the cores of its host that a GPU computes, and more."""
+"""Least speedup of a GPU over the cores of its host."""
 
 SWAPPED_IN = 1_000_000
-"""Bytes a second from which on the machine swaps, as gpuprof has it."""
+"""Bytes a second from which the machine swaps, as in gpuprof."""
 
 LONG_START = 30_000_000_000
-"""A start, ns, below which nobody minds."""
+"""Length of a start, ns, below which nobody minds."""
 
 LEAST_NAMED = 0.25
-"""Share of the start that a line must have to be named."""
+"""Share of the start from which a line is named."""
 
 
 def _wrong_build(facts: Facts) -> Lost | None:
-    known, manifest = settings(facts), facts.manifest
-    if known is None or manifest is None:
+    setup, manifest = settings(facts), facts.manifest
+    if setup is None or manifest is None:
         raise NotApplicableError
-    if known.devices is not None and known.build is not None:
-        return _missing_architecture(known)
-    if not manifest.gpus or has_gpu(facts) or not known.parameters:
+    if setup.devices is not None and setup.build is not None:
+        return _missing_architecture(setup)
+    if not manifest.gpus or has_gpu(facts) or not setup.parameters:
         return None
-    if any(one.device != "cpu" for one in known.parameters):
+    if any(group.device != "cpu" for group in setup.parameters):
         return None
     judged = judged_step(facts)
     cost = judged.computing * (FASTER - 1) // FASTER
@@ -79,7 +79,7 @@ def _wrong_build(facts: Facts) -> Lost | None:
         cost,
         judged.of,
         f"The model computes on the CPU, {computing}, while the machine has "
-        f"{' and '.join(dict.fromkeys(manifest.gpus))}: {_why_on_cpu(known)}.",
+        f"{' and '.join(dict.fromkeys(manifest.gpus))}: {_why_on_cpu(setup)}.",
         (
             Figure("GPUs", len(manifest.gpus), "count"),
             Figure("computing on the CPU", judged.computing, "ns"),
@@ -105,8 +105,8 @@ def _missing_architecture(known: Settings) -> Lost | None:
     if not has or not mine or not mine.startswith("sm_"):
         return None
     major, minor = _version(mine)
-    binaries = [_version(one) for one in has if one.startswith("sm_")]
-    if any(each[0] == major and each[1] <= minor for each in binaries):
+    binaries = [_version(architecture) for architecture in has if architecture.startswith("sm_")]
+    if any(binary[0] == major and binary[1] <= minor for binary in binaries):
         return None
     return Lost.without_cost(
         f"This torch has no code for the GPU ({mine}): it was built for {', '.join(has)}, so "
@@ -117,16 +117,16 @@ def _missing_architecture(known: Settings) -> Lost | None:
 
 
 def _version(architecture: str) -> tuple[int, int]:
-    digits = "".join(one for one in architecture.partition("_")[2] if one.isdecimal())
+    digits = "".join(char for char in architecture.partition("_")[2] if char.isdecimal())
     return int(digits[:-1] or 0), int(digits[-1:] or 0)
 
 
 def _gpus_unused(facts: Facts) -> Lost | None:
-    known = settings(facts)
-    visible = known.devices.visible if known and known.devices else 0
+    setup = settings(facts)
+    visible = setup.devices.visible if setup and setup.devices else 0
     if not visible or facts.run is None:
         raise NotApplicableError
-    used = max(ranks_here(facts), _devices_of(known))
+    used = max(ranks_here(facts), _devices_of(setup))
     idle = machine_use(facts).idle_cards
     unused = min(visible - used, idle)
     if unused <= 0:
@@ -140,29 +140,29 @@ def _gpus_unused(facts: Facts) -> Lost | None:
 
 
 def _devices_of(known: Settings | None) -> int:
-    """GPUs that one process uses: with parameters there, or by ``DataParallel``."""
+    """GPUs used by one process: with parameters there, or by ``DataParallel``."""
     if known is None:
         return 1
-    holding = {one.device for one in known.parameters or () if one.device != "cpu"}
-    wrapped = [one.arguments.get("device_ids") for one in known.wrappers or ()]
-    # An attribute that is no plain value is kept as text: "[0, 1]".
+    holding = {group.device for group in known.parameters or () if group.device != "cpu"}
+    wrapped = [wrapper.arguments.get("device_ids") for wrapper in known.wrappers or ()]
+    # An attribute that is no plain value is noted as text: "[0, 1]".
     several = [text.count(",") + 1 for text in wrapped if isinstance(text, str)]
     return max([1, len(holding), *several])
 
 
 def _slow_start(facts: Facts) -> Lost | None:
-    begun = start(facts)
-    if begun.duration < LONG_START:
+    before = start(facts)
+    if before.duration < LONG_START:
         return None
-    line, at = begun.lines.standing_out(LEAST_NAMED) if begun.lines else None, ""
-    if begun.lines and line:
-        at = f", {fmt.percent(begun.lines.share(line))} of its samples at {line.short}"
+    line, at = before.lines.standing_out(LEAST_NAMED) if before.lines else None, ""
+    if before.lines and line:
+        at = f", {fmt.percent(before.lines.share(line))} of its samples at {line.short}"
     return Lost.without_cost(
-        f"The first step began {fmt.duration(begun.duration)} after the start, "
-        f"{fmt.percent(begun.duration / begun.run)} of the run so far{at}.",
-        (Figure("before the first step", begun.duration, "ns"), Figure("run", begun.run, "ns")),
+        f"The first step began {fmt.duration(before.duration)} after the start, "
+        f"{fmt.percent(before.duration / before.run)} of the run so far{at}.",
+        (Figure("before the first step", before.duration, "ns"), Figure("run", before.run, "ns")),
         place=facts.at(line) if line else None,
-        share=min(begun.duration / begun.run, 0.9),
+        share=min(before.duration / before.run, 0.9),
     )
 
 
@@ -246,16 +246,16 @@ SLOW_START = Rule(
 )
 
 HELD_DOWN = 0.10
-"""Share of the samples with a limit in force from which on it is the usual state."""
+"""Share of samples with a limit in force from which it is the usual state."""
 
 FULL_CLOCK = 0.90
-"""Share of the highest clock below which a limit costs time worth a word."""
+"""Share of the maximum clock below which a limit's cost is reported."""
 
 MOST_NAMED = 3
-"""Other processes that are named."""
+"""Most other processes named."""
 
 DRIVER = 1 << 30
-"""Bytes that the driver itself may hold of a card."""
+"""Bytes of a card that the driver itself may hold."""
 
 
 def _cards(facts: Facts) -> tuple[GpuCard, ...]:
@@ -263,10 +263,12 @@ def _cards(facts: Facts) -> tuple[GpuCard, ...]:
 
 
 def _held_down(facts: Facts) -> Lost | None:
-    """The power cap is the usual state of a card that computes much: its cost is reported, and no
-    more. Heat is a fault."""
-    known = [one for one in _cards(facts) if one.thermal is not None and one.clock is not None]
-    worst = max(known, key=lambda one: (one.thermal or 0, one.power or 0), default=None)
+    """A card limited by heat or power. The power limit is normal for a busy card and only a hint;
+    heat is a fault."""
+    limited = [
+        card for card in _cards(facts) if card.thermal is not None and card.clock is not None
+    ]
+    worst = max(limited, key=lambda card: (card.thermal or 0, card.power or 0), default=None)
     if worst is None or worst.clock is None or worst.clock >= FULL_CLOCK:
         return None
     thermal, power = worst.thermal or 0.0, worst.power or 0.0
@@ -294,18 +296,18 @@ def _held_down(facts: Facts) -> Lost | None:
 
 
 def _shared(facts: Facts) -> Lost | None:
-    """Others cost time only where they compute: the card is busy then, though the training's own
-    trace shows it idle."""
+    """Other processes only cost time if they compute: the card is then busier than the training's
+    own trace shows."""
     judged = judged_step.or_none(facts)
     for card in _cards(facts):
         if not card.memory_others or not card.memory_total:
             continue
-        held = (card.memory_others - DRIVER) / card.memory_total
-        if held < SHARED_MEMORY:
+        share = (card.memory_others - DRIVER) / card.memory_total
+        if share < SHARED_MEMORY:
             continue
         own = None
         if judged and judged.on_device:
-            # A kernel that waits for other ranks keeps the card busy too.
+            # A kernel that waits for other ranks also keeps the card busy.
             own = (judged.computing + judged.part(EXPOSED_COMMUNICATION)) / judged.of.mean
         beside = card.busy - own if card.busy is not None and own is not None else 0.0
         busy = f" and keep it busy {fmt.percent(beside)} of the time besides this training"
@@ -313,10 +315,10 @@ def _shared(facts: Facts) -> Lost | None:
         largest = f"; the largest is {processes[0].label}" if processes else ""
         return Lost.without_cost(
             f"Other processes hold {fmt.size(card.memory_others)} of {card.name} "
-            f"({fmt.percent(held)} of its memory){busy if beside >= SHARED_USE else ''}{largest}.",
+            f"({fmt.percent(share)} of its memory){busy if beside >= SHARED_USE else ''}{largest}.",
             (
-                Figure.share("memory of other processes", held, SHARED_MEMORY),
-                *(Figure(one.label, one.memory, "B") for one in processes if one.memory),
+                Figure.share("memory of other processes", share, SHARED_MEMORY),
+                *(Figure(proc.label, proc.memory, "B") for proc in processes if proc.memory),
                 *(
                     (Figure.share("busy with other work", beside, SHARED_USE),)
                     if beside > 0
@@ -336,7 +338,7 @@ def _slow_link(facts: Facts) -> Lost | None:
             continue
         speed = 1.0
         for (now, most), power in zip(pairs, (True, False), strict=True):
-            # Each version of PCIe doubles the rate of a lane.
+            # Each generation of PCIe doubles the rate of a lane.
             speed *= 2 ** ((now or 0) - (most or 0)) if power else (now or 0) / (most or 1)
         if speed >= 1:
             continue

@@ -27,19 +27,19 @@ from perftui.trace.model import Int64, TraceError
 
 MOST_READ = 600
 RUNS = 3
-"""Kernels whose launches are read, in so many runs evenly chosen of those that there are: each run
+"""Kernels whose launches are read, and the number of evenly spaced runs they are read in: each run
 reads a piece or two of the file, 2 ms each."""
 
 _NOT_OF_THE_BATCH = (Category.COMMUNICATION, Category.OPTIMIZER)
-"""Kernels that are as long for any batch."""
+"""Kernels that take as long for any batch."""
 
 FEW = 0.5
-"""Blocks for each multiprocessor, up to which a kernel fills few of them. Good kernels may have
-slightly fewer than one for each: matrix products on 132 of them often have 128."""
+"""Blocks per multiprocessor up to which a kernel fills few of them. Good kernels may have slightly
+fewer than one for each: matrix products on 132 of them often have 128."""
 
 MUCH = 0.30
-"""Share of the time of all kernels from which on the batch is called small. A ResNet-50 on an H100
-has 0.43 of it in such kernels with 4 images a step, less than 0.12 with 128."""
+"""Share of the time of all kernels from which the batch is small. A ResNet-50 on an H100 has 0.43
+of it in such kernels with 4 images a step, less than 0.12 with 128."""
 
 
 @dataclass(frozen=True)
@@ -47,33 +47,33 @@ class Fill:
     """Kernels launched with so few blocks that half of the card's multiprocessors have none."""
 
     share: float
-    """Of the time of all kernels of a step, 0 to 1."""
+    """Share of the time of all kernels of a step, 0 to 1."""
     empty: float
-    """Share of that time in which the multiprocessors without a block would have computed, too."""
+    """Share of that time that empty multiprocessors could have computed."""
     multiprocessors: int
     example: str
-    """Name of the longest that was read; empty without any."""
+    """Name of the longest one read; empty without any."""
     place: Place
-    """Where that was launched."""
+    """Launch place of that kernel."""
 
 
 @trace_fact
 def fill(analysis: TraceAnalysis) -> Fill:
-    """How much of the time kernels with few blocks take.
+    """Time of kernels with few blocks.
 
     Raises:
         UnknownError: the trace does not say how kernels were launched, or on which card.
     """
-    found, card = step_kernels(analysis), trace_card(analysis)
+    kernels, card = step_kernels(analysis), trace_card(analysis)
     if not card.multiprocessors:
         raise UnknownError("the trace does not record how many multiprocessors the card has")
-    read = found.where(_chosen(len(found)))
+    read = kernels.where(_chosen(len(kernels)))
     blocks = _blocks(read)
-    known, duration = blocks > 0, read.duration
-    if not known.any() or not duration[known].sum():
+    has_blocks, duration = blocks > 0, read.duration
+    if not has_blocks.any() or not duration[has_blocks].sum():
         raise UnknownError("the trace does not record the number of blocks per kernel launch")
-    few = known & (blocks <= FEW * card.multiprocessors) & ~read.are(*_NOT_OF_THE_BATCH)
-    whole, time, chosen = int(duration[known].sum()), duration[few], read.where(few)
+    few = has_blocks & (blocks <= FEW * card.multiprocessors) & ~read.are(*_NOT_OF_THE_BATCH)
+    whole, time, chosen = int(duration[has_blocks].sum()), duration[few], read.where(few)
     example = ""
     if few.any():
         example = analysis.trace.name_of(int(chosen.rows[np.argmax(chosen.duration)]))
@@ -88,7 +88,7 @@ def fill(analysis: TraceAnalysis) -> Fill:
 
 
 def _chosen(count: int) -> Int64:
-    """Which of ``count`` kernels are read."""
+    """Indices of the kernels that are read, out of ``count``."""
     if count <= MOST_READ:
         return np.arange(count)
     length = MOST_READ // RUNS
@@ -99,40 +99,40 @@ def _chosen(count: int) -> Int64:
 @fact
 def fills_few(facts: Facts) -> bool:
     """Whether kernels with few blocks are known to take much of the time."""
-    found = fill.or_none(facts)
-    return found is not None and found.share >= MUCH
+    result = fill.or_none(facts)
+    return result is not None and result.share >= MUCH
 
 
-def _blocks(found: StepKernels) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Blocks of each kernel; 0 where that is not known."""
-    trace = found.analysis.trace
+def _blocks(kernels: StepKernels) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Blocks of each kernel; 0 if unknown."""
+    trace = kernels.analysis.trace
     of_row: dict[int, int] = {}
     try:
-        for row, arguments in arguments_of(trace, found.rows):
+        for row, arguments in arguments_of(trace, kernels.rows):
             grid = arguments.get("grid", [arguments.get(f"grid{side}") for side in "XYZ"])
-            if isinstance(grid, list) and all(isinstance(each, int) for each in grid):
+            if isinstance(grid, list) and all(isinstance(side, int) for side in grid):
                 of_row[row] = math.prod(grid)
     except TraceError as error:
         raise UnknownError(str(error)) from error
-    return np.array([of_row.get(row, 0) for row in found.rows.tolist()], dtype=np.int64)
+    return np.array([of_row.get(row, 0) for row in kernels.rows.tolist()], dtype=np.int64)
 
 
 FEWEST = 20
-"""Steps whose memory is known."""
+"""Fewest steps with known memory."""
 
 MOST = 200
-"""Steps that are compared with each other."""
+"""Most steps compared with each other."""
 
 LEAST = 32 << 20
-"""Bytes over all steps: less is noise of the allocator."""
+"""Least growth over all steps, bytes: less is noise of the allocator."""
 
 NOISE = 4.0
-"""Times the median deviation from the slope that it has to come to."""
+"""Least growth in multiples of the median deviation from the slope."""
 
 
 @dataclass(frozen=True)
 class MemoryGrowth:
-    """Sizes in bytes."""
+    """Growth of GPU memory; sizes in bytes."""
 
     each_step: float
     whole: float
@@ -144,45 +144,45 @@ class MemoryGrowth:
 
 @fact
 def memory_growth(facts: Facts) -> MemoryGrowth | None:
-    """Growth of memory by the median slope between any two steps (Theil and Sen); None where it
-    does not grow in both halves of the steady steps, beyond its noise, or too few steps tell."""
+    """Growth of memory by the median slope between any two steps (Theil-Sen); None if it does not
+    grow beyond its noise in both halves of the steady steps, or with too few steps."""
     memory, steady = gpu_memory(facts), steady_rows(facts)
     if memory is None or not len(steady):
         return None
-    known = memory.step >= int(steady["index"][0])
-    step, held = memory.step[known], memory.allocated[known]
+    is_steady = memory.step >= int(steady["index"][0])
+    step, sizes = memory.step[is_steady], memory.allocated[is_steady]
     if len(step) < FEWEST:
         return None
     chosen = np.linspace(0, len(step) - 1, min(len(step), MOST)).astype(np.int64)
-    step, held = step[chosen], held[chosen]
-    each = _slope(step, held)
+    step, sizes = step[chosen], sizes[chosen]
+    slope = _slope(step, sizes)
     steps = int(step[-1] - step[0])
     half = len(step) // 2
-    lowest = min(_slope(step[:half], held[:half]), _slope(step[half:], held[half:]))
-    noise = median(np.abs(held - held[0] - each * (step - step[0])))
-    if each * steps < max(LEAST, NOISE * noise) or lowest < each / 2:
+    lowest = min(_slope(step[:half], sizes[:half]), _slope(step[half:], sizes[half:]))
+    noise = median(np.abs(sizes - sizes[0] - slope * (step - step[0])))
+    if slope * steps < max(LEAST, NOISE * noise) or lowest < slope / 2:
         return None
-    return MemoryGrowth(each, each * steps, steps, max(median(held), 1.0))
+    return MemoryGrowth(slope, slope * steps, steps, max(median(sizes), 1.0))
 
 
-def _slope(step: Int64, held: Int64) -> float:
-    """Median slope over all pairs, bytes a step."""
-    one, other = np.triu_indices(len(step), 1)
-    return median((held[other] - held[one]) / (step[other] - step[one]))
+def _slope(step: Int64, sizes: Int64) -> float:
+    """Median slope over all pairs, bytes per step."""
+    first, second = np.triu_indices(len(step), 1)
+    return median((sizes[second] - sizes[first]) / (step[second] - step[first]))
 
 
 OFTEN = 0.01
-"""Share of the steps with allocations tried again that takes time; the first few do not."""
+"""Share of steps with retried allocations that takes time; the first few do not."""
 
 FRAGMENTED = 2.0
-"""Times as much reserved as tensors ever held; TraceML."""
+"""Ratio of reserved memory to the tensors' peak; TraceML."""
 
 HALF_IN_USE, BUSY = 0.5, 0.7
-"""Memory below, and use of the card below, where a larger batch is worth a word; SageMaker."""
+"""Share of memory and use of the card below which a larger batch is suggested; SageMaker."""
 
 
 def _pressure(facts: Facts) -> Lost | None:
-    """GPU memory that is nearly full: the cost is 0, what is at stake is the run."""
+    """GPU memory that is nearly full: it costs no time, but may end the run."""
     if has_gpu(facts) is False:
         return None
     host, reserved = machine_use(facts), peak_reserved(facts)
@@ -217,14 +217,14 @@ def _pressure(facts: Facts) -> Lost | None:
 
 
 def _worst(facts: Facts, retries: int, failures: int) -> Severity:
-    """A card that is nearly full loses no time: only allocations that fail do."""
+    """Highest severity: a nearly full card loses no time, only failing allocations do."""
     if failures or retries > OFTEN * max(step_count(facts), 1):
         return Severity.CRITICAL
     return Severity.WARNING if retries else Severity.INFO
 
 
 def _fragmented(facts: Facts) -> Lost | None:
-    """Between what PyTorch holds and what tensors ever held at once; freed caches aside."""
+    """Difference between PyTorch's reserved memory and the tensors' peak; freed caches aside."""
     if has_gpu(facts) is False:
         return None
     used, machine = gpu_memory(facts), machine_use(facts)
@@ -333,7 +333,7 @@ GROWTH = replace(
     lost=_growing,
     limits=Limits("TraceML warns at 1.5 % in 100 steps.", 0.015, 1.0, of="of it in 100 steps"),
 )
-"""Of the GPU's memory, where that of the processes does not grow."""
+"""Growth of the GPU's memory, if that of the processes does not grow."""
 
 HEADROOM = Rule(
     id="memory-headroom",
@@ -353,39 +353,39 @@ HEADROOM = Rule(
 )
 
 HALF = 0.5
-"""Share of its memory in use above which a larger batch may not fit."""
+"""Share of memory in use above which a larger batch may not fit."""
 
 WORTH = 0.10
-"""Share of the step that must be won for a warning: other waits of the GPU stay as they are."""
+"""Gain, as a share of the step, for a warning: other waits of the GPU stay as they are."""
 
 
 def _small(facts: Facts) -> Lost | None:
-    """Won is what the empty part of the card would have computed meanwhile."""
+    """The gain is what the empty part of the card would have computed meanwhile."""
     work = kernel_work(facts)
     memory = machine_use(facts).memory
-    used = max((one.share for one in memory), default=0.0)
-    found = fill(work.kernels.analysis) if memory else fill.or_none(facts)
-    if found is None or found.share < MUCH or used > HALF:
+    used = max((gpu.share for gpu in memory), default=0.0)
+    small = fill(work.kernels.analysis) if memory else fill.or_none(facts)
+    if small is None or small.share < MUCH or used > HALF:
         return None
     if not memory:
         raise UnknownError("how much of the GPU's memory a larger batch could take is not known")
-    cost = work.won(work.kernels.time * found.empty)
+    cost = work.won(work.kernels.time * small.empty)
     return Lost(
         cost,
         work.of,
-        f"Kernels that leave at least half of the GPU empty take {fmt.percent(found.share)} of its "
+        f"Kernels that leave at least half of the GPU empty take {fmt.percent(small.share)} of its "
         f"time, and {fmt.percent(used)} of its memory is in use: a larger batch takes less time "
         "per sample, but changes the training.",
         (
-            Figure.share("of GPU compute in kernels of few blocks", found.share, MUCH),
-            Figure("multiprocessors", found.multiprocessors, "count"),
+            Figure.share("of GPU compute in kernels of few blocks", small.share, MUCH),
+            Figure("multiprocessors", small.multiprocessors, "count"),
             Figure.share("peak memory in use", used),
-            Figure("for example", found.example, place=found.place),
+            Figure("for example", small.example, place=small.place),
             work.steps,
         ),
-        with_line(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, small.place, forward_lines.or_none(facts)),
         PARTS,
-        share=found.share,
+        share=small.share,
         worst=Severity.WARNING if cost >= WORTH * work.of.mean else Severity.INFO,
     )
 

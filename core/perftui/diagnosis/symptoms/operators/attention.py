@@ -25,35 +25,35 @@ _PRODUCTS = frozenset({"aten::matmul", "aten::bmm", "aten::baddbmm", "aten::eins
 _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 
 BEFORE, BEHIND = 12, 10
-"""Operators between a softmax and the products around it: scaling, masks, dropout, views."""
+"""Most operators between a softmax and the products around it: scaling, masks, dropout, views."""
 
 
 @trace_fact
 def written_out_attention(analysis: TraceAnalysis) -> Work:
-    """Operators of attention that is written out: between two batched products with a softmax in
-    between, and as much of the backward pass by the nodes of the softmax and what is around."""
-    found = operators(analysis)
-    top = found.top_by_start
-    mine = np.zeros(len(found.rows), dtype=bool)
-    softmax = (found.named(_SOFTMAX.__contains__) & found.in_phase(FORWARD, OPERATORS))[top]
+    """Operators of written-out attention: two batched products with a softmax in between, and in
+    the backward pass the nodes from product to product around the softmax's."""
+    ops = operators(analysis)
+    top = ops.top_by_start
+    mine = np.zeros(len(ops.rows), dtype=bool)
+    softmax = (ops.named(_SOFTMAX.__contains__) & ops.in_phase(FORWARD, OPERATORS))[top]
     if not softmax.any():
-        return work_of(found, mine, mine)
-    batched = _holding(found, found.named(_BATCHED.__contains__))
-    product = (found.named(_PRODUCTS.__contains__) & batched)[top]
+        return work_of(ops, mine, mine)
+    batched = _holding(ops, ops.named(_BATCHED.__contains__))
+    product = (ops.named(_PRODUCTS.__contains__) & batched)[top]
     mine[top[_around(softmax, product, BEHIND)]] = True
     if not mine.any():
-        return work_of(found, mine, mine)
-    # In the backward pass, too: from product to product around each softmax's node.
-    softmax = found.named(lambda name: name.endswith(": SoftmaxBackward0"))[top]
-    product = found.named(lambda name: name.endswith((": BmmBackward0", ": BaddbmmBackward0")))[top]
+        return work_of(ops, mine, mine)
+    # Also in the backward pass: from product to product around each softmax's node.
+    softmax = ops.named(lambda name: name.endswith(": SoftmaxBackward0"))[top]
+    product = ops.named(lambda name: name.endswith((": BmmBackward0", ": BaddbmmBackward0")))[top]
     whole = mine.copy()
     whole[top[_around(softmax, product, BEFORE)]] = True
-    return work_of(found, found.within(whole), mine)
+    return work_of(ops, ops.within(whole), mine)
 
 
 def _around(softmax: Mask, product: Mask, behind: int) -> Mask:
-    """From the product before each softmax to the one behind it, where they are no farther off than
-    ``BEFORE`` and ``behind``."""
+    """From the product before each softmax to the one after it, if they are at most ``BEFORE`` and
+    ``behind`` away."""
     at, products = np.flatnonzero(softmax), np.flatnonzero(product & ~softmax)
     following = np.searchsorted(products, at)
     edged = np.concatenate([[-BEFORE - 1], products, [len(product) + behind]])
@@ -66,12 +66,12 @@ def _around(softmax: Mask, product: Mask, behind: int) -> Mask:
     return mask
 
 
-def _holding(found: Operators, inner: Mask) -> Mask:
+def _holding(ops: Operators, inner: Mask) -> Mask:
     """The ``inner`` operators and all that call them."""
     mine: Mask = inner.copy()
     at = np.flatnonzero(inner)
     while len(at):
-        at = found.caller[at].astype(np.int64)
+        at = ops.caller[at].astype(np.int64)
         at = np.unique(at[at != NONE])
         at = at[~mine[at]]
         mine[at] = True
@@ -94,29 +94,29 @@ def _unfused_on_cpu(facts: Facts) -> Lost | None:
 
 
 _BIAS = 3
-"""Place of the mask among the inputs of the efficient kernel, behind query, key and value."""
+"""Position of the mask among the inputs of the efficient kernel, after query, key and value."""
 
 _NESTED = 3
-"""Operators above the launch at most."""
+"""Most operators above the launch."""
 
 
 @trace_fact
 def masked_attention(analysis: TraceAnalysis) -> tuple[int, ...] | None:
-    """The size of the square mask, one for all heads, that the longest kernel of attention reads;
-    None where it reads none, or the trace was recorded without shapes."""
-    found, trace = step_kernels(analysis).of(Category.ATTENTION), analysis.trace
-    rows = found.operator
+    """The size of the square mask, shared by all heads, that the longest attention kernel reads;
+    None without one, or if the trace has no shapes."""
+    kernels, trace = step_kernels(analysis).of(Category.ATTENTION), analysis.trace
+    rows = kernels.operator
     for _ in range(_NESTED):
         wanted = is_named(trace, rows, "aten::_scaled_dot_product_efficient_attention")
         if wanted.any():
-            row = int(rows[wanted][np.argmax(found.duration[wanted])])
+            row = int(rows[wanted][np.argmax(kernels.duration[wanted])])
             return _square(trace.read_arguments(row))
         rows = callers(trace, rows)
     return None
 
 
 def _square(arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The mask's size where it is the same for every sequence and head: others are biases."""
+    """The mask's size if it is the same for every sequence and head: others are biases."""
     try:
         sizes, strides = (arguments[key][_BIAS] for key in ("Input Dims", "Input Strides"))
         is_one = all(s == 1 or not stride for s, stride in zip(sizes[:-2], strides, strict=False))
@@ -132,14 +132,14 @@ _SOURCE = "A fused kernel saves all of it."
 def _unfused(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     if _MATH in work.kernels.analysis.trace.names:
-        # ATTENTION_MASK speaks of it.
+        # ATTENTION_MASK reports it.
         return None
-    found = kernel_chains(work.kernels.analysis).attention
+    chain = kernel_chains(work.kernels.analysis).attention
     return _lost(
         work,
-        found,
-        found.time,
-        f"Between the two matrix products of attention the GPU spends {work.of_step(found.time)} "
+        chain,
+        chain.time,
+        f"Between the two matrix products of attention the GPU spends {work.of_step(chain.time)} "
         "in softmax, masks and scaling, each of which moves the scores of all pairs of positions "
         "through memory.",
     )
@@ -169,35 +169,35 @@ def _mask(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     analysis = work.kernels.analysis
     if _MATH in analysis.trace.names:
-        found = kernel_chains(analysis).attention
+        attention = kernel_chains(analysis).attention
         return _lost(
             work,
-            found,
-            found.time,
+            attention,
+            attention.time,
             "scaled_dot_product_attention falls back to its slow path, with softmax and mask as "
-            f"separate kernels: they take {work.of_step(found.time)}.",
+            f"separate kernels: they take {work.of_step(attention.time)}.",
         )
     mask = masked_attention(analysis)
     if mask is None:
         return None
-    found = work.kernels.of(Category.ATTENTION)
+    attention = work.kernels.of(Category.ATTENTION)
     sizes = " x ".join(str(size) for size in mask)
     return _lost(
         work,
-        found,
-        # A causal kernel leaves out one half of the pairs.
-        found.time // 2,
-        f"Attention takes {work.of_step(found.time)} and reads a mask of {sizes} from memory, "
+        attention,
+        # A causal kernel skips half of the pairs.
+        attention.time // 2,
+        f"Attention takes {work.of_step(attention.time)} and reads a mask of {sizes} from memory, "
         "which rules out the fastest kernels.",
         "whether the mask is causal",
     )
 
 
 def _lost(
-    work: KernelWork, found: StepKernels, saved: int, sentence: str, unproven: str = ""
+    work: KernelWork, kernels: StepKernels, saved: int, sentence: str, unproven: str = ""
 ) -> Lost | None:
-    count = Figure("kernels a step", found.count, "count")
-    return work.lost(found, saved, sentence, count, unproven=unproven) if saved else None
+    count = Figure("kernels a step", kernels.count, "count")
+    return work.lost(kernels, saved, sentence, count, unproven=unproven) if saved else None
 
 
 ATTENTION_MASK = Rule(

@@ -1,4 +1,4 @@
-"""Convolutions on the GPU: order of their tensors in memory, choice of kernels, bias."""
+"""Convolutions on the GPU: memory format of their tensors, choice of kernels, bias."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from perftui.trace.model import NONE, Mask
 
 @dataclass(frozen=True)
 class SearchingCalls:
-    """Calls of convolutions in which cuDNN tries out kernels."""
+    """Calls of convolutions in which cuDNN benchmarks kernels."""
 
     calls: int
     most: int
-    """Kernels that one of them launched."""
+    """Most kernels launched by one of them."""
     time: int
-    """ns that the host spent in them."""
+    """Host time in the calls, ns."""
 
 
 _TRIES = 12
-"""Kernels of one call from which on it tries them out: a convolution takes one to four."""
+"""Kernels of one call from which it benchmarks them: a convolution takes one to four."""
 
 
 def searching_calls(convolutions: StepKernels) -> SearchingCalls | None:
-    """Calls that search for an algorithm, of those that launched ``convolutions``; None without."""
-    known = convolutions.operator[convolutions.operator != NONE]
-    rows, counts = np.unique(known, return_counts=True)
+    """Benchmarking calls among those that launched ``convolutions``; None without any."""
+    operators = convolutions.operator[convolutions.operator != NONE]
+    rows, counts = np.unique(operators, return_counts=True)
     tries = counts >= _TRIES
     if not tries.any():
         return None
@@ -47,16 +47,16 @@ def searching_calls(convolutions: StepKernels) -> SearchingCalls | None:
     return SearchingCalls(int(tries.sum()), int(counts.max()), time)
 
 
-def alike_in_steps(found: StepKernels) -> bool:
-    """Whether each of several steps launched the same kernels equally often: their sizes are fixed,
-    as far as names show; where input sizes were recorded, they are the same as well."""
-    trace, steps = found.analysis.trace, found.steps
-    if steps <= 1 or not len(found) or len(found) % steps:
+def alike_in_steps(kernels: StepKernels) -> bool:
+    """Whether all of several steps launched the same kernels equally often: their sizes are then
+    fixed, as far as names show; recorded input sizes must be the same as well."""
+    trace, steps = kernels.analysis.trace, kernels.steps
+    if steps <= 1 or not len(kernels) or len(kernels) % steps:
         return False
-    names = trace.name[found.rows].reshape(steps, -1)
+    names = trace.name[kernels.rows].reshape(steps, -1)
     if (names != names[0]).any():
         return False
-    operators = found.operator.reshape(steps, -1)[:, :_MOST_SIZES].tolist()
+    operators = kernels.operator.reshape(steps, -1)[:, :_MOST_SIZES].tolist()
     first, last = (
         [trace.read_arguments(row).get("Input Dims") for row in of_step if row != NONE]
         for of_step in (operators[0], operators[-1])
@@ -65,27 +65,27 @@ def alike_in_steps(found: StepKernels) -> bool:
 
 
 _MOST_SIZES = 64
-"""Calls whose sizes are read: each takes a look into the file."""
+"""Most calls whose sizes are read from the file."""
 
 _NORM_FOLLOWS = 2
-"""Operators behind a convolution among which its normalisation is: that counts its calls first."""
+"""Operators after a convolution that may be its normalisation, which counts its calls first."""
 
 
-def bias_before_norm(found: StepKernels) -> Mask:
-    """Kernels that add the bias of a convolution which batch normalisation follows."""
-    trace = found.analysis.trace
-    adding = is_named(trace, found.operator, "aten::add_")
-    inner = callers(trace, np.where(adding, found.operator, NONE))
+def bias_before_norm(kernels: StepKernels) -> Mask:
+    """Kernels that add the bias of a convolution followed by batch normalisation."""
+    trace = kernels.analysis.trace
+    adding = is_named(trace, kernels.operator, "aten::add_")
+    inner = callers(trace, np.where(adding, kernels.operator, NONE))
     inner = np.where(is_named(trace, inner, "aten::_convolution"), inner, NONE)
     # aten::conv2d calls aten::convolution, and that aten::_convolution.
     outer = callers(trace, callers(trace, inner))
     if not (outer != NONE).any():
-        return np.zeros(len(found), dtype=bool)
+        return np.zeros(len(kernels), dtype=bool)
     rows = np.flatnonzero(kinds.operators(trace))
     above = trace.parent[rows]
     direct = rows[(above == NONE) | ~kinds.operators(trace)[above]]
     at = np.searchsorted(direct, outer)
-    follows = np.zeros(len(found), dtype=bool)
+    follows = np.zeros(len(kernels), dtype=bool)
     for behind in range(1, _NORM_FOLLOWS + 1):
         following = direct[np.minimum(at + behind, len(direct) - 1)] if len(direct) else outer
         follows |= is_named(trace, following, "aten::batch_norm")
@@ -97,29 +97,28 @@ _CHANNELS_FIRST_NORM = re.compile(r"at::native::batch_norm_(?!\w*channels_last)\
 """PyTorch's batch normalisation of tensors that are not channels last."""
 
 _NORM_GAIN = 2
-"""Times faster that it is channels last: in a ResNet-50 on an H100, in bfloat16, 23.0 ms became
-10.7 ms."""
+"""Speedup of channels last: in a ResNet-50 on an H100, in bfloat16, 23.0 ms became 10.7 ms."""
 
 
 def _layout(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    found = work.kernels.of(Category.LAYOUT)
-    if not found.time:
+    moves = work.kernels.of(Category.LAYOUT)
+    if not moves.time:
         return None
-    norms = work.kernels.kept(LAYOUT.id, lambda found: found.named(_CHANNELS_FIRST_NORM.search))
+    norms = work.kernels.kept(LAYOUT.id, lambda kernels: kernels.named(_CHANNELS_FIRST_NORM.search))
     also = f", and {fmt.duration(norms.time)} in normalisation, which is slower with channels first"
     return Lost(
-        work.won(found.time + norms.time * (1 - 1 / _NORM_GAIN)),
+        work.won(moves.time + norms.time * (1 - 1 / _NORM_GAIN)),
         work.of,
-        f"The GPU spends {work.of_step(found.time)} converting the tensors of convolutions from "
+        f"The GPU spends {work.of_step(moves.time)} converting the tensors of convolutions from "
         f"channels first to channels last and back{also if norms.time else ''}.",
         (
-            Figure.share("converting", work.within(found.time) / work.of.mean),
-            *listed(found),
+            Figure.share("converting", work.within(moves.time) / work.of.mean),
+            *listed(moves),
             *listed(norms)[:1],
             work.steps,
         ),
-        with_line(facts, made_where(facts, found.place), forward_lines.or_none(facts)),
+        with_line(facts, made_where(facts, moves.place), forward_lines.or_none(facts)),
         PARTS,
     )
 
@@ -145,8 +144,8 @@ def _benchmark(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     if not work.of.count:
         raise UnknownError("the trace marks no steps, so its warm-up is not known")
-    found = work.kernels.of(Category.CONVOLUTION)
-    tried = searching_calls(found)
+    kernels = work.kernels.of(Category.CONVOLUTION)
+    tried = searching_calls(kernels)
     if tried is None:
         return None
     return Lost(
@@ -154,9 +153,9 @@ def _benchmark(facts: Facts) -> Lost | None:
         work.of,
         f"cuDNN benchmarks kernels for {fmt.several(tried.calls, 'convolution')} after the "
         f"warm-up, {work.of_step(tried.time // work.kernels.steps)}: their sizes are new.",
-        (Figure("kernels of one call", tried.most, "count"), *listed(found), work.steps),
-        with_line(facts, found.place, forward_lines.or_none(facts)),
-        # It is time of the host, in which the GPU tries, or waits for the next trial.
+        (Figure("kernels of one call", tried.most, "count"), *listed(kernels), work.steps),
+        with_line(facts, kernels.place, forward_lines.or_none(facts)),
+        # It is host time in which the GPU runs trials, or waits for the next one.
         (*PARTS, GapCause.LAUNCH.value, GapCause.SYNCHRONISATION.value),
     )
 
@@ -177,27 +176,27 @@ CUDNN_BENCHMARK = Rule(
 
 
 def _untried(facts: Facts) -> Lost | None:
-    """What would be won is not known before the kernels are tried, so the cost is 0."""
-    known = settings(facts)
-    if known is None or known.cudnn is None or known.cudnn.benchmark is not False:
+    """The gain is unknown before the kernels are tried, so the cost is 0."""
+    setup = settings(facts)
+    if setup is None or setup.cudnn is None or setup.cudnn.benchmark is not False:
         raise NotApplicableError
-    if known.cudnn.enabled is False or known.cudnn.deterministic:
+    if setup.cudnn.enabled is False or setup.cudnn.deterministic:
         return None
     work = kernel_work(facts)
-    found = work.kernels.of(Category.CONVOLUTION)
-    single = found.steps <= 1
-    if not found.time or not (single or alike_in_steps(found)):
+    kernels = work.kernels.of(Category.CONVOLUTION)
+    single = kernels.steps <= 1
+    if not kernels.time or not (single or alike_in_steps(kernels)):
         return None
-    share = found.time / work.kernels.time
+    share = kernels.time / work.kernels.time
     return Lost.without_cost(
         f"Convolutions take {fmt.percent(share)} of the GPU's time with the same kernels in each "
         "step, and torch.backends.cudnn.benchmark is off.",
         (
             Figure.share("of GPU compute in convolutions", share, UNTRIED.limits.info),
-            *listed(found),
+            *listed(kernels),
             work.steps,
         ),
-        with_line(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, kernels.place, forward_lines.or_none(facts)),
         share=share,
         doubt="a single step does not show whether sizes stay the same" if single else "",
     )
@@ -223,15 +222,15 @@ UNTRIED = Rule(
 
 def _bias(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    found = work.kernels.kept(bias_before_norm, bias_before_norm)
-    if not found.time:
+    adding = work.kernels.kept(bias_before_norm, bias_before_norm)
+    if not adding.time:
         return None
     return work.lost(
-        found,
-        found.time,
+        adding,
+        adding.time,
         "Convolutions add a bias that the following batch normalisation removes again, for "
-        f"{work.of_step(found.time)}.",
-        Figure("kernels a step", found.count, "count"),
+        f"{work.of_step(adding.time)}.",
+        Figure("kernels a step", adding.count, "count"),
         lines=forward_lines,
     )
 

@@ -1,5 +1,5 @@
-"""Operators that take much of the step: one that something cheaper may stand in for, sorting, and
-products of whose result little is used."""
+"""Operators that take much of the step: one that something cheaper may replace, sorting, and
+products whose result is hardly used."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ USEFUL = re.compile(
     r"|tocopy|view|select|slice|narrow|unbind|split|chunk|masked_?fill|embedding|torch::jit|tritonkernel|compiled|call_compiled)",
     re.IGNORECASE,
 )
-"""Operators that models are made of, which nothing cheaper stands in for, and those that rules of
-their own are about: copies, casts and element-wise operators."""
+"""Operators that models are made of, which nothing cheaper replaces, and those with rules of their
+own: copies, casts and element-wise operators."""
 
 _OF_COMPILER = re.compile(
     r"Torch-Compiled Region|TorchDynamo |dynamo\b|Pregraph bytecode|AOTDispatcher |## Call "
     r"|.*\(dynamo_timed\)|.*compile_id="
 )
-"""Ranges of ``torch.compile`` that pass for operators: what it compiled, and its own work, of which
-a rule of its own speaks."""
+"""Ranges of ``torch.compile`` that look like operators: what it compiled, and its own work, which
+has its own rule."""
 
 _NOT_ASKED = (USEFUL, _OF_COMPILER, POINTWISE_CALL, POINTWISE_NODE)
 
 
 def plain(name: str) -> str:
-    """An operator or a node of the backward pass in one spelling: ``aten::linalg_svd`` and
+    """One spelling for an operator and its node of the backward pass: ``aten::linalg_svd`` and
     ``LinalgSvdBackward0`` are both ``linalgsvd``."""
     node = _NODE.match(name)
     word = node["name"] if node else name.removeprefix("aten::")
@@ -66,50 +66,50 @@ def plain(name: str) -> str:
 
 @dataclass
 class Kind:
-    """Outermost operators and nodes of the backward pass that are spelled alike."""
+    """Outermost operators and nodes of the backward pass with one ``plain`` spelling."""
 
     name: str
-    """Name of the operator, or else of the node."""
+    """Name of the operator, else of the node."""
     calls: int
-    """Calls of the operator in a step."""
+    """Calls of the operator per step."""
     by_phase: Int64
-    """Time of the calls and of what they call, by number of ``PHASES``, ns."""
+    """Time of the calls including what they call, by index into ``PHASES``, ns."""
 
 
 @trace_fact
 def costliest(analysis: TraceAnalysis) -> Kind | None:
-    """The kind of operator outside the optimizer that takes longest, of those that models are not
-    made of, with its backward pass; None without any. If the steps are not known, those of all
-    of the trace are asked, and what scripts call by a name of their own is no operator there."""
-    found = all_operators(analysis)
-    top = found.top[found.phase[found.top] != PHASES.index(OPTIMIZER)]
-    pairs = found.name[top].astype(np.int64) * len(PHASES) + found.phase[top]
-    size = len(found.trace.names) * len(PHASES)
-    spent = np.bincount(pairs, found.duration[top], size).astype(np.int64)
+    """The longest kind of operator outside the optimizer that models are not made of, with its
+    backward pass; None without any. Without known steps the whole trace is used, where names of
+    scripts' own do not count as operators."""
+    ops = all_operators(analysis)
+    top = ops.top[ops.phase[ops.top] != PHASES.index(OPTIMIZER)]
+    pairs = ops.name[top].astype(np.int64) * len(PHASES) + ops.phase[top]
+    size = len(ops.trace.names) * len(PHASES)
+    spent = np.bincount(pairs, ops.duration[top], size).astype(np.int64)
     counts = np.bincount(pairs, minlength=size)
-    known: dict[str, Kind] = {}
+    by_name: dict[str, Kind] = {}
     for number in np.flatnonzero(counts.reshape(-1, len(PHASES)).any(1)).tolist():
-        name = found.trace.names[number]
-        is_operator = found.steps.steps or "::" in name
+        name = ops.trace.names[number]
+        is_operator = ops.steps.steps or "::" in name
         if not is_operator or any(pattern.match(name) for pattern in _NOT_ASKED):
             continue
         at = slice(number * len(PHASES), (number + 1) * len(PHASES))
-        kind = known.setdefault(plain(name), Kind(name, 0, np.zeros(len(PHASES), np.int64)))
+        kind = by_name.setdefault(plain(name), Kind(name, 0, np.zeros(len(PHASES), np.int64)))
         kind.by_phase = kind.by_phase + spent[at]
         if name.startswith("aten::"):
-            kind.name, kind.calls = name, int(counts[at].sum()) // max(found.steps.steps, 1)
-    whole = [_with_backward(key, known) for key in known]
+            kind.name, kind.calls = name, int(counts[at].sum()) // max(ops.steps.steps, 1)
+    whole = [_with_backward(key, by_name) for key in by_name]
     return max(whole, key=lambda kind: int(kind.by_phase.sum()), default=None)
 
 
-def _with_backward(key: str, known: dict[str, Kind]) -> Kind:
-    """Calls of kind ``key`` and those of its own backward pass, which is named alike."""
-    mine = known[key]
+def _with_backward(key: str, by_name: dict[str, Kind]) -> Kind:
+    """Calls of kind ``key`` and of its own backward pass, which has a similar name."""
+    mine = by_name[key]
     others = [
-        one.by_phase
-        for other, one in known.items()
+        kind.by_phase
+        for other, kind in by_name.items()
         if other != key
-        and "Backward" in one.name
+        and "Backward" in kind.name
         and (key.startswith(other) or other.startswith(key))
     ]
     return replace(mine, by_phase=sum(others, mine.by_phase))
@@ -134,7 +134,7 @@ def _one_operator(facts: Facts) -> Lost | None:
         operator=kind.name,
         unproven="what another operator would take instead",
     )
-    # Within the model something cheaper has to stand in for it.
+    # Within the model something cheaper must replace it.
     return replace(lost, cost_ns=lost.cost_ns - (lost.cost_ns - outside) // 2)
 
 
@@ -161,13 +161,13 @@ _CALLED_AS = {
     "aten::_unique2": "unique",
     "aten::unique_dim": "unique",
 }
-"""Operators that sort, and how a script calls them. ``unique_consecutive`` does not sort."""
+"""Operators that sort, and their names in scripts. ``unique_consecutive`` does not sort."""
 
 _SORTING = re.compile(r"sort|topk", re.IGNORECASE)
 
 
 def is_sorting(name: str) -> bool:
-    """Whether a kernel of that name sorts. Not all that do are called by operators that sort: the
+    """Whether a kernel of that name sorts. Not all such kernels belong to sorting operators: the
     gradients of embeddings are sorted by row as well."""
     return _SORTING.search(name) is not None
 
@@ -184,12 +184,12 @@ def _sorted_by_any(kernels: StepKernels) -> Mask:
 
 def _sorting(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    found = work.kernels.kept(SORTING.id, _sorted_by_operators)
+    by_operators = work.kernels.kept(SORTING.id, _sorted_by_operators)
     most = work.kernels.kept(_sorted_by_any, _sorted_by_any)
     if not most.time:
         return None
-    is_least = len(most) > len(found)
-    if is_least and work.won(found.time) < SORTING.limits.warning * work.of.mean:
+    is_least = len(most) > len(by_operators)
+    if is_least and work.won(by_operators.time) < SORTING.limits.warning * work.of.mean:
         return Lost(
             work.won(most.time),
             work.of,
@@ -198,34 +198,34 @@ def _sorting(facts: Facts) -> Lost | None:
             doubt="the trace does not show which operators launched the kernels that sort",
         )
     return Lost(
-        cost_ns=work.won(found.time),
+        cost_ns=work.won(by_operators.time),
         of=work.of,
-        sentence=f"The GPU sorts for {work.of_step(found.time)}.",
+        sentence=f"The GPU sorts for {work.of_step(by_operators.time)}.",
         figures=(
-            Figure.share("of GPU compute", found.time / work.kernels.time),
-            *listed(found),
+            Figure.share("of GPU compute", by_operators.time / work.kernels.time),
+            *listed(by_operators),
             work.steps,
         ),
-        place=_place(facts, found),
+        place=_place(facts, by_operators),
         parts=PARTS,
         is_least=is_least,
         unproven="whether each step needs what is sorted",
     )
 
 
-def _place(facts: Facts, found: StepKernels) -> Place:
-    """Where the longest of the kernels was launched: by the outermost operator that sorts, and at
-    the only line that calls that. Samples of the host do not show the line: it only launches."""
-    place, trace = found.place, found.analysis.trace
+def _place(facts: Facts, kernels: StepKernels) -> Place:
+    """Launch place of the longest kernel: the outermost sorting operator, and the only line that
+    calls it. Samples of the host do not show the line: it only launches."""
+    place, trace = kernels.place, kernels.analysis.trace
     operators = kinds.operators(trace)
-    row, names = int(found.operator[found.rows == place.trace_row][0]), []
+    row, names = int(kernels.operator[kernels.rows == place.trace_row][0]), []
     while row != NONE:
         if operators[row]:
             names.append(trace.name_of(row))
         row = int(trace.parent[row])
     operator = [name for name in names if name in _CALLED_AS][-1]
     place = replace(place, operator=operator)
-    # What another operator calls is not in the script by that name.
+    # An operator called by another one is not in the script by that name.
     is_called = place.file is None and names[-1] == operator
     line = call_of(facts, _CALLED_AS[operator]) if is_called else None
     if line is None:
@@ -259,52 +259,51 @@ _PRODUCT_NODE = re.compile(r".*: (Mm|Addmm|Bmm|Baddbmm)Backward\d*$")
 _PIECE_NODE = re.compile(r".*: (Select|Gather|Index|IndexSelect)Backward\d*$")
 
 LEAST_NS = 500_000
-"""A product that takes less is small whatever is used of it."""
+"""ns below which a product is small, whatever is used of it."""
 
 NEAR = 6
-"""Nodes from that of a piece to that of its product: sums of biases and views lie between."""
+"""Most nodes from that of a piece to that of its product: bias sums and views lie between."""
 
 
 @trace_fact
 def dropped_results(analysis: TraceAnalysis) -> Work:
-    """Products of the model whose result is used in one piece only (``logits[:, -1]``, a gather),
-    with what the backward pass does for both. Where several pieces are taken, as of the projection
-    to queries, keys and values, all of it may be used."""
-    found = operators(analysis)
-    top = found.top_by_start
-    mine = np.zeros(len(found.rows), dtype=bool)
-    dropped = _products(found, top)
+    """Products of the model with only one piece of the result used (``logits[:, -1]``, a gather),
+    with the backward pass of both. If several pieces are taken, as from a projection to queries,
+    keys and values, all of it may be used."""
+    ops = operators(analysis)
+    top = ops.top_by_start
+    mine = np.zeros(len(ops.rows), dtype=bool)
+    dropped = _products(ops, top)
     mine[dropped] = True
-    nodes = _nodes(found, top, len(dropped))
+    nodes = _nodes(ops, top, len(dropped))
     mine[nodes] = True
     calls = np.zeros_like(mine)
     calls[dropped] = True
-    return work_of(found, found.within(mine), calls)
+    return work_of(ops, ops.within(mine), calls)
 
 
-def _products(found: Operators, top: Int64) -> Int64:
-    called = top[~found.in_phase(BACKWARD, OPTIMIZER)[top]]
-    called = called[~found.named(_VIEW.match)[called]]
-    product = found.named(_PRODUCT.match)[called] & (found.duration[called] >= LEAST_NS)
-    piece, takes = (found.named(one.match)[called] for one in (_PIECE, _TAKES))
-    is_only = ~found.named("aten::select".__eq__)[called][1:-1] | ~takes[2:]
+def _products(ops: Operators, top: Int64) -> Int64:
+    called = top[~ops.in_phase(BACKWARD, OPTIMIZER)[top]]
+    called = called[~ops.named(_VIEW.match)[called]]
+    product = ops.named(_PRODUCT.match)[called] & (ops.duration[called] >= LEAST_NS)
+    piece, takes = (ops.named(pattern.match)[called] for pattern in (_PIECE, _TAKES))
+    is_only = ~ops.named("aten::select".__eq__)[called][1:-1] | ~takes[2:]
     at = np.flatnonzero(product[:-2] & piece[1:-1] & is_only)
     chosen: Int64 = called[at]
     return chosen
 
 
-def _nodes(found: Operators, top: Int64, count: int) -> Int64:
-    """Positions of the nodes of so many pieces and their products, the longest that follow each
-    other so."""
-    nodes = top[found.in_phase(BACKWARD)[top]]
-    piece, product = (found.named(one.match)[nodes] for one in (_PIECE_NODE, _PRODUCT_NODE))
+def _nodes(ops: Operators, top: Int64, count: int) -> Int64:
+    """Nodes of ``count`` pieces and their products that follow each other, the longest ones."""
+    nodes = top[ops.in_phase(BACKWARD)[top]]
+    piece, product = (ops.named(pattern.match)[nodes] for pattern in (_PIECE_NODE, _PRODUCT_NODE))
     at = np.flatnonzero(piece)
-    # Far away where none follows.
+    # Far away if none follows.
     places = np.append(np.flatnonzero(product), len(product) + NEAR + 1)
     following = places[np.searchsorted(places, at, side="right")]
     near = following - at <= NEAR
     pairs = np.stack([nodes[at[near]], nodes[np.minimum(following[near], len(nodes) - 1)]], axis=1)
-    longest = np.argsort(-found.duration[pairs].sum(axis=1), kind="stable")[:count]
+    longest = np.argsort(-ops.duration[pairs].sum(axis=1), kind="stable")[:count]
     chosen: Int64 = np.unique(pairs[longest])
     return chosen
 
@@ -325,7 +324,7 @@ def _dropped(facts: Facts) -> Lost | None:
         "the product",
         Figure("such products in a step", work.calls, "count"),
         operator="aten::linear",
-        # How large the piece is does not show.
+        # The size of the piece is not visible.
         saved=0.5,
         unproven="how large a part of the result is used",
     )

@@ -1,4 +1,4 @@
-"""Casts, copies and element-wise work: whole tensors that pass through memory once more."""
+"""Casts, copies and element-wise work: whole tensors passed through memory once more."""
 
 from __future__ import annotations
 
@@ -39,45 +39,45 @@ _COPY = frozenset({"aten::contiguous", "aten::clone"})
 
 @trace_fact
 def pointwise(analysis: TraceAnalysis) -> Work:
-    """Element-wise operators and reductions that the script calls one by one, and what the
-    backward pass does for them; the optimizer's are none of them. Those of forward count."""
-    found = operators(analysis)
-    is_top = found.caller == NONE
-    nodes = found.named(POINTWISE_NODE.match)
-    called = found.named(POINTWISE_CALL.match) & is_top & ~found.in_phase(BACKWARD)
-    mine = found.within((called | nodes) & ~found.in_phase(OPTIMIZER))
-    return work_of(found, mine, called & found.in_phase(FORWARD, OPERATORS))
+    """Element-wise operators and reductions that the script calls one by one, with their backward
+    pass, without the optimizer's. Only calls in forward are counted."""
+    ops = operators(analysis)
+    is_top = ops.caller == NONE
+    nodes = ops.named(POINTWISE_NODE.match)
+    called = ops.named(POINTWISE_CALL.match) & is_top & ~ops.in_phase(BACKWARD)
+    mine = ops.within((called | nodes) & ~ops.in_phase(OPTIMIZER))
+    return work_of(ops, mine, called & ops.in_phase(FORWARD, OPERATORS))
 
 
 @trace_fact
 def casts(analysis: TraceAnalysis) -> Work:
     """Copies to another data type outside the optimizer and loops of the script."""
-    found = operators(analysis)
-    cast = found.named(_CAST.__contains__)
-    return work_of(found, found.within(cast) & ~_elsewhere(analysis), cast)
+    ops = operators(analysis)
+    cast = ops.named(_CAST.__contains__)
+    return work_of(ops, ops.within(cast) & ~_elsewhere(analysis), cast)
 
 
 @trace_fact
 def copies(analysis: TraceAnalysis) -> Work:
-    """Copies into another order of memory outside the optimizer and loops of the script, casts left
-    out: of what is not contiguous, and those that the script asks for."""
-    found = operators(analysis)
-    copying = found.named("aten::copy_".__eq__)
-    asked = copying & (found.caller == NONE)
-    mine = found.within(found.named(_COPY.__contains__) | asked)
-    mine &= ~found.within(found.named(_CAST.__contains__))
-    return work_of(found, mine & ~_elsewhere(analysis), copying)
+    """Copies into another memory layout outside the optimizer and loops of the script, without
+    casts: of non-contiguous tensors, and explicit copies."""
+    ops = operators(analysis)
+    copying = ops.named("aten::copy_".__eq__)
+    asked = copying & (ops.caller == NONE)
+    mine = ops.within(ops.named(_COPY.__contains__) | asked)
+    mine &= ~ops.within(ops.named(_CAST.__contains__))
+    return work_of(ops, mine & ~_elsewhere(analysis), copying)
 
 
 @trace_fact
 def _elsewhere(analysis: TraceAnalysis) -> Mask:
-    """What other rules are about."""
-    found = operators(analysis)
-    looped = np.zeros(len(found.rows), dtype=bool)
+    """Operators reported by other rules."""
+    ops = operators(analysis)
+    looped = np.zeros(len(ops.rows), dtype=bool)
     for loop in loops(analysis):
         if loop.phase == OTHER:
             looped[loop.positions] = True
-    mask: Mask = found.within(looped) | found.in_phase(OPTIMIZER)
+    mask: Mask = ops.within(looped) | ops.in_phase(OPTIMIZER)
     return mask
 
 
@@ -85,17 +85,17 @@ FEW_CASTS = 4
 """Casts of a step that are no churn: of the batch and of the loss."""
 
 FEW_COPIES = 4
-"""Copies of a step that are none to speak of."""
+"""Copies of a step that are negligible."""
 
 _ARITHMETIC = r"[-+*/] .*[-+*/] |\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\("
 """The text of a line with more than one element-wise operator."""
 
 CHAIN = 8
-"""Element-wise operators of a step that are a chain rather than a residual connection."""
+"""Element-wise operators of a step that are a chain, not just a residual connection."""
 
 MOSTLY = 0.35
-"""Share of the step from which on fewer of them are the question: they go through large tensors,
-such as those of all pairs."""
+"""Share of the step from which fewer of them matter: they work on large tensors, such as those of
+all pairs."""
 
 
 def _churn_on_cpu(facts: Facts) -> Lost | None:
@@ -141,7 +141,7 @@ def _elementwise_on_cpu(facts: Facts) -> Lost | None:
         "through memory.",
         "element-wise operators",
         Figure("calls in a step", work.calls, "count"),
-        # One pass over memory in place of a chain of them.
+        # One pass over memory instead of a chain of them.
         saved=0.5,
     )
 
@@ -160,12 +160,12 @@ COPIES = Rule(
 )
 
 
-def explicit_casts(found: StepKernels) -> Mask:
-    """Kernels that convert a tensor where the script does: ``aten::to`` called by no operator.
-    Autocast's conversions are inside the operators that they are for."""
-    trace = found.analysis.trace
-    converting = found.operator
-    if not len(found):
+def explicit_casts(kernels: StepKernels) -> Mask:
+    """Kernels of the script's own conversions: ``aten::to`` called by no operator. Autocast's
+    conversions are inside the operators that they are for."""
+    trace = kernels.analysis.trace
+    converting = kernels.operator
+    if not len(kernels):
         return np.zeros(0, dtype=bool)
     copying = is_named(trace, converting, "aten::copy_")
     converting = np.where(copying, callers(trace, converting), converting)
@@ -177,20 +177,20 @@ def explicit_casts(found: StepKernels) -> Mask:
 
 
 _MEMORY_BOUND_SHARE = 0.30
-"""Share of the device's busy time from which on fusing is worth a thought; slowai calls a GPU
-memory-bound from half of it on."""
+"""Share of the device's busy time from which fusing may pay; slowai calls a GPU memory-bound from
+half of it."""
 
 
 def _elementwise(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     chains, busy = kernel_chains(work.kernels.analysis), work.kernels.time
-    found = chains.kernels
-    time = found.time
+    chained = chains.kernels
+    time = chained.time
     if not time or time < _MEMORY_BOUND_SHARE * busy:
         return None
-    kernels = fmt.several(found.count, "kernel")
+    kernels = fmt.several(chained.count, "kernel")
     return work.lost(
-        found,
+        chained,
         chains.saved,
         f"The GPU spends {work.of_step(time)} in {kernels} for elementwise work, normalisation and "
         "reductions, each of which moves whole tensors through memory.",
@@ -229,19 +229,19 @@ ELEMENTWISE_ON_CPU = replace(
 
 def _churn(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    found = work.kernels.kept(explicit_casts, explicit_casts)
-    time, busy = found.time, work.kernels.time
+    converting = work.kernels.kept(explicit_casts, explicit_casts)
+    time, busy = converting.time, work.kernels.time
     if not time:
         return None
     return Lost(
-        # Of each pair of conversions, there and back, the one is as needless as the other; but the
-        # data may come in another type than it is wanted in.
+        # Of a pair of conversions, there and back, one is as needless as the other; but the data
+        # may come in another type than needed.
         work.won(time / 2),
         work.of,
         f"The GPU converts tensors from one data type to another for {work.of_step(time)}, "
-        f"{fmt.several(found.count, 'time')} a step.",
+        f"{fmt.several(converting.count, 'time')} a step.",
         (Figure.share("of GPU compute", time / busy, DTYPE_CHURN.limits.warning), work.steps),
-        with_line(facts, found.place, operator_lines.or_none(facts)),
+        with_line(facts, converting.place, operator_lines.or_none(facts)),
         PARTS,
         share=work.won(time) / busy,
     )

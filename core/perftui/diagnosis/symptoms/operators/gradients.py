@@ -1,4 +1,4 @@
-"""Gradients that are computed or kept for nothing: unused, dense ones of large tables, zeros."""
+"""Gradients computed or kept for nothing: unused, dense ones of large tables, zeros."""
 
 from __future__ import annotations
 
@@ -34,28 +34,29 @@ from perftui.trace.model import NONE, Int64, Mask, TraceError
 @trace_fact
 def embedding_gradients(analysis: TraceAnalysis) -> Work:
     """Dense gradients of embedding tables."""
-    found = operators(analysis)
-    dense = found.named("aten::embedding_dense_backward".__eq__)
-    return work_of(found, found.within(dense), dense)
+    ops = operators(analysis)
+    dense = ops.named("aten::embedding_dense_backward".__eq__)
+    return work_of(ops, ops.within(dense), dense)
 
 
 _NUMBER = "Sequence number"
 
 FIRST_TURNS = 24
-"""Updates whose passes are looked at: all do the same, and reading their numbers takes time."""
+"""Number of updates whose passes are examined: all do the same, and reading their numbers takes
+time."""
 
 FIRST_OPERATORS = 16
-"""Operators of a call among which one has a number: those that keep no gradient have none."""
+"""Operators of a call among which one has a number: those without gradients have none."""
 
 
 @dataclass(frozen=True, eq=False)
 class NotDetached:
-    """What goes on into a model that is not trained."""
+    """Backward passes that continue into a model that is not trained."""
 
     work: Work
-    """Its nodes, and all that they call."""
+    """Nodes of that model, and everything they call."""
     parameters: int
-    """Of how many parameters such a pass keeps gradients."""
+    """Number of parameters whose gradients such a pass accumulates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,126 +66,127 @@ class _Turn:
     nodes: Int64
     """Positions of their nodes."""
     call: Int64
-    """For each node the call of a model that it belongs to, by number; -1 for none."""
+    """Index of the call of a model that each node belongs to; -1 for none."""
 
-    def names_in(self, found: Operators, call: int) -> bytes:
-        """What distinguishes calls of different models."""
-        return np.sort(found.name[self.nodes[self.call == call]]).tobytes()
+    def names_in(self, ops: Operators, call: int) -> bytes:
+        """A key that distinguishes calls of different models."""
+        return np.sort(ops.name[self.nodes[self.call == call]]).tobytes()
 
     def calls(self) -> list[int]:
         """The calls gone through, first made first."""
-        known: list[int] = np.unique(self.call[self.call >= 0]).tolist()
-        return known
+        numbers: list[int] = np.unique(self.call[self.call >= 0]).tolist()
+        return numbers
 
 
 @trace_fact
 def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
-    """Backward passes that go on into a model they do not train, as of a GAN's critic, or None.
+    """Backward passes that continue into a model they do not train, such as a GAN's critic, or
+    None.
 
-    Where updates take turns, passes before some go through more calls of models than those before
-    others, and reach as many parameters as any. They need not have gone on into the model called
-    first where least is gone through. Each node belongs to the call in which torch numbered it.
+    If updates take turns, passes before some go through more calls of models than those before
+    others, and reach as many parameters as any. They need not have continued into the model called
+    first in the turn with fewest calls. Each node belongs to the call in which torch numbered it.
 
     Raises:
         UnknownError: the trace does not number the nodes.
     """
-    found = operators(analysis)
-    trace, marks = found.trace, found.marks(BACKWARD)
-    updates = np.sort(trace.start[kinds.optimizer_steps(trace) & found.steps.inside])
+    ops = operators(analysis)
+    trace, marks = ops.trace, ops.marks(BACKWARD)
+    updates = np.sort(trace.start[kinds.optimizer_steps(trace) & ops.steps.inside])
     turn_of = np.searchsorted(updates, trace.ends_of(marks))
-    sums = found.named((NODE + KEEPS_GRADIENT).__eq__)
+    sums = ops.named((NODE + KEEPS_GRADIENT).__eq__)
     inside: dict[int, list[Int64]] = {}
     reached: dict[int, int] = {}
     seen = turn_of < FIRST_TURNS
     for mark, turn in zip(marks[seen].tolist(), turn_of[seen].tolist(), strict=True):
         begin = int(trace.start[mark])
-        here = found.begun(begin, begin + int(trace.duration[mark]))
+        here = ops.begun(begin, begin + int(trace.duration[mark]))
         inside.setdefault(turn, []).append(here)
         reached[turn] = max(reached.get(turn, 0), int(np.count_nonzero(sums[here])))
     if len(inside) < 2:
         return None
     last = int(trace.ends_of(marks[seen]).max())
-    first, most = _first_numbers(found, last), max(reached.values())
-    is_node = found.named(lambda name: name.startswith(NODE))
-    nodes = {turn: np.concatenate(each) for turn, each in inside.items()}
-    nodes = {turn: each[is_node[each]] for turn, each in nodes.items()}
-    numbers = _numbers(found, np.concatenate(list(nodes.values())))
+    first, most = _first_numbers(ops, last), max(reached.values())
+    is_node = ops.named(lambda name: name.startswith(NODE))
+    nodes = {turn: np.concatenate(parts) for turn, parts in inside.items()}
+    nodes = {turn: rows[is_node[rows]] for turn, rows in nodes.items()}
+    numbers = _numbers(ops, np.concatenate(list(nodes.values())))
     turns = {}
-    for turn, each in nodes.items():
-        given = np.array([numbers.get(at, -1) for at in each.tolist()], dtype=np.int64)
-        call = np.where(given >= 0, np.searchsorted(first, given, side="right") - 1, -1)
-        turns[turn] = _Turn(each, call)
+    for turn, rows in nodes.items():
+        sequence = np.array([numbers.get(at, -1) for at in rows.tolist()], dtype=np.int64)
+        call = np.where(sequence >= 0, np.searchsorted(first, sequence, side="right") - 1, -1)
+        turns[turn] = _Turn(rows, call)
     farthest = [turns[turn] for turn in turns if reached[turn] == most]
-    mine = _farther(found, list(turns.values()), farthest)
-    work = work_of(found, found.within(mine), mine)
+    mine = _farther(ops, list(turns.values()), farthest)
+    work = work_of(ops, ops.within(mine), mine)
     all_of_them = len(np.unique(turn_of)) / len(inside)
     by_phase = np.rint(work.by_phase * all_of_them).astype(np.int64)
     return NotDetached(Work(by_phase, round(work.calls * all_of_them)), most)
 
 
-def _first_numbers(found: Operators, until: int) -> Int64:
-    """The lowest number that was given in each call of a model before ``until``, ascending."""
-    trace, marks = found.trace, found.marks(FORWARD)
+def _first_numbers(ops: Operators, until: int) -> Int64:
+    """The lowest sequence number in each call of a model before ``until``, ascending."""
+    trace, marks = ops.trace, ops.marks(FORWARD)
     marks = marks[trace.start[marks] < until]
     calls = zip(trace.start[marks].tolist(), trace.ends_of(marks).tolist(), strict=True)
-    begun = [found.begun(*call)[:FIRST_OPERATORS].tolist() for call in calls]
-    numbers = _numbers(found, np.array([at for each in begun for at in each], dtype=np.int64))
-    given = ([numbers[at] for at in each if at in numbers] for each in begun)
-    return np.array(sorted(min(each) for each in given if each), dtype=np.int64)
+    operators_of = [ops.begun(*call)[:FIRST_OPERATORS].tolist() for call in calls]
+    numbers = _numbers(ops, np.array([at for rows in operators_of for at in rows], dtype=np.int64))
+    numbered = ([numbers[at] for at in rows if at in numbers] for rows in operators_of)
+    return np.array(sorted(min(group) for group in numbered if group), dtype=np.int64)
 
 
-def _farther(found: Operators, turns: list[_Turn], farthest: list[_Turn]) -> Mask:
-    """Nodes of the model that is called first where least is gone through, in those of the
-    ``farthest`` turns that go through more."""
-    mine = np.zeros(len(found.rows), dtype=bool)
+def _farther(ops: Operators, turns: list[_Turn], farthest: list[_Turn]) -> Mask:
+    """Nodes of the model called first in the turn with fewest calls, in those ``farthest`` turns
+    that have more."""
+    mine = np.zeros(len(ops.rows), dtype=bool)
     least = min(turns, key=lambda turn: len(turn.calls()))
     calls = least.calls()
     if len(calls) < 2:
         return mine
-    model = least.names_in(found, calls[0])
+    model = least.names_in(ops, calls[0])
     for turn in farthest:
         if len(turn.calls()) > len(calls):
             for call in turn.calls():
-                if turn.names_in(found, call) == model:
+                if turn.names_in(ops, call) == model:
                     mine[turn.nodes[turn.call == call]] = True
     return mine
 
 
-def _numbers(found: Operators, positions: Int64) -> dict[int, int]:
-    """The numbers of nodes, by position."""
-    at = {int(found.rows[one]): int(one) for one in positions.tolist()}
+def _numbers(ops: Operators, positions: Int64) -> dict[int, int]:
+    """Sequence numbers of nodes, by position."""
+    at = {int(ops.rows[position]): int(position) for position in positions.tolist()}
     try:
-        known = arguments_of(found.trace, np.array(sorted(at), dtype=np.int64))
-        numbers = {at[row]: arguments.get(_NUMBER) for row, arguments in known}
+        read = arguments_of(ops.trace, np.array(sorted(at), dtype=np.int64))
+        numbers = {at[row]: arguments.get(_NUMBER) for row, arguments in read}
     except TraceError as problem:
         raise UnknownError("the trace does not number the nodes") from problem
     return {
-        one: number for one, number in numbers.items() if isinstance(number, int) and number >= 0
+        key: number for key, number in numbers.items() if isinstance(number, int) and number >= 0
     }
 
 
 LARGE_TABLE = 0.5
-"""Share of a model's elements that its largest tensor has, from which on updating the model is
-updating that."""
+"""Share of a model's elements in its largest tensor from which updating the model is updating that
+tensor."""
 
 FEWEST_ROWS = 1_000_000
-"""Elements of a table below which a dense gradient is small beside the rest of a step."""
+"""Elements of a table below which a dense gradient is small compared with the step."""
 
 _TABLES = frozenset({"Embedding", "EmbeddingBag"})
 
 
 def _unused(facts: Facts) -> Lost | None:
     cpu, rows = cpu_work(facts), _parameters(facts)
-    if any(one.unused is None for one in rows):
+    if any(group.unused is None for group in rows):
         raise UnknownError("which parameters are in an optimizer was not recorded")
-    tensors = sum(one.unused or 0 for one in rows)
-    with_gradient = sum(one.trained for one in rows)
+    tensors = sum(group.unused or 0 for group in rows)
+    with_gradient = sum(group.trained for group in rows)
     if not tensors:
         return _thrown_away(cpu)
-    elements = sum(one.unused_elements or 0 for one in rows)
+    elements = sum(group.unused_elements or 0 for group in rows)
     back = cpu.time_of(of_phases(cpu.operators, BACKWARD))
-    # Of each layer's backward pass half is for its weights; what lies before it comes on top.
-    cost = round(back.ns * elements / max(sum(one.elements for one in rows), 1) / 2)
+    # Half of each layer's backward pass is for its weights; nodes before the layer come on top.
+    cost = round(back.ns * elements / max(sum(group.elements for group in rows), 1) / 2)
     line = line_of(facts, BACKWARD)
     return Lost(
         cost,
@@ -198,15 +200,15 @@ def _unused(facts: Facts) -> Lost | None:
 
 
 def _thrown_away(cpu: CpuWork) -> Lost | None:
-    """Gradients of parameters that another optimizer holds than the one that steps next."""
-    known = settings(cpu.facts)
-    held = [one.parameters or 0 for one in (known.optimizers or () if known else ())]
-    beyond = not_detached.or_none(cpu.facts) if len(held) > 1 else None
-    if beyond is None or not beyond.work.calls or beyond.parameters != sum(held):
+    """Gradients of parameters in another optimizer than the one that steps next."""
+    setup = settings(cpu.facts)
+    sizes = [optimizer.parameters or 0 for optimizer in (setup.optimizers or () if setup else ())]
+    beyond = not_detached.or_none(cpu.facts) if len(sizes) > 1 else None
+    if beyond is None or not beyond.work.calls or beyond.parameters != sum(sizes):
         return None
     lost = cpu.lost(
         beyond.work,
-        # Where the same samples serve both, the first of the passes has to keep their graph.
+        # If the same samples serve both, the first pass has to keep their graph.
         line_of(cpu.facts, BACKWARD, "retain_graph"),
         "Backward continues into a model that another optimizer trains, and those gradients are "
         "thrown away: {part}{at}; detach() its output.",
@@ -221,8 +223,8 @@ def _dense(facts: Facts) -> Lost | None:
     if not work.calls:
         return None
     rows = _parameters(facts)
-    largest = max((one.largest or 0 for one in rows), default=0)
-    share = largest / max(sum(one.elements for one in rows), 1)
+    largest = max((group.largest or 0 for group in rows), default=0)
+    share = largest / max(sum(group.elements for group in rows), 1)
     if largest < FEWEST_ROWS or share < LARGE_TABLE:
         return None
     gradient = cpu.time_of(work.by_phase)
@@ -245,10 +247,10 @@ def _dense(facts: Facts) -> Lost | None:
 
 
 def _parameters(facts: Facts) -> tuple[Parameters, ...]:
-    known = settings(facts) if facts.run else None
-    if known is None or known.parameters is None:
+    setup = settings(facts) if facts.run else None
+    if setup is None or setup.parameters is None:
         raise UnknownError("the parameters were not recorded")
-    return known.parameters
+    return setup.parameters
 
 
 UNUSED = Rule(
@@ -284,26 +286,26 @@ DENSE = Rule(
 _ZERO_GRAD = re.compile(r"Optimizer\.zero_grad#")
 
 
-def zeroing(found: StepKernels) -> Mask:
+def zeroing(kernels: StepKernels) -> Mask:
     """Kernels that ``zero_grad`` of an optimizer launched."""
-    trace = found.analysis.trace
+    trace = kernels.analysis.trace
     rows = np.flatnonzero(kinds.ranges_named(trace, _ZERO_GRAD.match))
     within = union(trace.start[rows], trace.ends_of(rows))
-    zeroed: Mask = within.holds(trace.start[found.launch]) & (found.launch != NONE)
+    zeroed: Mask = within.holds(trace.start[kernels.launch]) & (kernels.launch != NONE)
     return zeroed
 
 
 def _zero(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    found = work.kernels.kept(zeroing, zeroing)
-    if not found.time:
+    kernels = work.kernels.kept(zeroing, zeroing)
+    if not kernels.time:
         return None
     return Lost(
-        work.won(found.time),
+        work.won(kernels.time),
         work.of,
-        f"zero_grad fills gradients with zeros for {work.of_step(found.time)}.",
-        (Figure("kernels a step", found.count, "count"), work.steps),
-        found.place,
+        f"zero_grad fills gradients with zeros for {work.of_step(kernels.time)}.",
+        (Figure("kernels a step", kernels.count, "count"), work.steps),
+        kernels.place,
         PARTS,
     )
 

@@ -30,32 +30,32 @@ from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.model import NONE, Int64, Trace
 
 MANY_GROUPS = 50
-"""Alike groups of operators in a row: as many parameters as a small network has."""
+"""Equal groups of operators in a row: as many as parameters of a small network."""
 
 _LONGEST_GROUP = 8
-"""Operators that are called for one tensor at most."""
+"""Most operators called for one tensor."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParameterLoop:
-    """The loops of the steady steps that take longest."""
+    """The longest loops in the steady steps."""
 
     operators: tuple[str, ...]
     """Operators of one group."""
     groups: int
-    """Groups in one step."""
+    """Groups per step."""
     time: int
-    """ns of the training thread, for one step, without phases amid them."""
+    """ns of the training thread per step, without phases in between."""
     idle: int
     """ns of ``time`` in which the device waits for the loop."""
     row: int
-    """The first operator."""
+    """Row of the first operator."""
 
 
 @trace_fact
 def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
-    """A loop that calls the same few operators for one tensor after the other, between the phases
-    of a step; None where there is none. Operators that wait for the device are another loss.
+    """A loop that calls the same few operators for one tensor after another, between the phases of
+    a step; None without one. Operators that wait for the device are another loss.
 
     Raises:
         UnknownError: the trace marks no steps.
@@ -68,7 +68,7 @@ def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
     rows = _called_in(trace, between)
     first, last, period = max(
         (_repeated(trace, rows, period) for period in range(1, _LONGEST_GROUP + 1)),
-        key=lambda found: int((trace.start[found[1]] - trace.start[found[0]]).sum()),
+        key=lambda run: int((trace.start[run[1]] - trace.start[run[0]]).sum()),
     )
     if not len(first):
         return None
@@ -89,18 +89,18 @@ def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
 
 
 def _called_in(trace: Trace, between: Intervals) -> Int64:
-    """Operators that the training thread calls directly, in order, in that time."""
+    """Operators called directly by the training thread in that time, in order."""
     operators = kinds.operators(trace)
     mine = operators & (trace.track == main_track(trace)) & begun_in(trace, between)
     rows = np.flatnonzero(mine)
     above = trace.parent[rows]
-    # Those of one track are in order of their starts.
+    # Operators of a track are in order of their starts.
     outermost: Int64 = rows[(above == NONE) | ~operators[above]]
     return outermost
 
 
 def _repeated(trace: Trace, rows: Int64, period: int) -> tuple[Int64, Int64, int]:
-    """First and last rows of runs in which every ``period`` operators are the same again."""
+    """First and last rows of runs that repeat every ``period`` operators."""
     names = trace.name[rows]
     none = np.zeros(0, dtype=np.int64)
     if len(rows) <= period:
@@ -113,29 +113,29 @@ def _repeated(trace: Trace, rows: Int64, period: int) -> tuple[Int64, Int64, int
 
 
 _SAVED = 0.9
-"""Share saved of a loop: a handful of operators for all tensors at once is left."""
+"""Share of a loop's time saved: a few operators for all tensors at once remain."""
 
 
 def _per_parameter(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     trace = work.kernels.analysis.trace
-    found = parameter_loop(work.kernels.analysis)
-    if found is None:
+    cycle = parameter_loop(work.kernels.analysis)
+    if cycle is None:
         return None
-    idle = work.within(_unprofiled(facts, found.idle))
-    file, line = source_line(trace, found.row)
-    loop = loop_of(facts, found.operators) if file is None else None
+    idle = work.within(_unprofiled(facts, cycle.idle))
+    file, line = source_line(trace, cycle.row)
+    loop = loop_of(facts, cycle.operators) if file is None else None
     if loop is not None:
         file, line = loop.file, loop.line
-    place = Place(trace_row=found.row, operator=trace.name_of(found.row), file=file, line=line)
+    place = Place(trace_row=cycle.row, operator=trace.name_of(cycle.row), file=file, line=line)
     return Lost(
         round(idle * _SAVED),
         work.of,
-        f"The GPU idles {work.of_step(idle)} during a loop that calls {', '.join(found.operators)} "
-        f"for one tensor at a time, {found.groups} times a step.",
+        f"The GPU idles {work.of_step(idle)} during a loop that calls {', '.join(cycle.operators)} "
+        f"for one tensor at a time, {cycle.groups} times a step.",
         (
-            Figure("identical groups of operators", found.groups, "count", MANY_GROUPS),
-            Figure("the loop on the host, profiled", found.time, "ns"),
+            Figure("identical groups of operators", cycle.groups, "count", MANY_GROUPS),
+            Figure("the loop on the host, profiled", cycle.time, "ns"),
             work.steps,
         ),
         with_line(facts, place, part_lines(facts, GapCause.LAUNCH.value)),
@@ -144,7 +144,7 @@ def _per_parameter(facts: Facts) -> Lost | None:
 
 
 def _unprofiled(facts: Facts, idle: int) -> int:
-    """Idle time of the trace as it is without the profiler, which slows the host."""
+    """Idle time of the trace without the profiler, which slows the host."""
     judged, recorded = judged_step(facts), device_steps(facts)
     causes = [cause.value for cause in GapCause]
     of_trace = sum(recorded.part(cause) for cause in causes)
@@ -168,32 +168,32 @@ PER_PARAMETER = Rule(
 )
 
 MANY_TURNS = 50
-"""Turns from which on a loop in the script goes over the parameters: as many tensors as make an
+"""Turns from which a loop in the script goes over the parameters: as many tensors as make an
 optimizer slow."""
 
 NAMED = 3
-"""Operators of a turn that the sentence names."""
+"""Operators of a turn named in the sentence."""
 
 _INDEXING_TEXT = r"\w\[[^\]]+\]|\bfor\b.*\bin\b|\.(select|narrow|index_select|unbind|split)\("
 
 
 def _per_parameter_on_cpu(facts: Facts) -> Lost | None:
-    cpu, known = cpu_work(facts), loops(facts)
-    outside = [loop for loop in known if loop.phase == OTHER and not loop.indexing]
-    return _lost(cpu, PER_PARAMETER_ON_CPU, [one for one in outside if one.turns >= MANY_TURNS])
+    cpu, all_loops = cpu_work(facts), loops(facts)
+    outside = [loop for loop in all_loops if loop.phase == OTHER and not loop.indexing]
+    return _lost(cpu, PER_PARAMETER_ON_CPU, [loop for loop in outside if loop.turns >= MANY_TURNS])
 
 
 def _indexing(facts: Facts) -> Lost | None:
-    cpu, known = cpu_work(facts), loops_over_rows(facts)
-    return _lost(cpu, INDEXING, [loop for loop in known if loop.phase != OPTIMIZER])
+    cpu, all_loops = cpu_work(facts), loops_over_rows(facts)
+    return _lost(cpu, INDEXING, [loop for loop in all_loops if loop.phase != OPTIMIZER])
 
 
 def _lost(cpu: CpuWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
-    facts, found, step = cpu.facts, cpu.operators, cpu.of
+    facts, ops, step = cpu.facts, cpu.operators, cpu.of
     called = [loop for loop in chosen if loop.phase != BACKWARD]
     if not called:
         return None
-    time = time_in(found, cpu.judged, chosen)
+    time = time_in(ops, cpu.judged, chosen)
     longest = max(called, key=lambda loop: int(loop.taken.sum()))
     pieces = rule is INDEXING
     line = line_of(facts, longest.phase, _INDEXING_TEXT if pieces else "", only=pieces)
@@ -206,7 +206,7 @@ def _lost(cpu: CpuWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
         f"A loop{at(line)} calls {calls}: this takes {part}.",
         (
             Figure(turns, longest.turns, "count"),
-            Figure("operators of a step", len(found.rows) // found.steps.steps, "count"),
+            Figure("operators of a step", len(ops.rows) // ops.steps.steps, "count"),
         ),
         label="in the loop",
         place=line_place(facts, line, longest.names[0]),
@@ -220,8 +220,8 @@ def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
     if not loop.is_even:
         return f"small operators ({names}) for {loop.turns} slices of tensors, one by one"
     count = fmt.several(len(loop.names), "small operator")
-    known = settings(facts) if facts.run else None
-    tensors = sum(one.tensors for one in known.parameters or ()) if known else 0
+    setup = settings(facts) if facts.run else None
+    tensors = sum(group.tensors for group in setup.parameters or ()) if setup else 0
     of = " for a slice of a tensor each" if rule is INDEXING else ""
     if rule is PER_PARAMETER_ON_CPU and loop.turns == tensors:
         return f"{count} ({names}) for each of {tensors} parameters"

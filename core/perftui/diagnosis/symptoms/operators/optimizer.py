@@ -28,11 +28,11 @@ from perftui.facts.step.steps import steady_step
 from perftui.trace.model import NONE
 
 MANY_LAUNCHES = 100
-"""Launches of one step of the optimizer from which on they are a loop over parameters; foreach and
-fused ones of a thousand parameters make less than fifty."""
+"""Launches of one optimizer step from which they are a loop over parameters; foreach and fused ones
+of a thousand parameters make less than fifty."""
 
 MANY_TENSORS = 50
-"""Fewer tensors than this take a loop no longer than their arithmetic: six tensors of a million
+"""Tensors below which a loop takes no longer than their arithmetic: six tensors of a million
 elements each are as slow to update in one operator."""
 
 _STEP = re.compile(r"Optimizer\.step#(\w+)\.step")
@@ -40,38 +40,38 @@ _STEP = re.compile(r"Optimizer\.step#(\w+)\.step")
 
 @fact
 def single_tensor_optimizer(facts: Facts) -> OptimizerSettings | None:
-    """The optimizer with most tensors, if it updates many of them, one at a time; None where it
-    does not, or it is not known."""
-    known = settings(facts)
-    optimizers = known.optimizers or () if known else ()
-    made = max(optimizers, key=lambda one: one.parameters or 0, default=None)
-    if known is None or made is None or (made.parameters or 0) < MANY_TENSORS:
+    """The optimizer with most tensors, if it updates many of them one at a time; None if it does
+    not, or is unknown."""
+    setup = settings(facts)
+    optimizers = setup.optimizers or () if setup else ()
+    largest = max(optimizers, key=lambda optimizer: optimizer.parameters or 0, default=None)
+    if setup is None or largest is None or (largest.parameters or 0) < MANY_TENSORS:
         return None
-    if not is_of_torch(made):
+    if not is_of_torch(largest):
         shown = (loop for loop in loops.or_none(facts) or () if loop.phase == OPTIMIZER)
-        return made if any(loop.turns >= MANY_TENSORS for loop in shown) else None
-    if made.fused or made.foreach or made.differentiable:
+        return largest if any(loop.turns >= MANY_TENSORS for loop in shown) else None
+    if largest.fused or largest.foreach or largest.differentiable:
         return None
-    # With neither given, torch takes foreach where all parameters are on a GPU.
-    devices = {one.device.split(":")[0] for one in known.parameters or () if one.trained}
-    return made if made.foreach is False or devices == {"cpu"} else None
+    # With neither set, torch uses foreach if all parameters are on a GPU.
+    devices = {group.device.split(":")[0] for group in setup.parameters or () if group.trained}
+    return largest if largest.foreach is False or devices == {"cpu"} else None
 
 
-def is_of_torch(made: OptimizerSettings) -> bool:
-    """Whether torch has it, and options to make it faster."""
-    return made.name.startswith("torch.optim.")
+def is_of_torch(optimizer: OptimizerSettings) -> bool:
+    """Whether it is torch's own, with options to make it faster."""
+    return optimizer.name.startswith("torch.optim.")
 
 
 @fact
 def optimizer_calls(facts: Facts) -> int:
-    """What the optimizer's loop of a training on the CPU takes to call its operators, ns of the
-    mean step, their arithmetic left out; 0 where no window shows it."""
+    """Time of calling operators in the optimizer's loop on the CPU, without their arithmetic, ns of
+    the mean step; 0 without a window that shows it."""
     try:
-        found, judged = cpu_operators(facts)
+        ops, judged = cpu_operators(facts)
         chosen = [loop for loop in loops(facts) if loop.phase == OPTIMIZER]
     except NotApplicableError:
         return 0
-    return time_in(found, judged, chosen).ns
+    return time_in(ops, judged, chosen).ns
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,28 +79,28 @@ class OptimizerLoop:
     """The optimizer of the steady steps."""
 
     name: str
-    """The optimizer's class; empty where nothing in the trace names it."""
+    """The optimizer's class; empty if the trace does not name it."""
     launches: int
-    """Launches in one step, without those of kernels for many tensors at once."""
+    """Launches per step, without kernels for many tensors at once."""
     kernels: StepKernels
     span: int
-    """ns from the optimizer's first kernel to the end of its last one, for one step."""
+    """ns per step from the optimizer's first kernel to the end of its last one."""
 
 
 @trace_fact
 def optimizer_loop(analysis: TraceAnalysis) -> OptimizerLoop | None:
-    """An optimizer that launches kernels for one parameter at a time; None where they are few.
+    """An optimizer that launches kernels for one parameter at a time; None if they are few.
 
     Raises:
         UnknownError: the trace shows no kernels.
     """
-    found = step_kernels(analysis)
-    mine = found.where(found.in_phase(OPTIMIZER))
-    # A graph of many kernels is one launch.
+    all_kernels = step_kernels(analysis)
+    mine = all_kernels.where(all_kernels.in_phase(OPTIMIZER))
+    # A CUDA graph of many kernels is one launch.
     single = mine.where(~mine.named(lambda name: category_of(name) is Category.OPTIMIZER))
     called = np.zeros(len(analysis.trace), dtype=bool)
     called[single.launch[single.launch != NONE]] = True
-    launches = int(np.count_nonzero(called)) // found.steps
+    launches = int(np.count_nonzero(called)) // all_kernels.steps
     if launches < MANY_LAUNCHES:
         return None
     return OptimizerLoop(_name(analysis), launches, mine, _span(mine))
@@ -112,8 +112,8 @@ def _name(analysis: TraceAnalysis) -> str:
 
 
 def _span(kernels: StepKernels) -> int:
-    """From the first kernel to the end of the last one that a range of the optimizer launched, ns
-    for one step."""
+    """ns per step from the first kernel launched by a range of the optimizer to the end of the
+    last."""
     trace = kernels.analysis.trace
     ranges = np.flatnonzero(kinds.optimizer(trace) | kinds.marked(trace, OPTIMIZER))
     begins = np.sort(trace.start[ranges])
@@ -127,8 +127,8 @@ def _span(kernels: StepKernels) -> int:
 
 
 _SAVED_WAITS = 0.9
-"""Share saved of the time that the GPU waits for the optimizer's launches: on an H100 AdamW took
-67 ms for 600 parameters one at a time, 4 ms fused."""
+"""Share saved of the GPU's waits for the optimizer's launches: on an H100 AdamW took 67 ms for 600
+parameters one at a time, 4 ms fused."""
 
 
 def _single_tensor(facts: Facts) -> Lost | None:
@@ -139,15 +139,16 @@ def _single_tensor(facts: Facts) -> Lost | None:
 
 
 def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
-    """By its kernels: where they are launched one parameter at a time, the GPU waits for them."""
+    """The loss by the optimizer's kernels: if launched one parameter at a time, the GPU waits for
+    them."""
     step = judged_step(facts).of
     # The profiler slows the host, and so the launches.
     span = loop.span if facts.run is None else min(loop.span, steady_step(facts).part("optimizer"))
     waits = max(span - loop.kernels.time, 0)
-    made = single_tensor_optimizer(facts)
+    settings_of = single_tensor_optimizer(facts)
     line = call_of(facts, loop.name) if loop.name else None
-    if made is not None:
-        place: Place | None = facts.at(made)
+    if settings_of is not None:
+        place: Place | None = facts.at(settings_of)
     elif line is not None:
         place = line_place(facts, line)
     else:
@@ -169,7 +170,8 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
 
 
 def _on_cpu(facts: Facts) -> Lost | None:
-    """An optimizer's loop on the CPU, by how the optimizer is made: there are no kernels."""
+    """The loss of an optimizer's loop on the CPU, by the optimizer's settings: there are no
+    kernels."""
     step = steady_step(facts)
     part = step.part("optimizer")
     share = part / step.mean
@@ -177,20 +179,20 @@ def _on_cpu(facts: Facts) -> Lost | None:
         return None
     if settings(facts) is None:
         raise UnknownError("how the optimizer was created was not recorded")
-    made = single_tensor_optimizer(facts)
-    if made is None:
+    optimizer = single_tensor_optimizer(facts)
+    if optimizer is None:
         return None
-    at = f" at {made.source}" if made.source else ""
-    tensors = fmt.several(made.parameters or 0, "tensor")
-    place = facts.at(made)
-    of_torch = is_of_torch(made)
+    at = f" at {optimizer.source}" if optimizer.source else ""
+    tensors = fmt.several(optimizer.parameters or 0, "tensor")
+    place = facts.at(optimizer)
+    of_torch = is_of_torch(optimizer)
     if not of_torch:
         place = line_place(facts, line_of(facts, "optimizer")) or place
     return Lost(
         # Fused kernels take a half to a fifth of the time.
         max(part // 2, min(optimizer_calls(facts), part)),
         step,
-        f"The optimizer takes {step.part_of(part)}: {made.class_name}{at} updates "
+        f"The optimizer takes {step.part_of(part)}: {optimizer.class_name}{at} updates "
         f"{tensors} one at a time.",
         (
             Figure.share("optimizer", share, SINGLE_TENSOR.limits.warning, place),

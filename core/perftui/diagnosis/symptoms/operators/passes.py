@@ -1,4 +1,5 @@
-"""Passes through the model that repeat what another has done: checkpointing, many, equal ones."""
+"""Passes through the model that repeat another one: checkpointing, many small passes, equal
+ones."""
 
 from __future__ import annotations
 
@@ -58,20 +59,20 @@ _FORWARD_ONLY = (
     "aten::relu",
     "aten::softmax",
 )
-"""Operators that the backward pass has others for."""
+"""Operators that have different ones in the backward pass."""
 
 MUCH_FREE = 0.5
-"""Share of its memory in use below which a GPU may hold what checkpointing throws away."""
+"""Share of memory in use below which a GPU may hold what checkpointing discards."""
 
 
 def _recompute(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    backward = work.kernels.kept(BACKWARD, lambda found: found.in_phase(BACKWARD))
-    found = backward.kept(RECOMPUTE.id, lambda found: launched_under(found, *_FORWARD_ONLY))
+    backward = work.kernels.kept(BACKWARD, lambda kernels: kernels.in_phase(BACKWARD))
+    found = backward.kept(RECOMPUTE.id, lambda inner: launched_under(inner, *_FORWARD_ONLY))
     time = found.time
     if not time:
         return None
-    used = max((one.share for one in machine_use(facts).memory), default=None)
+    used = max((gpu.share for gpu in machine_use(facts).memory), default=None)
     free = ""
     if used is not None and used < MUCH_FREE:
         free = f", though {fmt.percent(1 - used)} of the GPU's memory is free"
@@ -104,15 +105,15 @@ _LAYER = re.compile(
     r"aten::(linear|conv[123]d|layer_norm|batch_norm|group_norm|scaled_dot_product_attention|relu"
     r"|gelu|silu|dropout|softmax|embedding|addmm|lstm|gru|max_pool2d)$"
 )
-"""What modules call, and no node of the backward pass does."""
+"""Operators that modules call, but nodes of the backward pass do not."""
 
 
 @trace_fact
 def recomputed(analysis: TraceAnalysis) -> Work:
     """Operators of layers that run within the backward pass."""
-    found = operators(analysis)
-    layers = found.named(_LAYER.match) & found.in_phase(BACKWARD)
-    return work_of(found, found.within(layers), layers)
+    ops = operators(analysis)
+    layers = ops.named(_LAYER.match) & ops.in_phase(BACKWARD)
+    return work_of(ops, ops.within(layers), layers)
 
 
 def _recompute_on_cpu(facts: Facts) -> Lost | None:
@@ -140,45 +141,45 @@ RECOMPUTE_ON_CPU = replace(
 
 @dataclass(frozen=True, eq=False)
 class ManyPasses:
-    """What a step calls for all of its backward passes."""
+    """The backward passes of a step, and their short calls."""
 
     small: Work
-    """Calls of forward and backward that are short: one on all of the data takes hardly longer."""
+    """Short calls of forward and backward: one on all of the data hardly takes longer."""
     per_step: float
-    """Backward passes of a step, the mean."""
+    """Mean number of backward passes of a step."""
 
 
 @trace_fact
 def many_passes(analysis: TraceAnalysis) -> ManyPasses:
-    """The backward passes of a step, and the calls of operators around and in them that take less
-    than ``SMALL_NS``.
+    """The backward passes of a step, and the operator calls in and around them shorter than
+    ``SMALL_NS``.
 
     Raises:
         UnknownError: the trace has no steps or no operators.
     """
-    found = operators(analysis)
-    marks = kinds.marked(found.trace, BACKWARD) & found.steps.inside
-    called = (found.caller == NONE) & found.in_phase(FORWARD, BACKWARD)
-    called &= found.duration < SMALL_NS
-    small = work_of(found, found.within(called), called)
-    return ManyPasses(small, float(np.count_nonzero(marks)) / found.steps.steps)
+    ops = operators(analysis)
+    marks = kinds.marked(ops.trace, BACKWARD) & ops.steps.inside
+    called = (ops.caller == NONE) & ops.in_phase(FORWARD, BACKWARD)
+    called &= ops.duration < SMALL_NS
+    small = work_of(ops, ops.within(called), called)
+    return ManyPasses(small, float(np.count_nonzero(marks)) / ops.steps.steps)
 
 
 FEWEST = 8
-"""Backward passes of a step that make it many: a GAN or a few tasks have less."""
+"""Fewest backward passes of a step that are many: a GAN or a few tasks have less."""
 
 _ROWS = r"\b(jacobian|hessian)\("
-"""Calls that go backward once for each number of their result."""
+"""Calls that run backward once for each number of their result."""
 
 
 def _many(facts: Facts) -> Lost | None:
-    """What the number of passes costs: Python and short calls, of which one pass over all of the
-    data would have as many as each of them."""
+    """Cost of the number of passes: Python and short calls, which a single pass over all of the
+    data needs only once."""
     cpu, passes = cpu_work(facts), many_passes(facts)
     judged, step = cpu.judged, cpu.of
     again = repeated_backward.or_none(facts)
     if passes.per_step < FEWEST or (again is not None and again.work.calls):
-        # Through the same graph again: that is a finding of its own.
+        # Passes through the same graph have their own finding.
         return None
     calls = cpu.time_of(passes.small.by_phase)
     python = sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
@@ -220,64 +221,66 @@ MANY = Rule(
 )
 
 MOST_OPERATORS = 3000
-"""Outermost operators of a step's forward pass that are compared, each with each: 50 ms."""
+"""Most outermost operators of a step's forward pass that are compared, each with each: 50 ms."""
 
 FEWEST_LAYERS = 2
-"""Operators with weights in a repeated part: gradients are kept between their nodes, or are not."""
+"""Fewest operators with weights in a repeated part, to see whether gradients are accumulated
+between their nodes."""
 
 _RANDOM = re.compile(
     r"aten::\w*(native_dropout|bernoulli|rand|normal_$|uniform_$|rrelu|multinomial)"
 )
-"""What makes two passes of one input differ: dropout that drops nothing calls none of it."""
+"""Operators that make two passes of one input differ: dropout that drops nothing calls none."""
 
 
 @trace_fact
 def used_again(analysis: TraceAnalysis) -> Work:
-    """The second of two equal sequences of operators before backward, with its own backward pass,
-    where both use the same weights: the gradient of a weight that is used twice is kept once, when
-    the pass has come back to its first use, so that none is kept on the way through the second.
-    Nothing if the sequence draws random numbers, since two dropout masks are not a repetition."""
-    found = operators(analysis)
-    mine = np.zeros(len(found.rows), dtype=bool)
-    random = found.named(_RANDOM.match)
-    weighted = found.named(WEIGHTED.match)
-    nodes, sums = found.named(WEIGHTED_NODE.match), found.named((NODE + KEEPS_GRADIENT).__eq__)
-    start = found.trace.start[found.rows]
-    back, update = found.in_phase(BACKWARD), found.in_phase(OPTIMIZER)
-    for one in found.steps.each:
-        inside = (start >= one.step.start) & (start < one.step.end)
+    """The second of two equal operator sequences before backward, with its own backward pass, if
+    both use the same weights: the gradient of a weight used twice is accumulated once, when the
+    pass is back at its first use, so none on the way through the second. Empty if the sequence
+    draws random numbers, since two dropout masks are not a repetition."""
+    ops = operators(analysis)
+    mine = np.zeros(len(ops.rows), dtype=bool)
+    random = ops.named(_RANDOM.match)
+    weighted = ops.named(WEIGHTED.match)
+    nodes, sums = ops.named(WEIGHTED_NODE.match), ops.named((NODE + KEEPS_GRADIENT).__eq__)
+    start = ops.trace.start[ops.rows]
+    back, update = ops.in_phase(BACKWARD), ops.in_phase(OPTIMIZER)
+    for part in ops.steps.each:
+        inside = (start >= part.step.start) & (start < part.step.end)
         gone = _by_start(inside & back & nodes, start)
         if not len(gone):
             continue
         forward = inside & ~back & ~update & (start < start[gone[0]])
         layers = _by_start(forward & weighted, start)
-        top = _by_start(forward & (found.caller == NONE), start)
+        top = _by_start(forward & (ops.caller == NONE), start)
         if len(layers) > len(gone):
-            # What ran before has no backward pass, as where accuracy is measured without gradients.
+            # Earlier layers have no backward pass, for example where accuracy is measured without
+            # gradients.
             layers = layers[-len(gone) :]
             top = top[np.searchsorted(start[top], start[layers[0]], side="right") - 1 :]
         if len(gone) != len(layers) or len(top) > MOST_OPERATORS:
             continue
-        ends = found.trace.ends_of(found.rows)
-        twice = _twice(found.name[top])
+        ends = ops.trace.ends_of(ops.rows)
+        twice = _twice(ops.name[top])
         if twice is None:
             continue
         first, second, length = twice
         spans = [(int(start[top[at]]), int(ends[top[at + length - 1]])) for at in (first, second)]
-        # Backward comes to the nodes in the opposite order.
+        # Backward reaches the nodes in the opposite order.
         used = [_nodes(layers, gone, start, span) for span in spans]
         if len(used[1]) < FEWEST_LAYERS or len(used[0]) != len(used[1]):
             continue
-        kept = [
-            np.count_nonzero(sums & (start >= start[each[0]]) & (start < ends[each[-1]]))
-            for each in used
+        accumulated = [
+            np.count_nonzero(sums & (start >= start[layer[0]]) & (start < ends[layer[-1]]))
+            for layer in used
         ]
         chosen = forward & (start >= spans[1][0]) & (start < spans[1][1])
-        if (random & chosen).any() or kept[1] or kept[0] < len(used[0]) - 1:
+        if (random & chosen).any() or accumulated[1] or accumulated[0] < len(used[0]) - 1:
             continue
         returned = inside & back & (start >= start[used[1][0]]) & (start < ends[used[1][-1]])
         mine |= chosen | returned
-    return work_of(found, mine, weighted)
+    return work_of(ops, mine, weighted)
 
 
 def _by_start(chosen: Mask, start: Int64) -> Int64:
@@ -292,8 +295,8 @@ def _nodes(layers: Int64, gone: Int64, start: Int64, span: tuple[int, int]) -> I
 
 
 def _twice(names: npt.NDArray[np.int32]) -> tuple[int, int, int] | None:
-    """The longest sequence that occurs twice without overlap: where it begins first, where
-    again, and how long it is."""
+    """The longest sequence that occurs twice without overlap: its first start, its second start,
+    and its length."""
     best: tuple[int, int, int] | None = None
     for lag in range(1, len(names)):
         if best is not None and min(lag, len(names) - lag) <= best[2]:
@@ -310,7 +313,8 @@ def _twice(names: npt.NDArray[np.int32]) -> tuple[int, int, int] | None:
 
 
 TEACHER = 1.5
-"""Tensors of all modules to those in optimizers, from which on another model may run as well."""
+"""Ratio of tensors in all modules to those in optimizers from which another model may run as
+well."""
 
 _LIMITS = Limits("Certainly avoidable, hence a low limit.")
 
@@ -331,8 +335,8 @@ def _repeated(facts: Facts) -> Lost | None:
 
 
 def _same_input(cpu: CpuWork) -> Lost | None:
-    """A pass over what another has gone through, both with gradients: the source shows that
-    the input is the same, the window that the weights are."""
+    """A pass that repeats another one, both with gradients: the source shows that the input is the
+    same, the window that the weights are."""
     line = same_call(cpu.facts)
     work = used_again(cpu.facts) if line is not None else None
     if line is None or work is None or not work.calls:
@@ -370,11 +374,11 @@ def _line_behind_backward(facts: Facts) -> LineShare | None:
 
 
 def _may_be_another_model(facts: Facts) -> bool:
-    known = settings(facts) if facts.run else None
-    if known is None or known.parameters is None or known.optimizers is None:
+    setup = settings(facts) if facts.run else None
+    if setup is None or setup.parameters is None or setup.optimizers is None:
         return True
-    held = sum(one.parameters or 0 for one in known.optimizers)
-    return sum(one.tensors for one in known.parameters) >= TEACHER * max(held, 1)
+    optimized = sum(optimizer.parameters or 0 for optimizer in setup.optimizers)
+    return sum(group.tensors for group in setup.parameters) >= TEACHER * max(optimized, 1)
 
 
 REPEATED = Rule(

@@ -1,5 +1,5 @@
-"""Data types and sizes that make operators slower than they need to be: float64, float32 and TF32,
-sides that are no multiples of eight."""
+"""Data types and sizes that make operators slower than needed: float64, float32 and TF32, sizes
+that are not multiples of eight."""
 
 from __future__ import annotations
 
@@ -31,45 +31,45 @@ from perftui.facts.source.source_calls import matching_line
 from perftui.trace.model import Mask
 
 _KNOWS_TF32 = 8
-"""Compute capability from which on tensor cores compute TF32: Ampere."""
+"""Compute capability from which tensor cores compute TF32: Ampere."""
 
 _FASTEST = 8.0
-"""Times faster that a product is taken to become at most: then memory holds it back."""
+"""Highest assumed speedup of a product: beyond that, memory limits it."""
 
 _USUAL_TF32, _USUAL_HALF = 2.0, 2.0
-"""Times faster on a card that is not listed: the least of those listed where it helps at all."""
+"""Speedups on an unlisted card: the least of the listed cards where it helps at all."""
 
 _HALF_ATTENTION = 4.0
-"""Times faster that float32 attention becomes in 16 bit: on an H100 14.7 ms became 1.5 ms, and its
-tensor cores have six times the rate (float32 attention computes three TF32 products for one)."""
+"""Speedup of float32 attention in 16 bit: on an H100 14.7 ms became 1.5 ms, and its tensor cores
+have six times the rate (float32 attention computes three TF32 products for one)."""
 
 _FASTEST_HALF = 4.0
-"""Times faster that 16 bits are taken to make a product at most."""
+"""Highest assumed speedup of a product in 16 bits."""
 
 _SLOW = (Precision.FLOAT32, Precision.TF32)
 
 
 def _chosen(kernels: StepKernels, precision: Precision, *categories: Category) -> StepKernels:
-    found = kernels.of(*categories)
-    return found.kept(precision, lambda one: one.named(lambda n: precision_of(n) is precision))
+    group = kernels.of(*categories)
+    return group.kept(precision, lambda part: part.named(lambda n: precision_of(n) is precision))
 
 
 def _float32_products(facts: Facts, kernels: StepKernels) -> StepKernels:
     """Products and convolutions in float32 that TF32 would be allowed to do."""
-    known = settings(facts)
-    matmul = known.matmul if known else None
+    setup = settings(facts)
+    matmul = setup.matmul if setup else None
     categories = [Category.GEMM, Category.CONVOLUTION]
     if matmul and (matmul.allow_tf32 or matmul.float32_precision in ("high", "medium")):
         # Products of a few elements stay on the ordinary units.
         categories.remove(Category.GEMM)
     if matmul is None or matmul.cudnn_allow_tf32 is not False:
-        # cuDNN may take TF32 unless that is switched off: where it does not, it knows why.
+        # cuDNN may use TF32 unless that is disabled: if it does not, it has a reason.
         categories.remove(Category.CONVOLUTION)
     return _chosen(kernels, Precision.FLOAT32, *categories)
 
 
 def _tf32_gain(card: TraceCard) -> float:
-    """Times faster than float32 TF32 is on that card; 1 where it is not."""
+    """Speedup of TF32 over float32 on that card; 1 without TF32."""
     if card.major < _KNOWS_TF32:
         return 1.0
     if card.peaks is None:
@@ -79,25 +79,25 @@ def _tf32_gain(card: TraceCard) -> float:
 
 def _matmul(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    found = _float32_products(facts, work.kernels)
+    products = _float32_products(facts, work.kernels)
     gain = _tf32_gain(trace_card(facts))
-    time = found.time
+    time = products.time
     if not time or gain == 1:
         return None
     share = work.won(time) / work.of.mean
-    known = settings(facts)
-    # Whoever sets it himself has set it so.
-    set_at = known.place("set_float32_matmul_precision", "matmul.allow_tf32") if known else None
+    setup = settings(facts)
+    # A user who sets it has decided it.
+    set_at = setup.place("set_float32_matmul_precision", "matmul.allow_tf32") if setup else None
     lost = work.lost(
-        found,
+        products,
         time * (1 - 1 / gain),
         f"The GPU multiplies float32 matrices for {work.of_step(time)} without its tensor cores: "
         f"TF32, {gain:.0f} times as fast here, is off.",
-        Figure.share("in float32 products", share, MATMUL_FP32.limits.warning, found.place),
+        Figure.share("in float32 products", share, MATMUL_FP32.limits.warning, products.place),
         lines=forward_lines,
         share=share,
     )
-    return replace(lost, place=set_at or made_where(facts, lost.place or found.place))
+    return replace(lost, place=set_at or made_where(facts, lost.place or products.place))
 
 
 MATMUL_FP32 = Rule(
@@ -121,22 +121,22 @@ def _tensor_cores(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     card = trace_card(facts)
     eligible = work.kernels.of(*ON_TENSOR_CORES)
-    # The rule above speaks of those.
+    # The rule above reports those.
     others = _float32_products(facts, eligible) if _tf32_gain(card) > 1 else None
 
     def slow(kernels: StepKernels) -> Mask:
         chosen = kernels.named(lambda name: precision_of(name) in _SLOW)
         return chosen if others is None else chosen & ~np.isin(kernels.rows, others.rows)
 
-    found = eligible.kept((TENSOR_CORES.id, others), slow)
-    time, busy = found.time, work.kernels.time
+    wide = eligible.kept((TENSOR_CORES.id, others), slow)
+    time, busy = wide.time, work.kernels.time
     if not time:
         return None
-    what = " and ".join(kind.value for kind in ON_TENSOR_CORES if len(found.of(kind)))
-    how = " and ".join(one.value for one in _SLOW if len(_chosen(found, one, *ON_TENSOR_CORES)))
+    what = " and ".join(kind.value for kind in ON_TENSOR_CORES if len(wide.of(kind)))
+    how = " and ".join(kind.value for kind in _SLOW if len(_chosen(wide, kind, *ON_TENSOR_CORES)))
     return work.lost(
-        found,
-        _saved(found, card),
+        wide,
+        _saved(wide, card),
         f"The GPU spends {work.of_step(time)} on {what} in {how}, where 16 bits would do.",
         Figure.share("of GPU compute", time / busy, TENSOR_CORES.limits.warning),
         lines=forward_lines,
@@ -144,16 +144,16 @@ def _tensor_cores(facts: Facts) -> Lost | None:
     )
 
 
-def _saved(found: StepKernels, card: TraceCard) -> float:
-    """What 16 bits would save of those kernels, ns for one step."""
+def _saved(kernels: StepKernels, card: TraceCard) -> float:
+    """Time that 16 bits would save of those kernels, ns per step."""
     peaks = card.peaks
     tf32 = min(peaks.half / peaks.tf32, _FASTEST_HALF) if peaks and peaks.tf32 else _USUAL_HALF
     float32 = min(peaks.half / peaks.float32, _FASTEST_HALF) if peaks else _USUAL_HALF
     products = (Category.GEMM, Category.CONVOLUTION)
     parts = (
-        (_chosen(found, Precision.TF32, *ON_TENSOR_CORES), tf32),
-        (_chosen(found, Precision.FLOAT32, *products), float32),
-        (_chosen(found, Precision.FLOAT32, Category.ATTENTION), _HALF_ATTENTION),
+        (_chosen(kernels, Precision.TF32, *ON_TENSOR_CORES), tf32),
+        (_chosen(kernels, Precision.FLOAT32, *products), float32),
+        (_chosen(kernels, Precision.FLOAT32, Category.ATTENTION), _HALF_ATTENTION),
     )
     return sum(part.time * (1 - 1 / max(gain, 1.0)) for part, gain in parts)
 
@@ -181,20 +181,20 @@ TENSOR_CORES = Rule(
 _NAMES = frozenset({"double", "float64", "DoubleTensor"})
 
 _ADOPTING = (r"\.to\([^)]*\bdtype\b", r"\b(from_numpy|as_tensor)\(")
-"""Text that takes over the data type of something else: NumPy's is float64."""
+"""Text that adopts the data type of something else: NumPy's is float64."""
 
 
 def float64_on_cpu(facts: Facts) -> Lost | None:
-    """What a model takes whose parameters are float64: half of it, at least, is lost.
+    """Time of a model with float64 parameters: at least half of it is lost.
 
     Raises:
         UnknownError: the data types of its parameters were not recorded.
     """
-    cpu, known = cpu_work(facts), settings(facts) if facts.run else None
-    if known is None or known.parameters is None:
+    cpu, setup = cpu_work(facts), settings(facts) if facts.run else None
+    if setup is None or setup.parameters is None:
         raise UnknownError("the data types of the parameters were not recorded")
-    elements = sum(one.elements for one in known.parameters)
-    double = sum(one.elements for one in known.parameters if one.dtype == "float64")
+    elements = sum(group.elements for group in setup.parameters)
+    double = sum(group.elements for group in setup.parameters if group.dtype == "float64")
     if not double:
         return None
     share = double / max(elements, 1)
@@ -218,9 +218,9 @@ _FLOAT64 = re.compile(
     r"(?<!optional)<((int|\d+(ul)?), )*(const )?double\b|\{lambda\(double\b|\bdouble( const)?\*"
     r"|(?<![a-z])d(gemm|gemv|syrk|trsm|potrf|geqrf)|d884gemm|(?<![a-z\d])f64"
 )
-"""What kernels on float64 have in their names: PyTorch's the type that they are made for, those of
-cuBLAS and CUTLASS their kind. A number that is passed (``optional<double>``, ``, double)``) is no
-such sign: optimizers pass learning rates so."""
+"""Part of names of float64 kernels: PyTorch's have the type as a template argument, those of cuBLAS
+and CUTLASS their kind. A passed number (``optional<double>``, ``, double)``) is no such sign:
+optimizers pass learning rates like that."""
 
 
 def is_float64(name: str) -> bool:
@@ -232,16 +232,16 @@ def _float64(facts: Facts) -> Lost | None:
     if has_gpu(facts) is False:
         return float64_on_cpu(facts)
     work = kernel_work(facts)
-    found, compute = (
-        work.kernels.kept(FLOAT64.id, lambda one: one.named(is_float64)),
+    double, compute = (
+        work.kernels.kept(FLOAT64.id, lambda every: every.named(is_float64)),
         work.kernels.time,
     )
-    time = found.time
+    time = double.time
     if not time:
         return None
-    where = found.place.source or found.place.operator
+    where = double.place.source or double.place.operator
     return work.lost(
-        found,
+        double,
         # Half the bytes to move, and at least twice the arithmetic rate.
         time / 2,
         f"Kernels compute in float64 for {work.of_step(time)}"
@@ -268,15 +268,15 @@ FLOAT64 = Rule(
 )
 
 _MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
-"""What kernels have in their names that load fewer than eight elements at once."""
+"""Part of names of kernels that load fewer than eight elements at once."""
 
 _SAVED = 1 / 3
 """Share saved of such a kernel: NVIDIA's guide to matrix multiplication shows products of 16 bits
-one and a half to several times as fast with sides that are multiples of eight."""
+one and a half to several times as fast with sizes that are multiples of eight."""
 
 
 def _are_misaligned(products: StepKernels) -> Mask:
-    """Products with misaligned sides, but those of convolutions, whose sides are the image's."""
+    """Misaligned products, except those of convolutions, whose sizes are the image's."""
     half = products.named(lambda name: precision_of(name) is Precision.HALF)
     return (
         half & products.named(_MISALIGNED.search) & ~products.called_by(lambda name: "conv" in name)
@@ -285,26 +285,26 @@ def _are_misaligned(products: StepKernels) -> Mask:
 
 def _misaligned(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    found = work.kernels.of(Category.GEMM).kept(MISALIGNED.id, _are_misaligned)
-    if not found.time:
+    gemms = work.kernels.of(Category.GEMM).kept(MISALIGNED.id, _are_misaligned)
+    if not gemms.time:
         return None
-    sizes = _sizes(found)
+    sizes = _sizes(gemms)
     return work.lost(
-        found,
-        found.time * _SAVED,
-        f"16-bit matrix products take {work.of_step(found.time)} in kernels for sizes that are not "
+        gemms,
+        gemms.time * _SAVED,
+        f"16-bit matrix products take {work.of_step(gemms.time)} in kernels for sizes that are not "
         f"multiples of eight{f', such as those of {sizes}' if sizes else ''}.",
-        Figure("kernels a step", found.count, "count"),
+        Figure("kernels a step", gemms.count, "count"),
         lines=forward_lines,
         unproven="" if sizes else "the sizes of tensors (--shapes)",
     )
 
 
-def _sizes(found: StepKernels) -> str:
-    """Sizes of the inputs of the longest kernel; empty where they were not recorded."""
-    place = found.place
-    row = int(found.operator[found.rows == place.trace_row][0])
-    sizes = found.analysis.trace.read_arguments(row).get("Input Dims") if row >= 0 else None
+def _sizes(kernels: StepKernels) -> str:
+    """Input sizes of the longest kernel; empty if not recorded."""
+    place = kernels.place
+    row = int(kernels.operator[kernels.rows == place.trace_row][0])
+    sizes = kernels.analysis.trace.read_arguments(row).get("Input Dims") if row >= 0 else None
     if not isinstance(sizes, list):
         return ""
     return " and ".join("x".join(map(str, size)) for size in sizes if size)

@@ -1,4 +1,4 @@
-"""What rules about kernels and operators share: the step they speak of, and what they report."""
+"""Shared by rules about kernels and operators: the work they judge, and its loss."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from perftui.facts.step.trace_steps import INCOMPLETE, TraceSteps, missing
 from perftui.trace.model import Int64
 
 PARTS = (COMPUTE,)
-"""Parts of the step that kernels are in."""
+"""Parts of the step that contain kernels."""
 
 
 @dataclass(frozen=True)
 class KernelWork:
-    """What the device computes for the mean step."""
+    """The device's computing in the mean step."""
 
     facts: Facts
     kernels: StepKernels
@@ -37,18 +37,19 @@ class KernelWork:
         return self.of.part_of(self.within(ns))
 
     def within(self, ns: int) -> int:
-        """No more than the step: where it is cut on the host's clock the device may take longer."""
+        """``ns``, at most the step: in a step cut on the host's clock the device may take
+        longer."""
         return min(ns, self.of.mean)
 
     def won(self, ns: float) -> int:
-        """What the step gains of such a time less on the device: all of it where that is busy most
-        of the time, less where it waits for the host in any case."""
+        """Gain of a step with that much less device time: all of it if the device is mostly busy,
+        less if it waits for the host in any case."""
         busy = self.kernels.time / self.of.mean
         return self.within(round(ns * min(busy / COMPUTE_BOUND_SHARE, 1.0)))
 
     def lost(
         self,
-        found: StepKernels,
+        kernels: StepKernels,
         saved: float,
         sentence: str,
         *figures: Figure,
@@ -56,14 +57,14 @@ class KernelWork:
         share: float | None = None,
         unproven: str = "",
     ) -> Lost:
-        """``found`` as lost, as far as ``saved`` ns of it would be won; the longest of them are
-        listed, and the place is theirs, or the longest of ``lines``."""
+        """The loss of ``kernels`` if ``saved`` ns of them would be gained, with figures of the
+        longest ones, and their place, else the longest of ``lines``."""
         return Lost(
             self.won(saved),
             self.of,
             sentence,
-            (*figures, *listed(found), self.steps),
-            with_line(self.facts, found.place, lines.or_none(self.facts)),
+            (*figures, *listed(kernels), self.steps),
+            with_line(self.facts, kernels.place, lines.or_none(self.facts)),
             PARTS,
             share=share,
             unproven=unproven,
@@ -71,25 +72,25 @@ class KernelWork:
 
     @property
     def steps(self) -> Figure:
-        """How many steps a finding rests on."""
+        """Number of steps behind a finding."""
         return Figure("steady steps", self.of.count, "count")
 
 
 def kernel_work(facts: Facts) -> KernelWork:
-    """The work that rules about kernels judge.
+    """The work judged by rules about kernels.
 
     Raises:
         NotApplicableError: the training has no GPU.
         UnknownError: no trace shows its kernels.
     """
     steps = device_steps(facts)
-    begun = from_first_kernel(steps) if facts.run is None else None
-    return KernelWork(facts, step_kernels(facts), begun or judged_step(facts).of)
+    later = from_first_kernel(steps) if facts.run is None else None
+    return KernelWork(facts, step_kernels(facts), later or judged_step(facts).of)
 
 
 @dataclass(frozen=True, eq=False)
 class CpuWork:
-    """What operators do in the mean step of a training that computes on the CPU."""
+    """Operators in the mean step of a training that computes on the CPU."""
 
     facts: Facts
     operators: Operators
@@ -101,7 +102,7 @@ class CpuWork:
         return self.judged.of
 
     def time_of(self, by_phase: Int64) -> StepTime:
-        """What the step spends in operators that take so long in each phase of the trace."""
+        """Time of the step in operators that take ``by_phase`` ns in the trace."""
         return in_step(self.operators, self.judged, by_phase)
 
     def lost(
@@ -115,8 +116,9 @@ class CpuWork:
         saved: float = 1,
         unproven: str = "",
     ) -> Lost:
-        """``work`` as lost, as far as a share ``saved`` of it would be won. The sentence says
-        ``{part}`` of the step and ``{at}`` the line, and may say how many ``{calls}`` it has."""
+        """The loss of ``work`` if a share ``saved`` of it would be gained. In the sentence,
+        ``{part}`` is replaced by the part of the step, ``{at}`` by the line, ``{calls}`` by the
+        number of calls."""
         time = self.time_of(work.by_phase)
         sentence = sentence.replace("{part}", self.of.part_of(time.ns))
         sentence = sentence.replace("{at}", at(line)).replace("{calls}", str(work.calls))
@@ -134,7 +136,7 @@ class CpuWork:
 
 
 def cpu_work(facts: Facts) -> CpuWork:
-    """The work that rules about operators judge.
+    """The work judged by rules about operators.
 
     Raises:
         NotApplicableError: it computes on a GPU, or nothing shows its operators.
@@ -143,13 +145,13 @@ def cpu_work(facts: Facts) -> CpuWork:
 
 
 def listed(kernels: StepKernels) -> tuple[Figure, ...]:
-    """The longest of them, as figures."""
+    """The longest kernels, as figures."""
     return tuple(Figure(name, ns, "ns", place=place) for name, ns, place in kernels.longest)
 
 
 def from_first_kernel(steps: TraceSteps) -> StepBreakdown | None:
-    """The mean of ``steps`` without the time in which the device did what the trace does not hold;
-    None where nothing is missing at its beginning, or more than that."""
+    """The mean of ``steps`` without device work that the trace lacks; None unless it is only
+    missing at the beginning."""
     lacks = missing(steps.analysis)
     if not lacks.only_ahead or lacks.ahead_share < INCOMPLETE:
         return None

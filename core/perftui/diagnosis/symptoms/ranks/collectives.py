@@ -1,4 +1,4 @@
-"""Collectives that take longer than they need to, and models spread so that they must."""
+"""Collectives that take longer than needed, and ways of distributing a model that cause it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, NONE, Int64, Mask
 
 
 def wrapper(facts: Facts, name: str) -> Wrapper | None:
-    """The first wrapper of that class; None where none was recorded."""
-    known = settings(facts) if facts.run else None
-    wrappers = known.wrappers if known else None
-    return next((one for one in wrappers or () if one.name == name), None)
+    """The first wrapper of that class; None if not recorded."""
+    setup = settings(facts) if facts.run else None
+    wrappers = setup.wrappers if setup else None
+    return next((item for item in wrappers or () if item.name == name), None)
 
 
 def _each_micro_batch(facts: Facts) -> Lost | None:
@@ -68,8 +68,8 @@ def _each_micro_batch(facts: Facts) -> Lost | None:
 
 
 def _data_parallel(facts: Facts) -> Lost | None:
-    found = wrapper(facts, "DataParallel")
-    devices = str(found.arguments.get("device_ids")) if found else ""
+    parallel = wrapper(facts, "DataParallel")
+    devices = str(parallel.arguments.get("device_ids")) if parallel else ""
     count = devices.count(",") + 1 if devices.startswith("[") and devices != "[]" else 0
     if count < 2:
         return None
@@ -82,8 +82,8 @@ def _data_parallel(facts: Facts) -> Lost | None:
 
 
 def _unused_parameters(facts: Facts) -> Lost | None:
-    found = wrapper(facts, "DistributedDataParallel")
-    if found is None or found.arguments.get("find_unused_parameters") is not True:
+    parallel = wrapper(facts, "DistributedDataParallel")
+    if parallel is None or parallel.arguments.get("find_unused_parameters") is not True:
         return None
     return Lost.without_cost(
         "DistributedDataParallel looks for unused parameters after every forward pass "
@@ -137,11 +137,11 @@ UNUSED_PARAMETERS = Rule(
 
 
 COPIES_BACK = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
-"""The range around one gradient's copy out of its bucket. The copy into the bucket divides as well,
-and is needed whether or not gradients lie there."""
+"""The range around one gradient's copy out of its bucket. The copy into the bucket also divides,
+and is needed even if gradients are views of it."""
 
 _LEVELS = 4
-"""Operators of the copy within that range at most."""
+"""Most operators of the copy within that range."""
 
 
 @dataclass(frozen=True)
@@ -149,19 +149,20 @@ class BucketCopies:
     """Means over the steady steps."""
 
     per_step: float
-    """Gradients that are copied back."""
+    """Number of gradients copied back."""
     time: int
-    """ns in which the device does nothing else, or without one the host copies."""
+    """ns in which the device does nothing else; without a device, ns of the host's copies."""
     part: str
-    """The part of the step in which most of that lies."""
+    """The part of the step with most of that time."""
 
 
 @trace_fact
 def bucket_copies(analysis: TraceAnalysis) -> BucketCopies:
-    """What DistributedDataParallel copies from its buckets to the gradients.
+    """Copies of DistributedDataParallel from its buckets to the gradients.
 
     Raises:
-        NotApplicableError: there are none: nothing is wrapped, or gradients lie in the buckets.
+        NotApplicableError: there are none: nothing is wrapped, or gradients are views of the
+        buckets.
     """
     trace, steps = analysis.trace, trace_steps(analysis)
     if COPIES_BACK not in trace.names or steps is None:
@@ -173,13 +174,13 @@ def bucket_copies(analysis: TraceAnalysis) -> BucketCopies:
         whole = union(trace.start[rows], trace.ends_of(rows)).total
         return BucketCopies(len(rows) / count, whole // count, "backward")
     links = link(trace)
-    found = np.zeros(len(links.activity), dtype=bool)
+    copied = np.zeros(len(links.activity), dtype=bool)
     above: Int64 = links.operator.astype(np.int64)
     for _ in range(_LEVELS):
-        found |= ranges[above] & (above != NONE)
+        copied |= ranges[above] & (above != NONE)
         above = np.where(above == NONE, NONE, trace.parent[above]).astype(np.int64)
     mine = np.zeros(len(trace), dtype=bool)
-    mine[links.activity[found]] = True
+    mine[links.activity[copied]] = True
     mine &= steps.on_device & steps.inside
     others = trace.in_category(*DEVICE_ACTIVITY) & steps.on_device & ~mine
     copying = union(trace.start[mine], trace.ends_of(mine))
@@ -193,15 +194,15 @@ BUCKET = 25 << 20
 """Bytes that DDP collects for one all-reduce by default (bucket_cap_mb=25)."""
 
 ALL = 0.9
-"""Share of the bytes of a step in one bucket, from which on the others do not matter."""
+"""Share of a step's bytes in one bucket from which the others do not matter."""
 
 _DDP = "DistributedDataParallel"
 
 
 def _copies(facts: Facts) -> Lost | None:
     copies = bucket_copies(facts)
-    known = wrapper(facts, _DDP)
-    if known is not None and known.arguments.get("gradient_as_bucket_view") is True:
+    ddp = wrapper(facts, _DDP)
+    if ddp is not None and ddp.arguments.get("gradient_as_bucket_view") is True:
         return None
     judged = judged_step(facts)
     step, cost = judged.of, min(copies.time, judged.part(copies.part))
@@ -218,16 +219,16 @@ def _copies(facts: Facts) -> Lost | None:
 
 
 def _single(facts: Facts) -> Lost | None:
-    """One bucket is reduced when the last gradient is there, with nothing left to compute. What is
-    won by smaller ones is all but the last of them, as far as backward lasts meanwhile."""
+    """A single bucket is reduced once the last gradient is there, with nothing left to compute.
+    Smaller buckets would hide all but the last of them, as long as backward runs."""
     calls = collective_calls(facts)
     chosen = calls.are(ALL_REDUCE) & ~calls.of_norm & (calls.size > 0)
-    known = wrapper(facts, _DDP)
-    cap = known.arguments.get("bucket_bytes_cap") if known else None
-    # Where the run asked for no larger ones, one parameter with most of the bytes, such as an
+    ddp = wrapper(facts, _DDP)
+    cap = ddp.arguments.get("bucket_bytes_cap") if ddp else None
+    # If the run did not request larger buckets, a parameter with most of the bytes, such as an
     # embedding, has a bucket of its own.
     is_usual = isinstance(cap, int) and cap <= BUCKET
-    if not chosen.any() or is_usual or not (known or _wraps(facts)):
+    if not chosen.any() or is_usual or not (ddp or _wraps(facts)):
         return None
     largest = int(calls.size[chosen].max())
     whole = int(calls.size[chosen].sum()) / calls.steps
@@ -261,7 +262,7 @@ def _wraps(facts: Facts) -> bool:
 
 
 def _backward(facts: Facts, calls: CollectiveCalls) -> int:
-    """What the GPU computes of a backward pass, behind which reducing could hide, ns."""
+    """Computing of the GPU in a backward pass, which could hide the reduction, ns."""
     kernels = step_kernels(facts)
     computing = ~np.isin(kernels.rows, calls.rows)
     return kernels.where(kernels.in_phase(BACKWARD) & computing).time
@@ -300,29 +301,29 @@ SINGLE_BUCKET = Rule(
 )
 
 SMALL = 1 << 20
-"""Bytes of a collective below which it takes as long as one of a few: DDP's first bucket."""
+"""Bytes below which a collective takes as long as one of a few bytes: DDP's first bucket."""
 
 FEWEST_SMALL = 10
-"""Small all-reduces of a step from which on their number is the question."""
+"""Small all-reduces per step from which their number matters."""
 
 STORM = 20
-"""Collectives of batch normalisation in a step beyond which msprof speaks of them."""
+"""Batch normalisation's collectives per step from which msprof reports them."""
 
 
 def _small(facts: Facts) -> Lost | None:
-    """What is won where the small all-reduces of a step become as few as their bytes need: of those
-    left out the time of the shortest, in which no rank waits for another."""
+    """Gain if the small all-reduces of a step were as few as their bytes need: each one saved
+    counts with the time of the shortest, in which no rank waits for another."""
     calls = collective_calls(facts)
     chosen = calls.are(ALL_REDUCE) & ~calls.of_norm & (calls.size > 0)
     count = int(chosen.sum()) // calls.steps
     if count < FEWEST_SMALL or np.median(calls.size[chosen]) >= SMALL:
         return None
     small = chosen & (calls.size < SMALL)
-    sizes, each = calls.size[small], int(calls.duration[small].min())
+    sizes, least = calls.size[small], int(calls.duration[small].min())
     fewer = math.ceil(int(sizes.sum()) / calls.steps / BUCKET)
     left_out = len(sizes) / calls.steps - fewer
     step, exposed = judged_step(facts).of, _exposed(facts, calls, small)
-    cost = min(round(each * left_out), exposed)
+    cost = min(round(least * left_out), exposed)
     usual = int(np.median(sizes))
     return Lost(
         cost,
@@ -332,7 +333,7 @@ def _small(facts: Facts) -> Lost | None:
         (
             Figure("small all-reduces a step", round(len(sizes) / calls.steps, 1)),
             Figure("bytes of one (median)", usual, "B", SMALL),
-            Figure("shortest of them", each, "ns"),
+            Figure("shortest of them", least, "ns"),
         ),
         label="lost to their number",
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
@@ -363,8 +364,8 @@ def _batch_norm(facts: Facts) -> Lost | None:
 
 
 def _exposed(facts: Facts, calls: CollectiveCalls, chosen: Mask) -> int:
-    """Time of a step in which only those calls were under way, ns; of the trace's, and no more than
-    the step that is judged has."""
+    """ns per step in which only those calls were under way, by the trace, at most the judged
+    step's."""
     return min(calls.exposed(chosen), judged_step(facts).part(EXPOSED_COMMUNICATION))
 
 
@@ -402,16 +403,17 @@ MANY_SMALL = Rule(
 )
 
 LARGE = 16 << 20
-"""Bytes from which on a collective comes near the rate of its link, as nccl-tests draws it."""
+"""Bytes from which a collective comes close to the rate of its link, as in nccl-tests."""
 
 FEWEST_LARGE = 3
-"""Large collectives of which the fastest is believed to wait for no other rank."""
+"""Fewest large collectives for the fastest to be free of waits for other ranks."""
 
 ONE_MACHINE = 8
-"""Ranks that one machine holds at most; of more the link between machines decides."""
+"""Most ranks on one machine; with more, the link between machines matters."""
 
 _TRIPS = {ALL_REDUCE: 2, ALL_GATHER: 1, REDUCE_SCATTER: 1}
-"""Times (n - 1) / n that each byte crosses the link: the bus bandwidth of nccl-tests."""
+"""Factor of (n - 1) / n for how often each byte crosses the link: the bus bandwidth of
+nccl-tests."""
 
 
 @dataclass(frozen=True)
@@ -419,24 +421,24 @@ class BusBandwidth:
     """Rates in GB/s."""
 
     reached: float
-    """Of the fastest call."""
+    """Rate of the fastest call."""
     link: CardLink
     ranks: int
     calls: int
     transfer: int
-    """What the large calls of a step take at that rate, ns."""
+    """Time of a step's large calls at that rate, ns."""
     exposed: int
     """Time of a step in which only they were under way, ns."""
 
     @property
     def share(self) -> float:
-        """What is reached of the link's rate, 0 to 1."""
+        """Share of the link's rate, 0 to 1."""
         return self.reached / self.link.rate
 
 
 @trace_fact
 def bus_bandwidth(analysis: TraceAnalysis) -> BusBandwidth:
-    """By the fastest of the large collectives among the cards of one machine.
+    """Bus bandwidth of the fastest large collective among the cards of one machine.
 
     Raises:
         NotApplicableError: no such collectives are in the trace.
@@ -475,39 +477,39 @@ LOW = 0.2
 """Share of the link's rate below which it is slow; nsys-ai."""
 
 USUAL = 0.6
-"""Share of it that large collectives reach where nothing is wrong; nccl-tests reach 0.7 to 0.85."""
+"""Share that large collectives usually reach; nccl-tests reach 0.7 to 0.85."""
 
 
 def _slow(facts: Facts) -> Lost | None:
-    """What is won where large collectives come to the usual rate, of the time in which nothing
-    hides them and none waits for another."""
+    """Gain if large collectives reached the usual rate, in time in which nothing hides them and no
+    rank waits for another."""
     judged = judged_step(facts)
     step, exposed = judged.of, judged.part(EXPOSED_COMMUNICATION)
     # Between several machines no rate is known.
     several = facts.run is not None and len({rank.host for rank in facts.run.ranks}) > 1
     if exposed < SLOW_NETWORK.limits.warning * step.mean or several:
         raise NotApplicableError
-    found = bus_bandwidth(facts)
-    if found.share >= LOW or slow_rank.or_none(facts) is not None:
+    bus = bus_bandwidth(facts)
+    if bus.share >= LOW or slow_rank.or_none(facts) is not None:
         return None
-    left = min(exposed, found.exposed, found.transfer) - cost_of(SINGLE_BUCKET, facts)
-    cost = max(round(left * (1 - found.share / USUAL)), 0)
+    left = min(exposed, bus.exposed, bus.transfer) - cost_of(SINGLE_BUCKET, facts)
+    cost = max(round(left * (1 - bus.share / USUAL)), 0)
     return Lost(
         cost,
         step,
-        f"Large collectives of {found.ranks} ranks come to {found.reached:.3g} GB/s, "
-        f"{fmt.percent(found.share)} of what {found.link.name} carries: "
+        f"Large collectives of {bus.ranks} ranks come to {bus.reached:.3g} GB/s, "
+        f"{fmt.percent(bus.share)} of what {bus.link.name} carries: "
         f"{step.part_of(cost)} more than usual.",
         (
-            Figure.share("reached of the link", found.share, LOW),
-            Figure("GB/s on the bus", round(found.reached, 1)),
-            Figure(f"GB/s of {found.link.name}, each way", found.link.rate),
-            Figure("large collectives", found.calls, "count"),
+            Figure.share("reached of the link", bus.share, LOW),
+            Figure("GB/s on the bus", round(bus.reached, 1)),
+            Figure(f"GB/s of {bus.link.name}, each way", bus.link.rate),
+            Figure("large collectives", bus.calls, "count"),
         ),
         label="lost to the slow link",
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
-        # In a trace alone nothing shows whether the ranks share a machine, or one comes late.
+        # A trace alone does not show whether the ranks share a machine, or one comes late.
         worst=Severity.CRITICAL if facts.run else Severity.INFO,
         unproven="the bandwidth that nccl-tests measures on this machine",
     )

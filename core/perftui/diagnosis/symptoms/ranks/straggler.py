@@ -35,12 +35,11 @@ from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import phase_name
 
 _SHOWN_RANKS = 8
-"""Ranks listed with their time in collectives."""
+"""Most ranks listed with their time in collectives."""
 
 
 def late_rank(facts: Facts, slow: SlowRank, limits: Limits) -> Lost:
-    """The waits for ``slow`` of the rank whose trace is open; of ``slow`` itself those of each of
-    the others."""
+    """The open rank's waits for ``slow``; for ``slow`` itself, those of each other rank."""
     step, traced, place = judged_step(facts).of, traced_ranks(facts), straggler_place(facts)
     cost, waits = min(slow.lag, step.mean), waits_of_ranks(facts)
     own = slow.rank == traced.shown
@@ -89,7 +88,8 @@ def _straggling(facts: Facts) -> Lost | None:
     step, cost = judged.of, min(slow.lag, judged.of.mean)
     waits = judged.part(EXPOSED_COMMUNICATION)
     if waits and not _is_shown(facts, slow):
-        # Whoever is shown waits for nobody longer than it waits; a profiled step is longer.
+        # The shown rank waits for another at most as long as it waits at all; a profiled step is
+        # longer.
         cost = min(cost, waits)
     line = slow_line(facts)
     place = Place(slow.rank, file=line.file, line=line.line) if line else Place(slow.rank)
@@ -116,7 +116,8 @@ def _most_of_it(slow: SlowRank, line: LineShare | None) -> str:
 
 
 def _is_shown(facts: Facts, slow: SlowRank) -> bool:
-    """Whether the late rank is that of the trace: what it spends in collectives is its own."""
+    """Whether the late rank is that of the trace: its time in collectives is then no wait for
+    itself."""
     traced = traced_ranks.or_none(facts)
     return traced is not None and traced.shown == slow.rank
 
@@ -142,25 +143,25 @@ STRAGGLER = Rule(
 
 @dataclass(frozen=True)
 class MemoryOfRanks:
-    """The rank whose tensors took most at any time, and the one whose took least, in bytes."""
+    """The ranks with the largest and the smallest peak of tensor memory, bytes."""
 
     most: int
     most_bytes: int
     least: int
     least_bytes: int
     share: float | None
-    """What PyTorch held on the fullest rank, of its GPU, 0 to 1; None where no sample shows how
-    much memory that has."""
+    """Peak memory held by PyTorch on the fullest rank, as a share of its GPU, 0 to 1; None if no
+    sample shows the GPU's size."""
 
     @property
     def skew(self) -> float:
-        """By which share the emptiest rank holds less than the fullest."""
+        """Share by which the emptiest rank holds less than the fullest."""
         return 1 - self.least_bytes / self.most_bytes if self.most_bytes else 0.0
 
 
 @fact
 def memory_of_ranks(facts: Facts) -> MemoryOfRanks:
-    """Peaks as PyTorch counts them.
+    """Memory peaks as counted by PyTorch.
 
     Raises:
         NotApplicableError: one process trains, or the ranks use no GPU.
@@ -168,24 +169,24 @@ def memory_of_ranks(facts: Facts) -> MemoryOfRanks:
     run = facts.run
     if run is None or run.world < 2:
         raise NotApplicableError
-    places = sorted({one.place for one in run.ranks})[:MOST_RANKS]
-    found = {place: gpu_memory(facts.of_rank(place)) for place in places}
-    known = {place: used for place, used in found.items() if used and used.peak_allocated > 0}
-    if len(known) < 2:
+    places = sorted({rank.place for rank in run.ranks})[:MOST_RANKS]
+    by_rank = {place: gpu_memory(facts.of_rank(place)) for place in places}
+    with_peak = {place: used for place, used in by_rank.items() if used and used.peak_allocated > 0}
+    if len(with_peak) < 2:
         raise NotApplicableError
-    peaks = {place: used.peak_allocated for place, used in known.items()}
+    peaks = {place: used.peak_allocated for place, used in with_peak.items()}
     most, least = max(peaks, key=lambda p: (peaks[p], -p)), min(peaks, key=lambda p: (peaks[p], p))
     cards = machine_use(facts.of_rank(most)).memory
-    held = max(known[most].peak_reserved, peaks[most])
-    share = held / max(card.total for card in cards) if cards else None
+    reserved = max(with_peak[most].peak_reserved, peaks[most])
+    share = reserved / max(card.total for card in cards) if cards else None
     return MemoryOfRanks(most, peaks[most], least, peaks[least], share)
 
 
 ALWAYS = 0.6
-"""Share of the steps in which one rank is last, from which on it is that rank; gpuprof."""
+"""Share of steps in which one rank is last from which it is the straggler; gpuprof."""
 
 FULL = 0.8
-"""Share of its GPU's memory from which on the fullest rank is short of it; TraceML."""
+"""Share of its GPU's memory from which the fullest rank is short of it; TraceML."""
 
 
 def _changing(facts: Facts) -> Lost | None:
@@ -213,25 +214,25 @@ def _changing(facts: Facts) -> Lost | None:
 
 
 def _memory(facts: Facts) -> Lost | None:
-    held = memory_of_ranks(facts)
-    if severity(held.skew, UNEVEN_MEMORY.limits) is None:
+    uses = memory_of_ranks(facts)
+    if severity(uses.skew, UNEVEN_MEMORY.limits) is None:
         return None
-    if held.share is None:
+    if uses.share is None:
         raise UnknownError("GPU memory was not sampled")
-    if held.share < FULL:
+    if uses.share < FULL:
         return None
     return Lost.without_cost(
-        f"Rank {held.most} holds up to {fmt.size(held.most_bytes)} of GPU memory, rank "
-        f"{held.least} {fmt.size(held.least_bytes)}: the fullest ({fmt.percent(held.share)} of its "
+        f"Rank {uses.most} holds up to {fmt.size(uses.most_bytes)} of GPU memory, rank "
+        f"{uses.least} {fmt.size(uses.least_bytes)}: the fullest ({fmt.percent(uses.share)} of its "
         "GPU) limits the batch size of all.",
         (
-            Figure.share("less on the emptiest", held.skew, UNEVEN_MEMORY.limits.info),
-            Figure.share("of its GPU on the fullest", held.share, FULL, Place(rank=held.most)),
-            Figure(f"rank {held.most}, peak", held.most_bytes, "B", place=Place(rank=held.most)),
-            Figure(f"rank {held.least}, peak", held.least_bytes, "B", place=Place(rank=held.least)),
+            Figure.share("less on the emptiest", uses.skew, UNEVEN_MEMORY.limits.info),
+            Figure.share("of its GPU on the fullest", uses.share, FULL, Place(rank=uses.most)),
+            Figure(f"rank {uses.most}, peak", uses.most_bytes, "B", place=Place(rank=uses.most)),
+            Figure(f"rank {uses.least}, peak", uses.least_bytes, "B", place=Place(rank=uses.least)),
         ),
-        place=Place(rank=held.most),
-        share=held.skew,
+        place=Place(rank=uses.most),
+        share=uses.skew,
     )
 
 
@@ -274,13 +275,13 @@ UNEVEN_MEMORY = Rule(
 )
 
 MANY = 10
-"""Collectives of a step from which on their number is reported."""
+"""Collectives per step from which their number is reported."""
 
 SPECIFIC = (SYNC_BATCH_NORM, MANY_SMALL, SINGLE_BUCKET, SLOW_NETWORK, CHANGING)
-"""Rules about a part of the exposed communication each, which the general one leaves to them."""
+"""Rules about parts of the exposed communication, which the general rule excludes."""
 
 OVERLAP_LOW = 0.3
-"""Share of communication that computing hides, below which it is reported; nsys-ai."""
+"""Hidden share of communication below which it is reported; nsys-ai."""
 
 
 def _exposed(facts: Facts) -> Lost | None:
@@ -288,7 +289,7 @@ def _exposed(facts: Facts) -> Lost | None:
     exposed = judged.part(EXPOSED_COMMUNICATION)
     passes = backward_passes.or_none(facts)
     if passes is not None and passes.reducing > 1:
-        # What all but one of them take is a finding of its own: it need not be.
+        # All but one of the passes have their own finding: they are avoidable.
         exposed = round(exposed / passes.reducing)
     exposed -= sum(cost_of(rule, facts) for rule in SPECIFIC)
     if exposed <= 0:
@@ -296,7 +297,7 @@ def _exposed(facts: Facts) -> Lost | None:
     slow = slow_rank.or_none(facts)
     waited = slow.lag if slow and not _is_shown(facts, slow) else 0
     if waited and 2 * waited >= exposed:
-        # Whoever comes early waits in the collective: the finding is about who comes late.
+        # Early ranks wait in the collective: the finding is about the late one.
         return None
     beside = ""
     if slow and facts.run is None and waited:
@@ -321,7 +322,7 @@ def _exposed(facts: Facts) -> Lost | None:
 
 
 def _hidden(facts: Facts) -> float | None:
-    """Share of the communication of the trace's steps that computing hides; None where nothing
+    """Share of communication in the trace's steps that is hidden by computation; None if nothing
     shows it."""
     trace = trace_steps.or_none(facts)
     if trace is None or not trace.has_gpu or not trace.steps:

@@ -1,4 +1,4 @@
-"""Switches for finding errors, and profilers, left on."""
+"""Debugging switches and profilers left on."""
 
 from __future__ import annotations
 
@@ -33,47 +33,48 @@ from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.model import NONE, Int64
 
 FEWEST_LAUNCHES = 20
-"""In the steady steps; a few short kernels are over by chance when their launch is."""
+"""Fewest launches in the steady steps: a few short kernels may end by chance when their launch
+does."""
 
 MOSTLY = 0.9
-"""Share of launches from which on all of them wait: else hardly one does."""
+"""Share of launches from which all of them wait: otherwise hardly any does."""
 
 SOON = 20_000
-"""ns after its kernel's end in which a launch that waits returns: 3 to 4 us on an H100."""
+"""Most ns from a kernel's end to the return of a launch that waits for it: 3 to 4 us on an H100."""
 
 LEAST = 0.5
-"""Share of its launch that a kernel takes, or of its growth, to prove anything: short kernels begin
-and end within calls that do not wait."""
+"""Least share of a launch, or of its growth, taken by its kernel as proof: short kernels begin and
+end within calls that do not wait."""
 
 APART = 1_000
-"""ns between the usual short and the usual long kernel from which on launches can be compared."""
+"""Least ns between the typical short and the typical long kernel to compare launches."""
 
 
 @trace_fact
 def launches_block(analysis: TraceAnalysis) -> int | None:
     """Time that launches wait for their kernels and the device then for the host, ns in all steady
-    steps; None where launches do not wait.
+    steps; None if launches do not wait.
 
     Raises:
         UnknownError: the trace shows no GPU.
     """
-    found, trace = kernels(analysis), analysis.trace
-    launch = launch_of(trace, found.rows)
-    rows, launch = found.rows[launch != NONE], launch[launch != NONE]
+    step_kernels, trace = kernels(analysis), analysis.trace
+    launch = launch_of(trace, step_kernels.rows)
+    rows, launch = step_kernels.rows[launch != NONE], launch[launch != NONE]
     if len(rows) < FEWEST_LAUNCHES:
         return None
     after = trace.ends_of(launch) - trace.ends_of(rows)
     # A kernel that begins before its launch is on another clock.
-    held = (trace.start[rows] >= trace.start[launch]) & (after >= 0) & (after <= SOON)
-    if np.mean(held) < MOSTLY or not _follow(trace.duration[launch], trace.duration[rows]):
+    waits = (trace.start[rows] >= trace.start[launch]) & (after >= 0) & (after <= SOON)
+    if np.mean(waits) < MOSTLY or not _follow(trace.duration[launch], trace.duration[rows]):
         return None
     waited = int((trace.ends_of(launch) - trace.start[rows]).clip(min=0).sum())
     return min(waited, idle_of_host(analysis).total)
 
 
 def _follow(launches: Int64, kernels: Int64) -> bool:
-    """Whether launches last as long as their kernels make them: most of a launch is its kernel, or
-    the launch of a long kernel is longer than that of a short one by as much."""
+    """Whether launches last as long as their kernels: most of a launch is its kernel, or the launch
+    of a long kernel is longer than that of a short one by as much."""
     if np.median(kernels) >= LEAST * np.median(launches):
         return True
     long = kernels > np.median(kernels)
@@ -85,11 +86,11 @@ def _follow(launches: Int64, kernels: Int64) -> bool:
 
 
 LEAST_STACKS = 0.03
-"""Share of the samples that write down stacks, from which on anomaly detection does."""
+"""Share of samples that record stacks from which anomaly detection is on."""
 
 STACK_NS = 20_000
-"""What an operator takes at least to write down its stack: measured 20 us to 400 us, by the machine
-and how deep it is called."""
+"""Least ns for an operator to record its stack: measured 20 us to 400 us, by the machine and how
+deep it is called."""
 
 _DETECTS = r"detect_anomaly\s*\((?!\s*False)"
 
@@ -106,7 +107,7 @@ _VARIABLES = {
     "PYTHONDEVMODE": (),
     "PYTHONTRACEMALLOC": (),
 }
-"""Variables of the environment for finding errors, with the values that cost nothing."""
+"""Environment variables for debugging, with the values that cost nothing."""
 
 _ON_GPU = frozenset({"NCCL_DEBUG", "TORCH_CUDA_SANITIZER", "PYTORCH_NO_CUDA_MEMORY_CACHING"})
 
@@ -115,36 +116,36 @@ _ON_GPU = frozenset({"NCCL_DEBUG", "TORCH_CUDA_SANITIZER", "PYTORCH_NO_CUDA_MEMO
 class _Flag:
     name: str
     sentence: str
-    """Ends where its cost follows."""
+    """Ends where the cost is appended."""
     cost: int = 0
-    """ns of each step."""
+    """ns per step."""
     parts: tuple[str, ...] = ()
     pattern: str = ""
     """Pattern of the line that sets the flag."""
     place: Place | None = None
-    """Where else it is seen."""
+    """Another place where it shows."""
     set_by: tuple[str, ...] = ()
-    """Names of it in the places that a run notes."""
+    """Its names in the places noted by a run."""
     is_least: bool = False
     """Whether it may cost more."""
 
 
 def _left_on(facts: Facts) -> Lost | None:
-    known = settings(facts)
-    found = [flag for flag in (_anomaly(facts, known), _blocking(facts, known)) if flag]
-    found += _costless(facts, known)
-    if not found:
+    setup = settings(facts)
+    flags = [flag for flag in (_anomaly(facts, setup), _blocking(facts, setup)) if flag]
+    flags += _costless(facts, setup)
+    if not flags:
         return None
-    worst = max(found, key=lambda flag: flag.cost)
+    worst = max(flags, key=lambda flag: flag.cost)
     judged = judged_step.or_none(facts)
-    set_at = _set_at(facts, known, worst)
+    set_at = _set_at(facts, setup, worst)
     place = set_at or worst.place
     at = f" at {set_at.short}" if set_at and set_at.source else ""
     costs = ""
     if worst.cost and judged:
         least = "at least " if worst.is_least else ""
         costs = f", which takes {least}{judged.of.part_of(worst.cost)}"
-    figures = [Figure("on", flag.name) for flag in found]
+    figures = [Figure("on", flag.name) for flag in flags]
     if worst.cost and judged:
         share = worst.cost / judged.of.mean
         figures.insert(0, Figure.share(worst.name, share, FLAGS.limits.warning, place))
@@ -160,21 +161,21 @@ def _left_on(facts: Facts) -> Lost | None:
     )
 
 
-def _set_at(facts: Facts, known: Settings | None, flag: _Flag) -> Place | None:
-    """The line that sets the flag, as the run has noted or by the script's text."""
-    noted = known.place(*flag.set_by) if known else None
+def _set_at(facts: Facts, setup: Settings | None, flag: _Flag) -> Place | None:
+    """The line that sets the flag, by the run's notes or the script's text."""
+    noted = setup.place(*flag.set_by) if setup else None
     if noted is not None:
         return replace(noted, rank=facts.rank_number)
     return line_place(facts, matching_line(facts, flag.pattern)) if flag.pattern else None
 
 
-def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
+def _anomaly(facts: Facts, setup: Settings | None) -> _Flag | None:
     """By the window's checks of gradients, the samples, or the mode itself."""
     checks, noted = anomaly_checks.or_none(facts), stack_notes(facts)
-    is_on = bool(known and known.modes and known.modes.anomaly)
+    is_on = bool(setup and setup.modes and setup.modes.anomaly)
     if checks is None and not is_on:
-        # Others write down stacks too: a mode that is off between two steps may be on within them.
-        may_be = known is None or matching_line(facts, _DETECTS) is not None
+        # Other features record stacks too; a mode that is off between steps may be on within them.
+        may_be = setup is None or matching_line(facts, _DETECTS) is not None
         if noted < LEAST_STACKS or not may_be:
             return None
     judged, place, checking = judged_step.or_none(facts), None, ""
@@ -183,7 +184,7 @@ def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
         place = rows_place(facts, checks.rows)
         checking = f": it checks {checks.checks // checks.count} gradients in each step"
         if judged is not None:
-            # What writing down stacks takes at least, as few samples may miss it; then the checks.
+            # The least time to record stacks, as few samples may miss it; then the checks.
             step_ns, mean = checks.steps.step_ns, judged.of.mean
             writing = checks.nodes * STACK_NS / checks.count
             cost = max(cost, round(min(writing / step_ns, 1.0) * mean))
@@ -212,8 +213,8 @@ def _anomaly_parts(judged: JudgedStep | None) -> tuple[str, ...]:
     return (*phases, *(f"{PYTHON_IN}{phase}" for phase in phases))
 
 
-def _blocking(facts: Facts, known: Settings | None) -> _Flag | None:
-    variable = (known.environment or {}).get("CUDA_LAUNCH_BLOCKING", "") if known else ""
+def _blocking(facts: Facts, setup: Settings | None) -> _Flag | None:
+    variable = (setup.environment or {}).get("CUDA_LAUNCH_BLOCKING", "") if setup else ""
     is_set = variable.lower() not in _OFF and has_gpu(facts) is not False
     waited = launches_block.or_none(facts)
     if not is_set and waited is None:
@@ -230,26 +231,26 @@ def _blocking(facts: Facts, known: Settings | None) -> _Flag | None:
     )
 
 
-def _costless(facts: Facts, known: Settings | None) -> list[_Flag]:
+def _costless(facts: Facts, setup: Settings | None) -> list[_Flag]:
     """Flags that may cost something, though nothing here shows how much."""
-    if known is None:
+    if setup is None:
         return []
-    on_gpu, modes = has_gpu(facts) is not False, known.modes
-    found = [
+    on_gpu, modes = has_gpu(facts) is not False, setup.modes
+    flags = [
         _Flag(name, f"{name}={value} is set", pattern=name, set_by=(name,))
         for name, harmless in _VARIABLES.items()
-        for value in [(known.environment or {}).get(name, "")]
+        for value in [(setup.environment or {}).get(name, "")]
         if value.lower() not in (*_OFF, *harmless) and (on_gpu or name not in _ON_GPU)
     ]
     if modes is not None and modes.deterministic:
         sentence = "Only deterministic algorithms are used, and some are slower"
         name, set_by = "deterministic algorithms", ("use_deterministic_algorithms",)
-        found.append(_Flag(name, sentence, pattern="deterministic", set_by=set_by))
-    if known.cudnn is not None and known.cudnn.deterministic and on_gpu:
+        flags.append(_Flag(name, sentence, pattern="deterministic", set_by=set_by))
+    if setup.cudnn is not None and setup.cudnn.deterministic and on_gpu:
         sentence = "cuDNN uses only deterministic algorithms, and some are slower"
         name = "cudnn.deterministic"
-        found.append(_Flag(name, sentence, pattern="deterministic", set_by=(name,)))
-    return found
+        flags.append(_Flag(name, sentence, pattern="deterministic", set_by=(name,)))
+    return flags
 
 
 FLAGS = Rule(
@@ -273,7 +274,7 @@ FLAGS = Rule(
 )
 
 SPOILED = 0.15
-"""Share of a window's steps from which on the profiler's own time spoils it; nsys-ai."""
+"""Share of a window's steps from which the profiler's own time spoils it; nsys-ai."""
 
 _MADE = r"\b(profile|profiler\.profile|emit_nvtx|emit_itt)\s*\("
 
@@ -281,10 +282,10 @@ _MADE = r"\b(profile|profiler\.profile|emit_nvtx|emit_itt)\s*\("
 def _profiling(facts: Facts) -> Lost | None:
     if not runs_own_profiler(facts):
         return _own_window(facts)
-    step, found = steady_step(facts), profiler_lines(facts)
-    share = sum(line.held for line in found.lines) / found.covered if found else 0.0
+    step, lines = steady_step(facts), profiler_lines(facts)
+    share = sum(line.held for line in lines.lines) / lines.covered if lines else 0.0
     cost = round(share * step.mean)
-    line = matching_line(facts, _MADE) or (found.lines[0] if found else None)
+    line = matching_line(facts, _MADE) or (lines.lines[0] if lines else None)
     place = facts.at(line) if line and line.file else Place(rank=facts.rank_number)
     at = f" at {place.short}" if place.source else ""
     takes = f", which takes {step.part_of(cost)}" if cost else ""
@@ -299,8 +300,8 @@ def _profiling(facts: Facts) -> Lost | None:
 
 
 def _own_window(facts: Facts) -> Lost | None:
-    """perftui's profiler, where it takes so much of its window that the rest is not to be trusted.
-    That costs the training nothing but the window."""
+    """perftui's profiler, if it takes so much of its window that the rest is unreliable. It costs
+    the training nothing but the window."""
     steps = trace_steps.or_none(facts)
     share = steps.part(GapCause.PROFILER.value) / steps.step_ns if steps else 0.0
     if steps is None or share < SPOILED:

@@ -1,4 +1,4 @@
-"""``evaluation``: what a training does beside training takes much of the run."""
+"""``evaluation``: work other than training takes much of the run."""
 
 from __future__ import annotations
 
@@ -22,73 +22,73 @@ from perftui.facts.step.steps import StepBreakdown, steady_step
 from perftui.trace.model import Int64
 
 MANY = 8
-"""Forward passes for each backward pass from which on a step plays or generates: learning from
-another network, such as double Q-learning, takes four."""
+"""Forward passes per backward pass from which a step plays or generates: learning from another
+network, such as double Q-learning, takes four."""
 
 
 @dataclass(frozen=True, eq=False)
 class PassesAlone:
-    """Forward passes beside those that are trained."""
+    """Forward passes that are not trained."""
 
     taken: Int64
-    """Their time in all steps of the trace, by number of ``PHASES``, ns."""
+    """Their time in all steps of the trace, by index into ``PHASES``, ns."""
     per_step: float
-    """How many a step makes, the mean."""
+    """Mean number of such passes per step."""
 
 
 @trace_fact
 def passes_alone(analysis: TraceAnalysis) -> PassesAlone | None:
-    """Forward passes without a backward pass, where a step makes many of them for each that has
-    one; None where it does not. The one before each backward pass is taken to be trained."""
-    found = operators(analysis)
-    weighted = np.count_nonzero(found.named(WEIGHTED.match) & found.in_phase(FORWARD))
-    nodes = np.count_nonzero(found.named(WEIGHTED_NODE.match))
-    passes, backward = found.marks(FORWARD), found.marks(BACKWARD)
+    """Forward passes without a backward pass, if a step makes many for each one with a backward
+    pass; else None. The last before each backward pass counts as trained."""
+    ops = operators(analysis)
+    weighted = np.count_nonzero(ops.named(WEIGHTED.match) & ops.in_phase(FORWARD))
+    nodes = np.count_nonzero(ops.named(WEIGHTED_NODE.match))
+    passes, backward = ops.marks(FORWARD), ops.marks(BACKWARD)
     if not nodes or weighted < MANY * nodes or len(passes) < MANY * len(backward):
         return None
-    trace = found.trace
+    trace = ops.trace
     before = np.searchsorted(trace.start[passes], trace.start[backward]) - 1
     alone = np.delete(passes, np.unique(before[before >= 0]))
     taken = np.zeros(len(PHASES), dtype=np.int64)
     taken[PHASES.index(FORWARD)] = int((trace.ends_of(alone) - trace.start[alone]).sum())
-    return PassesAlone(taken, len(alone) / found.steps.steps)
+    return PassesAlone(taken, len(alone) / ops.steps.steps)
 
 
 MOSTLY_WAITS = 0.5
-"""Share of evaluation that waits for data, from which on its loader is the question."""
+"""Share of evaluation that waits for data from which its loader is the cause."""
 
 
 def _lost(facts: Facts) -> Lost | None:
-    found = evaluation(facts)
-    each = [_in_each_step(facts), _now_and_then(facts, found) if found else None]
-    return max((lost for lost in each if lost), key=lambda lost: lost.cost_ns, default=None)
+    between = evaluation(facts)
+    losses = [_in_each_step(facts), _now_and_then(facts, between) if between else None]
+    return max((lost for lost in losses if lost), key=lambda lost: lost.cost_ns, default=None)
 
 
-def _now_and_then(facts: Facts, found: Evaluation) -> Lost:
+def _now_and_then(facts: Facts, stats: Evaluation) -> Lost:
     step = steady_step(facts)
-    line, whole = _line(facts, found), step
-    if not found.within_steps:
-        parts = (*step.parts, ("evaluation", found.per_step))
-        whole = replace(step, mean=step.mean + found.per_step, parts=parts)
+    line, whole = _line(facts, stats), step
+    if not stats.within_steps:
+        parts = (*step.parts, ("evaluation", stats.per_step))
+        whole = replace(step, mean=step.mean + stats.per_step, parts=parts)
     return Lost(
-        found.per_step,
+        stats.per_step,
         whole,
-        _sentence(found, whole, f" ({line.short})" if line else ""),
+        _sentence(stats, whole, f" ({line.short})" if line else ""),
         (
-            Figure("evaluation for each training step", found.per_step, "ns"),
-            Figure("steps of evaluation", found.count, "count"),
-            Figure.share("of it waiting for data", found.waiting),
+            Figure("evaluation for each training step", stats.per_step, "ns"),
+            Figure("steps of evaluation", stats.count, "count"),
+            Figure.share("of it waiting for data", stats.waiting),
             Figure("mean training step", step.mean, "ns"),
         ),
         label="evaluation",
         place=facts.at(line) if line else None,
-        parts=("forward", "python in forward", "other") if found.within_steps else ("evaluation",),
-        share=found.share,
+        parts=("forward", "python in forward", "other") if stats.within_steps else ("evaluation",),
+        share=stats.share,
     )
 
 
 def _in_each_step(facts: Facts) -> Lost | None:
-    """Where every step generates, evaluates or acts: no step is slower than others."""
+    """For steps that all generate, evaluate or act: no step is slower than others."""
     alone, judged = passes_alone.or_none(facts), judged_step.or_none(facts)
     if alone is None or judged is None or judged.on_device:
         return None
@@ -109,35 +109,35 @@ def _in_each_step(facts: Facts) -> Lost | None:
     )
 
 
-def _line(facts: Facts, found: Evaluation) -> LineShare | None:
-    """Where samples found it, or within steps the loop without gradients that calls the model, as
-    training is there at the same lines; else the only line that switches a model to evaluation, or
+def _line(facts: Facts, stats: Evaluation) -> LineShare | None:
+    """The line with most samples; within steps the loop without gradients that calls the model, as
+    training runs the same lines; else the only line that switches a model to evaluation, or
     gradients off."""
-    looped = line_without_gradients(facts) if found.within_steps else None
+    looped = line_without_gradients(facts) if stats.within_steps else None
     if looped is not None:
         return looped
-    if found.lines is not None and found.lines.first_own is not None:
-        return found.lines.first_own
+    if stats.lines is not None and stats.lines.first_own is not None:
+        return stats.lines.first_own
     patterns = (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b")
     lines = (matching_line(facts, pattern, only=True) for pattern in patterns)
     return next(filter(None, lines), None)
 
 
-def _sentence(found: Evaluation, step: StepBreakdown, where: str) -> str:
-    if found.within_steps:
+def _sentence(stats: Evaluation, step: StepBreakdown, where: str) -> str:
+    if stats.within_steps:
         missing = ", with gradients recorded: torch.no_grad() is missing"
-        missing = missing if found.lacks_no_grad else ""
+        missing = missing if stats.lacks_no_grad else ""
         return (
-            f"Evaluation takes {step.part_of(found.per_step)}: "
-            f"{fmt.several(found.count, 'step')} call the model many times per backward "
+            f"Evaluation takes {step.part_of(stats.per_step)}: "
+            f"{fmt.several(stats.count, 'step')} call the model many times per backward "
             f"pass{missing}{where}."
         )
-    waits = f", {fmt.percent(found.waiting)} of it waiting for data"
+    waits = f", {fmt.percent(stats.waiting)} of it waiting for data"
     return (
-        f"Evaluation takes {fmt.percent(found.share)} of the run: "
-        f"{fmt.several(found.count, 'step')} without training{where}, "
-        f"{fmt.duration(found.per_step)} for each training step"
-        f"{waits if found.waiting >= MOSTLY_WAITS else ''}."
+        f"Evaluation takes {fmt.percent(stats.share)} of the run: "
+        f"{fmt.several(stats.count, 'step')} without training{where}, "
+        f"{fmt.duration(stats.per_step)} for each training step"
+        f"{waits if stats.waiting >= MOSTLY_WAITS else ''}."
     )
 
 

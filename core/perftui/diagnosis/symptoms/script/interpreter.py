@@ -18,14 +18,14 @@ from perftui.facts.step.steps import steady_step
 _ON_HOST = (OTHER, *(f"{PYTHON_IN}{phase}" for phase in ("forward", "backward", "optimizer")))
 
 LEAST_NAMED = 0.5
-"""Share of the pauses that a line must have to be named: a collection begins wherever an object
-happens to be made."""
+"""Share of the pauses from which a line is named: a collection begins wherever an object happens to
+be created."""
 
 IN_MOST_STEPS = 0.8
-"""Share of the steps with a full collection from which on the script asks for them."""
+"""Share of steps with a full collection from which the script requests them."""
 
 MOST = 0.9
-"""Share of the time of all collections: where the full ones take less, the others are named too."""
+"""Share of all collection time below which, if full collections take less, others are named too."""
 
 
 def _lost(facts: Facts) -> Lost | None:
@@ -36,7 +36,7 @@ def _lost(facts: Facts) -> Lost | None:
     parts, cost = _ON_HOST, pauses.per_step
     if judged is not None and judged.on_device:
         parts = HOST_AT_WORK
-        # While the device still has work queued, a pause of the host costs nothing.
+        # While the device still has queued work, a pause of the host costs nothing.
         cost = min(cost, sum(judged.part(name) for name in parts))
     if not cost:
         return None
@@ -67,8 +67,8 @@ def _what(pauses: GcPauses, steps: int) -> str:
 def _where(line: LineShare | None) -> str:
     if line is None:
         return ""
-    asked = "collect" in text_of(line.file, line.line)
-    return f", {'asked for' if asked else 'mostly begun'} at {line.short}"
+    requested = "collect" in text_of(line.file, line.line)
+    return f", {'asked for' if requested else 'mostly begun'} at {line.short}"
 
 
 def _figures(pauses: GcPauses, facts: Facts) -> list[Figure]:
@@ -112,7 +112,7 @@ UNKNOWN = (
 
 
 def _contention(facts: Facts) -> Lost | None:
-    """At most the time in which another thread held the lock and the main thread did not run."""
+    """Upper bound: time in which another thread held the lock and the main thread did not run."""
     lock = python_lock(facts)
     if lock is None:
         raise NotApplicableError
@@ -123,11 +123,11 @@ def _contention(facts: Facts) -> Lost | None:
     waited, elsewhere = lock.waited, waiting(facts)
     batches = input_wait.or_none(facts)
     if lock.idle is None:
-        # Others hold the lock while it waits for something else, too.
+        # Other threads may also hold the lock while it waits for something else.
         waited *= 1 - elsewhere
     else:
         if batches is not None and not fetches_in_main_thread(facts):
-            # While the workers of its loader make a batch it has nothing to do, lock or no lock.
+            # While it waits for the loader's workers it has nothing to do, lock or no lock.
             elsewhere += batches.wait / batches.of.mean
         waited = min(waited, max(lock.idle - elsewhere, 0.0))
     cost = min(round(waited * step.mean), within)
@@ -153,7 +153,7 @@ def _contention(facts: Facts) -> Lost | None:
 
 def _parts(judged: JudgedStep) -> tuple[str, ...]:
     """Parts of the step in which the main thread may have waited for the lock: not the data loader
-    wait, in which it waits for workers, and no operators, which run without the lock."""
+    wait, in which it waits for workers, nor operators, which run without the lock."""
     if judged.on_device:
         return HOST_AT_WORK
     return tuple(

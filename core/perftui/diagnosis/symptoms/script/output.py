@@ -1,4 +1,4 @@
-"""What the output says: advice of libraries about speed, and workers of the loader that died."""
+"""Messages in the output: advice of libraries about speed, and loader workers that died."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from perftui.trace.text import printable
 _T = TypeVar("_T")
 
 FIRST_BYTES, LAST_BYTES = 1 << 20, 1 << 16
-"""Bytes of the output that are read: libraries warn early, and mostly once; a worker that dies ends
-the training, unless the script goes on by itself."""
+"""Bytes read at the start and the end of the output: libraries warn early, and mostly once; a dying
+worker ends the training, unless the script continues by itself."""
 
 LONGEST = 160
-"""Characters of a message that are kept."""
+"""Most characters kept of a message."""
 
 
 def _read(facts: Facts, read: Callable[[Path, int], _T]) -> _T:
-    """What ``read`` finds in the output of a run, which only grows, given its length so far.
+    """The result of ``read`` for the output of a run (which only grows) and its current length.
 
     Raises:
         NotApplicableError: there is none, or it cannot be read.
@@ -45,7 +45,7 @@ def _read(facts: Facts, read: Callable[[Path, int], _T]) -> _T:
 
 
 def _to_line_end(content: bytes, begin: int, at: int) -> str:
-    """From ``begin`` to the end of the line that ``at`` is in."""
+    """Text from ``begin`` to the end of the line that contains ``at``."""
     end = content.find(b"\n", at)
     return content[begin : end if end >= 0 else None].decode("utf-8", "replace").strip()
 
@@ -72,24 +72,24 @@ HINTS = {
     "allocator": rb"expandable_segments not supported on this platform",
     "Transformers": rb"`use_cache=True` is incompatible with gradient checkpointing",
 }
-"""Beginnings of messages about speed, by who prints them."""
+"""Beginnings of messages about speed, by their library."""
 
 _ANY_HINT = re.compile(b"|".join(b"(%s)" % text for text in HINTS.values()))
 _LIBRARIES = tuple(HINTS)
 _WARNED = re.compile(r"(\S.*\.py):(\d+): \w*Warning: ")
-"""How Python begins a warning: the line that it is about."""
+"""Start of a Python warning: the line that it is about."""
 
 
 @dataclass(frozen=True)
 class LibraryHint:
-    """One message, as it was printed first."""
+    """One message, as first printed."""
 
     library: str
     message: str
     output_line: int
-    """Number of the line in the output, from 1 on."""
+    """Line number in the output, from 1."""
     place: Place | None
-    """The line that the warning is about, where it names one of the user's."""
+    """The line that the warning is about, if it is the user's."""
 
 
 @lru_cache(maxsize=8)
@@ -97,22 +97,22 @@ def _hints(path: Path, size: int) -> tuple[LibraryHint, ...]:
     """Messages about speed in the first ``size`` bytes of the log at ``path``, one of each kind."""
     with open_regular(path) as file:
         content = file.read(size)
-    found: dict[str, LibraryHint] = {}
+    hints: dict[str, LibraryHint] = {}
     for match in _ANY_HINT.finditer(content):
         library, at = _LIBRARIES[(match.lastindex or 1) - 1], match.start()
-        if library in found:
+        if library in hints:
             continue
-        warned = _WARNED.match(_to_line_end(content, content.rfind(b"\n", 0, at) + 1, at))
+        warning = _WARNED.match(_to_line_end(content, content.rfind(b"\n", 0, at) + 1, at))
         place = None
-        if warned and "-packages/" not in warned[1]:
-            place = Place(file=printable(warned[1]), line=int(warned[2]))
+        if warning and "-packages/" not in warning[1]:
+            place = Place(file=printable(warning[1]), line=int(warning[2]))
         message = printable(_to_line_end(content, at, at))[:LONGEST]
-        found[library] = LibraryHint(library, message, content.count(b"\n", 0, at) + 1, place)
-    return tuple(found.values())
+        hints[library] = LibraryHint(library, message, content.count(b"\n", 0, at) + 1, place)
+    return tuple(hints.values())
 
 
 def _hinted(facts: Facts) -> Lost | None:
-    """What libraries print about speed; what it costs is not known, so the cost is 0."""
+    """Messages of libraries about speed; their cost is unknown, so it is 0."""
     hints = _read(facts, lambda path, size: _hints(path, min(size, FIRST_BYTES)))
     if not hints:
         return None
@@ -161,7 +161,7 @@ _CAUSES = {
     "killed": _KILLED,
     "ended": _ENDED,
 }
-"""Beginnings of messages by what they report, the one that names a cause first."""
+"""Beginnings of messages by their topic; messages that name a cause come first."""
 
 _ANY_DEATH = re.compile(b"|".join(b"(%s)" % b"|".join(texts) for texts in _CAUSES.values()))
 
@@ -175,25 +175,25 @@ _WHY = {
 
 @lru_cache(maxsize=8)
 def _death(path: Path, size: int) -> tuple[str, str, int] | None:
-    """Of workers that died, by the log at ``path`` of so many bytes: the cause, the message that
-    explains most, and how many of its kind there are; None where it says nothing."""
+    """Worker deaths in the first ``size`` bytes of the log at ``path``: the cause, the most
+    informative message, and the number of its kind; None without any."""
     with open_regular(path) as file:
         content = file.read(min(size, FIRST_BYTES))
         if size > FIRST_BYTES:
             file.seek(max(size - LAST_BYTES, FIRST_BYTES))
             content += file.read(LAST_BYTES)
-    found = [(match.lastindex or 1, match.start()) for match in _ANY_DEATH.finditer(content)]
-    if not found:
+    matches = [(match.lastindex or 1, match.start()) for match in _ANY_DEATH.finditer(content)]
+    if not matches:
         return None
-    kind, at = min(found)
+    kind, at = min(matches)
     message = printable(_to_line_end(content, at, at).partition(". ")[0])[:LONGEST]
-    return tuple(_CAUSES)[kind - 1], message, sum(one == kind for one, _ in found)
+    return tuple(_CAUSES)[kind - 1], message, sum(other == kind for other, _ in matches)
 
 
 def _died(facts: Facts) -> Lost | None:
-    """What it costs is not known: mostly it is the run."""
+    """The cost is unknown: mostly it is the run."""
     death = _read(facts, _death)
-    # Who ends the training ends its workers too, and torch may say so.
+    # Ending the training also ends its workers, and torch may report that.
     killed = facts.run is not None and facts.run.manifest.status is Status.KILLED
     if death is None or (killed and death[0] == "ended"):
         return None

@@ -1,4 +1,5 @@
-"""python-bound: the script's own Python takes the time, or that between the model's operators."""
+"""``python-bound``: the script's own Python takes the time, or Python between the model's
+operators."""
 
 from __future__ import annotations
 
@@ -43,34 +44,34 @@ from perftui.run.columns import COMPILE, PROFILE, SAVE
 from perftui.trace.model import NONE, Mask
 
 NOT_OWN = (COMPILE, SAVE, PROFILE)
-"""Stages outside the phases, each with a rule of its own."""
+"""Stages outside the phases, each with its own rule."""
 
 
 @dataclass(frozen=True)
 class ScriptFunction:
-    """Where the script's own Python is most of the time: a function, or one line of the script."""
+    """Where most of the script's own Python runs: a function, or one line of the script."""
 
     line: LineShare
-    """The longest line of it."""
+    """Its longest line."""
     name: str
-    """The function; empty where one line outside of functions is meant."""
+    """The function; empty for a single line outside functions."""
     share: float
     """Share of the function in all of the script's own Python, 0 to 1."""
     words: str
-    """What the function mostly does, empty where that is not known."""
+    """The function's main activity; empty if unknown."""
     lines: LinesByTime
     """All lines of the script's own Python."""
 
 
 @dataclass(frozen=True)
 class ScriptPython:
-    """Time of a mean step, ns."""
+    """Python time in a mean step, ns."""
 
     ns: int
     parts: tuple[str, ...]
-    """Names of the parts of ``judged_step`` that it lies in."""
+    """Names of the parts of ``judged_step`` that contain it."""
     sees_operators: bool
-    """Whether operators in the script's own code are left out of it."""
+    """Whether operators in the script's own code are excluded."""
     at: ScriptFunction | None
     """The function; None with too few samples."""
 
@@ -81,60 +82,60 @@ _IDLE = (GapCause.PYTHON.value, GapCause.CPU_OPERATORS.value, OTHER)
 
 @fact
 def script_python(facts: Facts) -> ScriptPython:
-    """With a trace of a GPU the time in which that idles meanwhile.
+    """The script's own Python; with a GPU trace, only the time in which the GPU idles meanwhile.
 
     Raises:
         UnknownError: no run was recorded, or it has too few steps.
     """
     if facts.run is None:
         raise UnknownError("a trace alone does not show the script's own Python")
-    judged, found = judged_step(facts), moments(facts)
-    outside = _outside_of_phases(facts, found)
-    within = {phase: _inside(facts, found, phase) for phase in INSIDE}
+    judged, stacks = judged_step(facts), moments(facts)
+    outside = _outside_of_phases(facts, stacks)
+    within = {phase: _inside(facts, stacks, phase) for phase in INSIDE}
     inside = sum(within.values())
-    at = longest_function(found, own_samples(found)) if found else None
-    if found is None and phase_shares.or_none(facts) is None:
+    at = longest_function(stacks, own_samples(stacks)) if stacks else None
+    if stacks is None and phase_shares.or_none(facts) is None:
         raise UnknownError("neither stack samples nor a profiled window show the script")
     sees = phase_shares.or_none(facts) is not None
     if judged.on_device:
         idle = sum(judged.part(name) for name in _IDLE) - collecting(facts)
-        seen = round(found.share(own_samples(found)) * judged.of.mean) if found and at else 0
+        seen = round(stacks.share(own_samples(stacks)) * judged.of.mean) if stacks and at else 0
         found_ns = min(max(idle, 0), outside + inside, seen)
         return ScriptPython(found_ns, _IDLE, sees, at)
-    if found and sees and not at:
-        # The framework may work on the script's behalf, as where gradients are printed.
-        at = longest_function(found, (found.stage == "") & ~in_collectives(found))
+    if stacks and sees and not at:
+        # The framework may work on the script's behalf, as when gradients are printed.
+        at = longest_function(stacks, (stacks.stage == "") & ~in_collectives(stacks))
     python = PYTHON_IN if sees else ""
     parts = tuple(f"{python}{phase}" for phase in INSIDE if within[phase])
     return ScriptPython(outside + inside, (OTHER, *parts), sees, at)
 
 
 def collecting(facts: Facts) -> int:
-    """Mean time of a step in the garbage collector, ns, as far as it is known."""
+    """Mean ns per step in the garbage collector, as far as known."""
     collected = gc_pauses.or_none(facts)
     return collected.per_step if collected else 0
 
 
-def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
-    """ns of the mean step in the script's own code without operators, collections and what other
-    rules are about."""
+def _outside_of_phases(facts: Facts, stacks: Moments | None) -> int:
+    """ns of the mean step in the script's own code, without operators, collections and work
+    reported by other rules."""
     step = steady_step(facts)
     running = _running(facts)
     left = step.part(OTHER)
-    if found is not None:
-        other = np.isin(found.stage, NOT_OWN) | in_collectives(found)
-        left -= round(found.share(other) * step.mean)
+    if stacks is not None:
+        other = np.isin(stacks.stage, NOT_OWN) | in_collectives(stacks)
+        left -= round(stacks.share(other) * step.mean)
     collected = gc_pauses.or_none(facts)
     if collected is not None:
         left -= collected.outside
     left -= _of_some_steps(facts)
-    certain = _certain(found) if found else 0.0
+    certain = _certain(stacks) if stacks else 0.0
     return max(round(left * max(1 - running, certain)), 0)
 
 
 def _running(facts: Facts) -> float:
-    """Share of what a run calls the script's own code in which operators run, 0 to 1: all of it
-    where the forward pass is part of that, and there is no window."""
+    """Share of the script's own code in which operators run, 0 to 1: all of it if it contains the
+    forward pass and there is no window."""
     shares = phase_shares.or_none(facts)
     if shares is None:
         return 1.0 if judged_step(facts).hides_forward else 0.0
@@ -143,8 +144,8 @@ def _running(facts: Facts) -> float:
 
 
 def _of_some_steps(facts: Facts) -> int:
-    """ns that later steps take more than the first, and a few more than all others: other rules are
-    about those."""
+    """ns that later steps take more than the first ones, and a few steps more than the others,
+    which other rules report."""
     growing, slow = growing_steps.or_none(facts), slow_steps.or_none(facts)
     more = growing.cost if growing and growing.phase == OTHER else 0
     if slow and slow.phase == OTHER and not slow.cause and slow.stands_out:
@@ -152,80 +153,79 @@ def _of_some_steps(facts: Facts) -> int:
     return more
 
 
-def _certain(found: Moments) -> float:
-    """Share of the script's own code that by samples is none of the model's work, though operators
-    run in it, such as a copy of the model, or statistics in a function of their own."""
-    outside = found.stage == ""
-    whole = int(found.held[outside].sum())
-    own, apart = outside & calls_no_framework(found), _apart(found)
-    inside, counted = time_by_words(found, own & apart), time_by_words(found, own & ~apart)
+def _certain(stacks: Moments) -> float:
+    """Share of the script's own code that samples show not to be the model's work, though operators
+    run in it, such as a copy of the model, or statistics in a separate function."""
+    outside = stacks.stage == ""
+    whole = int(stacks.held[outside].sum())
+    own, apart = outside & calls_no_framework(stacks), _apart(stacks)
+    inside, counted = time_by_words(stacks, own & apart), time_by_words(stacks, own & ~apart)
     certain = sum(ns for words, ns in counted.items() if words not in VAGUE)
     certain += sum(ns for words, ns in inside.items() if words not in ("", LOOP))
     return certain / max(whole, 1)
 
 
-def _apart(found: Moments) -> Mask:
+def _apart(stacks: Moments) -> Mask:
     """Samples in functions that neither train nor are called by the model."""
-    functions = [outermost(name) for name in found.places["function"].tolist()]
-    stages = found.stages.tolist()
+    functions = [outermost(name) for name in stacks.places["function"].tolist()]
+    stages = stacks.stages.tolist()
     trains = {name for name, stage in zip(functions, stages, strict=True) if stage}
     of_place = np.array([bool(name) and name not in trains for name in functions], dtype=np.bool_)
-    mask: Mask = of_place[found.at]
+    mask: Mask = of_place[stacks.at]
     return mask
 
 
-def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
+def _inside(facts: Facts, stacks: Moments | None, phase: str) -> int:
     """ns of the mean step in the script's own Python within ``phase``: in the forward pass, or in a
-    closure or a rule of updates that the optimizer calls."""
+    closure or update rule called by the optimizer."""
     judged, step = judged_step(facts), steady_step(facts)
-    if found is None:
+    if stacks is None:
         return 0
-    own = (found.stage == phase) & calls_no_framework(found)
-    if found.count(own) < FEWEST_MOMENTS:
+    own = (stacks.stage == phase) & calls_no_framework(stacks)
+    if stacks.count(own) < FEWEST_MOMENTS:
         return 0
     if judged.on_device:
-        return min(round(found.share(own) * step.mean), step.part(phase))
+        return min(round(stacks.share(own) * step.mean), step.part(phase))
     if judged.sees_operators:
-        return min(round(found.share(own) * step.mean), judged.part(f"{PYTHON_IN}{phase}"))
-    counted = time_by_words(found, own)
-    known = sum(ns for words, ns in counted.items() if words) / max(found.covered, 1)
-    return min(round(known * step.mean), step.part(phase))
+        return min(round(stacks.share(own) * step.mean), judged.part(f"{PYTHON_IN}{phase}"))
+    counted = time_by_words(stacks, own)
+    named = sum(ns for words, ns in counted.items() if words) / max(stacks.covered, 1)
+    return min(round(named * step.mean), step.part(phase))
 
 
-def longest_function(found: Moments, chosen: Mask) -> ScriptFunction | None:
+def longest_function(stacks: Moments, chosen: Mask) -> ScriptFunction | None:
     """Where most of the ``chosen`` samples are; None with too few."""
-    if found.count(chosen) < FEWEST_MOMENTS:
+    if stacks.count(chosen) < FEWEST_MOMENTS:
         return None
     groups: dict[tuple[str, str, int], list[int]] = {}
-    held = found.by_place(np.where(chosen, found.held, 0))
-    rows = np.flatnonzero(held)
-    columns = [found.places[name][rows].tolist() for name in ("file", "line", "function")]
+    times = stacks.by_place(np.where(chosen, stacks.held, 0))
+    rows = np.flatnonzero(times)
+    columns = [stacks.places[name][rows].tolist() for name in ("file", "line", "function")]
     for row, file, line, function in zip(rows.tolist(), *columns, strict=True):
         name = outermost(function)
         # Lines outside of functions have nothing in common but the file.
         groups.setdefault((file, name, line if not name else -1), []).append(row)
-    key = max(groups, key=lambda one: (int(held[groups[one]].sum()), one))
-    of_group = chosen & np.isin(found.at, groups[key])
-    lines = found.lines(of_group)
+    key = max(groups, key=lambda group: (int(times[groups[group]].sum()), group))
+    of_group = chosen & np.isin(stacks.at, groups[key])
+    lines = stacks.lines(of_group)
     return ScriptFunction(
         lines.lines[0],
         key[1],
-        lines.covered / max(int(held.sum()), 1),
-        _words(found, of_group),
-        found.lines(chosen),
+        lines.covered / max(int(times.sum()), 1),
+        _words(stacks, of_group),
+        stacks.lines(chosen),
     )
 
 
 def outermost(function: str) -> str:
-    """The function that a line belongs to, of those nested in it the outer one; empty for lines of
-    the script itself."""
+    """The outermost function that contains a line; empty for module-level lines."""
     name = function.partition(".<locals>")[0]
     return "" if name.startswith("<") else name
 
 
-def _words(found: Moments, chosen: Mask) -> str:
-    """What most of the time of ``chosen`` is spent on, where that is known of a third of it."""
-    count = time_by_words(found, chosen)
+def _words(stacks: Moments, chosen: Mask) -> str:
+    """The main activity of the ``chosen`` samples, if known for a third of their time."""
+    count = time_by_words(stacks, chosen)
     whole = sum(count.values())
     del count[""]
     words, time = count.most_common(1)[0] if count else ("", 0)
@@ -233,10 +233,10 @@ def _words(found: Moments, chosen: Mask) -> str:
 
 
 LEAST_NAMED = 0.25
-"""Share of the script's own Python that a function or a line must have to be named."""
+"""Share of the script's own Python from which a function or line is named."""
 
 COPIES_BESIDE = 0.5
-"""Exposed copies, as a share of the script's own Python, from which on both may be one cause."""
+"""Exposed copies, as a share of the script's own Python, from which both may have one cause."""
 
 _SHOWN = 4
 """Lines listed."""
@@ -244,30 +244,30 @@ _SHOWN = 4
 
 def _lost(facts: Facts) -> Lost | None:
     if facts.run is None:
-        # What of a trace is the script's own Python shows in no range of it.
+        # A trace alone does not mark the script's own Python.
         raise NotApplicableError
-    judged, found = judged_step(facts), script_python(facts)
+    judged, own = judged_step(facts), script_python(facts)
     if not judged.on_device and has_gpu(facts):
         raise UnknownError("no profiled window shows whether the GPU idles meanwhile")
     step = judged.of
-    at = found.at if found.at and found.at.share >= LEAST_NAMED else None
+    at = own.at if own.at and own.at.share >= LEAST_NAMED else None
     unproven = "" if at else "stack samples that show the line"
-    if not found.sees_operators:
+    if not own.sees_operators:
         unproven = "a profiled window that shows the operators"
     who = "The GPU idles" if judged.on_device else "The script's own Python takes"
     while_ = " while the script runs its own Python" if judged.on_device else ""
     return Lost(
-        found.ns,
+        own.ns,
         step,
-        f"{who} {step.part_of(found.ns)}{while_}{_named(at)}.",
+        f"{who} {step.part_of(own.ns)}{while_}{_named(at)}.",
         (
-            Figure.share("the script's own Python", found.ns / step.mean, PYTHON.limits.warning),
-            *_lines(found, facts),
+            Figure.share("the script's own Python", own.ns / step.mean, PYTHON.limits.warning),
+            *_lines(own, facts),
         ),
         place=facts.at(at.line) if at else None,
-        parts=found.parts,
-        share=without_core_wait(facts, found.ns, step.mean),
-        doubt=_doubt(judged, found, at),
+        parts=own.parts,
+        share=without_core_wait(facts, own.ns, step.mean),
+        doubt=_doubt(judged, own, at),
         unproven=unproven,
     )
 
@@ -280,22 +280,23 @@ def _named(at: ScriptFunction | None) -> str:
     return f": {fmt.percent(at.share)} of it is {what}{where}"
 
 
-def _doubt(judged: JudgedStep, found: ScriptPython, at: ScriptFunction | None) -> str:
-    """A copy that blocks, and freeing what was copied, look like Python where no text shows it."""
+def _doubt(judged: JudgedStep, own: ScriptPython, at: ScriptFunction | None) -> str:
+    """Why the cause is unclear: a blocking copy, and freeing what was copied, look like Python
+    unless the line's text says otherwise."""
     copies = judged.part(EXPOSED_COPIES)
-    if not judged.on_device or copies < COPIES_BESIDE * found.ns or (at and at.words):
+    if not judged.on_device or copies < COPIES_BESIDE * own.ns or (at and at.words):
         return ""
     where = f"what {at.line.short} does" if at else "which line of the script it is"
     return (
-        f"the GPU idles {judged.of.part_of(found.ns)} while the script runs Python, "
+        f"the GPU idles {judged.of.part_of(own.ns)} while the script runs Python, "
         f"but {where} is not known, and copies take as long"
     )
 
 
-def _lines(found: ScriptPython, facts: Facts) -> list[Figure]:
-    if found.at is None:
+def _lines(own: ScriptPython, facts: Facts) -> list[Figure]:
+    if own.at is None:
         return []
-    lines = found.at.lines
+    lines = own.at.lines
     return [
         Figure.share(f"at {line.short}", lines.share(line), place=facts.at(line))
         for line in lines.listed[:_SHOWN]
@@ -324,27 +325,26 @@ PYTHON = Rule(
 )
 
 HELD_UP = 1.25
-"""Times that profiled steps may be as long as the others, beside what the profiler takes; longer
-ones were held up by something else: a step of 41 ms on busy cores took 56 in its only window, and
-what it waited for stood between its operators."""
+"""Ratio of profiled steps to others, besides the profiler's own time, from which something else
+held them up: a step of 41 ms on busy cores took 56 in its only window, and its waits were between
+operators."""
 
 USUAL_CALL_NS = 3_000
-"""What the profiler takes for an operator: 0.4 to 2.5 us where nothing else ran."""
+"""Typical profiler overhead per operator: 0.4 to 2.5 us if nothing else ran."""
 
 PROFILED_CALL_NS = 10_000
-"""What the profiler takes for an operator at most: usual are 2 to 5 us, twice as much on
-slow cores."""
+"""Most profiler overhead per operator: 2 to 5 us is usual, twice as much on slow cores."""
 
 
 def python_in_model(facts: Facts) -> Lost | None:
-    """Python within the phases of a training on the CPU, and which of them has most of it.
+    """Python within the phases of a CPU training, and the phase with most of it.
 
-    Between the nodes of the backward pass runs the autograd engine, for each operator that Python
-    called before: that counts as much as the Python did. Phases that are a loop over pieces of
-    tensors, or an optimizer's over tensors, are left to the rules about those.
+    Between nodes of the backward pass the autograd engine runs, for each operator that Python
+    called before: it counts at most as much as that Python. Phases that are a loop over slices of
+    tensors, or an optimizer's over tensors, are left to their own rules.
     """
-    found, judged = cpu_operators(facts)
-    looped = _looped(found, loops_over_rows(facts), loops(facts))
+    ops, judged = cpu_operators(facts)
+    looped = _looped(ops, loops_over_rows(facts), loops(facts))
     python = {
         phase: judged.part(f"{PYTHON_IN}{phase}")
         for phase in (FORWARD, OPERATORS, OPTIMIZER)
@@ -354,14 +354,14 @@ def python_in_model(facts: Facts) -> Lost | None:
         called = sum(python.get(phase, 0) for phase in (FORWARD, OPERATORS))
         python[BACKWARD] = min(judged.part(f"{PYTHON_IN}{BACKWARD}"), called)
     python = {phase: ns for phase, ns in python.items() if ns}
-    # Between operators the training thread also waits for a lock that another thread holds.
+    # Between operators the training thread also waits for a lock held by another thread.
     lock = python_lock.or_none(facts)
-    mean, calls = judged.of.mean, len(found.rows) // max(found.steps.steps, 1)
-    cost = without_profiler(sum(python.values()), found.steps.step_ns, mean, calls)
+    mean, calls = judged.of.mean, len(ops.rows) // max(ops.steps.steps, 1)
+    cost = without_profiler(sum(python.values()), ops.steps.step_ns, mean, calls)
     cost -= round(lock.waited * mean) if lock else 0
     if not python or cost <= 0:
         return None
-    phase = max(python, key=lambda one: python[one])
+    phase = max(python, key=lambda other: python[other])
     line = line_of(facts, phase)
     return Lost(
         cost,
@@ -376,19 +376,19 @@ def python_in_model(facts: Facts) -> Lost | None:
         place=line_place(facts, line),
         parts=tuple(f"{PYTHON_IN}{name}" for name in python),
         share=without_core_wait(facts, cost, mean),
-        doubt=_held_up(found.steps.step_ns, mean, calls) if judged.of.of_run else "",
+        doubt=_held_up(ops.steps.step_ns, mean, calls) if judged.of.of_run else "",
     )
 
 
 def without_profiler(cost: int, profiled: int, mean: int, calls: int) -> int:
-    """``cost`` of the mean step without what the profiler takes between operators: half of that by
-    which profiled steps are longer, as the other half lies within them."""
+    """``cost`` per mean step without the profiler's overhead between operators: half of the excess
+    of profiled steps, as the other half is within operators."""
     longer = min(max(profiled - mean, 0), calls * USUAL_CALL_NS)
     return min(round(cost * profiled / mean) - longer // 2, cost) if longer else cost
 
 
 def _held_up(profiled: int, mean: int, calls: int) -> str:
-    """Why the window shows no usual step; empty where it does."""
+    """Why the window has no typical steps; empty if it has."""
     if profiled <= HELD_UP * mean + calls * PROFILED_CALL_NS:
         return ""
     return (
@@ -397,15 +397,17 @@ def _held_up(profiled: int, mean: int, calls: int) -> str:
     )
 
 
-def _looped(found: Operators, over_rows: Sequence[Loop], known: Sequence[Loop]) -> frozenset[str]:
-    """Phases of whose outermost operators most are in such loops."""
-    top = found.caller == NONE
+def _looped(
+    ops: Operators, over_rows: Sequence[Loop], loops_known: Sequence[Loop]
+) -> frozenset[str]:
+    """Phases with most of their outermost operators in such loops."""
+    top = ops.caller == NONE
     calls = {
-        name: int(np.count_nonzero(top & (found.phase == number)))
+        name: int(np.count_nonzero(top & (ops.phase == number)))
         for number, name in enumerate(PHASES)
     }
     over = Counter[str]()
-    for loop in (*over_rows, *(one for one in known if one.phase == OPTIMIZER)):
+    for loop in (*over_rows, *(other for other in loops_known if other.phase == OPTIMIZER)):
         over[loop.phase] += len(loop.positions)
     return frozenset(name for name in PHASES if over[name] > calls[name] / 2)
 

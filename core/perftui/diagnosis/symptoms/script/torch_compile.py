@@ -1,4 +1,4 @@
-"""torch.compile: at work after the warm-up, not paid for, or broken by Python in the model."""
+"""torch.compile: running after the warm-up, not paid off, or with graph breaks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from perftui.trace.model import Int64
 from perftui.trace.text import printable
 
 USUAL_GAIN = 0.43
-"""How much longer a step mostly takes without it; PyTorch's mean of 163 models on an A100."""
+"""Usual relative slowdown of a step without it; PyTorch's mean of 163 models on an A100."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class FirstCompiling:
 
     time: int
     run: int
-    """From the start of the command to the last step."""
+    """Time from the start of the command to the last step."""
     steps: int
     """All steps of the run."""
     mean: int
@@ -42,31 +42,31 @@ class FirstCompiling:
 
     @property
     def paid_from(self) -> int:
-        """Steps from which on it pays, where it gains as much as usual."""
+        """Number of steps from which it pays off at the usual gain."""
         return round(self.time / (USUAL_GAIN * self.mean))
 
     @property
     def needed(self) -> int:
-        """How much longer each step would have to be without it to have paid."""
+        """Slowdown of each step without it at which it would have paid off, ns."""
         return self.time // max(self.steps, 1)
 
 
 @fact
 def first_compiling(facts: Facts) -> FirstCompiling:
-    """Compiling before the first steady step, as torch itself reports.
+    """Compiling before the first steady step, as reported by torch.
 
     Raises:
         NotApplicableError: the run is not over, or compiled nothing then.
         UnknownError: too few steps are steady.
     """
-    manifest, found = facts.manifest, events_of(facts.events, "compile")
-    if manifest is None or not run_is_over(facts) or not len(found):
+    manifest, notes = facts.manifest, events_of(facts.events, "compile")
+    if manifest is None or not run_is_over(facts) or not len(notes):
         raise NotApplicableError
     step, rows = steady_step(facts), steady_rows(facts)
     if not len(rows):
         raise NotApplicableError
     begins: Int64 = np.array(
-        [data.get("start") or -1 if isinstance(data, dict) else -1 for data in found["data"]],
+        [data.get("start") or -1 if isinstance(data, dict) else -1 for data in notes["data"]],
         dtype=np.int64,
     )
     first = int(rows["start"][0])
@@ -74,27 +74,27 @@ def first_compiling(facts: Facts) -> FirstCompiling:
     if not early.any():
         raise NotApplicableError
     start = begins[early]
-    # One within another, such as backward's within a step's, takes no time of its own.
-    time = union(start, np.minimum(start + found["duration"][early], first)).total
+    # Nested compilations, such as backward's within a step's, count once.
+    time = union(start, np.minimum(start + notes["duration"][early], first)).total
     last = int((facts.steps["start"] + facts.steps["duration"]).max())
     return FirstCompiling(time, max(last - manifest.started_ns, 1), step_count(facts), step.mean)
 
 
 def _unpaid(facts: Facts) -> Lost | None:
-    """It is no part of a step, and how long steps are without it is not known."""
-    found = first_compiling(facts)
-    if found.steps >= found.paid_from:
+    """It is no part of a step, and the time of steps without it is unknown."""
+    first = first_compiling(facts)
+    if first.steps >= first.paid_from:
         return None
-    share = min(found.time / found.run, 0.9)
+    share = min(first.time / first.run, 0.9)
     return Lost.without_cost(
-        f"torch.compile took {fmt.duration(found.time)}, {fmt.percent(share)} of the run: with the "
-        f"usual gain that pays off after {fmt.several(found.paid_from, 'step')}, and this run "
-        f"had {found.steps:,}.",
+        f"torch.compile took {fmt.duration(first.time)}, {fmt.percent(share)} of the run: with the "
+        f"usual gain that pays off after {fmt.several(first.paid_from, 'step')}, and this run "
+        f"had {first.steps:,}.",
         (
             Figure.share("compiling, of the run", share, UNPAID.limits.info),
-            Figure("steps", found.steps, "count"),
-            Figure("mean step", found.mean, "ns"),
-            Figure("step without it at which it pays off", found.mean + found.needed, "ns"),
+            Figure("steps", first.steps, "count"),
+            Figure("mean step", first.mean, "ns"),
+            Figure("step without it at which it pays off", first.mean + first.needed, "ns"),
         ),
         share=share,
     )
@@ -117,35 +117,35 @@ UNPAID = Rule(
 )
 
 FEWEST_AGAIN = 3
-"""Compiled again fewer times it is warm-up: a second shape makes sizes dynamic, and evaluation is
-compiled when it first comes."""
+"""Fewer recompilations are warm-up: a second shape makes sizes dynamic, and evaluation is compiled
+when it first runs."""
 
 _PHASES = ("forward", "backward", "other")
 
 
 def _lost(facts: Facts) -> Lost | None:
-    """Compiling as torch reports it; by samples where it does not, or where they find much more."""
+    """Compiling as reported by torch; by samples if it reports none, or they find much more."""
     if facts.run is None:
         raise NotApplicableError
-    step, noted, found = steady_step(facts), compilations(facts), moments(facts)
-    if found is None and noted is None:
+    step, noted, stacks = steady_step(facts), compilations(facts), moments(facts)
+    if stacks is None and noted is None:
         raise UnknownError("too few stack samples")
     cost, first, is_exact = noted.per_step if noted else 0, None, True
-    if found is not None:
-        compiling = found.stage == COMPILE
-        if found.count(compiling) >= FEWEST_MOMENTS:
-            sampled = round(found.share(compiling) * step.mean)
+    if stacks is not None:
+        compiling = stacks.stage == COMPILE
+        if stacks.count(compiling) >= FEWEST_MOMENTS:
+            sampled = round(stacks.share(compiling) * step.mean)
             is_exact = noted is not None and sampled <= MOSTLY_OTHERS * cost
             cost = cost if is_exact else sampled
-            first = found.lines(compiling).first_own
+            first = stacks.lines(compiling).first_own
     cost = min(cost, step.mean)
     if not cost:
         return None
     line = first or (noted if noted and noted.file else None)
     place = facts.at(line) if line else None
     at = f" for {place.short}" if place else ""
-    made = matching_line(facts, r"\btorch\.compile\b", only=True)
-    place = facts.at(made) if made else place
+    call = matching_line(facts, r"\btorch\.compile\b", only=True)
+    place = facts.at(call) if call else place
     exact = noted if is_exact else None
     within = exact.steps if exact else _steps_within(facts)
     return Lost(
@@ -177,11 +177,11 @@ def _figures(exact: Compilations | None) -> list[Figure]:
 
 
 def _steps_within(facts: Facts) -> int:
-    """Steps in which a sample found the compiler at work."""
-    found, rows = moments(facts), steady_rows(facts)
-    if found is None or not len(rows):
+    """Number of steps with a sample in the compiler."""
+    stacks, rows = moments(facts), steady_rows(facts)
+    if stacks is None or not len(rows):
         return 0
-    times = found.time[found.stage == COMPILE]
+    times = stacks.time[stacks.stage == COMPILE]
     at = np.searchsorted(rows["start"], times, side="right") - 1
     return len(np.unique(at[at >= 0]))
 
@@ -203,30 +203,30 @@ RECOMPILES = Rule(
 )
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
-"""What the compiler calls the rest of a function behind the line at which it had to stop."""
+"""The compiler's name for the rest of a function after the line where it had to stop."""
 
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """One line of the script at which compiled code goes back to Python, in each call."""
+    """One line of the script at which compiled code returns to Python, in each call."""
 
     function: str
     file: str
     line: int
     compiled: int
-    """How often what follows was compiled."""
+    """Number of compilations of the code after it."""
 
 
 @fact
 def graph_breaks(facts: Facts) -> tuple[GraphBreak, ...]:
-    """In the order in which they were met; lines of installed packages are left out."""
+    """Graph breaks in order of occurrence, without lines of installed packages."""
     notes = notes_of(facts.events, "compile")
     met = Counter(place for note in notes if (place := _place(note)) is not None)
     return tuple(GraphBreak(*place, compiled=count) for place, count in met.items())
 
 
 def _place(note: Mapping[str, object]) -> tuple[str, str, int] | None:
-    """Function, file and line."""
+    """Function, file and line of a graph break."""
     if note.get("forward") is False:
         return None
     resumed, file = _RESUMED.match(str(note.get("function"))), str(note.get("file") or "")
@@ -246,13 +246,13 @@ def _broken(facts: Facts) -> Lost | None:
     breaks = graph_breaks(facts)
     if not breaks:
         return None
-    named = ", ".join(facts.at(each).short for each in breaks[:_NAMED])
+    lines = ", ".join(facts.at(item).short for item in breaks[:_NAMED])
     more = f" and {len(breaks) - _NAMED} more" if len(breaks) > _NAMED else ""
     return Lost.without_cost(
-        f"torch.compile breaks the graph at {fmt.several(len(breaks), 'line')}: {named}{more}.",
+        f"torch.compile breaks the graph at {fmt.several(len(breaks), 'line')}: {lines}{more}.",
         tuple(
-            Figure(f"graph break in {one.function}", one.compiled, "count", place=facts.at(one))
-            for one in breaks
+            Figure(f"graph break in {item.function}", item.compiled, "count", place=facts.at(item))
+            for item in breaks
         ),
         place=facts.at(breaks[0]),
         share=GRAPH_BREAKS.limits.info,

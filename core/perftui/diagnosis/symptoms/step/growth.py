@@ -21,35 +21,35 @@ from perftui.facts.step.uneven_steps import MONOTONE, GrowingSteps, Trend, growi
 from perftui.run.columns import PHASES, phase_name
 
 FEWEST_STEPS = 30
-"""Of so many steps by chance 1 in 100 rises as often as ``RISING``."""
+"""Fewest steps: with so many, 1 in 100 rises as often as ``RISING`` by chance."""
 
 RISING = 0.65
-"""Share of the steps that take longer than the one before: half of them do where nothing is kept,
-two in three where each third begins anew."""
+"""Share of steps longer than the one before: half are if nothing is kept, two in three if every
+third starts over."""
 
 GROWS = 1.5
-"""Times that the tenth longest backward passes take of the tenth shortest."""
+"""Ratio of the tenth longest backward passes to the tenth shortest."""
 
 _RETAINS = r"retain_graph\s*=\s*(?!False)"
 
 
 @dataclass(frozen=True)
 class Sawtooth:
-    """Times of the backward pass, ns."""
+    """Times of backward passes that grow and start over, ns."""
 
     shortest: int
-    """Of the step at the tenth part, by length."""
+    """First decile."""
     longest: int
     cost: int
     """Mean above the shortest."""
     line: LineShare
-    """What keeps the graph, by the text."""
+    """The line that keeps the graph, by its text."""
 
 
 @fact
 def sawtooth(facts: Facts) -> Sawtooth | None:
-    """Backward passes through the graphs of earlier steps, until those are let go; None where they
-    do not grow so, or the text names no line that keeps a graph and no call that retains one.
+    """Backward passes through the graphs of earlier steps, until those are released; None if they
+    do not grow so, or the text has no line that keeps a graph, or no call that retains one.
 
     Raises:
         UnknownError: there are too few steps.
@@ -71,40 +71,40 @@ def sawtooth(facts: Facts) -> Sawtooth | None:
 
 
 def _ends(times: npt.NDArray[np.int64]) -> tuple[int, int]:
-    """A tenth of ``times`` is shorter than the first, a tenth longer than the last."""
+    """The first and the last decile of ``times``."""
     order, tenth = np.sort(times), len(times) // 10
     return int(order[tenth]), int(order[-1 - tenth])
 
 
 LEAST_RSS = 64 << 20
-"""Bytes that the memory of the processes must grow by: allocators and caches take less."""
+"""Least growth of the processes' memory, bytes: allocators and caches take less."""
 
 LEAST_GROWTH = 0.05
-"""Share of the processes' memory from which on its growth is reported beside growing steps."""
+"""Share of the processes' memory from which its growth is reported with growing steps."""
 
 
 def _steps(facts: Facts) -> Lost | None:
     if facts.run is None:
         raise NotApplicableError
-    step, found = steady_step(facts), growing_steps(facts)
-    if found is None:
+    step, rise = steady_step(facts), growing_steps(facts)
+    if rise is None:
         return None
-    line, rss = found.line, found.rss
-    phases = (found.phase,) if found.is_alone else PHASES
+    line, rss = rise.line, rise.rss
+    phases = (rise.phase,) if rise.is_alone else PHASES
     memory = why = ""
     if rss is not None and rss.tau >= MONOTONE and rss.growth >= LEAST_GROWTH:
         memory = f", and memory grows by {fmt.size(rss.last - rss.first)}"
-    if found.phase == BACKWARD:
+    if rise.phase == BACKWARD:
         why = ", which happens if graphs of earlier steps are kept or inputs grow"
     return Lost(
-        found.cost,
+        rise.cost,
         step,
-        f"Steps grow from {fmt.duration(found.step.first)} to {fmt.duration(found.step.last)}: "
-        f"{_part(found)}{f' at {line.short}' if line else ''}{memory}{why}.",
+        f"Steps grow from {fmt.duration(rise.step.first)} to {fmt.duration(rise.step.last)}: "
+        f"{_part(rise)}{f' at {line.short}' if line else ''}{memory}{why}.",
         (
-            Figure("first steps", round(found.step.first), "ns"),
-            Figure("last steps", round(found.step.last), "ns"),
-            *_rss(found.rss),
+            Figure("first steps", round(rise.step.first), "ns"),
+            Figure("last steps", round(rise.step.last), "ns"),
+            *_rss(rise.rss),
         ),
         label="above the first steps",
         place=facts.at(line) if line else None,
@@ -112,9 +112,9 @@ def _steps(facts: Facts) -> Lost | None:
     )
 
 
-def _part(found: GrowingSteps) -> str:
-    name = "the script's own code" if found.phase == "other" else phase_name(found.phase)
-    first, last = fmt.duration(found.part.first), fmt.duration(found.part.last)
+def _part(rise: GrowingSteps) -> str:
+    name = "the script's own code" if rise.phase == "other" else phase_name(rise.phase)
+    first, last = fmt.duration(rise.part.first), fmt.duration(rise.part.last)
     return f"{name} takes {last} instead of {first}"
 
 
@@ -128,35 +128,35 @@ def _rss(rss: Trend | None) -> list[Figure]:
 
 
 def _kept(facts: Facts) -> Lost | None:
-    """Graphs that are kept for some steps; where all are, steps grow over the run."""
+    """Graphs kept for some steps; if all are kept, steps grow over the run."""
     if facts.run is None:
         raise NotApplicableError
-    step, found = steady_step(facts), sawtooth(facts)
-    if found is None or growing_steps.or_none(facts) is not None:
+    step, saw = steady_step(facts), sawtooth(facts)
+    if saw is None or growing_steps.or_none(facts) is not None:
         return None
     return Lost(
-        found.cost,
+        saw.cost,
         step,
-        f"Backward grows from {fmt.duration(found.shortest)} to {fmt.duration(found.longest)} and "
-        f"starts over, because {found.line.short} keeps the graphs of earlier steps: "
-        f"{step.part_of(found.cost)}.",
+        f"Backward grows from {fmt.duration(saw.shortest)} to {fmt.duration(saw.longest)} and "
+        f"starts over, because {saw.line.short} keeps the graphs of earlier steps: "
+        f"{step.part_of(saw.cost)}.",
         (
-            Figure("shortest backward passes", found.shortest, "ns"),
-            Figure("longest backward passes", found.longest, "ns"),
+            Figure("shortest backward passes", saw.shortest, "ns"),
+            Figure("longest backward passes", saw.longest, "ns"),
         ),
         label="above the shortest",
-        place=facts.at(found.line),
+        place=facts.at(saw.line),
         parts=host_parts(facts, (BACKWARD,), GapCause.SYNCHRONISATION.value),
     )
 
 
 def _memory_growth(facts: Facts) -> Lost | None:
-    """Memory that grows with each step: the cost is 0, what is at stake is the run."""
+    """Memory that grows with each step: it costs no time, but may end the run."""
     if facts.run is None:
         raise NotApplicableError
     step, rss = steady_step(facts), rss_trend(facts)
     if step.count < MANY_STEPS:
-        # The first steps fill pools and make what an optimizer keeps.
+        # The first steps fill pools and create optimizer state.
         raise UnknownError(f"{step.count} of {MANY_STEPS} steady steps so far")
     added = rss.last - rss.first
     if rss.tau < MONOTONE or added < LEAST_RSS:

@@ -1,4 +1,4 @@
-"""The training runs, and comes to no step any more."""
+"""The training still runs, but makes no more steps."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from perftui.facts.step.steps import MANY_STEPS, median, run_is_over
 from perftui.run.table import Table
 
 MOST_RANKS = 16
-"""Ranks that are looked at."""
+"""Most ranks examined."""
 
 
 @dataclass(frozen=True)
 class Silence:
-    """From the end of the last step to the newest sample of anything; times in ns."""
+    """Time from the end of the last step to the newest sample of anything; times in ns."""
 
     duration: int
     step: int
-    """The number of the last step."""
+    """Index of the last step."""
     usual: int
-    """Median of the steps before, of any kind."""
+    """Median of the earlier steps, of any kind."""
     longest: int
-    """The longest step, or time between two, before."""
+    """The longest earlier step, or time between two."""
     since: int
-    """When the last step ended, ns since the epoch."""
+    """End of the last step, ns since the epoch."""
 
 
 @fact
 def silence(facts: Facts) -> Silence:
-    """How long it is since the rank's last step.
+    """Time since the rank's last step.
 
     Raises:
-        NotApplicableError: there is no run, or it is over, or has come to few steps: what its first
-            ones compile or load may take minutes.
+        NotApplicableError: there is no run, it is over, or it has few steps: compiling or loading
+        in the first ones may take minutes.
     """
     run, rank, steps = facts.run, facts.rank, facts.steps
     if run is None or rank is None or run_is_over(facts) or len(steps) < MANY_STEPS:
         raise NotApplicableError
     if run.trainings(rank.place)[-1:] != (rank,):
-        # Another process is the rank by now, and has not come to a step.
+        # Another process is the rank by now, and has made no step yet.
         raise NotApplicableError
     end = steps["start"] + steps["duration"]
     last = int(end.max())
@@ -65,16 +65,16 @@ def silence(facts: Facts) -> Silence:
 
 @fact
 def last_lines(facts: Facts) -> tuple[tuple[int, LineShare], ...]:
-    """The ranks whose main threads were sampled since the last step, and where each was last."""
+    """The ranks whose main threads were sampled since the last step, and the last line of each."""
     since, ranks, lines = silence(facts).since, facts.run.ranks if facts.run else (), []
-    for place in sorted({each.place for each in ranks})[:MOST_RANKS]:
+    for place in sorted({rank.place for rank in ranks})[:MOST_RANKS]:
         stacks, _ = stack_samples(facts.of_rank(place))
         if not len(stacks) or _newest(stacks) <= since:
             continue
         at = int((stacks["time"] + stacks["held"]).argmax())
-        held = np.zeros(len(stacks), np.int64)
-        held[at] = max(int(stacks["held"][at]), 1)
-        lines.append((place, lines_by_time(stacks, held).lines[0]))
+        times = np.zeros(len(stacks), np.int64)
+        times[at] = max(int(stacks["held"][at]), 1)
+        lines.append((place, lines_by_time(stacks, times).lines[0]))
     return tuple(lines)
 
 
@@ -86,37 +86,37 @@ LEAST = 30_000_000_000
 """ns without a step below which nothing is reported: evaluation and checkpoints take as long."""
 
 LONGER = 2
-"""Times the longest step, or pause between two, that there has been: what comes in every epoch is
-no fault."""
+"""Multiple of the longest step, or pause between two, so far: pauses in every epoch are no
+fault."""
 
 
 def _waits(facts: Facts) -> Lost | None:
-    """Its cost is the run, and no part of a step."""
-    found = silence(facts)
-    if found.duration < max(LEAST, LONGER * found.longest):
+    """The cost is the run, not part of a step."""
+    quiet = silence(facts)
+    if quiet.duration < max(LEAST, LONGER * quiet.longest):
         return None
     lines = last_lines(facts)
     here = facts.rank.place if facts.rank else None
     own = next((line for rank, line in lines if rank == here), None)
     return Lost.without_cost(
-        f"No step has ended for {fmt.duration(found.duration)}, since step {found.step}; a step "
-        f"usually takes {fmt.duration(found.usual)}. {_where(lines)}",
+        f"No step has ended for {fmt.duration(quiet.duration)}, since step {quiet.step}; a step "
+        f"usually takes {fmt.duration(quiet.usual)}. {_where(lines)}",
         (
-            Figure("since the last step", found.duration, "ns"),
-            Figure("median step", found.usual, "ns"),
+            Figure("since the last step", quiet.duration, "ns"),
+            Figure("median step", quiet.usual, "ns"),
             *(
                 Figure(f"main thread of rank {rank}", line.source, place=facts.at(line))
                 for rank, line in lines
             ),
         ),
         place=facts.at(own) if own and own.file else None,
-        share=found.duration / max(found.duration + found.usual, 1),
+        share=quiet.duration / max(quiet.duration + quiet.usual, 1),
         worst=Severity.WARNING,
     )
 
 
 def _where(lines: Sequence[tuple[int, LineShare]]) -> str:
-    """Ranks by where they were last, those that are alike together."""
+    """Ranks grouped by their last line."""
     if not lines:
         return "No stack sample shows where its main thread is."
     at: dict[str, list[int]] = {}
@@ -125,7 +125,7 @@ def _where(lines: Sequence[tuple[int, LineShare]]) -> str:
         at.setdefault(f"{line.short}{in_function}", []).append(rank)
     if len(lines) == 1:
         return f"Its main thread was last seen at {next(iter(at))}."
-    ranks = (f"{', '.join(map(str, each))} at {place}" for place, each in at.items())
+    ranks = (f"{', '.join(map(str, group))} at {place}" for place, group in at.items())
     return f"Main threads were last seen: rank {'; rank '.join(ranks)}."
 
 

@@ -1,4 +1,4 @@
-"""What a trace cannot show: recorded while the training warmed up, or without all of the device."""
+"""Limits of a trace: recorded while the training warmed up, or without all of the device's work."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from perftui.facts.step.trace_steps import (
 from perftui.trace.model import Trace
 
 LEAST_JUDGED = 1 / 3
-"""Share of a recording from which on steps that nobody marked stand for it."""
+"""Share of a recording from which unmarked steps stand for it."""
 
 MUCH = 1 / 3
-"""Share of a recording in first uses from which on they are what it shows, where no other cause of
-idle time is larger."""
+"""Share of first uses from which a recording mostly shows them, if no other cause of idle time is
+larger."""
 
 
 @dataclass(frozen=True)
 class StartUp:
-    """First uses in all of a recording, ns."""
+    """First uses in a whole recording, ns."""
 
     idle: int
     whole: int
     judged: int
-    """What the judged steps take of ``whole``."""
+    """Time of the judged steps in ``whole``."""
 
 
 @trace_fact
@@ -54,7 +54,8 @@ def start_up(analysis: TraceAnalysis) -> StartUp:
     """First uses in a recording whose steps are derived from their rhythm and are little of it.
 
     Raises:
-        NotApplicableError: it is judged whole, its steps are marked, or something else is more.
+        NotApplicableError: it is judged as a whole, its steps are marked, or something else is
+        more.
     """
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None or not steps.steps or not step_source(trace, analysis.steps):
@@ -62,7 +63,7 @@ def start_up(analysis: TraceAnalysis) -> StartUp:
     near = np.flatnonzero(kinds.believable(trace))
     whole = int(trace.ends_of(near).max() - trace.start[near].min())
     judged = steps.step_ns * steps.steps
-    idle = {one.cause: one.total for one in analysis.idle if one.device == steps.device}
+    idle = {time.cause: time.total for time in analysis.idle if time.device == steps.device}
     first = idle.get(GapCause.INITIALISATION, 0)
     if judged >= LEAST_JUDGED * whole or first < max(MUCH * whole, *idle.values()):
         raise NotApplicableError
@@ -70,21 +71,21 @@ def start_up(analysis: TraceAnalysis) -> StartUp:
 
 
 FAR_LONGER = 10
-"""Times the longest later call of its operator that a first call takes which sets something up:
-for the sizes of layers alone calls of one operator seldom differ by so much."""
+"""Ratio of a first call that sets something up to its operator's longest later call: calls with
+different layer sizes seldom differ by so much."""
 
 _NEARLY = 0.9
 
 
 @dataclass(frozen=True)
 class FirstCalls:
-    """Calls that set something up."""
+    """First calls that set something up."""
 
     steps: TraceSteps
     time: int
-    """ns of the mean step, or of all of the trace, that they cover."""
+    """ns of the mean step, or of the whole trace, that they cover."""
     operator: str
-    """The innermost operator that holds nearly all of the longest of them."""
+    """The innermost operator that takes nearly all of the longest first call."""
 
 
 @trace_fact
@@ -98,11 +99,11 @@ def first_calls(analysis: TraceAnalysis) -> FirstCalls:
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None or not unrecorded_gpu(analysis):
         raise NotApplicableError
-    found = np.array(list(_standing_out(trace)), dtype=np.int64)
-    if not len(found):
+    first_rows = np.array(list(_standing_out(trace)), dtype=np.int64)
+    if not len(first_rows):
         raise UnknownError("no first call takes far longer than later ones")
-    covered = intersect(union(trace.start[found], trace.ends_of(found)), steps.on_host)
-    longest = found[trace.duration[found] >= _NEARLY * trace.duration[found].max()]
+    covered = intersect(union(trace.start[first_rows], trace.ends_of(first_rows)), steps.on_host)
+    longest = first_rows[trace.duration[first_rows] >= _NEARLY * trace.duration[first_rows].max()]
     inner = int(longest[np.argmax(trace.start[longest])])
     return FirstCalls(steps, covered.total // max(steps.steps, 1), trace.name_of(inner))
 
@@ -130,34 +131,34 @@ _VERSIONS = {
     "cuda_runtime_version": "CUDA runtime",
     "cupti_version": "CUPTI",
 }
-"""Fields of a trace, as Kineto writes them."""
+"""Metadata fields of a trace, as written by Kineto."""
 
 
 def _initialising(facts: Facts) -> Lost | None:
     cold = first_calls.or_none(facts) if facts.run is None else None
     if cold is not None:
         return _unseen(cold)
-    found = start_up.or_none(facts) if facts.run is None else None
-    if found is None:
+    cold_start = start_up.or_none(facts) if facts.run is None else None
+    if cold_start is None:
         return _seen(facts)
-    # Of all that was recorded, where the steps are little of it.
-    whole, trace = found.whole, idle_steps(facts)
+    # Of the whole recording, as the steps are little of it.
+    whole, trace = cold_start.whole, idle_steps(facts)
     step = StepBreakdown(0, whole, (), whole, whole, whole, usual=whole, of_run=False)
     return Lost(
-        found.idle,
+        cold_start.idle,
         step,
-        f"The GPU idles {step.part_of(found.idle)} while the driver and libraries load "
+        f"The GPU idles {step.part_of(cold_start.idle)} while the driver and libraries load "
         "code and initialize: the recording is mostly first calls, and only "
-        f"{fmt.percent(found.judged / whole)} of it is steady steps.",
+        f"{fmt.percent(cold_start.judged / whole)} of it is steady steps.",
         (
-            Figure.share("device idle, initialisation", found.idle / whole, 0.10),
+            Figure.share("device idle, initialisation", cold_start.idle / whole, 0.10),
             Figure("profiled steps", trace.steps, "count"),
         ),
     )
 
 
 def _unseen(cold: FirstCalls) -> Lost:
-    """By the host alone, where the GPU was not recorded."""
+    """The loss by the host alone, if the GPU was not recorded."""
     step = cold.steps.breakdown
     return Lost(
         cold.time,
@@ -217,7 +218,7 @@ INITIALISATION = Rule(
 def _incomplete(facts: Facts) -> Lost | None:
     if facts.analysis is None:
         raise NotApplicableError
-    found, unseen = missing(facts.analysis), unrecorded_gpu(facts.analysis)
+    lacks, unseen = missing(facts.analysis), unrecorded_gpu(facts.analysis)
     if unseen:
         sentence = (
             f"{unseen} runs on a GPU, but no GPU activity was recorded: what it does is not known."
@@ -226,38 +227,38 @@ def _incomplete(facts: Facts) -> Lost | None:
             sentence, (Figure.share("missing", _MOST, INCOMPLETE),), share=_MOST
         )
     return Lost.without_cost(
-        f"{_what(found)}: what looks like idle time may be work that was not recorded.",
+        f"{_what(lacks)}: what looks like idle time may be work that was not recorded.",
         (
-            Figure.share("missing", found.share, INCOMPLETE),
-            Figure("kernel launches", found.launches, "count"),
-            Figure("of them, without a kernel", found.lost, "count"),
-            Figure("of those, before the first kernel", found.first, "count"),
+            Figure.share("missing", lacks.share, INCOMPLETE),
+            Figure("kernel launches", lacks.launches, "count"),
+            Figure("of them, without a kernel", lacks.lost, "count"),
+            Figure("of those, before the first kernel", lacks.first, "count"),
             *_versions(facts),
         ),
-        # A trace that shows little is a worry, and no loss of the training.
-        share=min(found.share, _MOST),
-        worst=Severity.INFO if found.is_little else Severity.CRITICAL,
+        # A trace that shows little is a worry, but no loss of the training.
+        share=min(lacks.share, _MOST),
+        worst=Severity.INFO if lacks.is_little else Severity.CRITICAL,
     )
 
 
-def _what(found: Missing) -> str:
-    if not found.lost:
-        return f"Work was queued for {fmt.duration(found.ahead)} before the first recorded kernel"
-    if found.lost == found.launches:
-        return f"None of the {found.launches} kernel launches in the trace has its kernel"
-    share = fmt.percent(found.lost / found.launches)
-    at_first = ", the first ones" if found.first == found.lost else ""
+def _what(lacks: Missing) -> str:
+    if not lacks.lost:
+        return f"Work was queued for {fmt.duration(lacks.ahead)} before the first recorded kernel"
+    if lacks.lost == lacks.launches:
+        return f"None of the {lacks.launches} kernel launches in the trace has its kernel"
+    share = fmt.percent(lacks.lost / lacks.launches)
+    at_first = ", the first ones" if lacks.first == lacks.lost else ""
     return (
-        f"{found.lost} of {found.launches} kernel launches in the trace ({share}{at_first}) have "
+        f"{lacks.lost} of {lacks.launches} kernel launches in the trace ({share}{at_first}) have "
         "no kernel in it"
     )
 
 
 def _versions(facts: Facts) -> Iterator[Figure]:
-    known = facts.analysis.trace.metadata if facts.analysis else {}
+    fields = facts.analysis.trace.metadata if facts.analysis else {}
     for key, label in _VERSIONS.items():
-        if key in known:
-            yield Figure(label, str(known[key]))
+        if key in fields:
+            yield Figure(label, str(fields[key]))
 
 
 TRACE_INCOMPLETE = Rule(

@@ -1,4 +1,4 @@
-"""Steps that take longer than others: than the other steps, or than those of earlier runs."""
+"""Steps slower than the other steps, or than those of earlier runs."""
 
 from __future__ import annotations
 
@@ -29,82 +29,82 @@ from perftui.run.manifest import Manifest, ManifestError, read_manifest
 from perftui.trace.text import printable
 
 LEAST_NAMED = 0.4
-"""Share of the time of slow steps that a line must have to be named."""
+"""Share of the time of slow steps from which a line is named."""
 
 _ELSEWHERE = ("input_wait", "loader_start")
-"""Phases of which other rules speak."""
+"""Phases reported by other rules."""
 
 _ON_DEVICE = (GapCause.SYNCHRONISATION.value, EXPOSED_COPIES)
 """Parts of a device's time that hold up a slow step, besides those of the host at work."""
 
 MOSTLY_HELD = 0.5
-"""Share of the time that another thread holds Python's lock, from which on steps that are slow now
-and then in the model are slow for that reason."""
+"""Share of time that another thread holds Python's lock from which occasional slow steps in the
+model are due to it."""
 
 
 def _slow(facts: Facts) -> Lost | None:
     if facts.run is None:
         raise NotApplicableError
-    step, found = steady_step(facts), slow_steps(facts)
-    if found is None or found.phase in _ELSEWHERE or found.cause not in ("", SAVE):
-        # Rules of their own speak of compiling, collecting, profiling and evaluating.
+    step, slow = steady_step(facts), slow_steps(facts)
+    if slow is None or slow.phase in _ELSEWHERE or slow.cause not in ("", SAVE):
+        # Compiling, collecting, profiling and evaluating have their own rules.
         return None
-    if found.cause == "" and not found.stands_out:
+    if slow.cause == "" and not slow.stands_out:
         return None
-    if found.cause == SAVE and saves(facts) is not None:
-        # Where each call of torch.save is known, its own rule knows more.
+    if slow.cause == SAVE and saves(facts) is not None:
+        # If each call of torch.save is known, its own rule knows more.
         return None
     lock = python_lock.or_none(facts)
-    if not found.cause and found.phase != OTHER and lock and lock.held >= MOSTLY_HELD:
-        # Now and then it waits for that thread several times over.
+    if not slow.cause and slow.phase != OTHER and lock and lock.held >= MOSTLY_HELD:
+        # Occasionally the step waits for that thread several times.
         return None
-    line = found.lines.standing_out(LEAST_NAMED) if found.lines else None
+    line = slow.lines.standing_out(LEAST_NAMED) if slow.lines else None
     return Lost(
-        found.excess,
+        slow.excess,
         step,
-        f"{_who(found)} {fmt.duration(found.typical)} instead of {fmt.duration(found.median)}, "
-        f"{step.part_of(found.excess)} on average: {_because(found, line)}.",
+        f"{_who(slow)} {fmt.duration(slow.typical)} instead of {fmt.duration(slow.median)}, "
+        f"{step.part_of(slow.excess)} on average: {_because(slow, line)}.",
         (
-            Figure("slow steps", found.count, "count"),
-            Figure("median step", found.median, "ns"),
-            Figure("slow step", found.typical, "ns"),
-            *line_figures(facts, found.lines, "of them at"),
+            Figure("slow steps", slow.count, "count"),
+            Figure("median step", slow.median, "ns"),
+            Figure("slow step", slow.typical, "ns"),
+            *line_figures(facts, slow.lines, "of them at"),
         ),
         label="above the median",
         place=facts.at(line) if line else None,
-        parts=host_parts(facts, (found.phase,), *_ON_DEVICE),
-        doubt="" if found.cause or found.every or found.phase == OTHER else busy_host(facts),
-        unproven="" if found.cause else "stack samples that show what slow steps do",
+        parts=host_parts(facts, (slow.phase,), *_ON_DEVICE),
+        doubt="" if slow.cause or slow.every or slow.phase == OTHER else busy_host(facts),
+        unproven="" if slow.cause else "stack samples that show what slow steps do",
     )
 
 
-def _who(found: SlowSteps) -> str:
-    if found.every > 1:
-        return f"One step in {found.every} takes"
-    verb = "takes" if found.count == 1 else "take"
-    return f"{found.count} of {fmt.several(found.steps, 'step')} {verb}"
+def _who(slow: SlowSteps) -> str:
+    if slow.every > 1:
+        return f"One step in {slow.every} takes"
+    verb = "takes" if slow.count == 1 else "take"
+    return f"{slow.count} of {fmt.several(slow.steps, 'step')} {verb}"
 
 
-def _because(found: SlowSteps, line: LineShare | None) -> str:
+def _because(slow: SlowSteps, line: LineShare | None) -> str:
     at = f" at {line.short}" if line else ""
-    if found.cause == SAVE:
+    if slow.cause == SAVE:
         return f"they write checkpoints{at}"
-    where = "the script's own code" if found.phase == OTHER else phase_name(found.phase)
+    where = "the script's own code" if slow.phase == OTHER else phase_name(slow.phase)
     return f"the time is in {where}{', mostly' + at if at else ''}"
 
 
 def _checkpoint(facts: Facts) -> Lost | None:
-    """By the calls of ``torch.save``; where other functions save too, or none was noted, by
-    samples, unless that is what makes a few steps slow."""
+    """Checkpoints by the calls of ``torch.save``; by samples if other functions save too, or no
+    call was noted, unless saving is what makes a few steps slow."""
     if facts.run is None:
         raise NotApplicableError
-    step, called, found = steady_step(facts), saves(facts), moments(facts)
-    if found is None and called is None:
+    step, called, seen = steady_step(facts), saves(facts), moments(facts)
+    if seen is None and called is None:
         raise UnknownError("too few stack samples")
     cost = called.per_step if called else 0
-    sampled = _saving_by_samples(facts, found, step.mean) if found else 0
+    sampled = _saving_by_samples(facts, seen, step.mean) if seen else 0
     if called is None or sampled > MOSTLY_OTHERS * cost:
-        return _sampled_checkpoint(facts, found, min(sampled, step.part(OTHER))) if found else None
+        return _sampled_checkpoint(facts, seen, min(sampled, step.part(OTHER))) if seen else None
     cost, limit = min(cost, step.mean), CHECKPOINT.limits.warning
     return Lost(
         cost,
@@ -128,22 +128,21 @@ def _calls(called: Saves) -> str:
     return f"torch.save{at}{count}{often}, {fmt.duration(called.each)} each"
 
 
-def _saving_by_samples(facts: Facts, found: Moments, mean: int) -> int:
-    """ns of the mean step in saving; 0 where another rule is about it, or too few samples found
-    it."""
+def _saving_by_samples(facts: Facts, stacks: Moments, mean: int) -> int:
+    """ns of the mean step in saving; 0 if another rule reports it, or with too few samples."""
     uneven = slow_steps.or_none(facts)
     in_slow = uneven is not None and uneven.cause == SAVE
     if in_slow and uneven and uneven.excess >= SLOW.limits.warning * mean:
         return 0
-    saving = found.stage == SAVE
-    cost = round(found.share(saving) * mean) if found.count(saving) >= FEWEST_MOMENTS else 0
+    saving = stacks.stage == SAVE
+    cost = round(stacks.share(saving) * mean) if stacks.count(saving) >= FEWEST_MOMENTS else 0
     return max(cost, uneven.explained) if in_slow and uneven else cost
 
 
-def _sampled_checkpoint(facts: Facts, found: Moments, cost: int) -> Lost | None:
+def _sampled_checkpoint(facts: Facts, stacks: Moments, cost: int) -> Lost | None:
     if not cost:
         return None
-    step, lines = steady_step(facts), found.lines(found.stage == SAVE)
+    step, lines = steady_step(facts), stacks.lines(stacks.stage == SAVE)
     line = lines.standing_out(LEAST_NAMED)
     at = f" at {line.short}" if line else ""
     return Lost(
@@ -192,7 +191,7 @@ CHECKPOINT = Rule(
 )
 
 MOST_READ = 50
-"""Directories before this one that are looked at, the newest first: 0.2 ms each."""
+"""Most earlier run directories examined, newest first: 0.2 ms each."""
 
 
 @dataclass(frozen=True)
@@ -201,47 +200,51 @@ class EarlierRun:
 
     manifest: Manifest
     step_ns: int
-    """Its mean steady step."""
+    """Its mean steady step, ns."""
 
 
 def earlier_runs(root: Path, manifest: Manifest) -> tuple[EarlierRun, ...]:
-    """Runs beside ``root`` that ended before it began, newest first, as far as they were judged on
-    enough steps; without those that were made differently for a trial."""
-    found = _ended_before(root, manifest.started_ns, manifest.command, manifest.cwd, manifest.host)
-    made = (manifest.overrides, manifest.patched)
-    return tuple(one for one in found if (one.manifest.overrides, one.manifest.patched) == made)
+    """Runs beside ``root`` that ended before it began, newest first, judged on enough steps;
+    without trials with other settings."""
+    runs = _ended_before(root, manifest.started_ns, manifest.command, manifest.cwd, manifest.host)
+    settings_of = (manifest.overrides, manifest.patched)
+    return tuple(
+        run for run in runs if (run.manifest.overrides, run.manifest.patched) == settings_of
+    )
 
 
 @lru_cache(maxsize=8)
 def _ended_before(
     root: Path, started_ns: int, command: tuple[str, ...], cwd: str, host: str
 ) -> tuple[EarlierRun, ...]:
-    """Read once for each run: what ended before it does not change."""
+    """Earlier runs of the command, cached for each run: what ended before it does not change."""
     try:
-        names = sorted((one.name for one in root.parent.iterdir()), reverse=True)
+        names = sorted((entry.name for entry in root.parent.iterdir()), reverse=True)
     except OSError:
         return ()
     runs = []
-    for name in [one for one in names if one < root.name][:MOST_READ]:
+    for name in [other for other in names if other < root.name][:MOST_READ]:
         layout = RunLayout(root.parent / name)
         try:
-            found = read_manifest(layout.manifest)
-            if (found.command, found.cwd, found.host) != (command, cwd, host):
+            manifest = read_manifest(layout.manifest)
+            if (manifest.command, manifest.cwd, manifest.host) != (command, cwd, host):
                 continue
             diagnosis = read_findings(layout.findings)
         except (ManifestError, UnreadableError, OSError):
             continue
         # Findings of the whole run were measured against its mean step.
         steady = diagnosis.steady_steps
-        steps = (one.step_ns for one in diagnosis.findings if one.steps == steady and one.step_ns)
+        steps = (
+            item.step_ns for item in diagnosis.findings if item.steps == steady and item.step_ns
+        )
         step = next(steps, 0) if steady >= MANY_STEPS else 0
-        if step and found.ended_ns is not None and found.ended_ns <= started_ns:
-            runs.append(EarlierRun(found, step))
+        if step and manifest.ended_ns is not None and manifest.ended_ns <= started_ns:
+            runs.append(EarlierRun(manifest, step))
     return tuple(runs)
 
 
 FEWEST_RUNS = 2
-"""Earlier runs below which a difference may be chance."""
+"""Fewest earlier runs: with less, a difference may be chance."""
 
 _CHANGES = {
     "git_commit": "the git commit",
@@ -252,11 +255,11 @@ _CHANGES = {
     "gpus": "the GPUs",
     "cpu_count": "the usable cores",
 }
-"""Fields of the manifest that may explain it."""
+"""Fields of the manifest that may explain a difference."""
 
 
 def _slower(facts: Facts) -> Lost | None:
-    """Why is not known, so the cost is 0."""
+    """The cause is unknown, so the cost is 0."""
     if facts.run is None or not run_is_over(facts):
         raise NotApplicableError
     run = facts.run
@@ -266,7 +269,7 @@ def _slower(facts: Facts) -> Lost | None:
     step = steady_step(facts)
     if step.count < MANY_STEPS:
         return None
-    usual = round(median(np.array([one.step_ns for one in earlier])))
+    usual = round(median(np.array([run.step_ns for run in earlier])))
     changed = _changed(earlier[0].manifest, run.manifest)
     why = "nothing on record has changed since the last of them"
     if changed:
@@ -285,12 +288,12 @@ def _slower(facts: Facts) -> Lost | None:
 
 
 def _changed(before: Manifest, now: Manifest) -> dict[str, str]:
-    """What the newest earlier run had instead, by what it is, where both are known."""
+    """Values of the newest earlier run that differ, by field, if both are known."""
     pairs = ((what, getattr(before, name), getattr(now, name)) for name, what in _CHANGES.items())
-    known = ((what, old) for what, old, new in pairs if old not in (None, "", ()) and old != new)
+    diffs = ((what, old) for what, old, new in pairs if old not in (None, "", ()) and old != new)
     return {
         what: printable(", ".join(map(str, old)) if isinstance(old, tuple) else str(old))
-        for what, old in known
+        for what, old in diffs
     }
 
 

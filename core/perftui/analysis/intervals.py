@@ -80,8 +80,7 @@ def unite(*sets: Intervals) -> Intervals:
     if not sets:
         return EMPTY
     return union(
-        np.concatenate([part.start for part in sets]),
-        np.concatenate([part.end for part in sets]),
+        np.concatenate([part.start for part in sets]), np.concatenate([part.end for part in sets])
     )
 
 

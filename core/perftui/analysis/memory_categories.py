@@ -273,16 +273,14 @@ class Runs:
 def categories(blocks: Allocations, runs: Runs, cut: bool = False) -> Int64:
     """The ``Category`` of each allocation; ``cut`` means that the last phase did not end.
 
-    - optimizer state: allocated in an optimizer step and held beyond it, or allocated where torch's
+    - optimizer state: allocated in an optimizer step and held beyond it, or where torch's
       optimizers make their state. In a step that was cut off, held memory is other.
     - gradients: allocated in a backward pass and held beyond it, or when it is cut off.
     - parameters: allocated while a module is made or moved, and held beyond that.
     - activations: allocated in a forward pass, held when the next backward pass begins, and
-    released
-      within it. Also memory from a module's call that the script holds until the backward pass
-      after
-      that at most: the model's output. If no backward pass follows in the recording, memory from a
-      module's call that is held at its end.
+      released within it. Also the model's output: memory from a module's call that the script
+      holds until the backward pass after that at most. If no backward pass follows in the
+      recording, memory from a module's call that is held at its end.
     - temporary: released before its phase ends, or the backward pass begins.
     - other: everything else, such as batches, kept losses, and memory of unknown phase.
     """

@@ -1,5 +1,4 @@
-"""Differences between the clocks of ranks, from their collectives; and traces of ranks merged into
-one.
+"""Clock differences of ranks, from their collectives, and traces of ranks merged into one.
 
 No rank leaves an all-reduce, an all-gather or a reduce-scatter before the last one has entered it.
 So in true time the kernels of one collective overlap on all ranks: for kernels ``[a, b)`` and ``[c,
@@ -228,8 +227,7 @@ class _Segment:
 
 
 def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
-    """One analysis of all ranks: rows, steps, tracks and gaps of every rank, step parts of the
-    first.
+    """One analysis of all ranks: rows, steps, tracks and gaps of each, step parts of the first.
 
     Each rank starts with a track of its steps and one of its phases, with the rows of
     ``rank_overview``; they repeat other rows. Devices get new numbers, as ranks on several hosts

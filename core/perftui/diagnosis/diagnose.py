@@ -34,8 +34,7 @@ MOSTLY = 0.8
 
 
 def without_repeats(findings: Sequence[Finding], analysis: TraceAnalysis | None) -> list[Finding]:
-    """Remove findings whose time is already claimed by a more specific one, earlier in
-    ``findings``.
+    """Remove findings whose time is claimed by a more specific one, earlier in ``findings``.
 
     The specific one gets the worse of the two severities.
     """

@@ -1,5 +1,4 @@
-"""What is reported if no rule knows the cause: a ladder of fallbacks, so that something always
-is."""
+"""What is reported if no rule knows the cause: a ladder of fallbacks, never nothing."""
 
 from __future__ import annotations
 

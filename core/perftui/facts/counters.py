@@ -63,12 +63,7 @@ def counters(facts: Facts) -> tuple[Counter, ...]:
     drawn = list(_allocated(analysis, during))
     if facts.run is not None and origin is not None:
         of_run = _OfRun(facts, origin, during)
-        drawn = [
-            *of_run.gpus(),
-            *(drawn or of_run.allocated()),
-            *of_run.disk(),
-            *of_run.queue(),
-        ]
+        drawn = [*of_run.gpus(), *(drawn or of_run.allocated()), *of_run.disk(), *of_run.queue()]
     return tuple(drawn)
 
 
@@ -131,8 +126,7 @@ class _OfRun:
         self._times = times.astype(np.int64) - origin
 
     def gpus(self) -> Iterator[Counter]:
-        """Use, memory, power and clock of each card of the rank; of all cards if that is
-        unknown."""
+        """Use, memory, power and clock of each card of the rank; of all cards if unknown."""
         every = gpu_prefixes(column.name for column in self._samples.columns)
         used = own_gpus.or_none(self._facts)
         shown = [prefix for prefix in every if used is None or prefix in used]

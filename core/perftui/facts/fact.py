@@ -60,15 +60,13 @@ class Facts:
         self.rank_number = self.rank.rank if self.rank else None
         """The number of ``rank``; None without a rank."""
         self.steps = self.rank.steps if self.rank else Table()
-        """The rank's steps still kept as rows, by ``STEP_COLUMNS``; no columns before the first
-        step."""
+        """The rank's steps still kept as rows, by ``STEP_COLUMNS``; no columns before the first."""
         self.downsampled = self.rank.downsampled if self.rank else NO_AGGREGATES
         """Sums of the rank's steps no longer kept as rows."""
         self.events = self.rank.events if self.rank else Table()
         """The rank's events, by ``EVENT_COLUMNS``; no columns before the first event."""
         self.worked_out: dict[object, object] = {}
-        # No reference to itself: a cycle would keep a trace of hundreds of megabytes until
-        # collected.
+        # Not itself: a cycle would keep a trace of hundreds of megabytes until collected.
         self._chosen = rank_number
         self._of_ranks: dict[int, Facts] = {}
 

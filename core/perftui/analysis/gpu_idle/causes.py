@@ -88,8 +88,7 @@ def host_work(trace: Trace, track: int) -> HostWork:
 
 
 def _silences(times: Int64) -> Int64:
-    """Starts and ends, a row each, of intervals of at least ``COMPUTES`` without any of
-    ``times``."""
+    """Start and end, a row each, of intervals of at least ``COMPUTES`` without any ``times``."""
     ordered = np.sort(times)
     long = np.flatnonzero(np.diff(ordered) >= COMPUTES)
     return np.stack([ordered[long], ordered[long + 1]], axis=1)

@@ -128,8 +128,7 @@ class EnclosingOps:
         return np.searchsorted(self.trace.track, np.arange(len(self.trace.tracks) + 1))
 
     def _open_over(self, track: int, start: int, end: int) -> int:
-        """The innermost row of the call stack that covers more than half of an interval: it covers
-        the middle."""
+        """The innermost call stack row over more than half of an interval: it covers the middle."""
         trace, middle = self.trace, start + (end - start) // 2
         begin, stop = self._bounds[track], self._bounds[track + 1]
         # An int64: for a Python int the whole column would be converted.

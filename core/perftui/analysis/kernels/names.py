@@ -1,5 +1,4 @@
-"""One spelling for kernel names that ncu and the profiler demangle differently, and short names for
-display."""
+"""One spelling for kernel names that demanglers write differently, and short names for display."""
 
 from __future__ import annotations
 
@@ -227,8 +226,7 @@ _FAMILIES = {
     "device_kernel": "",
     "_kernel_agent": "",
 }
-"""Templates that say nothing alone, with the prefix for the operation they are instantiated
-with."""
+"""Templates that say nothing alone, with the prefix for the operation they are made for."""
 
 _TRANSPARENT = re.compile(
     r"gpu_kernel_impl\w*|gpu_index_kernel|opmath_\w*gpu_kernel\w*|gpu_kernel\w*|enable_\w+"
@@ -314,9 +312,7 @@ def _of_family(family: str, template: Component) -> str:
     described = [_operation(argument) for argument in operations[:1]]
     if family == "multi_tensor_apply":
         # After the functor of the list comes its operation on each element, if that is a template.
-        described += [
-            _operation(argument) for argument in operations[1:2] if argument.endswith(">")
-        ]
+        described += [_operation(arg) for arg in operations[1:2] if arg.endswith(">")]
     words = [word for word, _, _ in described if word]
     if not words:
         return ""
@@ -343,10 +339,7 @@ def _operation(argument: str) -> tuple[str, str, bool]:
     one_side = _ONE_SIDE.fullmatch(item.base) is not None
     kind = _first_scalar(item)
     if _TRANSPARENT.fullmatch(item.base):
-        inner = next(
-            (inner_argument for inner_argument in item.arguments if _is_operation(inner_argument)),
-            None,
-        )
+        inner = next((arg for arg in item.arguments if _is_operation(arg)), None)
         if inner is not None:
             word, inner_kind, inner_side = _operation(inner)
             return word, kind or inner_kind, one_side or inner_side

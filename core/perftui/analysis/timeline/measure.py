@@ -172,8 +172,7 @@ class StepColumns:
     """Gaps of the first device within the step, longest first."""
 
     def column_of(self, time: int) -> int:
-        """The column that contains ``time``, ns since the trace's origin; the nearest one
-        outside."""
+        """The column that contains ``time``, ns since the trace's origin; else the nearest."""
         count = len(self.phases)
         at = (time - self.step.start) * count // max(self.step.duration, 1)
         return min(max(int(at), 0), count - 1)
@@ -298,8 +297,8 @@ class Launches:
 
 
 def rows_inside(trace: Trace, row: int) -> int:
-    """Number of rows on the thread that begin in the call ``row``, including itself; they are
-    consecutive."""
+    """Number of rows, all consecutive, that begin in the call ``row`` on its thread, with
+    itself."""
     high = int(np.searchsorted(trace.track, trace.track[row], side="right"))
     end = np.int64(trace.start[row] + trace.duration[row])
     return max(int(np.searchsorted(trace.start[row:high], end, side="right")), 1)

@@ -156,8 +156,7 @@ class TrackIndex:
     def _longest_between(
         self, first: Int64, behind: Int64, low: Int64, high: Int64
     ) -> tuple[Int64, Int64]:
-        """The event with most time in each column, and that time: only the first and the last event
-        can stick out of a column."""
+        """The event with most time in each column: only its first and last event can stick out."""
         last = behind - 1
         best: Int64 = first.copy()
         most: Int64 = np.minimum(self.end[first], high) - np.maximum(self.start[first], low)

@@ -232,8 +232,7 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     """Loops in which each turn takes a piece of a tensor, their backward loops, and uneven loops.
 
     A stack of layers that split tensors looks the same, but its backward pass accumulates gradients
-    of other weights in each turn. So does a layer for each column or channel, which counts as a
-    loop.
+    of other weights in each turn. So does a layer for each column or channel, a loop nevertheless.
     """
     ops, all_loops = operators(analysis), loops(analysis)
     chosen: list[Loop] = []

@@ -36,8 +36,7 @@ class RepeatedBackward:
     """Nodes of the backward pass that a step runs more than once."""
 
     work: Work
-    """Repeated runs of nodes in a step, with everything they call; without each node's first
-    run."""
+    """Repeated runs of nodes in a step, with all they call; without each node's first run."""
     passes: float
     """Mean number of backward passes of a step that share nodes."""
 
@@ -141,8 +140,7 @@ def _groups(ops: Operators) -> list[list[Int64]]:
 
 
 def _sums(ops: Operators) -> tuple[Mask, Mask]:
-    """Nodes that accumulate a parameter's gradient, and the operators that add it to an existing
-    one."""
+    """Nodes that accumulate a parameter's gradient, and operators that add it to another."""
     sums = ops.named((NODE + KEEPS_GRADIENT).__eq__)
     inner = ops.named(KEEPS_GRADIENT.__eq__)
     added = ops.named("aten::add_".__eq__) & (ops.caller != NONE)

@@ -127,8 +127,7 @@ def loader_place(facts: Facts) -> Place | None:
 
 
 def asking_place(facts: Facts) -> Place | None:
-    """The line that requests the loader's iterator, by samples; else the call that makes the
-    loader."""
+    """The line that requests the loader's iterator, by samples; else the loader's own line."""
     outside, inside = stack_samples(facts)
     stacks = outside if len(outside) else inside
     if "via" not in stacks or not len(stacks):

@@ -39,8 +39,7 @@ class InputWait:
     of: StepBreakdown
     """The mean step, of a run or of a trace."""
     exposed: bool
-    """Whether the wait surely idles the device; on a GPU a host's wait may hide behind queued
-    work."""
+    """Whether the device surely idles; on a GPU a host's wait may hide behind queued work."""
     subject: str
     """Who waits, as the beginning of a sentence."""
     host: int = 0

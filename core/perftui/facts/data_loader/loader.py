@@ -41,8 +41,7 @@ class LoaderFacts(msgspec.Struct, frozen=True):
     dataset: str | None = None
     """Class name of the dataset."""
     is_iterable: bool | None = None
-    """Whether it is an ``IterableDataset``, which every worker reads whole unless it shards
-    itself."""
+    """Whether it is an ``IterableDataset``: workers each read all of it unless it shards itself."""
     shards: bool | None = None
     """Whether an iterable dataset requests its worker's number."""
     holds_files: bool | None = None
@@ -351,8 +350,7 @@ _SUMMED = (
 
 
 FEWEST_BATCHES = 10
-"""Fewest batches of all workers, or of one: with fewer, a single slow one makes them look
-uneven."""
+"""Fewest batches of all workers, or of one: below, a single slow one makes them look uneven."""
 
 
 @dataclass(frozen=True)

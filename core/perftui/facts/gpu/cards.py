@@ -117,15 +117,13 @@ def own_gpus(facts: Facts) -> tuple[str, ...]:
 def _numbers(setup: Settings, devices: Devices) -> Iterator[int]:
     """Numbers of the devices that hold parameters or take part in ``DataParallel``; of the current
     one if none holds any."""
-    devices_used = [
-        group.device for group in setup.parameters or () if group.device.startswith("cuda")
-    ]
+    used = [group.device for group in setup.parameters or () if group.device.startswith("cuda")]
     several = [wrapper.arguments.get("device_ids") for wrapper in setup.wrappers or ()]
     # An attribute that is no plain value is noted as text: "[0, 1]".
     split = [number for text in several for number in re.findall(r"\d+", str(text or ""))]
-    numbered = [device.partition(":")[2] for device in devices_used]
+    numbered = [device.partition(":")[2] for device in used]
     yield from (int(number) for number in (*numbered, *split) if number)
-    if devices.current is not None and (not devices_used or "" in numbered):
+    if devices.current is not None and (not used or "" in numbered):
         yield devices.current
 
 
@@ -217,10 +215,7 @@ def own_ceilings(facts: Facts) -> OwnCeilings:
         raise UnknownError("perftui probe did not run on the machine of this run")
     to_device, memory = {}, {}
     for gpu in sampled_gpus(facts):
-        card = next(
-            (item for item in quiet if item.gpu is not None and item.gpu == gpu.name),
-            None,
-        )
+        card = next((item for item in quiet if item.gpu is not None and item.gpu == gpu.name), None)
         copied = card.rate(Ceiling.TO_DEVICE_PINNED) if card else None
         moved, listed = card.rate(Ceiling.MEMORY) if card else None, card_of(gpu.name)
         if copied is not None:

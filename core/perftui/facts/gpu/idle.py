@@ -1,5 +1,4 @@
-"""Idle time of the GPU: gaps by cause, the host's line in them, and their part of the judged
-step."""
+"""Idle time of the GPU: gaps by cause, the host's line in them, and their part of a step."""
 
 from __future__ import annotations
 

@@ -71,10 +71,7 @@ def collective_arguments(trace: Trace, row: int, launch: int) -> CollectiveArgum
                 size = _of_shapes(around)
     # All ranks of the training, if those of the collective are not recorded.
     info = trace.metadata.get("distributedInfo")
-    counts = (
-        args.get("Group size"),
-        info.get("world_size") if isinstance(info, Mapping) else None,
-    )
+    counts = (args.get("Group size"), info.get("world_size") if isinstance(info, Mapping) else None)
     ranks = next((count for count in counts if isinstance(count, int) and count > 0), None)
     return CollectiveArguments(kind, size, ranks)
 

@@ -33,8 +33,7 @@ _BETWEEN_TWO = frozenset({"send", "recv", "isend", "irecv"})
 """``Collective name`` of operations between only two ranks of a group."""
 
 MOST_READ = 2_000
-"""Collectives whose groups are read from the file; others get the group of the first on their
-stream."""
+"""Collectives whose groups are read from the file; others get that of the first on their stream."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,8 +259,7 @@ def _clocks(end: Int64, there: Mask, together: Mask) -> Int64:
     clock = np.zeros(end.shape[1], dtype=np.int64)
     left = set(range(len(clock)))
     while left:
-        # A rank without collectives shared with earlier ones keeps its own clock, which is not
-        # used.
+        # A rank without collectives shared with earlier ones keeps its clock, which is not used.
         left.remove(first := min(left))
         reached = [first]
         while pairs := [(shared[a, b], -b, -a) for a in reached for b in left if shared[a, b]]:

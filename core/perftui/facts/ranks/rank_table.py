@@ -188,8 +188,7 @@ class StepGrid:
     """That median, ns."""
 
     def binned(self, columns: int) -> Ratios:
-        """The newest steps in at most ``columns`` columns, each the longest of equally many
-        steps."""
+        """The newest steps in at most ``columns`` columns, each the longest of as many steps."""
         steps = self.ratios.shape[1]
         size = -(-steps // max(columns, 1))
         missing = -steps % size

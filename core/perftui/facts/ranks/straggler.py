@@ -143,9 +143,7 @@ def _longer_kernel(ranks: Sequence[TracedRank], late: int) -> str | None:
     """The kernel with the largest excess of the late rank over the others."""
     own = next(rank.kernels for rank in ranks if rank.rank == late)
     others = [rank.kernels for rank in ranks if rank.rank != late]
-    longer = {
-        name: ns - _median(other.get(name, 0) for other in others) for name, ns in own.items()
-    }
+    longer = {name: ns - _median(each.get(name, 0) for each in others) for name, ns in own.items()}
     name = max(longer, key=lambda name: longer[name], default=None)
     return printable(name) if name is not None and longer[name] > 0 else None
 

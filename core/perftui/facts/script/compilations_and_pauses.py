@@ -220,8 +220,7 @@ def _time(notes: Table, start: Int64, rows: Table) -> int:
 
 
 def _function(data: Mapping[str, object]) -> tuple[str, str, int]:
-    """Name, file and line of a function; empty for modules, which are compiled through a function
-    of torch."""
+    """Name, file and line; empty for modules, which are compiled through a function of torch."""
     file, line = str(data.get("file") or ""), data.get("line")
     if not file or "/torch/_dynamo/" in file or not isinstance(line, int):
         return "", "", 0

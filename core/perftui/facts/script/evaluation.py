@@ -36,8 +36,7 @@ class Evaluation:
     within_steps: bool
     """Whether a few training steps evaluate, in a loop without a data loader."""
     lacks_no_grad: bool
-    """Whether no line of the script has ``no_grad`` or ``inference_mode``, as far as it can be
-    read."""
+    """Whether no readable line of the script has ``no_grad`` or ``inference_mode``."""
     lines: LinesByTime | None
     """Lines of the main thread meanwhile, without model lines that training also calls; None with
     too few samples."""

@@ -193,8 +193,7 @@ def same_call(facts: Facts) -> LineShare | None:
 
 
 def only_line(places: Iterable[tuple[str, int]]) -> LineShare | None:
-    """The line at the only one of ``places`` (file and number); None if there are several or
-    none."""
+    """The line at the only one of ``places`` (file, number); None if there is not exactly one."""
     lines = set(places)
     return LineShare(*lines.pop()) if len(lines) == 1 else None
 
@@ -253,8 +252,7 @@ def _repeated_in(scope: ast.AST) -> Iterator[int]:
 
 
 def _may_be_model(call: ast.Call) -> bool:
-    """Whether ``call`` is of a name, or an attribute of ``self``, with only variables as
-    arguments."""
+    """Whether ``call`` is of a name, or an attribute of ``self``, with only variable arguments."""
     function, arguments = call.func, call.args
     of_self = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
     is_name = isinstance(function, ast.Name) and not hasattr(builtins, function.id)

@@ -67,8 +67,7 @@ BESIDE = 5
 """Lines before and after a saving line, in which its file is opened and closed."""
 
 _MOSTLY_SAVES = 0.3
-"""Share of a line's time spent saving from which all of it counts as saving: it also moves tensors
-to the host."""
+"""Share of a line's time from which all of it is saving: it also moves tensors to the host."""
 
 
 @dataclass(frozen=True, eq=False)

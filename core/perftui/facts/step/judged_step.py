@@ -112,8 +112,7 @@ def unmarked_operators(shares: Mapping[str, PhaseShares]) -> float:
 
 
 def _between(phases: Mapping[str, Intervals]) -> Intervals:
-    """From the end of each forward pass to the next backward pass, unless another forward is
-    between."""
+    """From the end of each forward pass to the next backward pass, if no forward is between."""
     forward, backward = phases.get(FORWARD, EMPTY), phases.get(BACKWARD, EMPTY)
     if not len(forward) or not len(backward):
         return EMPTY

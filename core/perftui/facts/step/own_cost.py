@@ -21,8 +21,7 @@ training changes with its data and with what else the machine does: 450 steps of
 of them all the windows seemed to have taken 7.7 s."""
 
 SETTLED = 3
-"""Steps just before the first window that are not warm-up: the agent opens it after so many alike.
-"""
+"""Steps before the first window that are no warm-up: the agent opens it after so many alike."""
 
 DEVIATIONS = 2.0
 """Standard errors on either side of the estimate for a 95 % interval."""

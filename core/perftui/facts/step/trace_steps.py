@@ -268,8 +268,7 @@ def gpu_steps(analysis: TraceAnalysis) -> TraceSteps:
 
 @trace_fact
 def drives_device(analysis: TraceAnalysis) -> bool:
-    """Whether the trace shows a device at work, even if its kernels are missing or have other
-    names."""
+    """Whether the trace shows a device at work, even if its kernels are missing or renamed."""
     events = analysis.trace.in_category(*ON_DEVICE)
     return bool(events.any()) or missing(analysis).launches > 0 or bool(unrecorded_gpu(analysis))
 

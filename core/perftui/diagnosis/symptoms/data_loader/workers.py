@@ -67,8 +67,8 @@ LEAST_MAKING = 0.5
 """Share of the wait in which some worker makes batches, from which workers are waited for."""
 
 OF_TIME = 3.0
-"""Ratio of the batch made at a random moment to the mean one, from which few batches hold most of
-the time."""
+"""Ratio of the batch made at a random moment to the mean one from which few are most of the
+time."""
 
 SLOW_WORKER = 2.0
 """Ratio of a slow worker's time per batch to the others'; gpuprof has 2.5."""

@@ -413,8 +413,7 @@ def _many(facts: Facts) -> Lost | None:
 
 
 def _parts(cost: CopyCost, free: int) -> tuple[str, ...]:
-    """Parts of the step that contain the copies: the copying itself, and the idle time around
-    it."""
+    """Parts of the step that contain the copies: the copying, and the idle time around it."""
     parts = [EXPOSED_COPIES] if cost.exposed else []
     if cost.caused or cost.kind is CopyKind.MADE:
         parts += [GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value]

@@ -265,10 +265,8 @@ def _cards(facts: Facts) -> tuple[GpuCard, ...]:
 def _held_down(facts: Facts) -> Lost | None:
     """A card limited by heat or power. The power limit is normal for a busy card and only a hint;
     heat is a fault."""
-    limited = [
-        card for card in _cards(facts) if card.thermal is not None and card.clock is not None
-    ]
-    worst = max(limited, key=lambda card: (card.thermal or 0, card.power or 0), default=None)
+    known = [card for card in _cards(facts) if card.thermal is not None and card.clock is not None]
+    worst = max(known, key=lambda card: (card.thermal or 0, card.power or 0), default=None)
     if worst is None or worst.clock is None or worst.clock >= FULL_CLOCK:
         return None
     thermal, power = worst.thermal or 0.0, worst.power or 0.0

@@ -42,8 +42,7 @@ def embedding_gradients(analysis: TraceAnalysis) -> Work:
 _NUMBER = "Sequence number"
 
 FIRST_TURNS = 24
-"""Number of updates whose passes are examined: all do the same, and reading their numbers takes
-time."""
+"""Updates whose passes are examined: all do the same, and reading their numbers takes time."""
 
 FIRST_OPERATORS = 16
 """Operators of a call among which one has a number: those without gradients have none."""
@@ -80,8 +79,7 @@ class _Turn:
 
 @trace_fact
 def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
-    """Backward passes that continue into a model they do not train, such as a GAN's critic, or
-    None.
+    """Backward passes that continue into a model they do not train, as a GAN's critic, or None.
 
     If updates take turns, passes before some go through more calls of models than those before
     others, and reach as many parameters as any. They need not have continued into the model called

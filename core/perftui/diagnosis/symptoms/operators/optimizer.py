@@ -139,8 +139,7 @@ def _single_tensor(facts: Facts) -> Lost | None:
 
 
 def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
-    """The loss by the optimizer's kernels: if launched one parameter at a time, the GPU waits for
-    them."""
+    """The loss by the kernels: if launched one parameter at a time, the GPU waits for them."""
     step = judged_step(facts).of
     # The profiler slows the host, and so the launches.
     span = loop.span if facts.run is None else min(loop.span, steady_step(facts).part("optimizer"))
@@ -170,8 +169,7 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
 
 
 def _on_cpu(facts: Facts) -> Lost | None:
-    """The loss of an optimizer's loop on the CPU, by the optimizer's settings: there are no
-    kernels."""
+    """The loss of an optimizer's loop on the CPU, by its settings: there are no kernels."""
     step = steady_step(facts)
     part = step.part("optimizer")
     share = part / step.mean

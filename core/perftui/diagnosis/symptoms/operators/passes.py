@@ -1,5 +1,4 @@
-"""Passes through the model that repeat another one: checkpointing, many small passes, equal
-ones."""
+"""Passes through the model that repeat another one: checkpointing, many small ones, equal ones."""
 
 from __future__ import annotations
 
@@ -224,8 +223,7 @@ MOST_OPERATORS = 3000
 """Most outermost operators of a step's forward pass that are compared, each with each: 50 ms."""
 
 FEWEST_LAYERS = 2
-"""Fewest operators with weights in a repeated part, to see whether gradients are accumulated
-between their nodes."""
+"""Operators with weights in a repeated part: gradients are summed between their nodes, or not."""
 
 _RANDOM = re.compile(
     r"aten::\w*(native_dropout|bernoulli|rand|normal_$|uniform_$|rrelu|multinomial)"
@@ -255,8 +253,7 @@ def used_again(analysis: TraceAnalysis) -> Work:
         layers = _by_start(forward & weighted, start)
         top = _by_start(forward & (ops.caller == NONE), start)
         if len(layers) > len(gone):
-            # Earlier layers have no backward pass, for example where accuracy is measured without
-            # gradients.
+            # Earlier layers have no backward pass, as where accuracy is measured without gradients.
             layers = layers[-len(gone) :]
             top = top[np.searchsorted(start[top], start[layers[0]], side="right") - 1 :]
         if len(gone) != len(layers) or len(top) > MOST_OPERATORS:
@@ -313,8 +310,7 @@ def _twice(names: npt.NDArray[np.int32]) -> tuple[int, int, int] | None:
 
 
 TEACHER = 1.5
-"""Ratio of tensors in all modules to those in optimizers from which another model may run as
-well."""
+"""Ratio of all modules' tensors to the optimizers' from which another model may run as well."""
 
 _LIMITS = Limits("Certainly avoidable, hence a low limit.")
 

@@ -37,8 +37,7 @@ class KernelWork:
         return self.of.part_of(self.within(ns))
 
     def within(self, ns: int) -> int:
-        """``ns``, at most the step: in a step cut on the host's clock the device may take
-        longer."""
+        """``ns``, at most the step: cut on the host's clock, the device may take longer."""
         return min(ns, self.of.mean)
 
     def won(self, ns: float) -> int:
@@ -116,9 +115,9 @@ class CpuWork:
         saved: float = 1,
         unproven: str = "",
     ) -> Lost:
-        """The loss of ``work`` if a share ``saved`` of it would be gained. In the sentence,
-        ``{part}`` is replaced by the part of the step, ``{at}`` by the line, ``{calls}`` by the
-        number of calls."""
+        """The loss of ``work`` if a share ``saved`` of it would be gained. The sentence has
+        ``{part}`` for the part of the step, ``{at}`` for the line, and maybe ``{calls}`` for their
+        number."""
         time = self.time_of(work.by_phase)
         sentence = sentence.replace("{part}", self.of.part_of(time.ns))
         sentence = sentence.replace("{at}", at(line)).replace("{calls}", str(work.calls))

@@ -161,8 +161,7 @@ def bucket_copies(analysis: TraceAnalysis) -> BucketCopies:
     """Copies of DistributedDataParallel from its buckets to the gradients.
 
     Raises:
-        NotApplicableError: there are none: nothing is wrapped, or gradients are views of the
-        buckets.
+        NotApplicableError: there are none: nothing is wrapped, or gradients are bucket views.
     """
     trace, steps = analysis.trace, trace_steps(analysis)
     if COPIES_BACK not in trace.names or steps is None:
@@ -412,8 +411,7 @@ ONE_MACHINE = 8
 """Most ranks on one machine; with more, the link between machines matters."""
 
 _TRIPS = {ALL_REDUCE: 2, ALL_GATHER: 1, REDUCE_SCATTER: 1}
-"""Factor of (n - 1) / n for how often each byte crosses the link: the bus bandwidth of
-nccl-tests."""
+"""How often, times (n - 1) / n, each byte crosses the link: the bus bandwidth of nccl-tests."""
 
 
 @dataclass(frozen=True)

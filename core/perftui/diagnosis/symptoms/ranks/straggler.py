@@ -88,8 +88,7 @@ def _straggling(facts: Facts) -> Lost | None:
     step, cost = judged.of, min(slow.lag, judged.of.mean)
     waits = judged.part(EXPOSED_COMMUNICATION)
     if waits and not _is_shown(facts, slow):
-        # The shown rank waits for another at most as long as it waits at all; a profiled step is
-        # longer.
+        # The shown rank's wait for another is part of its waits; a profiled step is longer.
         cost = min(cost, waits)
     line = slow_line(facts)
     place = Place(slow.rank, file=line.file, line=line.line) if line else Place(slow.rank)
@@ -116,8 +115,7 @@ def _most_of_it(slow: SlowRank, line: LineShare | None) -> str:
 
 
 def _is_shown(facts: Facts, slow: SlowRank) -> bool:
-    """Whether the late rank is that of the trace: its time in collectives is then no wait for
-    itself."""
+    """Whether the late rank is the trace's: its time in collectives is no wait for itself."""
     traced = traced_ranks.or_none(facts)
     return traced is not None and traced.shown == slow.rank
 

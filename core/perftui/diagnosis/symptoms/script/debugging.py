@@ -33,8 +33,7 @@ from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.model import NONE, Int64
 
 FEWEST_LAUNCHES = 20
-"""Fewest launches in the steady steps: a few short kernels may end by chance when their launch
-does."""
+"""Launches in the steady steps: a few short kernels may end by chance when their launch does."""
 
 MOSTLY = 0.9
 """Share of launches from which all of them wait: otherwise hardly any does."""

@@ -1,5 +1,4 @@
-"""``python-bound``: the script's own Python takes the time, or Python between the model's
-operators."""
+"""python-bound: the script's own Python takes the time, or that between the model's operators."""
 
 from __future__ import annotations
 
@@ -281,8 +280,7 @@ def _named(at: ScriptFunction | None) -> str:
 
 
 def _doubt(judged: JudgedStep, own: ScriptPython, at: ScriptFunction | None) -> str:
-    """Why the cause is unclear: a blocking copy, and freeing what was copied, look like Python
-    unless the line's text says otherwise."""
+    """Why the cause is unclear: without a line, blocking copies and freeing look like Python."""
     copies = judged.part(EXPOSED_COPIES)
     if not judged.on_device or copies < COPIES_BESIDE * own.ns or (at and at.words):
         return ""
@@ -397,9 +395,7 @@ def _held_up(profiled: int, mean: int, calls: int) -> str:
     )
 
 
-def _looped(
-    ops: Operators, over_rows: Sequence[Loop], loops_known: Sequence[Loop]
-) -> frozenset[str]:
+def _looped(ops: Operators, over_rows: Sequence[Loop], loops_: Sequence[Loop]) -> frozenset[str]:
     """Phases with most of their outermost operators in such loops."""
     top = ops.caller == NONE
     calls = {
@@ -407,7 +403,7 @@ def _looped(
         for number, name in enumerate(PHASES)
     }
     over = Counter[str]()
-    for loop in (*over_rows, *(other for other in loops_known if other.phase == OPTIMIZER)):
+    for loop in (*over_rows, *(other for other in loops_ if other.phase == OPTIMIZER)):
         over[loop.phase] += len(loop.positions)
     return frozenset(name for name in PHASES if over[name] > calls[name] / 2)
 

@@ -54,8 +54,7 @@ def start_up(analysis: TraceAnalysis) -> StartUp:
     """First uses in a recording whose steps are derived from their rhythm and are little of it.
 
     Raises:
-        NotApplicableError: it is judged as a whole, its steps are marked, or something else is
-        more.
+        NotApplicableError: it is judged whole, its steps are marked, or something else is more.
     """
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None or not steps.steps or not step_source(trace, analysis.steps):

@@ -207,10 +207,8 @@ def earlier_runs(root: Path, manifest: Manifest) -> tuple[EarlierRun, ...]:
     """Runs beside ``root`` that ended before it began, newest first, judged on enough steps;
     without trials with other settings."""
     runs = _ended_before(root, manifest.started_ns, manifest.command, manifest.cwd, manifest.host)
-    settings_of = (manifest.overrides, manifest.patched)
-    return tuple(
-        run for run in runs if (run.manifest.overrides, run.manifest.patched) == settings_of
-    )
+    same = (manifest.overrides, manifest.patched)
+    return tuple(run for run in runs if (run.manifest.overrides, run.manifest.patched) == same)
 
 
 @lru_cache(maxsize=8)

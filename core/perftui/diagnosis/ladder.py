@@ -180,7 +180,7 @@ COMPUTE_BOUND = Rung(
 )
 
 MOST_UNEVEN = 1.5
-"""Mean over median from which a few steps hold so much time that they are the question; TraceML and
+"""Mean over median from which a few steps hold so much time that they matter most; TraceML and
 nsys-ai call a step slow from 1.5 times the median."""
 
 MOST_OF_ONE = 0.5

@@ -144,5 +144,5 @@ BY_NAME: dict[str, Rule | Rung] = {
 
 def answer_to(rule: str) -> str:
     """What to do about a finding of that rule, in one line; empty if there is nothing to do."""
-    known = BY_NAME.get(rule)
-    return known.answer if known else ""
+    entry = BY_NAME.get(rule)
+    return entry.answer if entry else ""

@@ -12,7 +12,7 @@ from perftui import format as fmt
 
 
 class SourceLine(Protocol):
-    """A line of source code, such as ``LineShare``; None where it is unknown."""
+    """A line of source code, such as ``LineShare``; unknown parts are None."""
 
     @property
     def file(self) -> str | None:
@@ -25,12 +25,12 @@ class SourceLine(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a number came from, so that a screen can jump there; what is unknown is None."""
+    """Where a number came from, so that a screen can jump there; unknown fields are None."""
 
     rank: int | None = None
     step: int | None = None
     start: int | None = None
-    """Nanoseconds since the trace's start 0."""
+    """ns since the trace began."""
     end: int | None = None
     trace_row: int | None = None
     operator: str | None = None
@@ -39,10 +39,10 @@ class Place:
 
     @property
     def source(self) -> str | None:
-        """``file:line`` where known."""
+        """``file:line``, if known."""
         return fmt.source(self.file, self.line)
 
     @property
     def short(self) -> str:
-        """File name and line, without directories; empty where unknown."""
+        """File name and line, without directories; empty if unknown."""
         return (self.source or "").rpartition("/")[2]

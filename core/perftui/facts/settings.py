@@ -95,7 +95,7 @@ class Modes(msgspec.Struct, frozen=True):
     deterministic: bool | None = None
     deterministic_warns_only: bool | None = None
     anomaly: bool | None = None
-    """Whether anomaly detection is on, also where only within steps; None if not known."""
+    """Whether anomaly detection is on, even if only within steps; None if unknown."""
     grad: bool | None = None
     default_dtype: str | None = None
     """Data type of new tensors of floating point numbers; None if not known."""
@@ -136,7 +136,7 @@ class OptimizerSettings(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """``file:line`` of the call, empty where it is not known."""
+        """``file:line`` of the call; empty if unknown."""
         return f"{Path(self.file).name}:{self.line}" if self.file else ""
 
     def is_made_at(self, file: str | None, line: int | None) -> bool:
@@ -159,8 +159,8 @@ class Wrapper(msgspec.Struct, frozen=True):
 class Parameters(msgspec.Struct, frozen=True):
     """Parameters of one data type on one device; ``trained`` are the tensors with gradients.
 
-    ``unused`` are those of them that no optimizer holds; None where that was not recorded, as
-    before December 2026.
+    ``unused`` are trained tensors that no optimizer holds; None if not recorded, as before December
+    2026.
     """
 
     dtype: str
@@ -175,7 +175,7 @@ class Parameters(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What is known of one training process a few steps after it began to train.
+    """Settings of one training process, a few steps after it began to train.
 
     None stands for what its torch does not have.
     """
@@ -183,28 +183,28 @@ class Settings(msgspec.Struct, frozen=True):
     threads: Threads | None = None
     cores: Cores | None = None
     environment: dict[str, str] | None = None
-    """Variables that matter to speed, of a fixed list, as far as they are set."""
+    """Set variables that matter to speed, of a fixed list."""
     matmul: Matmul | None = None
     cudnn: Cudnn | None = None
     mkldnn: Mkldnn | None = None
     attention: Attention | None = None
     build: Build | None = None
     devices: Devices | None = None
-    """Settings of the GPUs; None before the training uses one."""
+    """Settings of the GPUs; None until the training uses one."""
     dynamo: Dynamo | None = None
-    """Settings of ``torch.compile``; None where it is not loaded."""
+    """Settings of ``torch.compile``; None if it is not loaded."""
     modes: Modes | None = None
     autocast: dict[str, str] | None = None
-    """Data type by kind of device; None too where the model casts within itself."""
+    """Data type by kind of device; also None if the model casts internally."""
     gc: GarbageCollection | None = None
     optimizers: tuple[OptimizerSettings, ...] | None = None
     wrappers: tuple[Wrapper, ...] | None = None
     parameters: tuple[Parameters, ...] | None = None
     compiled: bool | None = None
-    """Whether a module is compiled; functions that are compiled are not seen."""
+    """Whether a module is compiled; compiled functions are not seen."""
     places: dict[str, tuple[str, int]] | None = None
-    """File and line where the user's code sets something, by the name of the function
-    (``set_num_threads``), the switch (``mkldnn.enabled``) or the variable (``OMP_NUM_THREADS``)."""
+    """File and line where the user's code sets something, by the function (``set_num_threads``),
+    the switch (``mkldnn.enabled``) or the variable (``OMP_NUM_THREADS``)."""
 
     def place(self, *names: str) -> Place | None:
         """The place of the first of ``names`` that the user's code sets."""

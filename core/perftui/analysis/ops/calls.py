@@ -42,7 +42,7 @@ class Called(NamedTuple):
     caller: Int32
     """Position of the nearest operator among the callers; NONE if it is not among the rows."""
     own: Int64
-    """Time without that of called rows, ns."""
+    """Time without called rows, ns."""
 
 
 def called_operators(trace: Trace, chosen: Mask) -> Called:

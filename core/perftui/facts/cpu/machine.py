@@ -33,8 +33,8 @@ BUSY_SHARE = 0.2
 """Share of the cores from which other programs slow a training that uses all of them."""
 
 BUSY_PRESSURE = 10.0
-"""Percent of stalled time (/proc/pressure/cpu). Above it a change measured as 9x faster that is 8 %
-slower on an idle machine. Below it no task had to wait for a core, whoever used the others."""
+"""Percent of stalled time (/proc/pressure/cpu). Above it, a change that is 8 % slower on an idle
+machine measured as 9x faster. Below it no task had to wait for a core, whoever used the others."""
 
 
 @dataclass(frozen=True)

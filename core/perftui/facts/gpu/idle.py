@@ -108,8 +108,8 @@ FEWEST_IN_GAPS = 5
 """Fewest samples in gaps: a single one is one moment of one gap."""
 
 CERTAIN_SAMPLES = 3
-"""An interval of so many mean ones has no sample inside it once in 20 times (``exp(-3)``), and its
-ends agree: so it names a gap inside it."""
+"""Sampling intervals from which an interval names a gap inside it: so long a one has no sample
+inside once in 20 times (``exp(-3)``), and the samples at its ends agree."""
 
 
 @dataclass(frozen=True)

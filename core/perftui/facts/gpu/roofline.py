@@ -273,15 +273,15 @@ _LONGEST = 80
 """Most characters of sizes shown."""
 
 
-def _together(one: RoofedCall, other: RoofedCall) -> RoofedCall:
+def _together(call: RoofedCall, other: RoofedCall) -> RoofedCall:
     # If equally long, the first row, so that the order of reading does not matter.
-    longest = max(one, other, key=lambda call: (call.longest, -call.row))
+    longest = max(call, other, key=lambda call: (call.longest, -call.row))
     return replace(
         longest,
-        calls=one.calls + other.calls,
-        time=one.time + other.time,
-        flops=one.flops + other.flops,
-        bytes=one.bytes + other.bytes,
-        roof=one.roof + other.roof,
-        measured_roof=one.measured_roof + other.measured_roof,
+        calls=call.calls + other.calls,
+        time=call.time + other.time,
+        flops=call.flops + other.flops,
+        bytes=call.bytes + other.bytes,
+        roof=call.roof + other.roof,
+        measured_roof=call.measured_roof + other.measured_roof,
     )

@@ -140,14 +140,14 @@ def _arguments(trace: Trace, rows: Int64) -> Mapping[int, Mapping[str, Any]]:
         return {}
 
 
-def _groups(trace: Trace, rows: Int64, known: Mapping[int, Mapping[str, Any]]) -> tuple[str, ...]:
+def _groups(trace: Trace, rows: Int64, by_row: Mapping[int, Mapping[str, Any]]) -> tuple[str, ...]:
     """The process group of each row, else its stream: each group of ranks has its own."""
     numbers = {track: number for number, track in enumerate(np.unique(trace.track[rows]).tolist())}
     on_stream: dict[tuple[int, int], str] = {}
     groups = []
     for row in rows.tolist():
         place, group = (int(trace.track[row]), int(trace.name[row])), ""
-        arguments = known.get(row, {})
+        arguments = by_row.get(row, {})
         if (name := arguments.get("Process Group Name")) is not None:
             group = f"{name} {arguments.get('Process Group Ranks', '')}"
             on_stream.setdefault(place, group)

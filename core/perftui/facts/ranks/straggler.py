@@ -186,8 +186,8 @@ class SlowRank:
 @fact
 def slow_rank(facts: Facts) -> SlowRank | None:
     """The slow rank, by the collectives in the ranks' windows, else by their times outside
-    backward, in which they wait; in a directory of traces by the waits each rank causes. None if
-    none is behind. Not applicable with one process. Unknown if the other ranks' traces are missing
+    backward, in which they wait; in a directory of traces by the waits each rank causes. None if no
+    rank is behind. Not applicable with one process. Unknown if the other ranks' traces are missing
     or do not match."""
     if facts.run is None:
         return _by_traces(facts)

@@ -201,17 +201,17 @@ def traced_ranks(facts: Facts) -> TracedRanks:
         raise UnknownError(f"the traces of the other ranks {'are missing' if beside else unread}")
     shown = next((rank for rank, path in beside if path == opened.trace.path), beside[0][0])
     chosen = [other for other in beside[:MOST_RANKS] if other[0] != shown]
-    each, problems = [rank_of_trace(opened, shown)], []
+    ranks, problems = [rank_of_trace(opened, shown)], []
     for rank, path in chosen:
         result = read_rank_or_reason(remote_of(path) or path, rank)
         if isinstance(result, str):
             problems.append(result)
         else:
-            each.append(result)
+            ranks.append(result)
     if len(beside) > len(chosen) + 1:
         problems.append(f"the traces of {len(chosen) + 1} of {len(beside)} ranks are compared")
     world = max(_world(opened), beside[-1][0] + 1)
-    return _together(each, shown, world, problems)
+    return _together(ranks, shown, world, problems)
 
 
 def facts_beside(

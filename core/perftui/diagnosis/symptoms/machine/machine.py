@@ -88,20 +88,20 @@ def _wrong_build(facts: Facts) -> Lost | None:
     )
 
 
-def _why_on_cpu(known: Settings) -> str:
-    build = known.build
+def _why_on_cpu(setup: Settings) -> str:
+    build = setup.build
     if build and build.torch and build.cuda is None and build.hip is None:
         return f"torch {build.torch} is built without CUDA"
-    hidden = (known.environment or {}).get("CUDA_VISIBLE_DEVICES")
+    hidden = (setup.environment or {}).get("CUDA_VISIBLE_DEVICES")
     if hidden is not None and hidden.strip() in ("", "-1"):
         return f"CUDA_VISIBLE_DEVICES={hidden!r} hides it"
     return "the parameters are on the CPU"
 
 
-def _missing_architecture(known: Settings) -> Lost | None:
+def _missing_architecture(setup: Settings) -> Lost | None:
     """Code of one architecture runs on all later ones of the same generation."""
-    has = known.build.architectures if known.build else None
-    mine = known.devices.architecture if known.devices else None
+    has = setup.build.architectures if setup.build else None
+    mine = setup.devices.architecture if setup.devices else None
     if not has or not mine or not mine.startswith("sm_"):
         return None
     major, minor = _version(mine)
@@ -139,12 +139,12 @@ def _gpus_unused(facts: Facts) -> Lost | None:
     )
 
 
-def _devices_of(known: Settings | None) -> int:
+def _devices_of(setup: Settings | None) -> int:
     """GPUs used by one process: with parameters there, or by ``DataParallel``."""
-    if known is None:
+    if setup is None:
         return 1
-    holding = {group.device for group in known.parameters or () if group.device != "cpu"}
-    wrapped = [wrapper.arguments.get("device_ids") for wrapper in known.wrappers or ()]
+    holding = {group.device for group in setup.parameters or () if group.device != "cpu"}
+    wrapped = [wrapper.arguments.get("device_ids") for wrapper in setup.wrappers or ()]
     # An attribute that is no plain value is noted as text: "[0, 1]".
     several = [text.count(",") + 1 for text in wrapped if isinstance(text, str)]
     return max([1, len(holding), *several])
@@ -265,8 +265,8 @@ def _cards(facts: Facts) -> tuple[GpuCard, ...]:
 def _held_down(facts: Facts) -> Lost | None:
     """A card limited by heat or power. The power limit is normal for a busy card and only a hint;
     heat is a fault."""
-    known = [card for card in _cards(facts) if card.thermal is not None and card.clock is not None]
-    worst = max(known, key=lambda card: (card.thermal or 0, card.power or 0), default=None)
+    sensed = [card for card in _cards(facts) if card.thermal is not None and card.clock is not None]
+    worst = max(sensed, key=lambda card: (card.thermal or 0, card.power or 0), default=None)
     if worst is None or worst.clock is None or worst.clock >= FULL_CLOCK:
         return None
     thermal, power = worst.thermal or 0.0, worst.power or 0.0

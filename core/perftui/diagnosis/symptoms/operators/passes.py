@@ -67,8 +67,8 @@ MUCH_FREE = 0.5
 def _recompute(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     backward = work.kernels.kept(BACKWARD, lambda kernels: kernels.in_phase(BACKWARD))
-    found = backward.kept(RECOMPUTE.id, lambda inner: launched_under(inner, *_FORWARD_ONLY))
-    time = found.time
+    again = backward.kept(RECOMPUTE.id, lambda inner: launched_under(inner, *_FORWARD_ONLY))
+    time = again.time
     if not time:
         return None
     used = max((gpu.share for gpu in machine_use(facts).memory), default=None)
@@ -76,7 +76,7 @@ def _recompute(facts: Facts) -> Lost | None:
     if used is not None and used < MUCH_FREE:
         free = f", though {fmt.percent(1 - used)} of the GPU's memory is free"
     return work.lost(
-        found,
+        again,
         time,
         f"The backward pass recomputes parts of the forward pass for {work.of_step(time)}: "
         f"activation checkpointing is on{free}.",

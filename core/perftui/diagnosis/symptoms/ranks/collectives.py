@@ -219,7 +219,7 @@ def _copies(facts: Facts) -> Lost | None:
 
 def _single(facts: Facts) -> Lost | None:
     """A single bucket is reduced once the last gradient is there, with nothing left to compute.
-    Smaller buckets would hide all but the last of them, as long as backward runs."""
+    Smaller buckets would hide all but the last of them, while backward runs."""
     calls = collective_calls(facts)
     chosen = calls.are(ALL_REDUCE) & ~calls.of_norm & (calls.size > 0)
     ddp = wrapper(facts, _DDP)

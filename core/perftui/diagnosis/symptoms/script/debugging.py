@@ -115,14 +115,14 @@ _ON_GPU = frozenset({"NCCL_DEBUG", "TORCH_CUDA_SANITIZER", "PYTORCH_NO_CUDA_MEMO
 class _Flag:
     name: str
     sentence: str
-    """Ends where the cost is appended."""
+    """Without its end, where the cost is appended."""
     cost: int = 0
     """ns per step."""
     parts: tuple[str, ...] = ()
     pattern: str = ""
     """Pattern of the line that sets the flag."""
     place: Place | None = None
-    """Another place where it shows."""
+    """Where it shows otherwise."""
     set_by: tuple[str, ...] = ()
     """Its names in the places noted by a run."""
     is_least: bool = False

@@ -25,7 +25,7 @@ IN_MOST_STEPS = 0.8
 """Share of steps with a full collection from which the script requests them."""
 
 MOST = 0.9
-"""Share of all collection time below which, if full collections take less, others are named too."""
+"""Share of all collection time: if full collections take less, the others are named too."""
 
 
 def _lost(facts: Facts) -> Lost | None:

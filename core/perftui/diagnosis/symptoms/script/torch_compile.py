@@ -203,7 +203,7 @@ RECOMPILES = Rule(
 )
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
-"""The compiler's name for the rest of a function after the line where it had to stop."""
+"""The compiler's name for the rest of a function after the line at which it stopped."""
 
 
 @dataclass(frozen=True)

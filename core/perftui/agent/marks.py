@@ -77,10 +77,10 @@ class range:  # noqa: A001, N801 - scripts write perftui.range
             self._end(get_ident())
 
     def _end(self, thread: int) -> None:
-        for one in self._opened[::-1]:
-            if one[0] == thread:
-                self._opened.remove(one)
-                one[1]()
+        for entry in self._opened[::-1]:
+            if entry[0] == thread:
+                self._opened.remove(entry)
+                entry[1]()
                 return
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

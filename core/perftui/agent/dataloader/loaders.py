@@ -32,15 +32,15 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 def source_of(dataset: Any) -> dict[str, Any]:
-    """``path`` that the dataset names, and the ``mount`` and ``filesystem`` that hold it.
+    """``path`` that the dataset names, with its ``mount`` point and ``filesystem``.
 
     Nothing is looked up on that file system, which may be slow. Links are not followed.
     """
     path = _path(dataset)
     if path is None:
         return {}
-    scheme, found, _ = path.partition("://")
-    if found:
+    scheme, separator, _ = path.partition("://")
+    if separator:
         return {"path": path, "filesystem": scheme}
     path = str(Path(path).absolute())
     mount, kind = _mount(path)
@@ -49,8 +49,8 @@ def source_of(dataset: Any) -> dict[str, Any]:
 
 def _path(dataset: Any) -> str | None:
     for _ in range(MOST_WRAPPED):
-        held = getattr(dataset, "__dict__", {})
-        for name, value in held.items():
+        attributes = getattr(dataset, "__dict__", {})
+        for name, value in attributes.items():
             # The first of a list, or of a list of pairs.
             for _ in range(2):
                 if type(value) in (list, tuple) and value:
@@ -58,7 +58,7 @@ def _path(dataset: Any) -> str | None:
             text = str(value) if isinstance(value, PurePath) else value
             if isinstance(text, str) and _is_path(str(name), text):
                 return text
-        dataset = held.get("dataset")
+        dataset = attributes.get("dataset")
     return None
 
 
@@ -172,7 +172,7 @@ SHUFFLES = {"RandomSampler": True, "SequentialSampler": False}
 def loader_facts(
     torch: Any, loader: Any, site: CallSite | None, outcome: Outcome | None
 ) -> dict[str, Any]:
-    """Data of a ``loader`` note, but for its number."""
+    """Data of a ``loader`` note, without its number."""
     sampler = type(getattr(loader, "sampler", None)).__name__
     dataset, collate = loader.dataset, getattr(loader, "collate_fn", None)
     is_iterable = is_iterable_style(torch, dataset)
@@ -190,7 +190,7 @@ def loader_facts(
         **(attempt(source_of, dataset) or {}),
         "holds_files": holds_handles(dataset),
         "holds_cuda": holds_cuda_tensors(torch, dataset),
-        # That of an iterable dataset may be computed by reading all of it.
+        # An iterable dataset may compute its length by reading everything.
         "length": None if is_iterable else attempt(len, dataset),
         "collate_fn": _name(collate),
         "collate_is_lambda": is_local(collate),
@@ -243,8 +243,8 @@ MOST_ALIKE = 1000
 class Loaders:
     """Numbers loaders from 1 as they are first used, and notes the facts of each once.
 
-    A loader that is made anew for each epoch is one: it has the number of the one like it before,
-    once that is gone. A script that makes millions leaves no more notes than one that keeps its.
+    A loader that is constructed anew for each epoch keeps one number: it takes that of an equal
+    loader that is gone. So scripts that construct millions leave no more notes than others.
     """
 
     def __init__(self, torch: Any, notes: Notes, origins: Origins) -> None:
@@ -270,11 +270,11 @@ class Loaders:
         number = self._numbers.get(loader)
         if number is None:
             number = self._numbers[loader] = self._number(loader)
-        # Workers that persist are those of an iterator that has begun epochs before.
+        # An iterator that has begun epochs before has persistent workers.
         if iterator not in self._iterators and not fetches_itself(iterator):
             self._starting.add(iterator)
         name_loader(iterator, number)
-        # The processes that serve the loader are noted where they are others than before.
+        # Processes of the workers are noted whenever they change.
         pids = [worker.pid for worker in getattr(iterator, "_workers", None) or ()]
         if pids and self._workers.get(number) != pids:
             self._workers[number] = pids
@@ -298,12 +298,12 @@ class Loaders:
         return number
 
     def exhausted(self, iterator: Any) -> None:
-        """``iterator``, None where it is gone, gives no more batches this epoch."""
+        """``iterator`` gives no more batches this epoch; None if it is gone."""
         if iterator is not None:
             self._live.pop(iterator, None)
 
     def leave_behind(self) -> None:
-        """Another thread is followed now: no fetch of those that live will be seen."""
+        """Another thread is followed now: fetches of the live iterators will not be seen."""
         self._live.clear()
 
     def is_starting(self, iterator: Any) -> bool:
@@ -318,17 +318,17 @@ class Loaders:
         return len(self._live) > 0
 
     def use(self, iterator: Any) -> None:
-        """The step that goes on uses a batch of the loader behind ``iterator``."""
+        """The current step uses a batch of the loader behind ``iterator``."""
         number = self._iterators.get(iterator)
         if number is not None:
             self._in_use.add(number)
 
     def feeds_training(self, iterator: Any) -> bool:
-        """Whether it is known that training steps use the batches of the loader of ``iterator``."""
+        """Whether training steps are known to use batches of the loader of ``iterator``."""
         return self._roles.get(self._iterators.get(iterator, 0)) == TRAIN
 
     def step_ended(self, kind: str) -> None:
-        """A step of ``kind`` has ended: now the role of the loaders that fed it is known.
+        """A step of ``kind`` has ended, which shows the role of the loaders that fed it.
 
         A loader that has fed a training step is a training loader, whatever else it feeds.
         """

@@ -56,8 +56,8 @@ def padding_of_ids(rows: Rows, size: int) -> Padding:
 
 
 def padding_of_mask(rows: Rows, size: int) -> Padding | None:
-    """Padding as an attention mask shows it, of zeros and ones in ``size`` bytes: zeros at the end
-    of rows that begin with ones. None where ``rows`` are none."""
+    """Padding by an attention mask of zeros and ones in ``size`` bytes: zeros at the end of rows
+    that begin with ones. None where ``rows`` are no such mask."""
     zero, one = bytes(size), (1).to_bytes(size, "little")
     runs = [_run(row, size, zero, is_left=False) for row in rows]
     parts = zip(rows, runs, strict=True)
@@ -72,8 +72,8 @@ def _padding(rows: Rows, size: int, runs: list[int]) -> Padding:
 
 
 def _runs(rows: Rows, size: int, *, is_left: bool) -> list[int]:
-    """How many equal values each row has at one side, 0 for a single one; all 0 where these values
-    differ between rows."""
+    """Length of the run of equal values at one side of each row, 0 for a single value; all 0 where
+    the values of the runs differ between rows."""
     outer = [row[:size] if is_left else row[-size:] for row in rows]
     inner = [row[size : 2 * size] if is_left else row[-2 * size : -size] for row in rows]
     pairs = list(zip(rows, outer, inner, strict=True))
@@ -87,8 +87,7 @@ def _runs(rows: Rows, size: int, *, is_left: bool) -> list[int]:
 
 
 def _run(row: bytes, size: int, value: bytes, *, is_left: bool) -> int:
-    """The length of the run of ``value`` at one side, found by halving: a run is also one of every
-    smaller length."""
+    """Length of the run of ``value`` at one side, by binary search."""
     length = len(row) // size
     whole = value * length
     least, most = 0, length
@@ -111,10 +110,10 @@ def _is_text(rows: Rows, size: int, runs: list[int], *, is_left: bool) -> bool:
     (pad,) = array(TYPES[size], rows[at][:size] if is_left else rows[at][-size:])
     parts = zip(rows, runs, strict=True)
     texts = (row[run * size :] if is_left else row[: len(row) - run * size] for row, run in parts)
-    kept = array(TYPES[size], b"".join(texts)[: MOST_CHECKED * size])
-    # Where a text ends with the value that pads it, there is one more in each row.
-    strays = kept.count(pad) if pad >= 0 else len(kept)
-    return strays <= len(rows) and len(set(kept)) >= FEWEST_VALUES and min(kept) >= 0
+    tokens = array(TYPES[size], b"".join(texts)[: MOST_CHECKED * size])
+    # Texts may end with the padding value themselves: that is one more in each row.
+    strays = tokens.count(pad) if pad >= 0 else len(tokens)
+    return strays <= len(rows) and len(set(tokens)) >= FEWEST_VALUES and min(tokens) >= 0
 
 
 MOST_PARTS = 64
@@ -136,7 +135,7 @@ MASK = "attention_mask"
 
 
 class Seen(NamedTuple):
-    """What was read of one tensor, ``length`` tokens wide."""
+    """Padding of the tensor named ``key``, ``length`` tokens wide."""
 
     key: str
     length: int
@@ -146,18 +145,18 @@ class Seen(NamedTuple):
 def padding_of_batch(torch: Any, batch: Any) -> Seen | None:
     """Padding of the largest tensor of token ids on the CPU in ``batch``; by an attention mask
     where there is one. None where ``batch`` has neither."""
-    # A mode of the script, or a subclass of tensors, would be called for what is read here.
+    # Otherwise a mode of the script, or a subclass of tensors, would be called for what is read.
     with torch._C.DisableTorchFunction():
-        tensors = [(key, one) for key, one in _tensors(torch, batch) if _is_matrix(torch, one)]
-        for key, one in tensors:
-            by_mask = padding_of_mask(*_read(one)) if key == MASK else None
+        tensors = [(key, part) for key, part in _tensors(torch, batch) if _is_matrix(torch, part)]
+        for key, tensor in tensors:
+            by_mask = padding_of_mask(*_read(tensor)) if key == MASK else None
             if by_mask is not None:
-                return Seen(key, int(one.shape[1]), by_mask)
+                return Seen(key, int(tensor.shape[1]), by_mask)
         kinds = torch.int64, torch.int32
-        ids = [(key, one) for key, one in tensors if one.dtype in kinds and key != MASK]
+        ids = [(key, tensor) for key, tensor in tensors if tensor.dtype in kinds and key != MASK]
         if not ids:
             return None
-        key, largest = max(ids, key=lambda named: named[1].numel())
+        key, largest = max(ids, key=lambda item: item[1].numel())
         return Seen(key, int(largest.shape[1]), padding_of_ids(*_read(largest)))
 
 
@@ -167,7 +166,7 @@ def _tensors(torch: Any, batch: Any) -> Iterator[tuple[str, Any]]:
     while waiting and left:
         key, part = waiting.pop(0)
         left -= 1
-        # Others may be fakes, or have no memory of their own.
+        # Subclasses may be fakes, or have no memory of their own.
         if type(part) is torch.Tensor:
             yield key, part
         else:
@@ -175,15 +174,15 @@ def _tensors(torch: Any, batch: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _inside(part: Any) -> list[tuple[str, Any]]:
-    """What a container holds, by the methods of the builtin ones."""
+    """Named values of a container, by the methods of the builtin classes."""
     if isinstance(part, UserDict):
         part = vars(part).get("data")
     if isinstance(part, dict):
-        return [(str(key), one) for key, one in list(dict.items(part))[:MOST_PARTS]]
+        return [(str(key), value) for key, value in list(dict.items(part))[:MOST_PARTS]]
     if isinstance(part, list):
-        return [("", one) for one in list.__getitem__(part, slice(MOST_PARTS))]
+        return [("", value) for value in list.__getitem__(part, slice(MOST_PARTS))]
     if isinstance(part, tuple):
-        return [("", one) for one in tuple.__getitem__(part, slice(MOST_PARTS))]
+        return [("", value) for value in tuple.__getitem__(part, slice(MOST_PARTS))]
     return []
 
 
@@ -238,7 +237,7 @@ class PaddingChecks:
 
     def check(self, torch: Any, batch: Any) -> dict[str, Any] | None:
         """Data of a ``padding`` note. None if the batch has no token ids, or while a profiler runs,
-        which would count our time as the script's."""
+        which would attribute our time to the script."""
         seen = None if is_profiling(torch) else attempt(padding_of_batch, torch, batch)
         if seen is None:
             return None

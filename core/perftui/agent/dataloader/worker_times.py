@@ -1,8 +1,8 @@
 """How long each batch takes to fetch and to collate, in the process that makes it.
 
-That is a worker of the loader, or the training itself where the loader has none. The places are
-those that both kinds of loader share: torch makes the fetcher where it is used, so it never has to
-be sent to a worker, and the loader itself stays as it is.
+That is a worker of the loader, or the training itself where the loader has no workers. Both kinds
+of loader share the places that are timed: torch makes the fetcher where it is used, so it never has
+to be sent to a worker, and the loader itself stays as it is.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ WITHOUT_DATA = (bool, int, float, complex, str, type(None))
 def batch_bytes(torch: Any, batch: Any) -> int:
     """Bytes of the tensors, arrays and byte strings in ``batch``; -1 where they are not known.
 
-    Looks into lists, tuples and dictionaries and runs no code of the script: what else is found
-    makes the whole unknown, but for numbers and text, which count as nothing.
+    Looks into lists, tuples and dictionaries and runs no code of the script. Numbers and text count
+    as nothing; anything else makes the whole unknown.
     """
-    # A mode of the script, or a subclass of tensors, would be called for what is read here.
+    # Otherwise a mode of the script, or a subclass of tensors, would be called for what is read.
     with torch._C.DisableTorchFunction():
         return _batch_bytes(torch, batch)
 
@@ -58,7 +58,7 @@ def _batch_bytes(torch: Any, batch: Any) -> int:
     while waiting:
         part = waiting.pop()
         left -= 1
-        # What nearly all batches are made of comes first: this runs for every batch.
+        # Types of nearly all batches come first: this runs for every batch.
         kind = type(part)
         if kind is tensor and part.layout is strided:
             total += part.nbytes
@@ -92,7 +92,7 @@ def _own_bytes(torch: Any, part: Any) -> int:
 
 
 def _inside(part: Any) -> Sequence[Any] | None:
-    """What a container holds, by the methods of the builtin ones; None where it is none."""
+    """Values of a container, by the methods of the builtin classes; None for anything else."""
     if isinstance(part, UserDict):
         part = vars(part).get("data")
     if isinstance(part, dict):
@@ -105,7 +105,7 @@ def _inside(part: Any) -> Sequence[Any] | None:
 
 
 class PageFile(Page):
-    """Where a page writes: nothing before ``open`` or after ``close``.
+    """File of a page: nothing is written before ``open`` or after ``close``.
 
     A preallocated file of its own, mapped shared, as the ring is; ``wire.worker_page`` describes
     the format.
@@ -150,7 +150,7 @@ class PageFile(Page):
 
 
 class WorkerPage(PageFile, CompiledPage):
-    """Counts what becomes of the batches of one loader."""
+    """Counts the batches of one loader and their stages."""
 
     def __init__(self, torch: Any) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class WorkerPage(PageFile, CompiledPage):
 FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
 
 LOADER_ATTRIBUTE = "_perftui_loader"
-"""Attribute of a fetcher in the training process: that process and the number of its loader."""
+"""Attribute of a fetcher in the training process: process and number of its loader."""
 
 PAGE_ATTRIBUTE = "_perftui_page"
 """Attribute of a fetcher: its page, which it shares with earlier ones of the same loader."""
@@ -193,14 +193,14 @@ def watch(torch: Any, session: Session, tracer: int) -> None:
 
 
 def name_loader(iterator: Any, number: int) -> None:
-    """Say that ``iterator`` is of loader ``number``, where this process fetches for it."""
+    """Tell the page of this process that ``iterator`` is of loader ``number``."""
     fetcher = getattr(iterator, "_dataset_fetcher", None)
     if fetcher is not None:
         setattr(fetcher, LOADER_ATTRIBUTE, (os.getpid(), number))
 
 
 def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
-    # The arguments of a call are an object that no other call has: they stand for the batch.
+    # The tuple of arguments is an object that no other call has: it stands for the batch.
     def enter(args: Any, _: Any) -> WorkerPage | None:
         fetcher, page, is_counted = args[0], None, False
         try:
@@ -238,10 +238,10 @@ class WorkerTimes:
         self._tracer = tracer
         self._pages: OrderedDict[int, WorkerPage] = OrderedDict()
         self.is_off = False
-        """Whether nothing is counted any more."""
+        """Whether counting has ended."""
 
     def fail(self, error: Exception) -> None:
-        """Count no more because of ``error``, and warn; one of the script's handlers is raised."""
+        """Count no more because of ``error``, and warn; raise it if a handler of the script did."""
         if raised_by_handler(error):
             raise error
         self.is_off = True
@@ -252,7 +252,7 @@ class WorkerTimes:
     def after_fork(self) -> None:
         """Begin anew in a new child of the process that counted.
 
-        The child counts for itself, but for children of a worker: they would pass for the worker.
+        The child counts for itself, except children of a worker: they would pass for the worker.
         """
         for page in self._pages.values():
             page.leave_to_parent()
@@ -260,7 +260,7 @@ class WorkerTimes:
         self.is_off = self._torch.utils.data.get_worker_info() is not None
 
     def page(self, fetcher: Any) -> WorkerPage:
-        """The page of ``fetcher``, which from now on times its collate function too."""
+        """The page of ``fetcher``, whose collate function is timed from now on."""
         page = self._pages.get(self._loader(fetcher)) or WorkerPage(self._torch)
         collate = fetcher.collate_fn
 
@@ -271,26 +271,26 @@ class WorkerTimes:
                 self.fail(error)
 
         fetcher.collate_fn = put_around(self._torch, collate, enter)
-        # Last: who finds it takes the collate function for one that is timed.
+        # Last: whoever sees it assumes that the collate function is timed.
         setattr(fetcher, PAGE_ATTRIBUTE, page)
         return page
 
     def _loader(self, fetcher: Any) -> int:
-        """The number of the loader. A worker has but one, and does not know its number."""
+        """The number of the loader; ``NO_LOADER`` in a worker, which has just one."""
         process, number = getattr(fetcher, LOADER_ATTRIBUTE, (0, UNFOLLOWED))
         if self._torch.utils.data.get_worker_info() is not None:
             return NO_LOADER
         return int(number) if process == os.getpid() else UNFOLLOWED
 
     def open(self, page: WorkerPage, fetcher: Any) -> bool:
-        """Begin ``page`` with a batch, if ``fetcher`` is one that is followed; whether it is."""
+        """Begin ``page`` with a batch if ``fetcher`` is followed; whether it is."""
         number = self._loader(fetcher)
         if number == UNFOLLOWED:
             return False
         info = self._torch.utils.data.get_worker_info()
         worker, owner = NO_WORKER, os.getpid()
         if info is not None:
-            # Before there is a page: who finds that may look.
+            # Checked before there is a page, whose existence allows looking.
             declare(self._tracer)
             multiprocessing = sys.modules.get("multiprocessing")
             parent = multiprocessing.parent_process() if multiprocessing is not None else None

@@ -1,4 +1,4 @@
-"""Putting what we do around a function of torch's.
+"""Wraps functions of torch.
 
 The script sees a function that looks and behaves like torch's own. Where the installation is
 compiled there is no frame of ours either: it would stand in every traceback, and warnings that
@@ -17,13 +17,13 @@ from ...wire.ring import BACKWARD
 from ..native import IS_COMPILED, CompiledAround, CompiledFastPath
 
 Enter = Callable[[tuple[Any, ...], "dict[str, Any] | None"], Any]
-"""Asked before a call, with its arguments and those that are named. What it returns is passed on to
-``leave``, and None is where that is not to be asked. Two kinds of arguments, in a tuple, take the
-place of those given."""
+"""Called before a call, with its positional and named arguments. Its result is passed on to
+``leave``, which is not called if that is None. A tuple of both kinds of arguments replaces those
+given."""
 
 Leave = Callable[[tuple[Any, ...], Any, Any, bool], object]
-"""Called afterwards with the arguments, what ``Enter`` returned, the result (None where it raised)
-and whether it returned. What it raises, which only a signal handler of the script may,
+"""Called afterwards with the arguments, the result of ``Enter``, the result of the call (None where
+it raised) and whether it returned. What it raises, which only a signal handler of the script may,
 comes in place of the result."""
 
 
@@ -38,9 +38,9 @@ def put_around(
     phase: int | None = None,
     insists: bool = False,
 ) -> Any:
-    """What takes the place of ``original``.
+    """The wrapper that takes the place of ``original``.
 
-    With a ``fast_path`` the call is a phase, and passes unseen within another one. ``fast`` are two
+    With a ``fast_path`` the call is a phase, and is ignored within another one. ``fast`` are two
     functions of the fast path that are asked first, with the first argument of the call, or about a
     ``phase`` of that number. With ``insists`` ``leave`` is called again, without a result, where a
     signal handler has raised in it.
@@ -48,7 +48,7 @@ def put_around(
     for callee in (enter, leave):
         if callee is not None:
             pass_by(torch, callee, with_callees=True)
-    # Attributes of an object of the script's may be code of its own.
+    # Attributes of a callable object of the script may run its code.
     is_function = isinstance(original, FunctionType)
     if not IS_COMPILED:
         from ..native.plain import plain_around
@@ -69,9 +69,8 @@ def put_around(
     around.goes_back, around.insists = phase == BACKWARD, insists
     if not is_function:
         return around
-    # torch.compile, which may then take us for the original and trace that in our place, looks for
-    # what a function captures, and for its defaults, in the function object itself, and fails where
-    # that is none.
+    # torch.compile may take the wrapper for the original and trace that in its place. It looks for
+    # captured variables and defaults in the function object itself, and fails where that is none.
     parts = original.__closure__, original.__defaults__, original.__kwdefaults__
     around.poses = all(part is None for part in parts)
     return functools.update_wrapper(around, original)
@@ -82,7 +81,7 @@ DISPATCH = ("_compiled_call_impl", "_call_impl")
 
 
 def dispatches(call: Callable[..., Any]) -> bool:
-    """Whether ``call`` is that function as it is known."""
+    """Whether ``call`` is the ``Module.__call__`` that we know."""
     code = getattr(call, "__code__", None)
     return code is not None and code.co_names == DISPATCH
 
@@ -102,7 +101,7 @@ def pass_by(torch: Any, function: Any, with_callees: bool) -> None:
         callees = action.SKIP if with_callees else action.DEFAULT
         interface.set_code_exec_strategy(code, interface._FrameExecStrategy(action.SKIP, callees))
     elif hasattr(interface, "skip_code"):
-        # Before torch 2.7 there is no choice: the frame alone.
+        # Before torch 2.7 only the frame itself can be skipped.
         interface.skip_code(code)
 
 
@@ -120,8 +119,8 @@ def watch_steps(
         (after, module.register_optimizer_step_post_hook),
     ):
         if hook is not None:
-            # The mark that ``torch.compiler.disable`` leaves; that function itself would import the
-            # compiler, a second or more, into scripts that never compile.
+            # The mark of ``torch.compiler.disable``, which itself would import the compiler, a
+            # second or more, into scripts that never compile.
             vars(hook).update(_torchdynamo_disable=True, _torchdynamo_disable_msg="perftui")
             pass_by(torch, hook, with_callees=True)
             register(hook)

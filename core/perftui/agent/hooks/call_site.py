@@ -60,7 +60,7 @@ def _site(frame: FrameType) -> CallSite:
     code = frame.f_code
     line = end = frame.f_lineno
     if sys.version_info >= (3, 11):
-        # One position for each instruction of two bytes.
+        # One position for each instruction, which has two bytes.
         for index, (first, last, _, _) in enumerate(code.co_positions()):
             if index == frame.f_lasti // 2:
                 line, end = first or line, last or end

@@ -29,7 +29,7 @@ def with_location_of(code: CodeType, like: CodeType, methods: tuple[str, ...]) -
     """``code`` with file and name of ``like``, as warnings and tracebacks show them.
 
     Lines where both call a method of ``self`` that is one of ``methods`` become those of ``like``;
-    all else seems to be where ``like`` begins.
+    all others become the first line of ``like``.
     """
     theirs = {name: (line, column) for line, name, column in _calls(like, methods)}
     lines = {
@@ -52,16 +52,16 @@ def with_location_of(code: CodeType, like: CodeType, methods: tuple[str, ...]) -
 
 
 def _calls(code: CodeType, methods: tuple[str, ...]) -> list[tuple[int, str, int]]:
-    """The lines that pass arguments on: with the method, and the column of ``self``."""
+    """Lines that call one of ``methods`` with ``args``: line, method, column of ``self``."""
     at = {place: line for start, end, line in code.co_lines() for place in range(start, end)}
     names: dict[int | None, set[str]] = {}
     columns: dict[int | None, int] = {}
-    for one in dis.get_instructions(code):
-        line = at.get(one.offset)
-        found = one.argval if isinstance(one.argval, tuple) else (one.argval,)
-        names.setdefault(line, set()).update(name for name in found if isinstance(name, str))
-        if sys.version_info >= (3, 11) and "self" in found and one.positions is not None:
-            columns.setdefault(line, one.positions.col_offset or 0)
+    for step in dis.get_instructions(code):
+        line = at.get(step.offset)
+        values = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        names.setdefault(line, set()).update(name for name in values if isinstance(name, str))
+        if sys.version_info >= (3, 11) and "self" in values and step.positions is not None:
+            columns.setdefault(line, step.positions.col_offset or 0)
     return [
         (line, name, columns.get(line, 0))
         for line, loaded in names.items()
@@ -71,22 +71,22 @@ def _calls(code: CodeType, methods: tuple[str, ...]) -> list[tuple[int, str, int
 
 
 def _table(code: Any, lines: dict[int, tuple[int, int]], first: int) -> bytes:
-    """The location table as Python has it from 3.11 on."""
+    """Location table in the format of Python 3.11 and later."""
     table = bytearray()
     now = first
     for line, end_line, column, end_column in code.co_positions():
         if line is None:
             table.append(0x80 | NO_LOCATION)
             continue
-        there, shift = lines.get(line, (first, 0))
+        target, shift = lines.get(line, (first, 0))
         is_known = line in lines and None not in (end_line, column, end_column)
         table.append(0x80 | (COLUMNS if is_known else NO_COLUMNS))
-        delta = there - now
+        delta = target - now
         _add(table, delta << 1 if delta >= 0 else -delta << 1 | 1)
         if is_known:
             for number in (end_line - line, column + shift + 1, end_column + shift + 1):
                 _add(table, number)
-        now = there
+        now = target
     return bytes(table)
 
 
@@ -98,13 +98,13 @@ def _add(table: bytearray, number: int) -> None:
 
 
 def _table_of_lines(code: CodeType, lines: dict[int, tuple[int, int]], first: int) -> bytes:
-    """The location table as Python 3.10 has it: bytes of code, and lines since those before."""
+    """Location table of Python 3.10: pairs of code length and line difference in bytes."""
     table = bytearray()
     now = first
     for start, end, line in code.co_lines():
-        there = now if line is None else lines.get(line, (first, 0))[0]
-        length, delta = end - start, there - now
-        # In parts that fit into bytes.
+        target = now if line is None else lines.get(line, (first, 0))[0]
+        length, delta = end - start, target - now
+        # In steps that fit into a signed byte.
         while not -127 <= delta <= 127:
             part = 127 if delta > 0 else -127
             table += bytes((0, part & 255))
@@ -113,7 +113,7 @@ def _table_of_lines(code: CodeType, lines: dict[int, tuple[int, int]], first: in
             table += bytes((254, delta & 255))
             length, delta = length - 254, 0
         table += bytes((length, delta & 255))
-        now = there
+        now = target
     return bytes(table)
 
 
@@ -126,9 +126,9 @@ def watch_modules(torch: Any, session: Session) -> None:
 
 
 def _dispatching_call(torch: Any, original: Any, session: Session) -> Callable[..., Any]:
-    """Take the place of the function of torch, in tracebacks too.
+    """Replace ``Module.__call__``, in tracebacks too.
 
-    While an outermost call goes on it has the code of that function, so that the modules inside,
+    During an outermost call it has the code of torch's function, so that the modules inside,
     hundreds in some models, cost nothing: even to ask where they are took 0.2 us each. Exchanging
     the code takes 20 ns; exchanging the method would make the interpreter look up the methods of
     all modules anew, 0.2 ms.
@@ -137,8 +137,8 @@ def _dispatching_call(torch: Any, original: Any, session: Session) -> Callable[.
     is_compiling, path = torch.compiler.is_compiling, session.fast_path
 
     def module_call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # First, so that the compiler, to which it is a constant, never looks at the session and
-        # makes no guard of what it finds there.
+        # First: for the compiler it is a constant, so it never looks at the session nor guards what
+        # it finds there.
         if is_compiling() or path.inside:
             if self._compiled_call_impl is not None:
                 return self._compiled_call_impl(*args, **kwargs)
@@ -159,13 +159,13 @@ def _dispatching_call(torch: Any, original: Any, session: Session) -> Callable[.
                 session.leave(FORWARD, start)
 
     listening = with_location_of(module_call.__code__, original.__code__, DISPATCH)
-    # The code of a function may be exchanged for one that captures as many variables.
+    # Code can only be exchanged for code that captures as many variables.
     passing = original.__code__.replace(co_freevars=listening.co_freevars)
 
     def listen() -> None:
         module_call.__code__ = listening
 
-    # The child of a process that was in a module may train, and never come back from there.
+    # A child forked within a module may train, and never return from there.
     os.register_at_fork(after_in_child=listen)
     for code in (passing, listening):
         module_call.__code__ = code
@@ -176,7 +176,7 @@ def _dispatching_call(torch: Any, original: Any, session: Session) -> Callable[.
 def _wrapping_call(
     torch: Any, original: Callable[..., Any], session: Session
 ) -> Callable[..., Any]:
-    """Goes around whatever ``Module.__call__`` is, in a torch that changed it."""
+    """Wrap any ``Module.__call__``, for a torch that changed it."""
     is_compiling, path = torch.compiler.is_compiling, session.fast_path
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -219,7 +219,7 @@ def watch_backward(torch: Any, session: Session) -> None:
 
 
 def watch_optimizers(torch: Any, session: Session) -> None:
-    """Time ``step`` of every optimizer, and notice the ones a gradient scaler leaves out."""
+    """Time ``step`` of every optimizer, and notice steps that a gradient scaler skips."""
     path = session.fast_path
 
     def before(optimizer: Any, *_: Any) -> None:
@@ -232,8 +232,8 @@ def watch_optimizers(torch: Any, session: Session) -> None:
 
     watch_steps(torch, before=before, after=after)
 
-    def enter(args: Any, named: Any) -> list[Any]:
-        optimizer = args[1] if len(args) > 1 else (named or {}).get("optimizer")
+    def enter(args: Any, kwargs: Any) -> list[Any]:
+        optimizer = args[1] if len(args) > 1 else (kwargs or {}).get("optimizer")
         return [optimizer, session.optimizer_steps]
 
     def leave(_: Any, token: list[Any], __: Any, arrived: bool) -> None:
@@ -268,7 +268,7 @@ def watch_loaders(torch: Any, session: Session) -> None:
 
 
 def watch_profilers(torch: Any, session: Session) -> None:
-    """Make way for profilers that the script starts itself."""
+    """End our recording while a profiler of the script runs."""
     profiler = torch.autograd.profiler
     _watch_profiler(torch, profiler.profile, "_prepare_trace", session)
     for name in ("emit_nvtx", "emit_itt"):
@@ -278,9 +278,9 @@ def watch_profilers(torch: Any, session: Session) -> None:
 
 
 def _watch_profiler(torch: Any, kind: Any, begin_name: str, session: Session) -> None:
-    # Imports what torch imports as the first ``record_function`` begins. Within a profile with
-    # stacks the name of an import's frame is freed before it is read (torch 2.13): what stands
-    # there by then may be no text, and reading the script's profile raises.
+    # Imports what the first ``record_function`` would import. Within a profile with stacks the name
+    # of an import's frame is freed before it is read (torch 2.13): it may no longer be text by
+    # then, and reading the script's profile raises.
     load = getattr(torch.autograd.profiler, "_maybe_cupti_monitor", lambda: None)
 
     def begins(args: tuple[Any, ...], _: Any) -> None:

@@ -56,7 +56,7 @@ class MarksFinder:
 
 
 def keep_compiled() -> None:
-    """Write the .pyc of this file, which lies in the run's own spool, though the user wants none.
+    """Write the .pyc of this file, in the run's own spool, even where Python is told to write none.
 
     Compiling takes 1 ms, whatever there is to compile, in each of the interpreters to come.
     """
@@ -70,11 +70,11 @@ def keep_compiled() -> None:
 
 
 def waits_already() -> bool:
-    """Whether another of these waits for torch: a recorder that runs below another adds one.
+    """Whether another such finder waits for torch: a recorder that runs below another adds one.
 
     Each would ask the other to find torch, without an end.
     """
-    return any(type(one).__name__ == TorchFinder.__name__ for one in sys.meta_path)
+    return any(type(finder).__name__ == TorchFinder.__name__ for finder in sys.meta_path)
 
 
 def import_shadowed(own: str) -> None:

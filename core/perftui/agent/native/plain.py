@@ -1,4 +1,4 @@
-"""What takes the place of the compiled classes where there are none for this Python."""
+"""Python equivalents of the compiled classes, for Pythons without those."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SHORTEST_NS = 100_000
 
 
 class PlainFastPath:
-    """Is never opened: every step goes the slow path."""
+    """A fast path that is never opened: every step goes the slow path."""
 
     is_open = is_off = is_fetching = inside = goes_back = False
 
     def nowhere(self, *_: Any) -> int:
-        """What happens is for the session."""
+        """Leave the event to the session."""
         return 0
 
     enter_fetch = leave_fetch = enter_forward = enter_backward = leave = nowhere
@@ -36,7 +36,7 @@ class PlainFastPath:
 
 
 class PlainPage:
-    """Sums up what becomes of batches, and stores it at ``address``, if that is not 0.
+    """Sums up times and bytes of batches, and stores them at ``address``, if that is not 0.
 
     One batch at a time: one that is made for another one, or beside it, is not counted.
     """
@@ -59,7 +59,7 @@ class PlainPage:
         """A batch begins, known as ``whose``; whether it is counted."""
         if not self._lock.acquire(whose):
             return False
-        # Nobody may have seen the end of the one before.
+        # The end of the batch before may have been missed.
         self.stage = IDLE
         self.mark(FETCH)
         return True
@@ -74,11 +74,11 @@ class PlainPage:
         self._lock.release(whose)
 
     def forget(self) -> None:
-        """The batch that is being made is another process's."""
+        """Another process makes the current batch."""
         self._lock = TryLock()
 
     def mark(self, stage: int, /) -> None:
-        """What goes on from now on."""
+        """The batch enters ``stage``."""
         now = perf_counter_ns()
         if self.stage == FETCH:
             self.fetch += now - self.since
@@ -106,7 +106,7 @@ class PlainPage:
         if not self.address:
             return
         self.number += 1
-        # A reader that finds two numbers, or another record when it reads again, tries again.
+        # A reader that sees two numbers, or another record at its second look, tries again.
         sums = self.batches, self.sized, self.bytes, self.fetch, self.collate, self.squares
         record = RECORD.pack(self.number, *sums, self.stage, self.since, self.number)
         ctypes.memmove(self.address, record, RECORD.size)
@@ -140,7 +140,7 @@ def plain_around(
     goes_back: bool,
     insists: bool,
 ) -> Callable[..., Any]:
-    """What ``put_around`` makes, with a frame of its own, and without what is asked first."""
+    """The wrapper of ``put_around``, with a frame of its own, and without ``fast``."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if (fast_path is not None and fast_path.inside) or not args:

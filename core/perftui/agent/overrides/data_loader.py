@@ -24,10 +24,10 @@ NEEDS_WORKERS = ("persistent_workers", "prefetch_factor")
 """A loader without workers raises when it is given one of these."""
 
 WORKER_SETTINGS = (*NEEDS_WORKERS, "multiprocessing_context", "timeout")
-"""What goes with the workers: without them torch takes none of it."""
+"""Arguments that require workers: without any, torch refuses them."""
 
 CHANGEABLE = frozenset({"num_workers", "pin_memory", *NEEDS_WORKERS})
-"""Every other argument takes part in which samples make a batch."""
+"""Arguments that may change: all others take part in which samples make a batch."""
 
 
 class Overrides:
@@ -41,23 +41,23 @@ class Overrides:
         self._requests = requests
 
     def begin(
-        self, session: Session, made: Any, args: Any, kwargs: Any, site: CallSite | None
+        self, session: Session, loader: Any, args: Any, kwargs: Any, site: CallSite | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The loader's arguments with what may be overridden; remembers where it is made."""
-        args, kwargs, outcome = self.apply(site, made, args, kwargs)
-        session.loaders.origins[made] = site, outcome
+        """The loader's arguments with overrides applied; remembers where the loader is made."""
+        args, kwargs, outcome = self.apply(site, loader, args, kwargs)
+        session.loaders.origins[loader] = site, outcome
         return args, kwargs
 
-    def end(self, session: Session, made: Any) -> None:
-        """Report what became of each override that is meant for the loader."""
-        site, outcome = session.loaders.origins.get(made, (None, None))
+    def end(self, session: Session, loader: Any) -> None:
+        """Report the outcome of each override that is meant for the loader."""
+        site, outcome = session.loaders.origins.get(loader, (None, None))
         if outcome is not None:
-            outcome.report(session.overrides, site, lambda name: getattr(made, name, None))
+            outcome.report(session.overrides, site, lambda name: getattr(loader, name, None))
 
     def apply(
         self, site: CallSite | None, loader: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any], Outcome]:
-        """The call's arguments with what may be overridden, and what became of the rest.
+        """The call's arguments with overrides applied, and the outcome of all requests.
 
         Arguments that do not fit the constructor are left for it to complain about.
         """
@@ -72,12 +72,12 @@ class Overrides:
         if not outcome.applied:
             return args, kwargs, outcome
         # Every argument of the constructor after the loader itself may be given by name.
-        given = {**bound, **outcome.applied}
-        del given[next(iter(self._signature.parameters))]
+        named = {**bound, **outcome.applied}
+        del named[next(iter(self._signature.parameters))]
         if outcome.applied.get("num_workers") == 0:
-            off = {name for name in WORKER_SETTINGS if given.get(name)}
-            given = {name: value for name, value in given.items() if name not in off}
-        return (), given, outcome
+            off = {name for name in WORKER_SETTINGS if named.get(name)}
+            named = {name: value for name, value in named.items() if name not in off}
+        return (), named, outcome
 
     def _why_not(self, name: str, value: Any, bound: dict[str, Any]) -> str | None:
         if name not in CHANGEABLE:
@@ -124,8 +124,8 @@ class Overrides:
         if datasets.holds_cuda_tensors(self._torch, data):
             return "the dataset holds tensors on the GPU"
         if start_method(bound.get("multiprocessing_context")) != "fork":
-            sent = (data.__class__, bound.get("collate_fn"), bound.get("worker_init_fn"))
-            if any(datasets.is_local(thing) for thing in sent):
+            objects = (data.__class__, bound.get("collate_fn"), bound.get("worker_init_fn"))
+            if any(datasets.is_local(thing) for thing in objects):
                 return "a lambda or local class cannot be sent to workers that are spawned"
         return None
 
@@ -136,10 +136,10 @@ def watch(torch: Any, session: Session, requests: list[Request]) -> None:
     original = loader_class.__init__
     overrides = Overrides(torch, original, requests)
 
-    def enter(args: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def enter(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         loader, *others = args
-        passed, named = session.construct(overrides.begin, loader, tuple(others), named or {})
-        return (loader, *passed), named
+        passed, kwargs = session.construct(overrides.begin, loader, tuple(others), kwargs or {})
+        return (loader, *passed), kwargs
 
     def leave(args: Any, _: Any, __: Any, arrived: bool) -> None:
         if arrived:

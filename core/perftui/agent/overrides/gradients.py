@@ -1,7 +1,7 @@
 """Tries a training without gradients of the parameters that no optimizer holds.
 
-Only those that a backward pass fills and that nobody changes between two steps: others are trained
-by the script itself, or are what it differentiates by.
+Applies only to parameters that a backward pass fills and whose values stay the same between two
+steps: others are trained by the script itself, or serve as inputs to differentiate by.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ..recording.session import Session
 
 LOOK_AFTER = 2
-"""Steps of the first optimizer that steps, after which parameters are looked at; a step later they
-are looked at again, and let go of."""
+"""Steps of the first optimizer after which parameters are looked at; they are compared and let go
+one step later."""
 
 
 class Untrained:
-    """The parameters that get no gradients any more."""
+    """Parameters that no longer get gradients."""
 
     def __init__(self, torch: Any, requests: list[Request]) -> None:
         self._torch = torch
@@ -49,11 +49,11 @@ class Untrained:
         modules = all_modules(session.called_modules())
         why = self._why_not(modules)
         if not why and self._steps == LOOK_AFTER:
-            self._seen = [(one, self._value(one)) for one in _unheld(session, modules)]
+            self._seen = [(tensor, self._value(tensor)) for tensor in _unheld(session, modules)]
             if self._seen:
                 return
             why = "every parameter with a gradient is in an optimizer"
-        same = [one for one, before in self._seen if self._is_same(one, before)]
+        same = [parameter for parameter, before in self._seen if self._is_same(parameter, before)]
         if not why and not same:
             why = "the script changes these parameters itself"
         for parameter in () if why else same:
@@ -67,9 +67,9 @@ class Untrained:
     def _why_not(self, modules: list[Any]) -> str:
         if arguments_of(self._requests) != {"requires_grad": False}:
             return "only requires_grad=False can be tried"
-        found = wrappers(modules)
-        # They wait for the gradients of all parameters that they were given.
-        return f"{found[0]['name']} was made with these parameters" if found else ""
+        kinds = wrappers(modules)
+        # Wrappers wait for the gradients of all parameters that they were given.
+        return f"{kinds[0]['name']} was made with these parameters" if kinds else ""
 
     def _value(self, parameter: Any) -> Any:
         return attempt(lambda: self._torch.sum(parameter.detach(), dtype=self._torch.float64))
@@ -82,10 +82,10 @@ class Untrained:
 
 
 def _unheld(session: Session, modules: list[Any]) -> list[Any]:
-    """Parameters of ``modules`` that have a gradient just now, and are in no optimizer."""
-    held = {id(one) for made in session.made_optimizers() for one in held_by(made)}
-    unheld = (one for number, one in own_parameters(modules).items() if number not in held)
-    return [one for one in unheld if one.is_leaf and one.grad is not None]
+    """Parameters of ``modules`` that have a gradient now, and are in no optimizer."""
+    ids = {id(tensor) for optimizer in session.made_optimizers() for tensor in held_by(optimizer)}
+    unheld = (tensor for number, tensor in own_parameters(modules).items() if number not in ids)
+    return [tensor for tensor in unheld if tensor.is_leaf and tensor.grad is not None]
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:

@@ -40,18 +40,18 @@ def drain(torch: Any, session: Session, request: Request) -> None:
         site, _ = session.loaders.origins.get(loader, (None, None))
         if not request.covers(site):
             return original(loader)
-        # Before the epochs that are timed: nothing is asked twice where one of them raises.
+        # Before the timed epochs, so that this runs once even where one of them raises.
         loaders.__iter__ = original
-        batches, taken = timed(_epochs(original, loader), seconds)
+        batches, ns = timed(_epochs(original, loader), seconds)
         session.overrides.report(request.note({}, request.arguments, site))
-        session.notes.write("loader_alone", {"batches": batches, "ns": taken})
+        session.notes.write("loader_alone", {"batches": batches, "ns": ns})
         raise StepLimit
 
     loaders.__iter__ = begin
 
 
 def timed(batches: Iterator[Any], seconds: float) -> tuple[int, int]:
-    """How many came in about so many seconds after the first ``WARM_UP``, and in how many ns."""
+    """Count and duration (ns) of the batches after ``WARM_UP``, within about ``seconds``."""
     began, count, warm = perf_counter_ns(), 0, 0
     for _ in batches:
         now = perf_counter_ns()
@@ -65,12 +65,12 @@ def timed(batches: Iterator[Any], seconds: float) -> tuple[int, int]:
 
 
 def _epochs(start: Any, loader: Any) -> Iterator[Any]:
-    """The batches of one epoch after the other, until one is empty."""
-    given = True
-    while given:
-        given = False
+    """Batches of one epoch after the other, until one is empty."""
+    has_batches = True
+    while has_batches:
+        has_batches = False
         for batch in start(loader):
-            given = True
+            has_batches = True
             yield batch
 
 
@@ -101,7 +101,7 @@ class _Writers:
         if name not in WRITERS:
             return None
         others = [one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]
-        spec = next(filter(None, (one.find_spec(name, path, target) for one in others)), None)
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         loader: Any = spec.loader if spec is not None else None
         if loader is not None:
             execute = loader.exec_module
@@ -118,11 +118,11 @@ class _Writers:
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """In place of what writes."""
+    """Stands in for methods that write."""
 
 
 class RepeatedBatches:
-    """The first batches of each loader that is asked for, and what each iterator has given."""
+    """The first batches of each loader, and how many batches each iterator has returned."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -137,19 +137,19 @@ class RepeatedBatches:
         self._given[iterator] = 0
 
     def following(self, iterator: Any, fetch: Any) -> Any:
-        """The next batch of ``iterator``, made by ``fetch`` where there are too few so far."""
+        """The next batch of ``iterator``, by ``fetch`` until there are enough to repeat."""
         if iterator not in self._loaders:
             return fetch(iterator)
-        made, given = self._made[self._loaders[iterator]], self._given[iterator]
-        if len(made) < self._count:
-            made.append(fetch(iterator))
-            batch = made[-1]
-        elif given >= _length(iterator):
-            # As long an epoch as it would have been.
+        batches, index = self._made[self._loaders[iterator]], self._given[iterator]
+        if len(batches) < self._count:
+            batches.append(fetch(iterator))
+            batch = batches[-1]
+        elif index >= _length(iterator):
+            # The epoch is as long as it would have been.
             raise StopIteration
         else:
-            batch = made[given % self._count]
-        self._given[iterator] = given + 1
+            batch = batches[index % self._count]
+        self._given[iterator] = index + 1
         return batch
 
 
@@ -162,7 +162,7 @@ def _length(iterator: Any) -> float:
 
 
 def repeat(torch: Any, session: Session, request: Request) -> None:
-    """Give the first batches of the loader that ``request`` names for all others."""
+    """Repeat the first batches of the loader that ``request`` names in place of all others."""
     loaders = torch.utils.data.DataLoader
     iterators = torch.utils.data.dataloader._BaseDataLoaderIter
     repeated = RepeatedBatches(int(request.arguments["repeated_batches"]))
@@ -187,7 +187,7 @@ SIDES: dict[str, Start] = {"repeated_batches": repeat, "loader_alone": drain, "o
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:
-    """Leave out what is asked for; an argument that is not known is refused by its note."""
+    """Leave out the side that is asked for; the note refuses unknown arguments."""
     for request in requests:
         unknown = [name for name in request.arguments if name not in SIDES]
         if unknown:

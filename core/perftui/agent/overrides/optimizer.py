@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..recording.session import Session
 
 CHANGEABLE = {"fused": "foreach", "foreach": "fused"}
-"""The arguments that change how a step is computed, not what; and the one that excludes each."""
+"""Arguments that change how a step is computed, not its result; and the one that excludes each."""
 
 SPARSE_UNLESS_FUSED = frozenset({"SGD", "Adagrad"})
 """Classes that take sparse gradients, but not with fused kernels."""
@@ -32,20 +32,20 @@ DISPATCHED = frozenset({"cpu", "cuda", "mps", "xpu"})
 
 
 def why_not_implemented(
-    torch: Any, kind: type, own_kind: type, name: str, value: Any, given: Mapping[str, Any]
+    torch: Any, kind: type, own_kind: type, name: str, value: Any, arguments: Mapping[str, Any]
 ) -> str | None:
     """Why the argument ``name`` of ``CHANGEABLE`` cannot be ``value``, None where it can.
 
-    ``kind`` is the class of torch, ``own_kind`` that of the object, ``given`` are the arguments of
-    the constructor by name. Torch raises for some of it in the constructor, for the rest in the
-    first step.
+    ``kind`` is the class of torch, ``own_kind`` that of the object, ``arguments`` are those of the
+    constructor by name. Torch raises for some of it in the constructor, for the rest in the first
+    step.
     """
     if not isinstance(value, bool):
         return f"{value!r} is neither True nor False"
-    groups = [group for group in given.get("params") or () if isinstance(group, dict)]
+    groups = [group for group in arguments.get("params") or () if isinstance(group, dict)]
     if any(group.get(name, value) != value for group in groups):
         return "a parameter group sets it to another value"
-    return _why_not_on(torch, kind, own_kind, name, (given, *groups)) if value else None
+    return _why_not_on(torch, kind, own_kind, name, (arguments, *groups)) if value else None
 
 
 def _why_not_on(
@@ -93,12 +93,12 @@ def _has_kernel(torch: Any, kind: type, device: str) -> bool:
 
 
 def _have_sparse_gradients(torch: Any, tensors: list[Any]) -> bool:
-    """Whether a live embedding of ``tensors`` makes sparse ones; its module alone knows."""
+    """Whether a live embedding with one of ``tensors`` is sparse; only the module knows."""
     ours = set(map(id, tensors))
     kinds = (torch.nn.Embedding, torch.nn.EmbeddingBag)
     # By type, not isinstance: that would ask objects of the script for their class.
-    found = (one for one in gc.get_objects() if issubclass(type(one), kinds))
-    return any(one.sparse and id(one.weight) in ours for one in found)
+    embeddings = (thing for thing in gc.get_objects() if issubclass(type(thing), kinds))
+    return any(embedding.sparse and id(embedding.weight) in ours for embedding in embeddings)
 
 
 def _holds_tensor(torch: Any, settings: Mapping[str, Any]) -> bool:
@@ -108,24 +108,24 @@ def _holds_tensor(torch: Any, settings: Mapping[str, Any]) -> bool:
 
 
 def _tensors(torch: Any, params: Any) -> Iterator[Any]:
-    """The parameters in what a constructor is given: tensors, pairs with names, or groups."""
+    """Parameters in a constructor's argument: tensors, pairs with names, or groups."""
     if isinstance(params, torch.Tensor):
         yield params
         return
-    for one in params or ():
-        if isinstance(one, dict):
-            yield from _tensors(torch, one.get("params"))
-        elif isinstance(one, tuple):
-            yield from (part for part in one if isinstance(part, torch.Tensor))
-        elif isinstance(one, torch.Tensor):
-            yield one
+    for group in params or ():
+        if isinstance(group, dict):
+            yield from _tensors(torch, group.get("params"))
+        elif isinstance(group, tuple):
+            yield from (part for part in group if isinstance(part, torch.Tensor))
+        elif isinstance(group, torch.Tensor):
+            yield group
 
 
 class Overrides:
     """Overrides of the arguments of optimizers of ``torch.optim``, bound to the calls they name."""
 
     def __init__(self, torch: Any, kind: Any, requests: list[Request]) -> None:
-        """``kind`` is the class whose constructor is called; the base class takes none of them."""
+        """``kind`` is the class whose constructor is called; the base class takes no overrides."""
         self._torch = torch
         self._kind = kind
         self._signature = inspect.signature(kind.__init__)
@@ -133,9 +133,9 @@ class Overrides:
         self._making: dict[int, tuple[CallSite | None, Outcome]] = {}
 
     def begin(
-        self, _: Session, made: Any, args: Any, kwargs: Any, site: CallSite | None
+        self, _: Session, optimizer: Any, args: Any, kwargs: Any, site: CallSite | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """The optimizer's arguments with what may be overridden, None where nothing is.
+        """The optimizer's arguments with overrides applied, None where there are no overrides.
 
         Arguments that do not fit the constructor are left for it to complain about.
         """
@@ -143,16 +143,16 @@ class Overrides:
         if not requests:
             return None
         try:
-            bound = self._signature.bind(made, *args, **kwargs).arguments
+            bound = self._signature.bind(optimizer, *args, **kwargs).arguments
         except TypeError:
             return None
         if isinstance(bound["params"], self._torch.Tensor):
             return None
         outcome = Outcome({}, requests)
-        why_not = partial(self._why_not, type(made))
-        # What is to be off comes first: the other may be on only then.
+        why_not = partial(self._why_not, type(optimizer))
+        # Arguments to turn off come first: only then may the other be on.
         outcome.decide(bound, why_not, lambda _, value: bool(value))
-        self._making[id(made)] = site, outcome
+        self._making[id(optimizer)] = site, outcome
         return args, {**kwargs, **outcome.applied}
 
     def _why_not(self, kind: type, name: str, value: Any, given: dict[str, Any]) -> str | None:
@@ -162,29 +162,29 @@ class Overrides:
             return f"{kind.__name__} does not take it"
         return why_not_implemented(self._torch, self._kind, kind, name, value, given)
 
-    def end(self, session: Session, made: Any) -> None:
-        """Report what became of each override that is meant for the optimizer."""
-        site, outcome = self._making.pop(id(made), (None, None))
+    def end(self, session: Session, optimizer: Any) -> None:
+        """Report the outcome of each override that is meant for the optimizer."""
+        site, outcome = self._making.pop(id(optimizer), (None, None))
         if outcome is not None:
-            outcome.report(session.overrides, site, lambda name: in_force(made, name))
+            outcome.report(session.overrides, site, lambda name: in_force(optimizer, name))
 
 
 class Sites:
-    """Remembers where optimizers are made, and refuses what their classes do not take."""
+    """Remembers where optimizers are made, and refuses arguments that their classes do not take."""
 
     def __init__(self, requests: list[Request]) -> None:
         self.requests = requests
         self.making: set[int] = set()
-        """Ids of optimizers whose own constructor has seen to the overrides."""
+        """Ids of optimizers whose own constructor handles the overrides."""
 
-    def end(self, session: Session, made: Any) -> None:
-        """``made`` has been constructed, as far as the base class goes."""
+    def end(self, session: Session, optimizer: Any) -> None:
+        """The base class's constructor of ``optimizer`` has returned."""
         site = find_call_site()
-        session.optimizer_sites[made] = site
-        if id(made) in self.making:
+        session.optimizer_sites[optimizer] = site
+        if id(optimizer) in self.making:
             return
         for request in wanted(self.requests, site):
-            why = f"{type(made).__name__} does not take it"
+            why = f"{type(optimizer).__name__} does not take it"
             session.overrides.report(request.note(dict.fromkeys(request.arguments, why), {}, site))
 
 
@@ -205,21 +205,21 @@ def watch(torch: Any, session: Session, requests: list[Request]) -> None:
 def _watch_kind(torch: Any, session: Session, kind: Any, sites: Sites) -> None:
     overrides = Overrides(torch, kind, sites.requests)
 
-    def enter(args: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    def enter(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         optimizer, *others = args
         if id(optimizer) in sites.making:
-            # AdamW calls the constructor of Adam, with all that it was given.
+            # AdamW passes its own arguments on to the constructor of Adam.
             return None
-        # With parameters that can be looked at: torch makes the same lists of them. What a
-        # generator of the script raises is raised here.
-        named = named or {}
+        # Lists in place of generators, which could be read only once: torch makes the same lists.
+        # What a generator of the script raises is raised here.
+        kwargs = kwargs or {}
         if others:
             others[0] = _listed(torch, others[0])
-        elif "params" in named:
-            named = {**named, "params": _listed(torch, named["params"])}
-        passed, named = session.construct(overrides.begin, optimizer, tuple(others), named)
+        elif "params" in kwargs:
+            kwargs = {**kwargs, "params": _listed(torch, kwargs["params"])}
+        passed, kwargs = session.construct(overrides.begin, optimizer, tuple(others), kwargs)
         sites.making.add(id(optimizer))
-        return (optimizer, *passed), named
+        return (optimizer, *passed), kwargs
 
     def leave(args: Any, _: Any, __: Any, arrived: bool) -> None:
         sites.making.discard(id(args[0]))
@@ -230,9 +230,9 @@ def _watch_kind(torch: Any, session: Session, kind: Any, sites: Sites) -> None:
 
 
 def _own_constructors(torch: Any) -> list[type]:
-    """The classes of ``torch.optim`` whose own constructor takes any of what can be changed."""
+    """Classes of ``torch.optim`` whose own constructor takes a changeable argument."""
     base = torch.optim.Optimizer
-    kinds = [one for one in vars(torch.optim).values() if isinstance(one, type)]
+    kinds = [value for value in vars(torch.optim).values() if isinstance(value, type)]
     return [
         kind
         for kind in kinds

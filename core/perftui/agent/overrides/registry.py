@@ -21,12 +21,12 @@ OTHERWISE = "a launcher in between has changed it"
 
 
 def watch_source(_: Any, session: Session, requests: list[Request]) -> None:
-    """Note each patch of a trial as applied once it is run in place of its file (see
-    ``patched_main``); none is where it is not run here."""
+    """Note each patch of a trial as applied once it runs in place of its file (see
+    ``patched_main``); without ``patched_main`` there are no notes."""
     patched = sys.modules.get("_perftui_patched")
     if patched is None or not requests:
         return
-    wanted = {os.path.realpath(one.file or ""): one for one in requests}
+    wanted = {os.path.realpath(request.file or ""): request for request in requests}
 
     def ran(path: str) -> None:
         request = wanted.get(path)
@@ -39,18 +39,18 @@ def watch_source(_: Any, session: Session, requests: list[Request]) -> None:
 
 
 def check_environment(_: Any, session: Session, requests: list[Request]) -> None:
-    """Report which variables of the environment are as the recorder has set them."""
+    """Report which variables of the environment still have the recorder's values."""
     for request in requests:
-        given = {
+        texts = {
             name: None if value is None else str(value) for name, value in request.arguments.items()
         }
-        lost = [name for name, text in given.items() if os.environ.get(name) != text]
-        values = {name: request.arguments[name] for name in given if name not in lost}
+        lost = [name for name, text in texts.items() if os.environ.get(name) != text]
+        values = {name: request.arguments[name] for name in texts if name not in lost}
         session.overrides.report(request.note(dict.fromkeys(lost, OTHERWISE), values))
 
 
 def _imported_late(name: str) -> Callable[[Any, Session, list[Request]], None]:
-    """Few runs have it: not importing it makes the start of the others faster."""
+    """Import on demand: few runs need it, and the start of the others is faster."""
 
     def watch(torch: Any, session: Session, requests: list[Request]) -> None:
         if requests:
@@ -72,9 +72,9 @@ TARGETS = {
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:
-    """Listen for every target; requests of one that is not known are refused by their notes."""
+    """Listen for every target; the notes of requests with an unknown target refuse them."""
     for target, listen in TARGETS.items():
-        listen(torch, session, [one for one in requests if one.target == target])
+        listen(torch, session, [request for request in requests if request.target == target])
     for request in requests:
         if request.target not in TARGETS:
             why = f"this version of perftui does not know the target {request.target}"
@@ -88,6 +88,6 @@ def read_overrides(environment: Mapping[str, str]) -> list[Request]:
     Raises:
         ValueError: the variable does not hold a JSON array.
     """
-    given = decode(environment.get(OVERRIDES_VARIABLE), list)
-    read = (request_of(number, one) for number, one in enumerate(given))
+    entries = decode(environment.get(OVERRIDES_VARIABLE), list)
+    read = (request_of(number, entry) for number, entry in enumerate(entries))
     return [request for request in read if request is not None]

@@ -1,4 +1,4 @@
-"""An override that was asked for, what became of it, and the note about that."""
+"""A requested override, its outcome, and the note about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ APPLIED, PARTLY, REFUSED = "applied", "partly", "refused"
 
 
 class Outcome:
-    """What became of the overrides at one call, ``requests``.
+    """The outcome of the overrides ``requests`` at one call.
 
     ``requested`` is what the script passed, plain values only.
     """
@@ -22,7 +22,7 @@ class Outcome:
         self.requests = requests
         self.applied: dict[str, Any] = {}
         self.refused: dict[str, str] = {}
-        """Why not, by argument."""
+        """Reasons by argument."""
 
     def decide(
         self,
@@ -30,29 +30,29 @@ class Outcome:
         why_not: Callable[[str, Any, dict[str, Any]], Optional[str]],
         is_last: Callable[[str, Any], bool],
     ) -> None:
-        """Apply what ``why_not`` has nothing against, in addition to what is ``given``.
+        """Apply the arguments that ``why_not`` allows, in addition to what is ``given``.
 
-        Whether an argument that ``is_last`` makes sense may hang on the others.
+        Arguments that are ``is_last`` are decided last: they may depend on the others.
         """
-        asked = arguments_of(self.requests)
-        for name in sorted(asked, key=lambda name: is_last(name, asked[name])):
-            why = why_not(name, asked[name], {**given, **self.applied})
+        arguments = arguments_of(self.requests)
+        for name in sorted(arguments, key=lambda name: is_last(name, arguments[name])):
+            why = why_not(name, arguments[name], {**given, **self.applied})
             if why is None:
-                self.applied[name] = asked[name]
+                self.applied[name] = arguments[name]
             else:
                 self.refused[name] = why
 
     def report(
         self, notes: OverrideNotes, site: Optional[CallSite], in_force: Callable[[str], Any]
     ) -> None:
-        """Note what became of each request, now that what was asked for is made."""
+        """Note the outcome of each request, once the object is constructed."""
         for request in self.requests:
             values = {name: in_force(name) for name in request.arguments}
             notes.report(request.note(self.refused, values, site))
 
 
 class Blocks(NamedTuple):
-    """Steps of training in which a switch is changed and in which it is not, in turn."""
+    """Alternating blocks of training steps with a switch changed and unchanged."""
 
     first: int
     """Steps before the first block, in the way that it begins with."""
@@ -65,7 +65,7 @@ class Blocks(NamedTuple):
         return past // self.steps if past >= 0 and past % self.steps == 0 else None
 
     def is_changed(self, number: int) -> bool:
-        """Whether it is in a block: pairs of blocks, every other one turned around."""
+        """Whether the switch is changed in a block: pairs of blocks, every other pair reversed."""
         return ((number + 1) // 2 % 2 == 1) != self.begins_changed
 
 
@@ -92,8 +92,8 @@ class Request(NamedTuple):
     ) -> dict[str, Any]:
         """Data of its ``override`` note.
 
-        ``refused`` holds reasons by argument, of other overrides too; ``values`` what is in force.
-        An argument that is not in force as asked for has a reason, if only that.
+        ``refused`` holds reasons by argument, of other overrides too; ``values`` are those in
+        force. An argument that is not in force as asked for has a reason, if only that.
         """
         why = {}
         for name in self.arguments or refused:
@@ -114,48 +114,48 @@ class Request(NamedTuple):
         }
 
 
-def request_of(number: int, given: Any) -> Request | None:
-    """The override that the recorder wrote as ``given``, None where it is none."""
-    if not isinstance(given, dict) or not isinstance(given.get("target"), str):
+def request_of(number: int, entry: Any) -> Request | None:
+    """The override that the recorder wrote as ``entry``, None if it is not one."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("target"), str):
         return None
-    arguments, line = given.get("arguments"), given.get("line")
-    blocks: Any = given.get("blocks")
+    arguments, line = entry.get("arguments"), entry.get("line")
+    blocks: Any = entry.get("blocks")
     has_blocks = isinstance(blocks, dict) and blocks.get("steps")
     return Request(
         number,
-        given["target"],
+        entry["target"],
         arguments if isinstance(arguments, dict) else {},
-        given.get("file"),
+        entry.get("file"),
         line if isinstance(line, int) else None,
-        given.get("fix"),
+        entry.get("fix"),
         Blocks(blocks["first"], blocks["steps"], blocks["begins_changed"]) if has_blocks else None,
     )
 
 
 def wanted(requests: list[Request], site: CallSite | None) -> list[Request]:
-    """The ``requests`` that are meant for the call at ``site``."""
+    """Those of ``requests`` that are meant for the call at ``site``."""
     return [request for request in requests if request.covers(site)]
 
 
 def arguments_of(requests: list[Request]) -> dict[str, Any]:
-    """The arguments of all ``requests``; of two that name one, the later decides."""
-    return {name: value for one in requests for name, value in one.arguments.items()}
+    """The arguments of all ``requests``; the last request wins."""
+    return {name: value for request in requests for name, value in request.arguments.items()}
 
 
 MOST_NOTES = 1000
-"""Notes of one process. A script that makes its loader anew for each epoch causes the same note
-each time, which is written once."""
+"""Notes of one process. A script that constructs its loader anew for each epoch causes the same
+note each time, which is written once."""
 
 
 class OverrideNotes:
-    """What became of overrides in this process, and in the one it was forked from."""
+    """Outcomes of overrides in this process, and in the one it was forked from."""
 
     def __init__(self) -> None:
         self._reported: dict[str, dict[str, Any]] = {}
         self._notes: Notes | None = None
 
     def report(self, data: dict[str, Any]) -> None:
-        """Something was made, or will never be."""
+        """An object was constructed, or never will be."""
         key = repr(data)
         if key in self._reported or len(self._reported) >= MOST_NOTES:
             return

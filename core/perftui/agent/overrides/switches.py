@@ -1,7 +1,7 @@
 """Tries switches of torch for one run, all the time or in blocks of steps.
 
-While a switch is changed, no setting of the script reaches it. Results differ by rounding only, as
-they do between machines.
+While a switch is changed, settings by the script do not affect it. Results differ by rounding only,
+as they do between machines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Switch(NamedTuple):
     get: str
     set: str
     door: str
-    """The one that every setting ends in, and that takes the value by position."""
+    """The function that every setting calls in the end; it takes the value by position."""
     backend: str = ""
     """Module of ``torch.backends`` whose attribute ``enabled`` sets it, too."""
 
@@ -45,11 +45,11 @@ SWITCHES = {
 """By the argument of the override."""
 
 WORKER = "torch.utils.data._utils.worker"
-"""Data-loader workers compute on one thread each: what is set in one is its own."""
+"""Each data-loader worker computes on one thread, and sets its own switches."""
 
 
 class HeldSwitch:
-    """``switch`` at ``value`` while it is changed, and else as the script has set it last."""
+    """``switch`` at ``value`` while it is changed, otherwise at the script's last setting."""
 
     def __init__(self, torch: Any, name: str, switch: Switch, value: Any) -> None:
         self.name = name
@@ -58,7 +58,7 @@ class HeldSwitch:
         self._value = value
         self._is_changed = self._is_ours = False
         self._own: tuple[Any, tuple[Any, ...], dict[str, Any]] | None = None
-        """The script's last setting: which function, and with what it was called."""
+        """The script's last setting: the function, and its arguments."""
         self._first = self._get()
         *path, door = switch.door.split(".")
         owner = reduce(getattr, path, torch)
@@ -72,19 +72,19 @@ class HeldSwitch:
         return reduce(getattr, self._switch.get.split("."), self._torch)()
 
     def change(self) -> Any:
-        """Hold it at the value; what is in force then."""
+        """Hold it at the value; returns the value then in force."""
         self._set(self._value)
         self._is_changed = True
         return self._get()
 
     def give_back(self) -> None:
-        """Set it as the script has last, or as it was before any setting."""
+        """Restore the script's last setting, or the value before any setting."""
         self._is_changed = False
         if self._own is None:
             self._set(self._first)
         else:
-            door, args, named = self._own
-            door(*args, **named)
+            door, args, kwargs = self._own
+            door(*args, **kwargs)
 
     def _set(self, value: Any) -> None:
         self._is_ours = True
@@ -94,13 +94,13 @@ class HeldSwitch:
             self._is_ours = False
 
     def _guarded(self, door: Any) -> Any:
-        """``door``, through which no setting of the script gets while the switch is changed."""
+        """``door``, which ignores settings of the script while the switch is changed."""
 
-        def enter(args: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        def enter(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
             if self._is_ours or _is_of_worker():
                 return None
-            self._own = door, args, named or {}
-            return ((self._value, *args[1:]), named or {}) if self._is_changed else None
+            self._own = door, args, kwargs or {}
+            return ((self._value, *args[1:]), kwargs or {}) if self._is_changed else None
 
         return put_around(self._torch, door, enter)
 
@@ -126,13 +126,13 @@ class HeldSwitches:
         torch: Any,
         session: Session,
         request: Request,
-        held: list[HeldSwitch],
+        switches: list[HeldSwitch],
         refused: dict[str, str],
     ) -> None:
         self._torch = torch
         self._session = session
         self._request = request
-        self._held = held
+        self._held = switches
         self._refused = refused
         self._is_changed = False
         self._trained = 0
@@ -141,7 +141,7 @@ class HeldSwitches:
 
     def change(self) -> None:
         """Change them, and report."""
-        values = {one.name: one.change() for one in self._held}
+        values = {switch.name: switch.change() for switch in self._held}
         self._session.overrides.report(self._request.note(self._refused, values))
 
     def flip_with_steps(self, blocks: Blocks) -> None:
@@ -166,24 +166,24 @@ class HeldSwitches:
         watch_steps(self._torch, after=after)
 
     def _flip(self, *, is_changed: bool) -> None:
-        """Let the switches be as they are in such a block."""
+        """Set the switches as in a block that is changed or not."""
         if is_changed == self._is_changed:
             return
         self._is_changed = is_changed
         cuda = self._torch.cuda
         if cuda.is_initialized() and not cuda.is_current_stream_capturing():
-            # What is queued belongs to the block before.
+            # Queued work belongs to the block before.
             cuda.synchronize()
         if is_changed:
             self.change()
         else:
-            for one in self._held:
-                one.give_back()
+            for switch in self._held:
+                switch.give_back()
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:
-    """Change what is asked for, keep it so, and report what is in force."""
-    # Of two that name one switch, the later decides.
+    """Change the requested switches, keep them so, and report the values in force."""
+    # If two requests name one switch, the last wins.
     deciding = {name: request for request in requests for name in request.arguments}
     for request in requests:
         held, refused = [], {}

@@ -1,4 +1,4 @@
-"""What is recorded of the GPU, now and then: its memory, and what phases take on it."""
+"""Periodic measurements of the GPU: its memory, and the time that phases take on it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class DeviceTimes(NamedTuple):
 class _Interval(NamedTuple):
     kind: int
     outer: Optional[int]
-    """The phase in which it lies, of which it is no part then."""
+    """The enclosing phase, whose time does not include this one."""
     device: int
     begin: Any
     end: Any
 
 
 class DevicePhases:
-    """Marks the stream that is current where phases begin and end, in as many steps as it may.
+    """Marks the current stream where phases begin and end, in as many steps as its budget allows.
 
     Nothing here ever waits for the GPU: an event is asked whether it was passed, and read after.
     While a CUDA graph is captured nothing is marked or asked, both would break it, and the step
@@ -68,7 +68,7 @@ class DevicePhases:
         return bool(self._cuda.is_initialized())
 
     def begin_step(self, now: int, *, is_recorded: bool = False) -> None:
-        """A step begins; decides whether it is timed, as those that a window records all are."""
+        """A step begins; decides whether it is timed. Steps that a window records always are."""
         self._give_back()
         self.is_timing = (is_recorded or now >= self._not_before) and self.is_used()
 
@@ -103,7 +103,7 @@ class DevicePhases:
         self._give_back()
 
     def pay(self, now: int, cost: int) -> None:
-        """The step that ended at ``now`` took ``cost`` ns of ours, if it was timed."""
+        """The step that ended at ``now`` cost us ``cost`` ns, if it was timed."""
         if self._marks:
             self._not_before = now + min(PHASE_BUDGET * cost, MOST_PHASE_PAUSE_NS)
             self._marks = 0
@@ -120,14 +120,14 @@ class DevicePhases:
 
     def take(self) -> list[DeviceTimes]:
         """Times of the steps that the GPU has finished, in order."""
-        taken: list[DeviceTimes] = []
+        finished: list[DeviceTimes] = []
         if not self.pending or self._cuda.is_current_stream_capturing():
-            return taken
-        while self.pending and all(one.end.query() for one in reversed(self.pending[0][1])):
+            return finished
+        while self.pending and all(span.end.query() for span in reversed(self.pending[0][1])):
             step, intervals = self.pending.popleft()
-            taken.append(_times(step, intervals))
+            finished.append(_times(step, intervals))
             self._reuse(intervals)
-        return taken
+        return finished
 
     def _mark(self) -> tuple[int, Any] | None:
         if self._cuda.is_current_stream_capturing():
@@ -148,17 +148,17 @@ class DevicePhases:
         self._intervals = []
 
     def _reuse(self, intervals: list[_Interval]) -> None:
-        for one in intervals:
-            self._free[one.device] += (one.begin, one.end)
+        for interval in intervals:
+            self._free[interval.device] += (interval.begin, interval.end)
 
 
 def _times(step: int, intervals: list[_Interval]) -> DeviceTimes:
     spent = dict.fromkeys(PHASES, 0)
-    for one in intervals:
-        ns = round(one.begin.elapsed_time(one.end) * 1e6)
-        spent[one.kind] += ns
-        if one.outer is not None:
-            spent[one.outer] -= ns
+    for interval in intervals:
+        ns = round(interval.begin.elapsed_time(interval.end) * 1e6)
+        spent[interval.kind] += ns
+        if interval.outer is not None:
+            spent[interval.outer] -= ns
     return DeviceTimes(step, spent[FORWARD], spent[BACKWARD], spent[OPTIMIZER])
 
 
@@ -180,7 +180,7 @@ class MemoryReading(NamedTuple):
 
 
 class MemoryProbe:
-    """Reads at step boundaries, as often as its own cost allows."""
+    """Reads the memory at step boundaries, as often as its own cost allows."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
@@ -191,7 +191,7 @@ class MemoryProbe:
         self._failures = 0
 
     def is_due(self, now: int) -> bool:
-        """Whether this torch has something to read and it is time for that."""
+        """Whether this torch can be read and the time for it has come."""
         return self._stats is not None and now >= self._not_before
 
     def read(self, now: int, clock: Any) -> MemoryReading:
@@ -215,12 +215,12 @@ class MemoryProbe:
 LEAST_PAUSE_NS = 100_000_000
 MOST_PAUSE_NS = 1_000_000_000
 SHARE = 1000
-"""Steps that go like the ones before are not measured for so long, and in between for so many times
-what the last measured one cost: 0.3 ms in a virtual machine with slow cores."""
+"""Similar steps are not measured for so long, and later for so many times the cost of the last
+measured one: 0.3 ms in a virtual machine with slow cores."""
 
 
 class Device:
-    """Writes to ``ring``; what that costs ``meter`` counts apart from the hooks it happens in.
+    """Writes to ``ring``; ``meter`` counts its cost apart from the hooks it happens in.
 
     Only a few steps are measured, and that costs several times what a hook does.
     """
@@ -251,7 +251,7 @@ class Device:
     def end_step(self, step: int, step_start: int, *, is_mixed: bool) -> bool:
         """Step ``step`` ends; whether times of its phases will come.
 
-        ``is_mixed``: that was found out later, and some phases belong to the step that follows.
+        ``is_mixed``: its end was found late, and some phases belong to the step that follows.
         """
         if self.phases.pending:
             self.write_times(step_start)
@@ -262,20 +262,20 @@ class Device:
     def pay(self, end: int, hooks: int) -> int:
         """The step that ended at ``end`` took ``hooks`` ns of ours.
 
-        Returns until when steps that go like it need not be measured.
+        Returns until when similar steps need not be measured.
         """
         self.phases.pay(end, hooks)
         if self.phases.pending:
-            # Rows of later steps wait for these times, and the GPU is a step behind as a rule.
+            # Rows of later steps wait for these times, and the GPU usually is a step behind.
             return end + LEAST_PAUSE_NS
         return end + min(max(LEAST_PAUSE_NS, SHARE * hooks), MOST_PAUSE_NS)
 
     def write_times(self, step_start: int) -> None:
-        """What phases took on the GPU in the steps that it has finished."""
+        """Write the phase times of steps that the GPU has finished."""
         mark = self._meter.begin_apart()
-        taken = self.phases.take()
+        finished = self.phases.take()
         self._meter.end_apart(mark)
-        for times in taken:
+        for times in finished:
             self._ring.write(
                 rings.DEVICE_PHASES,
                 step_start,
@@ -286,7 +286,7 @@ class Device:
             )
 
     def write_memory(self, step: int, end: int) -> Optional[MemoryReading]:
-        """The memory at the ``end`` of ``step``, where it is time for that."""
+        """The memory at the ``end`` of ``step``, if a reading is due."""
         if not self.memory.is_due(perf_counter_ns()):
             return None
         mark = self._meter.mark()

@@ -1,4 +1,4 @@
-"""The fast path: compiled hooks for steps that go like the ones before.
+"""The fast path: compiled hooks for steps that repeat the ones before.
 
 A hook runs once a millisecond at most, when the caches hold little of it: its cost is not what it
 computes but how many functions and objects it touches. Hooks that updated every object concerned
@@ -36,10 +36,10 @@ event has 16 bits."""
 
 
 class FastPath(CompiledFastPath):
-    """Open for one thread while its steps end alike: where one iterator is asked for the next
-    batch or, where no loader is in use, with the step of an optimizer.
+    """Open for one thread while its steps end alike: where one iterator is asked for the next batch
+    or, where no loader is in use, with the step of an optimizer.
 
-    Whatever else happens closes it first. ``guards`` decides about errors, as in ``guarded``.
+    Anything else closes it first. ``guards`` decides about errors, as in ``guarded``.
     """
 
     def __init__(self, torch: Any, guards: Callable[[BaseException], bool]) -> None:
@@ -50,23 +50,23 @@ class FastPath(CompiledFastPath):
         self.reset()
 
     def reset(self) -> None:
-        """Be as at the start, whatever has happened."""
+        """Return to the initial state."""
         self.inside = self.is_off = self.goes_back = False
         self.is_open = self.is_fetching = False
         self.going_on = -1
         self.usual = None
         self.events = []
         self._state: object = None
-        """How the machine was when the step began."""
+        """State of the machine when the step began."""
         self._known_steps = 0
-        """How many of the steps that ended here the meter knows of."""
+        """How many of the steps that ended here the meter has counted."""
         self._is_lent = False
-        """Whether the recording goes on where this has come to."""
+        """Whether the recording will go on from the state reached here."""
 
     def learn(self, events: list[int], micro_batches: int, state: object) -> None:
         """A step of ``micro_batches`` has left the machine in ``state``.
 
-        ``events`` are all of that step, or none if it was not on the fast path as a whole.
+        ``events`` are all of that step, or none if parts of it were not on the fast path.
         """
         if state != self._state:
             self._state, self.usual = state, None
@@ -82,13 +82,13 @@ class FastPath(CompiledFastPath):
         *,
         is_fed: bool,
     ) -> None:
-        """In a step of which ``events`` are known to all, ``iterator`` is asked for a batch or, if
-        none feeds the steps, an optimizer has stepped."""
+        """Open in a step with ``events`` that all others have seen, when ``iterator`` is asked for
+        a batch or, without a loader, after an optimizer step."""
         self._recording, self._meter, self._optimizers = recording, meter, optimizers
         self.is_fed = is_fed
         self.has_workers = is_fed and not fetches_itself(self.iterator())
         self.fetch_calls = 0 if self.has_workers else FETCH_CALLS
-        self._known = [one for one in optimizers.known() if one[1] < MOST_NUMBERS]
+        self._known = [entry for entry in optimizers.known() if entry[1] < MOST_NUMBERS]
         self.optimizers = self._known
         self.events = events
         self.n_reported = len(events)
@@ -99,7 +99,7 @@ class FastPath(CompiledFastPath):
         self.is_open = True
 
     def close(self) -> list[int]:
-        """Report to everybody what happened here; returns the events of the step so far."""
+        """Report everything that happened here; returns the events of the current step."""
         if not self.is_open:
             return []
         self.is_open = False
@@ -107,18 +107,18 @@ class FastPath(CompiledFastPath):
         try:
             self._hand_over(events)
         except BaseException:
-            # What a signal handler raises comes where a function begins. Whatever was not handed
-            # over by then is now, or steps would get the numbers of those that ended here.
+            # A signal handler may raise where a function begins. Whatever was not handed over by
+            # then is handed over now, or steps would get the numbers of those that ended here.
             self._hand_over(events)
             raise
         return events
 
     def _hand_over(self, events: list[int]) -> None:
-        """What was handed over before stays so: nothing is counted twice."""
+        """Hand over everything once: a second call counts nothing twice."""
         if self._is_lent:
             self._recording.take_back(self)
             self._is_lent = False
-        # Noted first: steps that the meter does not hear of only change which ones it measures.
+        # Noted first: if the meter misses steps, only the choice of measured steps changes.
         ended, self._known_steps = self.steps - self._known_steps, self.steps
         self._meter.pass_by(ended)
         calls, self.calls = self.calls, 0
@@ -131,7 +131,7 @@ class FastPath(CompiledFastPath):
             self.n_reported += 1
 
     def update_meter(self, ending: int) -> None:
-        """A measured step begins, or so many are just ``ending`` that were."""
+        """A measured step begins, or ``ending`` measured steps end."""
         self._meter.learn_compiled(self.sampled_ns, self.sampled_calls)
         ended = self.steps + ending
         self._meter.pass_by(ended - self._known_steps)

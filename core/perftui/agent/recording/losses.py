@@ -1,4 +1,4 @@
-"""What the backward passes of a trial begin from, so that its runs can be compared."""
+"""Losses that the backward passes of a trial begin from, to compare its runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MOST_PASSES = 64
 
 
 class Losses:
-    """Keeps the losses of the first ``count`` steps that go backward, and notes them together.
+    """Keeps the losses of the first ``count`` steps with a backward pass, and notes them together.
 
-    Copies stay where they are until then: reading one would wait for the GPU.
+    Copies stay on their device until then: reading one would wait for the GPU.
     """
 
     def __init__(self, torch: Any, session: Session, count: int) -> None:
@@ -29,11 +29,11 @@ class Losses:
         self._is_noted = False
 
     def arm(self) -> None:
-        """Listen to ``torch.autograd.backward``, where ``loss.backward()`` ends, too."""
+        """Listen to ``torch.autograd.backward``, which ``loss.backward()`` calls, too."""
         autograd = self._torch.autograd
         autograd.backward = put_around(self._torch, autograd.backward, self._enter)
 
-    def _enter(self, args: Any, named: Any) -> None:
+    def _enter(self, args: Any, kwargs: Any) -> None:
         recording = self._session.recording
         if self._is_noted or recording is None:
             return
@@ -41,7 +41,7 @@ class Losses:
         if step not in self._kept and len(self._kept) >= self._count:
             self._note()
             return
-        tensors = args[0] if args else (named or {}).get("tensors")
+        tensors = args[0] if args else (kwargs or {}).get("tensors")
         first = tensors[0] if isinstance(tensors, (list, tuple)) and tensors else tensors
         if not isinstance(first, self._torch.Tensor) or first.numel() != 1:
             return
@@ -50,10 +50,10 @@ class Losses:
             self._kept.setdefault(step, []).append(first.detach().clone())
 
     def _note(self) -> None:
-        """Write the sum of each step: a step may go backward from its losses one by one."""
+        """Write the sum of each step's losses: a step may run a backward pass for each."""
         self._is_noted = True
         values = [sum(map(float, losses)) for losses in self._kept.values()]
         self._kept.clear()
-        # JSON has no such numbers.
-        told = [value if value - value == 0 else str(value) for value in values]
-        self._session.notes.write("losses", {"values": told})
+        # JSON has no NaN and no infinity.
+        texts = [value if value - value == 0 else str(value) for value in values]
+        self._session.notes.write("losses", {"values": texts})

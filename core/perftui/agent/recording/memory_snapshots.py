@@ -1,4 +1,4 @@
-"""Who holds the GPU's memory, at its peak and as it runs out, as torch itself writes it down."""
+"""Snapshots of GPU memory by torch itself: at its peak, and when it runs out."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MARGIN = 20
 """A peak counts as another where it is higher by one part in this."""
 
 MOST_FAILURES = 3
-"""Snapshots of memory that ran out: a script that looks for its largest batch runs into that
-over and over."""
+"""Snapshots of memory that ran out: a script that searches for its largest batch runs out over and
+over."""
 
 MOST_WAITING = 2
 """Snapshots in the spool that the recorder has not taken."""
@@ -70,7 +70,7 @@ class MemorySnapshots:
     def observe(self, peak: int, step: int, now: int) -> bool:
         """Step ``step`` has ended, and ``peak`` bytes are the most that were ever allocated.
 
-        Keeps a snapshot if that is a new peak and it is time for one; whether it has.
+        Keeps a snapshot of a new peak if one is due; returns whether it did.
         """
         self._step = step + 1
         if not self._is_recording or self._is_over or now < self._not_before:
@@ -106,13 +106,13 @@ class MemorySnapshots:
             self._is_over = True
             self._notes.warn(f"GPU memory snapshots failed: {type(error).__name__}: {error}")
 
-    def _ran_out(self, device: int, asked: int, *_: Any) -> None:
-        """torch calls this before it raises: whoever catches that must find all as it was."""
+    def _ran_out(self, device: int, size: int, *_: Any) -> None:
+        """torch calls this before it raises: to the script's handler nothing may have changed."""
         if self._is_over or os.getpid() != self._owner or self._failures >= MOST_FAILURES:
             return
         self._failures += 1
         with suppress(Exception):
-            self._keep(FAILURE, self._peak, asked=asked, device=device)
+            self._keep(FAILURE, self._peak, asked=size, device=device)
 
     def _keep(self, reason: str, peak: int, **more: int) -> None:
         if sum(1 for _ in self._spool.glob(f"memory-{self._owner}-*.pickle")) >= MOST_WAITING:
@@ -138,7 +138,7 @@ class MemorySnapshots:
 
 
 class _Limited:
-    """A file that takes ``MOST_BYTES``."""
+    """A file of at most ``MOST_BYTES``."""
 
     def __init__(self, file: int) -> None:
         self.size = 0
@@ -156,7 +156,7 @@ class _Limited:
 
 
 def _write(snapshot: Any, path: Path) -> int:
-    """Write what torch's own tools read, for its owner only; returns the bytes.
+    """Write the format that torch's own tools read, for its owner only; returns the bytes.
 
     Raises:
         TooLargeError: it is too large.

@@ -1,4 +1,4 @@
-"""What is known of the modules that a script trains, and of their optimizers."""
+"""Facts about the modules that a script trains, and about their optimizers."""
 
 from __future__ import annotations
 
@@ -27,65 +27,65 @@ WRAPPERS = {
     ),
     "FSDPModule": (),
 }
-"""Classes of torch that train a module on several devices, with the attributes that define how."""
+"""Classes of torch that train a module on several devices, with the attributes worth noting."""
 
 COMPILED = "OptimizedModule", "torch._dynamo.eval_frame"
-"""What ``torch.compile`` makes of a module: the class and where it is defined."""
+"""Class that ``torch.compile`` wraps a module in: its name and module."""
 
 LONGEST = 200
 """Characters of an attribute that is no plain value."""
 
 COUNTS = ("tensors", "trained", "elements", "largest", "unused", "unused_elements")
-"""What is noted of the parameters of one data type on one device; ``largest`` is in elements."""
+"""Counts for one data type on one device; ``largest`` is in elements."""
 
 
 def all_modules(roots: Iterable[Any]) -> list[Any]:
     """All submodules of ``roots``, without repeats."""
-    found = {id(module): module for root in roots for module in root.modules()}
-    return list(found.values())
+    modules = {id(module): module for root in roots for module in root.modules()}
+    return list(modules.values())
 
 
 def wrappers(modules: Iterable[Any]) -> list[dict[str, Any]]:
-    """Each kind of wrapper among ``modules``, how it is set, and how many there are."""
-    found: dict[str, dict[str, Any]] = {}
+    """Kinds of wrapper among ``modules``: class, settings, count."""
+    rows: dict[str, dict[str, Any]] = {}
     names: dict[type, str | None] = {}
     for module in modules:
         kind = type(module)
         if kind not in names:
-            bases = (one.__name__ for one in kind.__mro__ if one.__module__.startswith("torch."))
+            bases = (base.__name__ for base in kind.__mro__ if base.__module__.startswith("torch."))
             names[kind] = next((name for name in bases if name in WRAPPERS), None)
         name = names[kind]
         if name is not None:
             arguments = {key: _plain(attempt(getattr, module, key)) for key in WRAPPERS[name]}
             row = {"name": name, "count": 0, "arguments": arguments}
-            found.setdefault(repr(row), row)["count"] += 1
-    return list(found.values())
+            rows.setdefault(repr(row), row)["count"] += 1
+    return list(rows.values())
 
 
 def parameters(
     torch: Any, modules: Iterable[Any], optimizers: Iterable[Any]
 ) -> list[dict[str, Any]]:
-    """How many parameters there are of each data type on each device.
+    """Parameter counts by data type and device.
 
-    ``unused`` have a gradient just now, and are in no optimizer.
+    ``unused`` have a gradient now, and are in no optimizer.
     """
-    found: dict[tuple[Any, Any], dict[str, Any]] = {}
-    held = {id(one): one for optimizer in optimizers for one in held_by(optimizer)}
+    rows: dict[tuple[Any, Any], dict[str, Any]] = {}
+    optimized = {id(tensor): tensor for optimizer in optimizers for tensor in held_by(optimizer)}
     with torch._C.DisableTorchFunction():
-        for number, parameter in {**own_parameters(modules), **held}.items():
-            row = found.setdefault((parameter.dtype, parameter.device), dict.fromkeys(COUNTS, 0))
-            # One that is not initialised yet has no size.
+        for number, parameter in {**own_parameters(modules), **optimized}.items():
+            row = rows.setdefault((parameter.dtype, parameter.device), dict.fromkeys(COUNTS, 0))
+            # An uninitialised parameter has no size.
             elements = attempt(parameter.numel) or 0
             row["tensors"] += 1
             row["trained"] += bool(parameter.requires_grad)
             row["elements"] += elements
             row["largest"] = max(row["largest"], elements)
-            if number not in held and parameter.is_leaf and parameter.grad is not None:
+            if number not in optimized and parameter.is_leaf and parameter.grad is not None:
                 row["unused"] += 1
                 row["unused_elements"] += elements
     return [
         {"dtype": str(dtype).removeprefix("torch."), "device": str(device), **row}
-        for (dtype, device), row in found.items()
+        for (dtype, device), row in rows.items()
     ]
 
 
@@ -99,9 +99,9 @@ def is_compiled(modules: Iterable[Any]) -> bool:
 
 
 def own_parameters(modules: Iterable[Any]) -> dict[int, Any]:
-    """The parameters of ``modules`` themselves, without those inside, by their ids."""
-    owned = (one for module in modules for one in module._parameters.values())
-    return {id(one): one for one in owned if one is not None}
+    """Direct parameters of ``modules`` by id, without those of submodules."""
+    owned = (parameter for module in modules for parameter in module._parameters.values())
+    return {id(parameter): parameter for parameter in owned if parameter is not None}
 
 
 def held_by(optimizer: Any) -> Iterator[Any]:
@@ -123,7 +123,7 @@ OPTIONS = ("fused", "foreach", "capturable", "differentiable")
 
 
 def in_force(optimizer: Any, name: str) -> Any:
-    """The option ``name`` of all groups of ``optimizer``; None where they differ."""
+    """The option ``name`` if all groups of ``optimizer`` agree, else None."""
     values = {repr(group.get(name)): group.get(name) for group in optimizer.param_groups}
     return next(iter(values.values())) if len(values) == 1 else None
 

@@ -1,4 +1,4 @@
-"""What the agent hands to the recorder: the ring of intervals, and notes."""
+"""Output of the agent for the recorder: the ring of intervals, and notes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Notes:
             if self._report_lost is not None:
                 self._report_lost(self._lost)
             elif self._lost == 1:
-                # A spool that is gone belongs to a recorder that is: there is nobody to report to.
+                # If the spool is gone, so is the recorder: there is nobody to report to.
                 with suppress(OSError):
                     ControlPage(Spool(self.path.parent).control).count_unheard()
 
@@ -72,8 +72,8 @@ class Notes:
             "data": data,
         }
         line = json.dumps(note, default=str).encode() + b"\n"
-        # Opened each time: notes are rare, and a descriptor kept open is one that scripts which
-        # close or count descriptors would meet.
+        # Opened each time: notes are rare, and scripts that close or count descriptors would see
+        # one that is kept open.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         file = os.open(self.path, flags, 0o600)
         try:
@@ -107,7 +107,7 @@ class RingWriter:
         self._lost_notes = memoryview(memory)[LOST_NOTES_OFFSET:HEAD_OFFSET].cast("Q")
 
     def lose_notes(self, count: int) -> None:
-        """Store how many notes could not be written so far: here is room always."""
+        """Store how many notes could not be written so far: the header always has room."""
         self._lost_notes[0] = count
 
     def write(
@@ -171,7 +171,7 @@ def create_file(path: Path, size: int, facts: dict[str, Any], room: int) -> mmap
         memory[: len(header)] = header
         temporary.rename(path)
     except BaseException:
-        # What a signal handler raises may come when it has its name already.
+        # A signal handler may raise when the file already has its name.
         temporary.unlink(missing_ok=True)
         raise
     finally:
@@ -183,15 +183,15 @@ def _allocate(file: int, size: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, 0, size)
         return
-    # Systems without it get their blocks by writing them.
+    # Systems without this call allocate blocks as they are written.
     written = 0
     while written < size:
         written += os.pwrite(file, bytes(min(size - written, 1 << 20)), written)
 
 
 def _rings_before(path: Path) -> int:
-    """How many rings with records were at ``path``: a process that replaces itself (``exec``) keeps
-    its number, and may do so before anybody has read the ring that it had."""
+    """Number of rings with records at ``path``: a process that replaces itself (``exec``) keeps its
+    number, perhaps before anybody has read its first ring."""
     try:
         with path.open("rb") as file:
             page = file.read(PAGE)

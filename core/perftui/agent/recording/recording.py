@@ -33,8 +33,8 @@ PHASES = {
 
 USUAL_NS = 100_000_000
 USUAL_STEPS = 16
-"""For so long, and so many, the window plan does not see steps that go like the ones before. It
-sees each slow step, and need not see 1,000 a second. With a GPU ``Device`` decides how long."""
+"""For so long, and so many, the window plan does not see usual steps. It sees each slow step, and
+need not see 1,000 a second. With a GPU ``Device`` decides how long."""
 
 STEP_FLAGS = {TRAIN: 0, EVAL: rings.EVAL_FLAG, INFER: rings.INFER_FLAG}
 
@@ -42,10 +42,10 @@ DEFAULTS = AgentOptions()
 
 
 class StepLimit(SystemExit):
-    """Ends the script after the steps it was to run, as ``sys.exit(0)`` would.
+    """Ends the script after the requested number of steps, as ``sys.exit(0)`` would.
 
-    A signal would not do: scripts catch KeyboardInterrupt, and SIGINT is ignored in processes
-    that a background job has started.
+    A signal would not do: scripts catch KeyboardInterrupt, and SIGINT is ignored in processes that
+    a background job has started.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class StepLimit(SystemExit):
 
 
 class GcPauses(CompiledPauses):
-    """Keeps the pauses of one thread for Python's garbage collector until ``take``.
+    """Keeps the garbage collector's pauses of one thread until ``take``.
 
     They are not written where they happen: a collection may start in the middle of a write.
     """
@@ -62,14 +62,14 @@ class GcPauses(CompiledPauses):
         super().__init__()
         self.thread = thread
         self.found = []
-        """Since the last ``take``: the same list always."""
+        """Pauses since the last ``take``: always the same list object."""
         gc.callbacks.append(self.on_phase)
 
     def take(self) -> list[tuple[int, int, int]]:
-        """Start (``perf_counter_ns``), duration and generation of each since the last call."""
-        taken = self.found[:]
-        del self.found[: len(taken)]
-        return taken
+        """Start (``perf_counter_ns``), duration and generation of pauses since the last call."""
+        pauses = self.found[:]
+        del self.found[: len(pauses)]
+        return pauses
 
     def close(self) -> None:
         """Listen no more."""
@@ -115,7 +115,7 @@ class Recording:
         self._usual_until = 0
         """When the window plan is to see steps again."""
         self._usual_steps = self._usual_ns = self._usual_hooks = 0
-        """Steps that it has not seen, how long those took, and what the agent took of them."""
+        """Steps that it has not seen, their total duration, and the agent's part of that."""
 
     @property
     def has_begun(self) -> bool:
@@ -124,11 +124,11 @@ class Recording:
 
     @property
     def _is_marked(self) -> bool:
-        """Whether a window records what happens now."""
+        """Whether a window is recording now."""
         return self.windows is not None and self.windows.is_open
 
     def called(self, modules: int) -> None:
-        """A module with so many in it is about to be called."""
+        """A module with ``modules`` in it is about to be called."""
         if self.windows is not None and self.windows.called(modules):
             self.end_window(is_last=False)
 
@@ -140,7 +140,7 @@ class Recording:
         return now
 
     def begin(self, kind: int, module: Any = None) -> int:
-        """A phase begins, with a call of ``module``; when, by ``perf_counter_ns``."""
+        """A phase begins, with a call of ``module``; returns the time by ``perf_counter_ns``."""
         windows = self.windows
         if windows is not None and windows.marks is not None:
             windows.marks.begin(PHASES[kind])
@@ -153,7 +153,7 @@ class Recording:
         return now
 
     def end(self, kind: int, start: int, value: int = 0) -> int:
-        """The phase that began at ``start`` ends; when."""
+        """The phase that began at ``start`` ends; returns the time."""
         now = perf_counter_ns()
         self.ring.write(kind, start, now - start, self.index, value)
         self.steps.last_activity = now
@@ -177,7 +177,7 @@ class Recording:
             raise StepLimit
 
     def close(self) -> None:
-        """The process ends: write what is there, save the open window."""
+        """The process ends: write everything, save the open window."""
         for boundary in self.steps.finish():
             self._write_step(boundary, is_last=True)
         self.end_window()
@@ -188,7 +188,7 @@ class Recording:
         self.silence()
 
     def silence(self) -> None:
-        """Listen to the garbage collector no more."""
+        """Stop listening to the garbage collector."""
         if self.pauses is not None:
             self.pauses.close()
 
@@ -201,7 +201,7 @@ class Recording:
     def end_window(self, *, is_last: bool = True) -> None:
         """End the open window in the middle of a step, if it is this thread's.
 
-        It is saved now, or may be a step later where this is not the ``is_last`` moment for it.
+        It is saved now, or perhaps a step later unless this ``is_last``, the last opportunity.
         """
         if self.windows is None:
             return
@@ -211,7 +211,7 @@ class Recording:
             self._was_profiled = True
 
     def foreign_profiler(self, profiler: Any, begins: bool) -> None:
-        """The script starts ``profiler``, or has ended it; one runs at a time, so ours ends."""
+        """The script starts or has ended ``profiler``; only one can run at a time, so ours ends."""
         if self.windows is None or self.windows.is_ours(profiler):
             return
         if begins:
@@ -219,7 +219,7 @@ class Recording:
         self.windows.foreign_profiler(begins)
 
     def knows_all(self) -> bool:
-        """Whether nobody but the machine of steps must see the events of the next step.
+        """Whether only the step machine needs the events of the next step.
 
         Asked when a step has just ended.
         """
@@ -236,7 +236,7 @@ class Recording:
         fast_path.usual_until = self._usual_until
         fast_path.most_steps = NEVER
         if self._max_steps is not None:
-            # The last one ends the training.
+            # The last step ends the training.
             fast_path.most_steps = self._max_steps - self._counted_steps - 1
         fast_path.slow_after, fast_path.plan, fast_path.planned = NEVER, 0, 0
         if self.windows is not None:
@@ -244,7 +244,7 @@ class Recording:
             fast_path.plan, fast_path.planned = self.windows.plan.rank_sync.plan
 
     def take_back(self, fast_path: CompiledFastPath) -> None:
-        """Go on where ``fast_path`` has come to."""
+        """Go on from the state that ``fast_path`` has reached."""
         self.index, self._step_start = fast_path.index, fast_path.step_start
         self.steps.last_activity = fast_path.last_activity
         self._counted_steps += fast_path.steps
@@ -286,7 +286,7 @@ class Recording:
 
     def _snapshot_memory(self, snapshots: MemorySnapshots, reading: MemoryReading) -> None:
         if self._is_marked:
-            # It would stand in the window; the peak stays one until the next step.
+            # It would show up in the window; the peak remains until the next step.
             return
         mark = self._meter.mark()
         if snapshots.observe(reading.peak_allocated, self.index - 1, mark.wall):
@@ -305,7 +305,7 @@ class Recording:
         mark, saved = self._meter.mark(), windows.number
         if windows.boundary(boundary, duration, hooks, self.index):
             self._write_profiler(mark)
-            # A fork may end a window before its first boundary comes, and saving may come later.
+            # A fork may end a window before its first boundary, and it may be saved later.
             self._was_profiled |= windows.is_open or windows.number > saved
         if not windows.can_wait:
             self._usual_until = 0
@@ -313,7 +313,7 @@ class Recording:
     def _write_profiler(self, mark: Mark) -> None:
         waited = perf_counter_ns() - mark.wall
         self.ring.write(rings.PROFILER, mark.wall, waited, self.index)
-        # It has a phase of its own.
+        # The profiler has a phase of its own.
         self._meter.leave_out(mark)
 
     def _write_pauses(self) -> None:

@@ -1,4 +1,4 @@
-"""The agent in one process: when it records, and what each hook means for the recording."""
+"""The agent in one process: when it records, and how each hook is recorded."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ UNSEEN = (
 class Session:
     """Follows one thread of the process, until that ends, forks or something fails.
 
-    Nothing is made before the script first loads data, calls a module or steps: launchers and
+    No file is made before the script first loads data, calls a module or steps: launchers and
     helpers never do. ``enter_...`` returns when the phase began, 0 where it is not recorded.
     """
 
@@ -64,11 +64,11 @@ class Session:
         """Where each optimizer was made."""
         self.fast_path = FastPath(torch, self.guards)
         self.inner_calls_cost = False
-        """Whether the hooks are asked at calls of modules inside others, too."""
+        """Whether calls of inner modules reach the hooks, too."""
         self._reset()
 
     def _reset(self) -> None:
-        """Be as at the start: a forked child shares nothing with its parent's recording."""
+        """Return to the initial state: a forked child shares no recording with its parent."""
         self.fast_path.reset()
         self.meter = Meter()
         self.notes = Notes(self._spool)
@@ -85,16 +85,16 @@ class Session:
         self._fetch_kind = rings.INPUT_WAIT
         self._setup = Setup()
         self._stepped_inside: int | None = None
-        """The lowest number of an optimizer that has stepped in the backward pass so far."""
+        """The lowest number of an optimizer that has stepped in the current backward pass."""
         self._saves = Saves()
         self._compilations = Compilations()
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-        """How many there are in each that was called, itself included."""
+        """Modules in each called module, itself included."""
 
     # Beginning and end
 
     def _begin(self) -> Recording | None:
-        """The recording, begun if need be."""
+        """The recording, begun if necessary."""
         if self.recording is not None or self.fast_path.is_off:
             return self.recording
         if self._torch.utils.data.get_worker_info() is not None:
@@ -108,8 +108,8 @@ class Session:
             return None
         beginner = object()
         try:
-            # Several threads may make the first call of theirs at once, and a signal handler one
-            # within another's: one begins, and what the others do meanwhile is not recorded.
+            # Several threads may make their first call at once, or a signal handler within that of
+            # another: one begins, and what the others do meanwhile is not recorded.
             if not self._begin_lock.acquire(beginner):
                 return None
             return self._start()
@@ -118,7 +118,7 @@ class Session:
 
     def _start(self) -> Recording | None:
         if self.recording is not None:
-            # Another thread has begun since that was asked.
+            # Another thread may have begun since the last look.
             return self.recording
         mark = self.meter.begin_apart()
         steps = StepMachine(self.optimizers.exist, self.weights.have_changed)
@@ -147,7 +147,7 @@ class Session:
 
     @guarded_and_timed
     def after_fork(self) -> None:
-        """Let go of the parent's recording in a new child of the process that recorded."""
+        """Let go of the parent's recording in a newly forked child."""
         recording = self.recording
         if recording is not None:
             never_destroy(recording.device.phases)
@@ -158,7 +158,7 @@ class Session:
                 leave_without_destructors()
 
     def guards(self, error: BaseException) -> bool:
-        """Stop for an error of ours; pass on what handlers of the script raise, Ctrl-C first."""
+        """Stop for an error of ours; re-raise what handlers of the script raise, Ctrl-C first."""
         if isinstance(error, Exception) and not raised_by_handler(error):
             self.fail(error)
             return True
@@ -177,7 +177,7 @@ class Session:
 
     def finish(self) -> None:
         """The process ends."""
-        # Each is guarded by itself: where the first fails the second must follow.
+        # Each is guarded by itself: if the first fails the second must still run.
         self._note_last()
         self._close()
 
@@ -194,11 +194,11 @@ class Session:
         if recording is not None:
             recording.close()
         elif self._failed is not None:
-            # It may have failed in a thread that could not end its window.
+            # The recording may have failed in a thread that could not end its window.
             self._failed.end_window()
 
     def switch_off(self) -> Recording | None:
-        """Record no more; returns what was recorded so far."""
+        """Stop recording; returns the recording so far."""
         self.fast_path.close()
         recording, self.recording = self.recording, None
         self.fast_path.is_off = self.fast_path.inside = True
@@ -210,7 +210,7 @@ class Session:
     # The thread that is followed
 
     def _on_this_thread(self) -> Recording | None:
-        """The recording, begun if need be, where this thread is the one it follows."""
+        """The recording, begun if necessary, if it follows this thread."""
         recording = self.recording or self._begin()
         if recording is None or not self._is_followed(recording):
             return None
@@ -220,8 +220,8 @@ class Session:
     def _is_followed(self, recording: Recording) -> bool:
         """Whether the calling thread is the one that is followed, or works for it.
 
-        What optimizers do within a backward pass on a GPU happens in a thread of the autograd
-        engine, for which the one that is followed waits.
+        Optimizer steps within a backward pass on a GPU happen in a thread of the autograd engine,
+        for which the followed thread waits.
         """
         if recording.thread == get_ident():
             return True
@@ -229,13 +229,13 @@ class Session:
         return self.fast_path.goes_back and task is not None and task() >= 0
 
     def _begin_in_trainer(self) -> Recording | None:
-        """The recording, which follows the calling thread from now on if none has stepped yet, or
-        the one that did is gone. None where another one is followed."""
+        """The recording, which follows the calling thread from now on if no thread has stepped yet,
+        or that thread is gone. None if it follows another thread."""
         recording = self._begin()
         if recording is None:
             return None
         if not self._is_followed(recording):
-            alive = {one.ident for one in threading.enumerate()}
+            alive = {thread.ident for thread in threading.enumerate()}
             if recording.has_stepped and recording.thread in alive:
                 self.notes.warn(SEVERAL)
                 return None
@@ -248,25 +248,25 @@ class Session:
     # The fast path
 
     def _leave_fast_path(self) -> None:
-        """Something happens that is not for the fast path."""
+        """An event happens that the fast path does not handle."""
         fast_path = self.fast_path
         fast_path.close()
         if fast_path.is_fetching and not fast_path.inside:
-            # What a signal handler raised kept the end of the fetch from us, as torch's does for
+            # An exception of a signal handler hid the end of the fetch, as torch's own does for
             # each worker that dies; no step will end there.
             fast_path.is_fetching = False
             self.loaders.exhausted(fast_path.iterator())
 
     def _is_on_fast_path(self) -> bool:
-        """Whether the loop of this thread was known until now."""
+        """Whether the fast path is open for this thread."""
         recording = self.recording
         if recording is None or not self.fast_path.is_open:
             return False
         return recording.thread == get_ident()
 
     def _close_fast_path(self, *, is_fed: bool) -> list[int]:
-        """Close the fast path; returns the events of the current step, or none where it does not
-        know all of them, or its steps do not end by a loader or without one as asked."""
+        """Close the fast path; returns the events of the current step, or none if some are unknown
+        or its steps end otherwise than asked, by a loader (``is_fed``) or without one."""
         if not self._is_on_fast_path():
             return []
         events = self.fast_path.close()
@@ -275,11 +275,11 @@ class Session:
     def _open_fast_path(
         self, recording: Recording, ended: Boundary, events: list[int], *, is_fed: bool
     ) -> None:
-        """Let the hooks of the next step go the fast path; ``events`` are those of the last one."""
+        """Let the next step take the fast path; ``events`` are those of the last one."""
         if ended.kind != TRAIN or not ended.forwards or not recording.has_stepped:
             return
         if self.inner_calls_cost or not IS_COMPILED:
-            # What modules inside others cost is counted on the slow path only.
+            # The cost of inner module calls is counted on the slow path only.
             return
         if is_fed and not self.loaders.feeds_training(self.fast_path.iterator()):
             return
@@ -298,7 +298,7 @@ class Session:
         if not recording.steps.ends_by_optimizers():
             return
         if self.optimizers.count > MOST_OPTIMIZERS:
-            # Each one that it does not know would close it: 0.3 ms a step with 48 of them.
+            # Each unknown optimizer would close the fast path: 0.3 ms a step with 48 of them.
             return
         events = [*events, STEPPED + number] if events else []
         if events and not ended:
@@ -317,15 +317,15 @@ class Session:
 
     @guarded_and_timed
     def _fetch_slow(self, iterator: Any) -> int:
-        """A step has not ended as the ones before, or it is time to plan."""
+        """A step has ended in a new way, or it is time to plan."""
         is_same = self.fast_path.is_fed and self.fast_path.iterator() is iterator
         return self._fetch(iterator, self._close_fast_path(is_fed=True), is_same)
 
     def _fetch(self, iterator: Any, events: list[int], is_same: bool) -> int:
-        """``events`` of the step were on the fast path, by the same iterator or another one."""
+        """``events`` of the step were on the fast path; ``is_same`` if by the same iterator."""
         fast_path = self.fast_path
         if fast_path.is_fetching and fast_path.iterator() is iterator:
-            # Broken off before, and asked again: it goes on.
+            # Interrupted before, and asked again: it goes on.
             fast_path.is_fetching = False
         recording = self._on_this_thread()
         if recording is None or fast_path.inside:
@@ -348,7 +348,7 @@ class Session:
         """``__next__`` has returned a ``batch``, or raised."""
         if fetches_itself(iterator):
             self.meter.calls += FETCH_CALLS
-        # Where none has come, only once that is known to all.
+        # If no batch came, only after everybody has seen the end.
         self.fast_path.is_fetching = not arrived
         if self._is_on_fast_path():
             self.fast_path.close()
@@ -390,7 +390,7 @@ class Session:
     # Modules and the autograd engine
 
     @guarded
-    def enter_forward(self, module: Any, args: Any = (), named: Any = None) -> int:
+    def enter_forward(self, module: Any, args: Any = (), kwargs: Any = None) -> int:
         """The outermost module is called."""
         recording = self._on_this_thread()
         if recording is None or self.fast_path.inside:
@@ -402,7 +402,7 @@ class Session:
         ended = recording.steps.forward(now, gradients, self.loaders.any_live())
         self._ended(recording, ended)
         if gradients and self.padding_checks.is_due(recording.index):
-            self._check_padding(recording, (args, named))
+            self._check_padding(recording, (args, kwargs))
         modules = self._modules.get(module)
         if modules is None:
             mark = self.meter.begin_apart()
@@ -429,7 +429,7 @@ class Session:
 
     @guarded
     def leave(self, kind: int, start: int) -> None:
-        """A forward or backward pass that was entered has returned or raised."""
+        """The forward or backward pass that began at ``start`` has returned or raised."""
         recording = self.recording
         if recording is None:
             return
@@ -445,7 +445,7 @@ class Session:
         """``optimizer.step`` begins; the thread that does this is the one that trains."""
         recording = self._begin_in_trainer()
         if recording is not None:
-            # Closures come before its end, and it writes to the weights between them.
+            # Closures run before its end, and it writes to the weights between them.
             recording.steps.has_optimized = True
             self.optimizers.entered(optimizer, recording.begin(rings.OPTIMIZER))
 
@@ -469,21 +469,21 @@ class Session:
 
     @property
     def optimizer_steps(self) -> int:
-        """How many were seen to end."""
+        """Number of optimizer steps that were seen to end."""
         return self.optimizers.finished + self.fast_path.finished
 
     def _optimizer_left(
         self, recording: Recording, optimizer: Any, now: int, events: list[int]
     ) -> None:
-        """``events`` of the step were on the fast path before."""
+        """``events`` of the step were on the fast path before the optimizer step."""
         number = self.optimizers.number(optimizer)
         if not self.fast_path.goes_back:
             ended = self._optimizer_done(recording, number, now)
             self._open_without_loader(recording, ended, number, now, events)
             return
-        # Hooks of parameters step while the gradients of others are still to come, hundreds of
-        # them in one pass, which is one step of the loop. Nor may torch's profiler start or end
-        # there: the autograd engine puts back what the thread had when it was called.
+        # Hooks of parameters step while the gradients of others are still to come, hundreds of them
+        # in one pass, which is one step of the loop. Nor may torch's profiler start or end there:
+        # the autograd engine then restores the state that the thread had when it called.
         before = self._stepped_inside
         self._stepped_inside = number if before is None else min(before, number)
 
@@ -494,7 +494,7 @@ class Session:
 
     @guarded
     def end_step(self, kind: str) -> None:
-        """The script says that a step of that kind has ended; its thread is the one that trains."""
+        """The script says that a step of ``kind`` has ended; its thread is the one that trains."""
         recording = None if self.fast_path.inside else self._begin_in_trainer()
         if recording is not None:
             has_begun, now = recording.has_begun, recording.now()
@@ -521,10 +521,10 @@ class Session:
 
     @guarded_and_timed
     def _check_padding(self, recording: Recording, batch: Any) -> None:
-        """See how much of ``batch``, or of the arguments of a model, is padding."""
-        seen = self.padding_checks.check(self._torch, batch)
-        if seen is not None:
-            self.notes.write("padding", seen, recording.index)
+        """Note how much of ``batch``, or of a model's arguments, is padding."""
+        note = self.padding_checks.check(self._torch, batch)
+        if note is not None:
+            self.notes.write("padding", note, recording.index)
             self.padding_checks.count(recording.index)
 
     def _note_compilations(self, recording: Recording) -> None:
@@ -533,22 +533,22 @@ class Session:
 
     @guarded_and_timed
     def _note_settings(self) -> None:
-        made, modules = self.made_optimizers(), self.called_modules()
-        self.notes.write("settings", self._setup.note(self._torch, made, modules))
+        optimizers, modules = self.made_optimizers(), self.called_modules()
+        self.notes.write("settings", self._setup.note(self._torch, optimizers, modules))
 
     def called_modules(self) -> list[Any]:
-        """The outermost modules that were called."""
+        """The outermost modules called so far."""
         return list(self._modules)
 
     def made_optimizers(self) -> dict[Any, CallSite | None]:
-        """All optimizers that are known, and where they were made."""
-        made = dict(self.optimizer_sites)
-        for known, _ in self.optimizers.known():
-            optimizer = known()
+        """All known optimizers, and where they were made."""
+        sites = dict(self.optimizer_sites)
+        for reference, _ in self.optimizers.known():
+            optimizer = reference()
             if optimizer is not None:
                 # Not every optimizer is constructed: some are copied or unpickled.
-                made.setdefault(optimizer, None)
-        return made
+                sites.setdefault(optimizer, None)
+        return sites
 
     @guarded
     def enter_save(self) -> int:
@@ -557,7 +557,7 @@ class Session:
 
     @guarded_and_timed
     def leave_save(self, start: int) -> None:
-        """``torch.save`` has returned or raised; ``start`` is what ``enter_save`` gave."""
+        """``torch.save`` has returned or raised; ``start`` is from ``enter_save``."""
         duration = perf_counter_ns() - start
         recording = self.recording
         note = self._saves.add(find_call_site(), duration) if recording else None
@@ -575,19 +575,19 @@ class Session:
     # Constructors, whose arguments may be overridden
 
     def construct(
-        self, begin: Callable[..., Any], made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, begin: Callable[..., Any], thing: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments to construct ``made`` with: those that ``begin`` returns, if any."""
-        return self._construct(begin, made, args, kwargs) or (args, kwargs)
+        """The arguments to construct ``thing`` with: those that ``begin`` returns, if any."""
+        return self._construct(begin, thing, args, kwargs) or (args, kwargs)
 
     @guarded_and_timed
-    def _construct(self, begin: Callable[..., Any], made: Any, args: Any, kwargs: Any) -> Any:
-        return begin(self, made, args, kwargs, find_call_site())
+    def _construct(self, begin: Callable[..., Any], thing: Any, args: Any, kwargs: Any) -> Any:
+        return begin(self, thing, args, kwargs, find_call_site())
 
     @guarded_and_timed
-    def constructed(self, end: Callable[[Session, Any], None], made: Any) -> None:
-        """The constructor of ``made`` has returned."""
-        end(self, made)
+    def constructed(self, end: Callable[[Session, Any], None], thing: Any) -> None:
+        """The constructor of ``thing`` has returned."""
+        end(self, thing)
 
 
 def _at_exit_of_child(finish: Callable[[], None]) -> None:

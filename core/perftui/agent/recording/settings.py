@@ -1,7 +1,7 @@
 """How the training is set up: observed in its first steps, and noted once as ``settings``.
 
 Reading must change nothing: no CUDA is initialised, nothing is imported, no object kept alive.
-What a version of torch does not know is None.
+Settings that a version of torch does not have are None.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from .model import (
 )
 
 SETTINGS_AFTER = 2
-"""Training steps after which the settings are noted: what is compiled or made late is there by
-then, and later steps may end on the fast path, which notifies nobody of them."""
+"""Training steps after which the settings are noted: anything compiled or made late exists by then,
+and later steps may end on the fast path, which notifies nobody of them."""
 
 
 class Setup:
-    """What is seen of the training's setup, until it is noted."""
+    """The training's setup as observed, until it is noted."""
 
     def __init__(self) -> None:
         self.until = SETTINGS_AFTER
         """Training steps until the settings are noted; 0 once they are."""
         self._autocast: dict[str, str] | None = None
-        """What was in use around the last of the first forward passes."""
+        """The autocast around the last of the first forward passes."""
         self._anomaly = False
-        """Whether anomalies were looked for in the first forward and backward passes."""
+        """Whether anomaly detection was on in the first forward and backward passes."""
 
     def in_forward(self, torch: Any) -> None:
         """The model is called in training."""
@@ -54,7 +54,7 @@ class Setup:
         self._anomaly = self._anomaly or bool(attempt(lambda: torch.is_anomaly_enabled()))
 
     def has_trained(self, torch: Any) -> bool:
-        """A training step has ended; whether it is time for the note: not while a profiler runs,
+        """A training step has ended; whether to write the note now: not while a profiler runs,
         which would record that as work of the script."""
         self.until -= 1
         if not self.until and is_profiling(torch):
@@ -78,10 +78,10 @@ def settings_facts(
     autocast: dict[str, str] | None,
     anomaly: bool = False,
 ) -> dict[str, Any]:
-    """Data of a ``settings`` note; None stands for what could not be read.
+    """Data of a ``settings`` note; None stands for values that could not be read.
 
-    ``modules`` are those that the script calls itself, ``autocast`` what was in use around them,
-    ``anomaly`` whether anomalies were looked for there or in a backward pass.
+    ``modules`` are those that the script calls itself, ``autocast`` is the autocast around them,
+    ``anomaly`` whether anomaly detection was on there or in a backward pass.
     """
     called: Any = attempt(all_modules, modules)
     readers: dict[str, Callable[[], Any]] = {
@@ -90,7 +90,7 @@ def settings_facts(
             "inter_op": int(torch.get_num_interop_threads()),
             "python": len(threading._active),  # type: ignore[attr-defined]
         },
-        # That the training thread may run on, and those of the machine.
+        # CPUs available to the training thread, and CPUs of the machine.
         "cores": lambda: {
             "affinity": len(os.sched_getaffinity(0)),
             "installed": os.cpu_count(),
@@ -112,14 +112,14 @@ def settings_facts(
             "torch": str(torch.__version__),
             "cuda": attempt(lambda: torch.version.cuda),
             "hip": attempt(lambda: torch.version.hip),
-            # The public function asks first whether there is a GPU, which may start CUDA.
+            # The public function first checks for a GPU, which may start CUDA.
             "architectures": attempt(lambda: torch._C._cuda_getArchFlags().split()),
         },
         "devices": lambda: devices(torch),
         "dynamo": dynamo,
         "modes": lambda: {**modes(torch), **({"anomaly": True} if anomaly else {})},
         "autocast": lambda: autocast,
-        # Whether Python's collector runs by itself, when, and what it never looks at.
+        # Python's collector: whether it runs by itself, its thresholds, its frozen objects.
         "gc": lambda: {
             "enabled": gc.isenabled(),
             "thresholds": list(gc.get_threshold()),
@@ -162,7 +162,7 @@ def matmul(torch: Any) -> dict[str, Any]:
 
 
 GETTERS = {
-    # Whether cuDNN is used, tries out algorithms, and only takes deterministic ones.
+    # cuDNN: whether it is used, tries out algorithms, and takes only deterministic ones.
     "cudnn": {
         "enabled": "_get_cudnn_enabled",
         "benchmark": "_get_cudnn_benchmark",
@@ -170,7 +170,7 @@ GETTERS = {
     },
     # Whether oneDNN, which computes on the CPU, is used.
     "mkldnn": {"enabled": "_get_mkldnn_enabled"},
-    # Which kernels scaled_dot_product_attention may choose from.
+    # Kernels that scaled_dot_product_attention may choose from.
     "attention": {
         "flash": "_get_flash_sdp_enabled",
         "memory_efficient": "_get_mem_efficient_sdp_enabled",
@@ -220,8 +220,8 @@ def dynamo() -> dict[str, Any] | None:
 
 
 def modes(torch: Any) -> dict[str, Any]:
-    """What holds for all operators: deterministic ones only, anomalies looked for, gradients, and
-    the data type of new tensors."""
+    """Modes of all operators: deterministic only, anomaly detection, gradients, and the data type
+    of new tensors."""
     return {
         "deterministic": attempt(torch.are_deterministic_algorithms_enabled),
         "deterministic_warns_only": attempt(torch.is_deterministic_algorithms_warn_only_enabled),
@@ -232,20 +232,20 @@ def modes(torch: Any) -> dict[str, Any]:
 
 
 DEVICES = ("cuda", "cpu", "xpu", "mps")
-"""Kinds of devices whose autocast is asked about."""
+"""Kinds of devices whose autocast is read."""
 
 
 def autocast(torch: Any) -> dict[str, str] | None:
-    """The data type that operators are cast to here, by kind of device; None where none are.
+    """Data type of autocast here, by kind of device; None where autocast is off.
 
     A model that casts within its own ``forward`` is not seen from outside.
     """
-    found = {
+    types = {
         device: str(torch.get_autocast_dtype(device)).removeprefix("torch.")
         for device in DEVICES
         if attempt(torch.is_autocast_enabled, device)
     }
-    return found or None
+    return types or None
 
 
 CALLS = frozenset(
@@ -267,13 +267,13 @@ SWITCHES = frozenset(
         "matmul.allow_tf32",
     }
 )
-"""Attributes that are assigned to, with the name before them."""
+"""Attributes that are assigned to, with the preceding name."""
 
 _FLAGS = {"flags": "enabled", "set_flags": "enabled"}
-"""Functions that set several switches, and the one that they are called for here."""
+"""Functions that set several switches, and the switch they stand for here."""
 
 _SET = frozenset({*_FLAGS, *(switch.partition(".")[2] for switch in SWITCHES)})
-"""Names that a function which sets a switch has."""
+"""Names in functions that set a switch."""
 
 _READERS = "get", "getenv"
 """Functions that only read a variable of the environment."""
@@ -285,25 +285,25 @@ Places = dict[str, list[Any]]
 
 
 def call_places(variables: frozenset[str]) -> Places:
-    """File and line by name, of ``CALLS``, ``SWITCHES`` and ``variables`` of the environment; the
-    first found, beginning with the script itself.
+    """First file and line of each of ``CALLS``, ``SWITCHES`` and environment ``variables``,
+    searched from the script on.
 
-    Nothing listens for it: the byte code that is loaded already is read, once.
+    Nothing is hooked: the byte code that is loaded already is read, once.
     """
     sought = CALLS | variables
     names = sought | _SET
-    found: Places = {}
+    places: Places = {}
     for number, code in enumerate(_nested(_user_code())):
         if number >= MOST_CODE:
             break
         if not names.isdisjoint(code.co_names) or _has(code, sought):
             for name, line in _uses(code, sought):
-                found.setdefault(name, [os.path.realpath(code.co_filename), line])
-    return found
+                places.setdefault(name, [os.path.realpath(code.co_filename), line])
+    return places
 
 
 def _user_code() -> Iterator[CodeType]:
-    """Code of the functions on the stack, the outermost first, and of those in modules."""
+    """Code of the functions on the stack, outermost first, and in modules."""
     hidden = (*hidden_directories(), str(Path(os.__file__).parent) + os.sep, "<")
     installed = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 
@@ -320,7 +320,7 @@ def _user_code() -> Iterator[CodeType]:
     for module in list(sys.modules.values()):
         if not issubclass(type(module), ModuleType):
             continue
-        # Asked like this, a module that is loaded at its first use stays unloaded.
+        # This access does not load lazily loaded modules.
         names: dict[str, Any] = object.__getattribute__(module, "__dict__")
         if not is_own(names.get("__file__")):
             continue
@@ -329,24 +329,24 @@ def _user_code() -> Iterator[CodeType]:
                 yield value.__code__
             elif type(value) is type and value.__module__ == names.get("__name__"):
                 methods = list(vars(value).values())
-                yield from (one.__code__ for one in methods if type(one) is FunctionType)
+                yield from (method.__code__ for method in methods if type(method) is FunctionType)
 
 
 def _nested(codes: Iterable[CodeType]) -> Iterator[CodeType]:
-    """``codes`` and the functions defined in them, each once."""
-    seen: set[int] = set()
+    """``codes`` and the functions defined in them, without repeats."""
+    ids: set[int] = set()
     for code in codes:
         waiting = [code]
         while waiting:
             outer = waiting.pop()
-            if id(outer) not in seen:
-                seen.add(id(outer))
+            if id(outer) not in ids:
+                ids.add(id(outer))
                 yield outer
                 waiting += [inner for inner in outer.co_consts if type(inner) is CodeType]
 
 
 def _has(code: CodeType, sought: frozenset[str]) -> bool:
-    """Whether a constant of ``code`` is a text that is sought, or a tuple with one."""
+    """Whether a constant of ``code`` is a text of ``sought``, or a tuple with one."""
     for constant in code.co_consts:
         for value in constant if type(constant) is tuple else (constant,):
             if type(value) is str and value in sought:
@@ -363,7 +363,7 @@ def _uses(code: CodeType, sought: frozenset[str]) -> Iterator[tuple[str, int]]:
             _, end, line = next(lines)
         value = instruction.argval
         if instruction.opname == "KW_NAMES" and instruction.arg is not None:
-            # Python 3.11 gives the number only.
+            # Python 3.11 gives only the index of the constant.
             value = code.co_consts[instruction.arg]
         if instruction.opname == "STORE_ATTR" or value in _FLAGS:
             switch = f"{before}.{_FLAGS.get(value, value)}"
@@ -373,7 +373,7 @@ def _uses(code: CodeType, sought: frozenset[str]) -> Iterator[tuple[str, int]]:
             yield value, line
         elif type(value) is tuple and line:
             # Names of arguments: ``os.environ.update(OMP_NUM_THREADS="1")``.
-            yield from ((one, line) for one in value if type(one) is str and one in sought)
+            yield from ((text, line) for text in value if type(text) is str and text in sought)
         before = value
 
 

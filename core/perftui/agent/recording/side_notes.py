@@ -1,4 +1,4 @@
-"""What ``torch.compile`` compiles and ``torch.save`` saves, as it is noted beside the steps."""
+"""Notes beside the steps: what ``torch.compile`` compiles and ``torch.save`` saves."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ LONGEST = 300
 
 
 class Compilations:
-    """New compilations of this process, each reported once: not those before a fork.
+    """New compilations of this process, each reported once; none from before a fork.
 
     They are read from a list that torch keeps anyway. Nothing listens to the compiler, and it is
     not imported where the script does not.
     """
 
     def __init__(self) -> None:
-        found = _list()
-        self._last: Any = found[-1] if found else None
+        compilations = _list()
+        self._last: Any = compilations[-1] if compilations else None
         self._noted = 0
 
     def new(self) -> list[tuple[int, dict[str, Any]]]:
-        """Duration in ns and data of a ``compile`` note, of each since the last call."""
-        found = _list()
-        # Most often there is nothing: this is asked after many a step.
-        if not found or found[-1] is self._last or self._noted >= MOST_NOTED:
+        """Duration in ns and data of a ``compile`` note for each new compilation."""
+        newest = _list()
+        # Usually there are none: this runs after many steps.
+        if not newest or newest[-1] is self._last or self._noted >= MOST_NOTED:
             return []
-        kept = list(found)
-        known = next((at for at, one in enumerate(kept) if one is self._last), -1)
-        self._last = kept[-1]
-        new = kept[known + 1 :][: MOST_NOTED - self._noted]
+        compilations = list(newest)
+        last = next((at for at, entry in enumerate(compilations) if entry is self._last), -1)
+        self._last = compilations[-1]
+        new = compilations[last + 1 :][: MOST_NOTED - self._noted]
         self._noted += len(new)
-        return [_note(one) for one in new]
+        return [_note(entry) for entry in new]
 
 
 def _list() -> Any:
-    """The newest few, the oldest first; None where nothing was compiled."""
+    """The newest few compilations, oldest first; None if there were none."""
     return getattr(sys.modules.get("torch._dynamo.utils"), "_compilation_metrics", None)
 
 
@@ -69,8 +69,8 @@ def _text(value: Any) -> str | None:
 
 LEAST_NS = 5_000_000
 SHARE = 200
-"""A note stands for so much saving, and for that part of all so far: some save small things at
-every step, for weeks."""
+"""A note covers at least this part of all saving so far: some scripts save small things at every
+step, for weeks."""
 
 
 class Saves:
@@ -81,7 +81,7 @@ class Saves:
         self._all = 0
 
     def add(self, site: CallSite | None, duration: int) -> tuple[int, dict[str, Any]] | None:
-        """Duration in ns and data of a ``save`` note, None while there is too little for one."""
+        """Duration in ns and data of a ``save`` note, None while calls are too short for one."""
         count_and_time = self._waiting.setdefault(site, [0, 0])
         count_and_time[0] += 1
         count_and_time[1] += duration
@@ -90,5 +90,5 @@ class Saves:
         if together < max(LEAST_NS, self._all // SHARE):
             return None
         del self._waiting[site]
-        where = site._asdict() if site else {"file": None, "line": None}
-        return together, {"count": count, **where}
+        place = site._asdict() if site else {"file": None, "line": None}
+        return together, {"count": count, **place}

@@ -1,4 +1,4 @@
-"""Decides where steps end from what the hooks see; knows no torch and reads no clock."""
+"""Decides where steps end, from the events of hooks; uses no torch and reads no clock."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 
 class Optimizers:
-    """The ``torch.optim`` optimizers of one process and their steps that are going on."""
+    """The ``torch.optim`` optimizers of one process, and their steps in progress."""
 
     def __init__(self, torch: Any) -> None:
         self._base = torch.optim.Optimizer
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._next = count()
         self.open: list[tuple[ReferenceType[Any], int]] = []
-        """Optimizers whose steps go on, innermost last, and when those began."""
+        """Optimizers with a step in progress, innermost last, and when it began."""
         self.last: tuple[ReferenceType[Any], int] | None = None
-        """The one whose number was asked for last, and that number."""
+        """The last optimizer whose number was asked for, and that number."""
         self._exist = False
         self.finished = 0
         """Steps that were seen to end."""
@@ -26,7 +26,7 @@ class Optimizers:
     def number(self, optimizer: Any) -> int:
         """A number that no other optimizer of this process has had."""
         last = self.last
-        # Most scripts have one: a look into the dictionary of references takes 1 us.
+        # Most scripts have one optimizer: the dictionary of references takes 1 us to search.
         if last is not None and last[0]() is optimizer:
             return last[1]
         number = self._numbers.get(optimizer)
@@ -37,11 +37,11 @@ class Optimizers:
 
     @property
     def count(self) -> int:
-        """How many have a number, and are alive or were until lately."""
+        """Number of optimizers with a number that are alive or were until lately."""
         return len(self._numbers)
 
     def known(self) -> list[tuple[ReferenceType[Any], int]]:
-        """Optimizers that have a number and are alive, with that number."""
+        """Living optimizers that have a number, with it."""
         return [(ref(optimizer), number) for optimizer, number in self._numbers.items()]
 
     def entered(self, optimizer: Any, start: int) -> None:
@@ -51,11 +51,11 @@ class Optimizers:
         memory may want to let go of its parameters then.
         """
         if self.open:
-            self.open = [one for one in self.open if _goes_on(one[0](), optimizer)]
+            self.open = [entry for entry in self.open if _goes_on(entry[0](), optimizer)]
         self.open.append((ref(optimizer), start))
 
     def left(self, optimizer: Any) -> int:
-        """When the step of ``optimizer`` that ends now began, 0 if that was not seen.
+        """When the step of ``optimizer`` that ends now began, 0 if unknown.
 
         Steps inside it that raised are forgotten.
         """
@@ -69,7 +69,7 @@ class Optimizers:
     def exist(self) -> bool:
         """Whether any optimizer has been constructed.
 
-        Constructing one makes torch wrap the ``step`` of its class, once, and say so there.
+        The first constructor of a class makes torch wrap its ``step``, and leave a mark there.
         """
         if not self._exist:
             steps = (kind.__dict__.get("step") for kind in _subclasses(self._base))
@@ -90,15 +90,15 @@ def _subclasses(kind: type) -> Iterator[type]:
 
 
 LONGEST_CYCLE = 64
-"""Optimizer steps without an end after which the order learned is no longer believed."""
+"""Optimizer steps without an end after which the learned order is dropped."""
 
 
 class OptimizerCycle:
     """Learns which optimizer steps last in each iteration of the loop.
 
     The newest optimizer to appear is taken for the last one: with a discriminator and a generator
-    it is the generator, however many times the discriminator steps first. Whether the first
-    iteration is over shows when an optimizer steps again; its end is then in the past.
+    it is the generator, however many times the discriminator steps first. The end of the first
+    iteration only shows when an optimizer steps again; it is then in the past.
     """
 
     def __init__(self) -> None:
@@ -113,18 +113,18 @@ class OptimizerCycle:
         self._since_end = 0
 
     def state(self) -> tuple[object, ...]:
-        """All that decides about the ends to come."""
+        """Everything that decides where later steps end."""
         return frozenset(self._known), self._last, self._learning, self._since_end
 
     def settle(self) -> int | None:
-        """No optimizer has stepped for long: when the first iteration has ended, if that was it."""
+        """No optimizer has stepped for long: the end of the first iteration, if it is over."""
         if not self._learning or not self._known:
             return None
         self._learning = False
         return self._pending
 
     def step(self, optimizer: int, now: int) -> list[int]:
-        """Optimizer number ``optimizer`` has stepped; times at which steps have ended."""
+        """Optimizer number ``optimizer`` has stepped; returns the times at which steps ended."""
         is_new = optimizer not in self._known
         if is_new:
             self._known.add(optimizer)
@@ -146,8 +146,8 @@ TRAIN, EVAL, INFER = "train", "eval", "infer"
 
 LONG_WITHOUT_OPTIMIZER = 200
 """Forward or backward calls without an optimizer step after which the loop is believed to have
-none. Gradient accumulation over so many micro batches has not been seen; decoding and rollouts
-call far more."""
+none. No gradient accumulation over so many micro batches has been seen; decoding and rollouts call
+far more."""
 
 FEW_WITHOUT_BACKWARD = 10
 """Forward calls without gradients, before any backward pass, after which the script is believed to
@@ -158,20 +158,20 @@ FETCHED_AHEAD = 1
 
 
 class Boundary(NamedTuple):
-    """A step has ended. One is made for each: frozen data classes take 1 us longer."""
+    """The end of a step. One is made for each: frozen data classes take 1 us longer."""
 
     kind: str
     end: int
     """``perf_counter_ns``; in the past where the end only showed later."""
     micro_batches: int
     forwards: int = 1
-    """Outermost calls of modules that were seen in it."""
+    """Outermost module calls in it."""
     trains_next: bool = False
-    """Whether the call that begins the next step has gradients, and it will be one of training."""
+    """Whether the call that begins the next step has gradients: it will be a training step."""
 
 
 class _Counts:
-    """What has happened since the last boundary."""
+    """Events since the last boundary."""
 
     def __init__(self) -> None:
         self.forwards = self.with_gradients = self.backwards = 0
@@ -212,7 +212,7 @@ class StepMachine:
         self._cycle = OptimizerCycle()
         self._has_trained = False
         self.has_optimized = False
-        """Whether any optimizer of torch has begun to step; the caller sets it before it ends."""
+        """Whether a torch optimizer has begun to step; the caller sets it before that step ends."""
         self._has_gone_back = False
         self._is_by_hand = False
         self._held_back = 0
@@ -220,15 +220,15 @@ class StepMachine:
         self._backwards_since_optimizer = self._optimizers_since_fetch = 0
         self._last_was_backward = False
         self._is_explicit = False
-        """Whether the script says where its steps end."""
+        """Whether the script marks the ends of its steps."""
         self._last_kind = ""
-        """Of the last step; empty before the first has ended."""
+        """Kind of the last step; empty before the first has ended."""
         self.last_activity = 0
-        """When the newest work of the step ended; the caller keeps it."""
+        """End of the newest work of the step; the caller keeps it."""
         self._counts = _Counts()
 
     def state(self) -> tuple[object, ...]:
-        """All that decides about the steps to come, right after one has ended."""
+        """Everything that decides about later steps, right after one has ended."""
         return (
             self._cycle.state(),
             self._has_trained,
@@ -246,14 +246,14 @@ class StepMachine:
         )
 
     def ends_by_optimizers(self) -> bool:
-        """Whether nothing else ends a step where no loader is live, until it has very many forward
+        """Whether only optimizers end steps without a live loader, until one has very many forward
         or backward calls (``LONG_WITHOUT_OPTIMIZER``). Asked when an optimizer has ended one."""
         return self._has_gone_back and self._optimizers_exist()
 
     def end_explicitly(self, kind: str, now: int | None) -> list[Boundary]:
         """The script says that a step of ``kind`` ends; ``now`` is None where none has begun.
 
-        The first time it may be one whose end was found already.
+        The first time its end may have been found already.
         """
         was_explicit, self._is_explicit = self._is_explicit, True
         is_found = not was_explicit and self._last_kind == kind and not self._has_seen_any()
@@ -276,7 +276,7 @@ class StepMachine:
         self._counts.batches += 1
 
     def forward(self, now: int, has_gradients: bool, loader_is_live: bool) -> list[Boundary]:
-        """The outermost module is called. Steps that end here end before the call."""
+        """The outermost module is called. Returns steps that ended before the call."""
         ended = []
         if not loader_is_live and not self._is_explicit:
             ended = self._end_long_ago() if self._counts.optimizers else []
@@ -302,7 +302,7 @@ class StepMachine:
         self._last_was_backward = True
 
     def optimizer(self, number: int, now: int, loader_is_live: bool) -> list[Boundary]:
-        """Optimizer ``number`` has stepped, or was skipped for gradients that are not finite."""
+        """Optimizer ``number`` has stepped, or was skipped because gradients were not finite."""
         self._counts.optimizers += 1
         self._optimizers_since_fetch = self._optimizers_since_fetch + 1 if loader_is_live else 0
         self._forwards_since_optimizer = self._backwards_since_optimizer = 0
@@ -317,29 +317,29 @@ class StepMachine:
         for end in self._cycle.step(number, now):
             ended.append(self._cut(TRAIN, end))
             if end < now:
-                # The rest belongs to the step that began at that earlier end.
+                # Everything after that earlier end belongs to the next step.
                 self._counts.optimizers, self._counts.turns = 1, turns
         return ended
 
     def finish(self) -> list[Boundary]:
-        """The process ends; the last step, if there is a whole one, ends with its last work."""
+        """The process ends; the last step, if it is whole, ends with its last work."""
         if self._is_explicit:
             return []
         if self._counts.optimizers or (self._counts.backwards and self._updates_by_hand()):
             return [self._cut(TRAIN, self.last_activity)]
         if self._counts.forwards and not self._counts.backwards:
             kind = self._forward_only()
-            # A forward with gradients was to become a training step, had nothing ended it.
+            # A forward with gradients was the beginning of a training step.
             if kind == INFER or not self._counts.with_gradients:
                 return [self._cut(kind, self.last_activity)]
         return []
 
     def _has_seen_any(self) -> bool:
-        """Whether anything has happened since the last step ended."""
+        """Whether there were events since the last step ended."""
         return any(vars(self._counts).values())
 
     def _end_long_ago(self) -> list[Boundary]:
-        """The first iteration, if there were only calls without gradients for long since then."""
+        """The end of the first iteration, if only calls without gradients followed for long."""
         calls = self._forwards_since_optimizer
         are_many = calls > LONG_WITHOUT_OPTIMIZER
         is_alone = not (self._gradients_since_optimizer or self._backwards_since_optimizer)
@@ -369,7 +369,7 @@ class StepMachine:
 
     def _only_calls_forward(self) -> bool:
         if self._counts.with_gradients:
-            # Nobody holds the graphs of so many for one first backward.
+            # Nobody keeps the graphs of so many forward calls for one first backward.
             is_long = self._forwards_since_optimizer > LONG_WITHOUT_OPTIMIZER
             return is_long and not self._has_gone_back
         most = LONG_WITHOUT_OPTIMIZER if self._has_gone_back else FEW_WITHOUT_BACKWARD
@@ -382,8 +382,8 @@ class StepMachine:
         self._has_trained |= kind == TRAIN
         self._last_kind = kind
         counts, self._counts = self._counts, _Counts()
-        # Several backward passes on one batch are one micro batch. Batches that were fetched ahead
-        # are as many as the backward passes that follow; one may be used in the next step only.
+        # Several backward passes on one batch are one micro batch. Of batches that were fetched
+        # ahead, each backward pass that follows counts one; one may be used in the next step only.
         batches = self._held_back + counts.batches
         turns = min(counts.turns, batches) if counts.batches else counts.turns
         self._held_back = min(max(batches - turns, 0), FETCHED_AHEAD)
@@ -393,14 +393,14 @@ class StepMachine:
 UNKNOWN = -1
 
 MOST = 8
-"""Modules of which one parameter each is looked at."""
+"""Modules with a watched parameter."""
 
 
 class Weights:
-    """One trainable parameter of each outermost module, and how often it was written to.
+    """One trainable parameter of each outermost module, and its count of writes.
 
     torch counts the writes in place to each tensor, which costs nothing to look at. A script that
-    writes through ``.data`` is not seen. Its modes and subclasses of tensors see nothing of that.
+    writes through ``.data`` is not seen. Its modes and subclasses of tensors are not called.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -414,7 +414,7 @@ class Weights:
             return
         with self._torch._C.DisableTorchFunction():
             trained = (one for one in module.parameters() if one.requires_grad)
-            # Tensors of inference mode count no writes.
+            # Tensors of inference mode do not count writes.
             parameter = next((one for one in trained if not one.is_inference()), None)
         if parameter is not None:
             self._parameters.append(ref(parameter))
@@ -424,11 +424,11 @@ class Weights:
         self._versions = self._now()
 
     def have_changed(self) -> bool:
-        """Whether any has been written to since."""
+        """Whether any parameter has been written to since."""
         pairs = zip(self._versions, self._now(), strict=False)
         return any(before != after and UNKNOWN not in (before, after) for before, after in pairs)
 
     def _now(self) -> list[int]:
-        alive = (one() for one in self._parameters)
+        alive = (parameter() for parameter in self._parameters)
         with self._torch._C.DisableTorchFunction():
-            return [UNKNOWN if one is None else one._version for one in alive]
+            return [UNKNOWN if parameter is None else parameter._version for parameter in alive]

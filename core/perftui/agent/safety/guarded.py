@@ -13,14 +13,14 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Owner(Protocol):
-    """What the guarded methods belong to."""
+    """The class whose methods are guarded."""
 
     @property
     def meter(self) -> Meter:
-        """Where the time goes."""
+        """Counts the time."""
 
     def guards(self, error: BaseException) -> bool:
-        """Whether ``error``, which ended one of the methods, is ours: then nobody else sees it."""
+        """Whether ``error``, which a method raised, is ours: then it is dropped."""
 
 
 def guarded(method: Method) -> Method:
@@ -85,7 +85,7 @@ CALLS = 40
 
 
 def calibrate(meter: Meter) -> None:
-    """Measure what ``meter`` cannot see of a hook: the call of it, and the reading of clocks."""
+    """Measure what ``meter`` cannot see of a hook's cost: the call, and reading clocks."""
     hooked = _Hooked()
     nothing = _least(lambda: None)
     hooked.meter.is_sampling = False
@@ -94,7 +94,7 @@ def calibrate(meter: Meter) -> None:
 
 
 class _Hooked:
-    """Has one hook, which does nothing."""
+    """A class with one hook, which does nothing."""
 
     def __init__(self) -> None:
         self.meter = Meter()

@@ -1,4 +1,4 @@
-"""Counts what the agent costs the training, so that a busy machine does not blow it up."""
+"""Counts what the agent costs the training, so that a busy machine does not inflate it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ cost two to three times what later ones cost (300 us a step against 90 to 130 us
 taught is forgotten when the first of the later ones has been measured."""
 
 LEARN_FROM = 2
-"""The very first steps are no measure of the others: files are made and facts gathered there."""
+"""The very first steps do not count: files are made and facts gathered there."""
 
 EVERY = 31
 """One in this many of the steps after them is measured. A prime: loops log, accumulate and save
@@ -34,13 +34,13 @@ Clock = Callable[[], int]
 
 
 class Mark(NamedTuple):
-    """Where work began that is counted apart, or not at all."""
+    """The beginning of work that is counted apart, or not at all."""
 
     wall: int
     clock: Optional[Clock]
     """The one that times the hook in which the work happens, None where none does."""
     since: int
-    """What that clock read when the work began, ns."""
+    """Reading of that clock when the work began, ns."""
 
 
 class Meter:
@@ -63,11 +63,11 @@ class Meter:
         self.calls = 0
         """Hooks that were not measured, since the last step ended."""
         self.estimated = 0
-        """Cost that is known without measuring; the hooks add to it."""
+        """Cost that is known without measuring; added by the hooks."""
         self.frame_ns = 0
         """What calling a hook costs, outside the part that is measured."""
         self.clock_ns = 0
-        """What the measurement of one hook measures of itself."""
+        """Part of a hook's measured time that is the measurement itself."""
         self._clock: Clock | None = None
         self._sampled = 0
         self._sampled_calls = 0
@@ -81,34 +81,34 @@ class Meter:
 
     @property
     def call_ns(self) -> float:
-        """What a hook is taken to cost that is not measured."""
+        """Assumed cost of a hook that is not measured, ns."""
         return self.frame_ns + self._mean_ns
 
     @property
     def compiled_call_ns(self) -> float:
-        """What a compiled hook is taken to cost that is not measured, ns."""
+        """Assumed cost of a compiled hook that is not measured, ns."""
         return self._compiled_ns + COLD * self.frame_ns
 
     @property
     def until_sample(self) -> int:
-        """Steps until one begins that is measured; 0 if that has begun."""
+        """Steps until the next measured step begins; 0 if it has begun."""
         return 0 if self.is_sampling else EVERY - self._steps % EVERY
 
     def pass_by(self, steps: int) -> None:
-        """``steps`` steps have ended of which somebody else has counted what they cost."""
+        """``steps`` steps have ended whose cost was counted elsewhere."""
         if steps:
             self._steps += steps
             self._update_sampling()
 
     def learn_compiled(self, spent: int, calls: int) -> None:
-        """In a step ``calls`` of compiled hooks were measured, which took ``spent``."""
+        """In one step ``calls`` of compiled hooks were measured, which took ``spent`` in all."""
         if not calls:
             return
         weight = COMPILED_WEIGHT if self._compiled_ns else 1.0
         self._compiled_ns += weight * (max(spent, 0) / calls - self._compiled_ns)
 
     def begin_hook(self) -> int:
-        """A hook begins that is measured."""
+        """A measured hook begins."""
         self._clock = thread_time_ns
         return thread_time_ns()
 
@@ -119,7 +119,7 @@ class Meter:
         self._clock = None
 
     def mark(self) -> Mark:
-        """Work begins that may turn out to be counted apart or left out."""
+        """Work begins that may be counted apart or left out."""
         clock = self._clock
         return Mark(perf_counter_ns(), clock, clock() if clock else 0)
 
@@ -136,7 +136,7 @@ class Meter:
         self.leave_out(mark)
 
     def leave_out(self, mark: Mark) -> None:
-        """Do not count what has happened since ``mark`` as a cost of the hook it happened in."""
+        """Exclude the time since ``mark`` from the cost of the hook around it."""
         if mark.clock is None:
             return
         spent = mark.clock() - mark.since
@@ -148,8 +148,8 @@ class Meter:
     def take(self, *, is_usual: bool = True) -> int:
         """The cost since the last call: a step ends here.
 
-        Hooks in a step that is not ``is_usual`` teach nothing of those in others. Of steps of 50 ms
-        that timed the GPU six times hooks took 450 us, of the others 100.
+        Hooks in a step that is not ``is_usual`` teach nothing about others. Steps of 50 ms that
+        timed the GPU six times had hooks of 450 us, the others of 100.
         """
         if self._sampled_calls:
             if is_usual:

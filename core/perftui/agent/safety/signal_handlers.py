@@ -1,4 +1,4 @@
-"""Distinguishes what the script's signal handlers raise from errors of the agent, and bears it.
+"""Distinguishes exceptions of the script's signal handlers from errors of the agent.
 
 A handler runs wherever the main thread happens to be: an alarm that raises ``TimeoutError``, or
 torch's own handler for a worker that died, may do so in the middle of a hook.
@@ -16,9 +16,9 @@ MOST_RAISED = 20
 
 
 def insist(on: Callable[[], object]) -> BaseException | None:
-    """Call what must be done, again until a handler no longer raises in it; what was raised last.
+    """Call ``on`` until no handler raises in it; returns the last exception.
 
-    It has to bear being broken off and begun anew.
+    ``on`` must tolerate being interrupted and called again.
     """
     raised: BaseException | None = None
     for _ in range(MOST_RAISED):
@@ -38,7 +38,7 @@ def _raised(on: Callable[[], object]) -> BaseException | None:
 
 
 def attempt(function: Callable[..., Any], *args: Any) -> Any:
-    """What ``function`` returns for ``args``; None where it raises, and not a handler within it."""
+    """The result of ``function``, None where it raises; exceptions of a signal handler go on."""
     try:
         return function(*args)
     except Exception as error:
@@ -48,7 +48,7 @@ def attempt(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def raised_by_handler(error: BaseException) -> bool:
-    """Whether ``error`` passed through a function that is a handler of some signal now."""
+    """Whether ``error`` passed through a function that is now a signal handler."""
     codes = set(_handlers())
     trace = error.__traceback__
     while trace is not None:
@@ -69,7 +69,7 @@ def _handlers() -> Iterator[CodeType]:
 
 
 class TryLock:
-    """One holder at a time; who comes meanwhile does without.
+    """A lock for one holder; anyone who comes meanwhile does without.
 
     The holder is known, unlike that of a ``threading.Lock``: a signal whose handler raises may come
     between taking a lock and remembering that, and it would be held for ever.
@@ -80,7 +80,7 @@ class TryLock:
 
     def acquire(self, holder: object) -> bool:
         """Take the lock for ``holder`` if it is free; whether ``holder`` has it now."""
-        # One call that no other thread comes into.
+        # One call, which no other thread can interrupt.
         return self._holder.setdefault(None, holder) is holder
 
     def is_held_by(self, holder: object) -> bool:

@@ -1,8 +1,8 @@
 """Keeps a copy of each file before a training that is only a trial writes to it.
 
 The training itself sees nothing of it: it opens the same files under the same names. Once it is
-over the recorder's reader puts them back (``experiments.restore``). What is written by C++ is
-seen for ``torch.save`` only.
+over the recorder's reader restores them (``experiments.restore``). Of files that C++ writes, only
+those of ``torch.save`` are seen.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ..hooks.around import put_around
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 
 _OTHERS = ("/dev/", "/proc/", "/sys/", "/run/")
-"""Where files are no files of a user's."""
+"""Directories that hold no files of users."""
 
 _CACHES = frozenset({"__pycache__", ".cache", "site-packages", "dist-packages", ".perftui", ".git"})
 """Directories whose files make the next run faster, or are ours."""
 
 
 class SparedFiles:
-    """Listens to what Python opens for writing, removes and renames."""
+    """Watches what Python opens for writing, removes and renames."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -41,12 +41,12 @@ class SparedFiles:
         self._inside = threading.local()
 
     def arm(self, torch: Any) -> None:
-        """Listen from now on, to the end of the process: a hook cannot be taken back."""
+        """Listen until the end of the process: an audit hook cannot be removed."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         sys.addaudithook(self._audit)
 
-        def saving(args: Any, named: Any) -> None:
-            file = args[1] if len(args) > 1 else (named or {}).get("f")
+        def saving(args: Any, kwargs: Any) -> None:
+            file = args[1] if len(args) > 1 else (kwargs or {}).get("f")
             if isinstance(file, (str, os.PathLike)):
                 self.will_write(file)
 
@@ -56,12 +56,12 @@ class SparedFiles:
         """The file ``path`` is about to be written, made or removed.
 
         Raises:
-            OSError: it cannot be copied, and must not be lost: the run ends rather than write.
+            OSError: the copy failed: the run ends rather than lose the file.
         """
         self._guarded(self._spare, path)
 
     def _guarded(self, work: Callable[[Any], None], path: Any) -> None:
-        """What ``work`` does itself is not listened to.
+        """Call ``work`` without listening to what it opens.
 
         Raises:
             OSError: ``work`` did, the disk being full for instance.
@@ -91,13 +91,13 @@ class SparedFiles:
         elif event == "os.mkdir":
             self._guarded(self._note_directory, arguments[0])
 
-    def _spare(self, given: Any) -> None:
-        path = _own_path(given)
+    def _spare(self, file: Any) -> None:
+        path = _own_path(file)
         if path is None or path in self._seen:
             return
         self._seen.add(path)
         if not os.path.lexists(path):
-            # Temporary files are nobody's, and some of them are caches of compilers.
+            # Temporary files belong to nobody, and some are caches of compilers.
             if not path.startswith(self._temporary):
                 self._note({"path": path, "copy": None})
         elif os.path.isfile(path):  # noqa: PTH113
@@ -108,13 +108,13 @@ class SparedFiles:
             if self._copy(path, self._directory / name):
                 self._note({"path": path, "copy": name})
         except OSError:
-            # Whoever tries to write it again is to fail again.
+            # The next attempt to write the file must fail again.
             self._seen.discard(path)
             (self._directory / name).unlink(missing_ok=True)
             raise
 
     def _copy(self, path: str, copy: Path) -> bool:
-        """Whether this process made the copy: another of the training may have been first."""
+        """Whether this process made the copy: another one of the training may have been first."""
         try:
             os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:
@@ -122,8 +122,8 @@ class SparedFiles:
         shutil.copy2(path, copy)
         return True
 
-    def _note_directory(self, given: Any) -> None:
-        path = _own_path(given)
+    def _note_directory(self, directory: Any) -> None:
+        path = _own_path(directory)
         is_new = path is not None and not os.path.lexists(path)
         if is_new and path and not path.startswith(self._temporary):
             self._note({"made": path})
@@ -139,10 +139,10 @@ class SparedFiles:
             os.close(journal)
 
 
-def _own_path(given: Any) -> str | None:
-    """The absolute path of the file that ``given`` leads to; None where it is not the user's."""
-    if isinstance(given, int):
+def _own_path(file: Any) -> str | None:
+    """Absolute path that ``file`` resolves to; None if it is not the user's file."""
+    if isinstance(file, int):
         return None
-    path = os.path.realpath(os.fsdecode(given))
+    path = os.path.realpath(os.fsdecode(file))
     is_other = path.startswith(_OTHERS) or not _CACHES.isdisjoint(Path(path).parts)
     return None if is_other else path

@@ -20,11 +20,11 @@ from ..windows.ranges import Listener
 
 
 def arm(torch: Any, spool: str) -> Session:
-    """Listen to ``torch`` and hand over through the directory ``spool``.
+    """Hook into ``torch`` and hand over through the directory ``spool``.
 
     Raises:
-        ValueError: the options or overrides in the environment are not what they should be.
-        AttributeError: this torch lacks a place to listen at.
+        ValueError: the options or overrides in the environment are malformed.
+        AttributeError: this torch lacks a place to hook into.
     """
     options = read_options(os.environ)
     requests = registry.read_overrides(os.environ)
@@ -40,10 +40,10 @@ def arm(torch: Any, spool: str) -> Session:
         hooks.watch_profilers(torch, session)
         hooks.watch_saves(torch, session)
         worker_times.watch(torch, session, options.tracer)
-        # There for the marks of this process.
+        # The marks of this process look for it.
         sys.modules[LISTENER] = Listener(torch, session)
     except BaseException:
-        # Half of the hooks would record wrong figures; those that are set let all pass.
+        # Half of the hooks would record wrong figures; those already set now do nothing.
         session.switch_off()
         raise
     if options.spares_files and options.spared:

@@ -23,7 +23,7 @@ MODULE = "_perftui_patched"
 
 
 class Patched(ModuleType):
-    """What has been run with a patch in its place."""
+    """Patched files that have run, and who wants to know."""
 
     def __init__(self) -> None:
         super().__init__(MODULE)
@@ -40,12 +40,12 @@ class Patched(ModuleType):
 
 
 def _compiled(content: bytes, path: str) -> CodeType:
-    """``content`` as the code of ``path``; what asks for its source is given the patch, too."""
+    """``content`` compiled as the code of ``path``; readers of its source see the patch, too."""
     import tokenize
 
     encoding, _ = tokenize.detect_encoding(iter(content.splitlines(keepends=True)).__next__)
     lines = content.decode(encoding).splitlines(keepends=True)
-    # Without a time it is not held against the file.
+    # Without a time it is not checked against the file.
     linecache.cache[path] = (len(content), None, lines, path)
     code: CodeType = compile(content, path, "exec", dont_inherit=True)
     return code
@@ -68,16 +68,16 @@ def _patch_imports(contents: dict[str, bytes], patched: Patched) -> None:
 def _main() -> tuple[CodeType, ModuleType]:
     """The code of the script, and the module ``__main__`` to run it in."""
     overrides = json.loads(os.environ["PERFTUI_OVERRIDES"])
-    patches = [one for one in overrides if one["target"] == "source"]
+    patches = [patch for patch in overrides if patch["target"] == "source"]
     contents = {
-        os.path.realpath(one["file"]): Path(one["arguments"]["source"]).read_bytes()
-        for one in patches
+        os.path.realpath(patch["file"]): Path(patch["arguments"]["source"]).read_bytes()
+        for patch in patches
     }
     patched = Patched()
     sys.modules[MODULE] = patched
     _patch_imports(contents, patched)
     sys.argv[0] = patches[0]["arguments"]["script"]
-    # As Python makes it of the word: links and dots stay.
+    # The path as Python forms it: links and dots stay.
     path = os.path.join(os.getcwd(), sys.argv[0])  # noqa: PTH109, PTH118
     real = os.path.realpath(path)
     if not getattr(sys.flags, "safe_path", False):
@@ -90,7 +90,7 @@ def _main() -> tuple[CodeType, ModuleType]:
     main.__file__ = path
     main.__loader__ = SourceFileLoader("__main__", path)
     vars(main)["__builtins__"] = builtins
-    # Which of these a main module has differs by the version of Python.
+    # Main modules have different attributes in different versions of Python.
     own = vars(sys.modules["__main__"])
     fresh: dict[str, Any] = {"__annotations__": {}, "__cached__": None}
     vars(main).update((name, value) for name, value in fresh.items() if name in own)

@@ -15,7 +15,7 @@ PR_SET_PTRACER = 0x59616D61
 def ranks() -> dict[str, int]:
     """``rank``, ``local_rank`` and ``world_size``; 0, 0 and 1 where nothing is distributed.
 
-    The process group is asked first: processes that were spawned by hand have no variables.
+    The process group is asked first: processes spawned by hand lack the variables.
     """
     rank, world = _variable("RANK", 0), _variable("WORLD_SIZE", 1)
     distributed = sys.modules.get("torch.distributed")
@@ -35,7 +35,7 @@ def process_facts(torch: Any) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "cuda": torch.version.cuda,
-        # Asking a CUDA that the script does not use would start it.
+        # Asking CUDA starts it where the script does not use it.
         "cuda_available": bool(torch.cuda.is_available()) if uses_cuda else None,
         "devices": [
             str(torch.cuda.get_device_name(n))
@@ -53,9 +53,9 @@ def _variable(name: str, default: int) -> int:
 
 
 def declare(tracer: int) -> None:
-    """Let the descendants (py-spy) of process ``tracer`` read this one's memory; nothing for 0.
+    """Let the descendants (py-spy) of process ``tracer`` read this process's memory; 0 for nobody.
 
-    A child does not inherit it. Without Yama in the kernel the call fails, and nothing needs it.
+    Children do not inherit this. Without Yama in the kernel the call fails and is not needed.
     """
     if tracer:
         # torch has loaded ctypes already.

@@ -87,5 +87,5 @@ def _report(error: Exception, spool: Path) -> None:
         os.write(file, json.dumps(note).encode() + b"\n")
         os.close(file)
     except OSError:
-        # A spool that cannot be written belongs to a recorder that is gone: nobody to report to.
+        # If the spool cannot be written, the recorder is gone: there is nobody to report to.
         return

@@ -1,4 +1,4 @@
-"""What a window may cost, and the reasons to open one: warm, slow steps, time, a viewer."""
+"""The cost that windows may have, and reasons to open one: warm, slow steps, time, a viewer."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from ...wire.control_page import ControlPage
 
 
 class Budget:
-    """All own cost of one training process, against ``share`` of the time it has run.
+    """All costs of the agent in one training process, against ``share`` of the time it has run.
 
-    Counts what hooks took, what windows made the training wait, and by how much profiled steps
-    were longer than usual. Times are of any one clock in ns. Asking first and paying the price
-    that was asked for, nobody spends more than the share.
+    Counts the time of hooks, the waits for windows, and by how much profiled steps were longer than
+    usual. Times are of any one clock in ns. Whoever asks first and then pays the price asked for
+    never exceeds the share.
     """
 
     def __init__(self, share: float) -> None:
         self.hooks = 0
-        """What the agent took of the steps."""
+        """Time of the agent's hooks in steps."""
         self.waited = 0
-        """What the training has waited for windows, here or on another rank."""
+        """Time that the training has waited for windows, here or on another rank."""
         self.slowed = 0
         """By how much profiled steps were longer than usual in all, or shorter.
 
         Steps scatter: with the longer ones counted alone, windows of 30 ms on a busy machine seemed
         to take seconds, and hardly any were opened."""
         self._before = (0, 0)
-        """What it had waited and by how much it was slowed when the last window was prepared."""
+        """Waits and slowdown in all when the last window was prepared."""
         self._share = share
         self._began: int | None = None
 
@@ -44,7 +44,7 @@ class Budget:
 
     @property
     def spent(self) -> int:
-        """Everything so far."""
+        """Cost of everything so far."""
         return self.hooks + self.windows
 
     def age(self, now: int) -> int:
@@ -52,7 +52,7 @@ class Budget:
         return now - self._began if self._began is not None else 0
 
     def step(self, end: int, duration: int, hooks: int) -> None:
-        """A step of ``duration`` has ended at ``end``; ``hooks`` is what the agent took of it."""
+        """A step of ``duration`` has ended at ``end``; the agent took ``hooks`` of it."""
         if self._began is None:
             self._began = end - duration
         self.hooks += hooks
@@ -62,17 +62,17 @@ class Budget:
         self._before = self.waited, self.slowed
 
     def raise_to(self, windows: int) -> None:
-        """Windows cost another rank ``windows``, and who waits for it waits as long."""
+        """Windows cost another rank ``windows``, and ranks that wait for it wait as long."""
         self.waited += max(windows - self.windows, 0)
 
     def allows(self, now: int, cost: int) -> bool:
-        """Whether all would still be within the share if the next window cost ``cost``."""
+        """Whether the total stays within the share if the next window costs ``cost``."""
         return self.spent + cost <= self._share * self.age(now)
 
 
 REMEMBERED = 32
 RENEWED = 16
-"""The middle of the last steps is looked up anew every so many: sorting them takes 2 us."""
+"""The median of the last steps is computed anew every so many steps: sorting takes 2 us."""
 
 SLOW_RATIO = 2
 SLOW_EXTRA_NS = 20_000_000
@@ -84,21 +84,21 @@ NEVER = 1 << 62
 
 
 class UsualStep:
-    """The usual length of a step in ns, learned from all that no window disturbed."""
+    """Usual length of a step in ns, learned from all steps without a window."""
 
     def __init__(self) -> None:
         self.duration = 0
-        """The usual one; 0 while too few steps are known."""
+        """The usual duration; 0 while too few steps are known."""
         self._recent: deque[int] = deque(maxlen=REMEMBERED)
         self._until_renewed = RENEWED
 
     @property
     def slow_after(self) -> int:
-        """A step that takes longer is slow beside the steps before it, if any are known."""
+        """Duration beyond which a step is slow, compared to the steps before it."""
         return max(self.duration * SLOW_RATIO, self.duration + SLOW_EXTRA_NS)
 
     def step(self, duration: int) -> bool:
-        """A step has taken ``duration``; whether that is slow beside the steps before it."""
+        """A step has taken ``duration``; whether that is slow compared to the steps before it."""
         is_slow = self.duration > 0 and duration > self.slow_after
         self._recent.append(duration)
         self._until_renewed -= 1
@@ -116,15 +116,15 @@ longer, and noise on a busy machine moves them by a third."""
 
 LEAST_STEPS = 10
 LEAST_NS = 1_000_000_000
-"""Before both, clocks and caches are still changing; reaching either is enough."""
+"""Before both, clocks and caches still change; reaching either is enough."""
 
 MOST_STEPS = 50
 MOST_NS = 30_000_000_000
-"""A loop that never settles (a starved loader is one) is looked at all the same after this."""
+"""A loop that never settles (a starved loader is one) is profiled anyway after this."""
 
 
 class WarmUp:
-    """Hears of every training step; ``is_over`` once the times have settled."""
+    """Watches every training step; ``is_over`` once the times have settled."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -147,14 +147,14 @@ class WarmUp:
 
     @property
     def typical(self) -> int:
-        """The middle one of the last three durations in ns, 0 before the first."""
+        """Median of the last three durations in ns, 0 before the first."""
         return sorted(self._recent)[len(self._recent) // 2] if self._recent else 0
 
 
 WARM, REGULAR, SLOW = "warm", "regular", "slow"
 ASKED, CHOSEN, JOINT = "asked", "chosen", "joint"
-"""Why a window is opened: the training has warmed up, it is time for the next, a step was slow, a
-viewer has asked, its step was named before the run, another rank opens one."""
+"""Reasons to open a window: the training has warmed up, the next is due, a step was slow, a viewer
+has asked, its step was named before the run, another rank opens one."""
 
 LEAST_PAUSE_NS = 20_000_000_000
 MOST_PAUSE_NS = 1_800_000_000_000
@@ -163,8 +163,8 @@ PAUSE_OF_AGE = 5
 hour: dozens in the first hours, where people look, and some hundred MB in a week."""
 
 CREDIT_NS = 150_000_000
-"""What the first window may cost before that is earned: the longest that any is to hold up a
-training. Steps of hundreds of forward passes, as those that generate text, would cost seconds."""
+"""What the first window may cost before that is earned: the longest that any window may hold up a
+training. Steps of hundreds of forward passes, as in text generation, would cost seconds."""
 
 SLOW_PAUSE = 4
 """After a slow step a quarter of the pause is enough."""
@@ -173,9 +173,9 @@ SLOW_PAUSE = 4
 class WindowTriggers:
     """Asks for a window once the training is warm, then as often as ``budget`` allows.
 
-    The first one is opened on credit, if it is not expected to be dear; so are those that a viewer
-    asks for. The pause to the next is the longer for them. With ``first_step`` there is one window,
-    from that step on.
+    The first one is opened on credit, unless it is expected to be expensive; so are those that a
+    viewer asks for. The pause to the next is longer accordingly. With ``first_step`` there is one
+    window, from that step on.
     """
 
     def __init__(self, budget: Budget, control: ControlPage, first_step: int | None = None) -> None:
@@ -186,19 +186,19 @@ class WindowTriggers:
         self._usual = UsualStep()
         self._is_first = True
         self.is_postponed = False
-        """Whether the first one was too dear so far."""
+        """Whether the first window was too expensive so far."""
         self._was_slow = False
         self._regular_at = 0
         self._slow_at = 0
 
     @property
     def typical(self) -> int:
-        """What a step takes, ns; 0 before the first."""
+        """Typical length of a step, ns; 0 before the first."""
         return self._usual.duration or self._warm_up.typical
 
     @property
     def slow_after(self) -> int:
-        """What a step takes at most that is not slow, in ns."""
+        """Duration beyond which a step is slow, ns."""
         return self._usual.slow_after
 
     @property
@@ -208,10 +208,10 @@ class WindowTriggers:
         return self._warm_up.is_over and has_begun and self._first_step is None
 
     def begin_anew(self) -> None:
-        """Steps of another kind begin: they warm up for themselves, and their first window is one.
+        """Steps of another kind begin: they have their own warm-up and first window.
 
-        One on credit of what came before may not cost the training its own: a loop of very many
-        calls takes up the budget with their hooks, and earns none.
+        Credit used by the steps before must not cost the training its first window: a loop of very
+        many calls uses up the budget with their hooks, and earns none.
         """
         self._warm_up = WarmUp()
         self._usual = UsualStep()
@@ -227,20 +227,20 @@ class WindowTriggers:
             self._warm_up.step(duration)
 
     def ended(self, now: int, is_too_short: bool) -> None:
-        """A window has ended. One that is too short is followed as soon as the budget allows."""
+        """A window has ended. If it is too short, the next follows as soon as the budget allows."""
         self._is_first = self.is_postponed = False
         pause = min(max(self._budget.age(now) // PAUSE_OF_AGE, LEAST_PAUSE_NS), MOST_PAUSE_NS)
         self._regular_at = now if is_too_short else now + pause
         self._slow_at = min(self._regular_at, now + pause // SLOW_PAUSE)
 
     def is_asked_for(self) -> bool:
-        """Whether a viewer has asked since this was called last."""
+        """Whether a viewer has asked since the last call."""
         return self._control.requested()
 
     def next(self, now: int, next_step: int, price: Callable[[], int]) -> str | None:
-        """Why a window is wanted from the step after ``next_step`` on; None where none is.
+        """Why to open a window after step ``next_step``; None for no window.
 
-        ``price`` returns what it would cost, ns.
+        ``price`` returns the expected cost, ns.
         """
         was_slow, self._was_slow = self._was_slow, False
         if self.is_asked_for():

@@ -1,4 +1,4 @@
-"""Shows in which module each operator ran, while a window is open."""
+"""Ranges that show in which module each operator ran, while a window is open."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ..hooks.around import dispatches, pass_by
 from .ranges import Marks, Ranges, printable_name
 
 MODULE_MARK = "nn.Module: "
-"""How torch's own profiler begins the names of modules, where it records Python stacks."""
+"""Prefix of module names in torch's own profiler, where it records Python stacks."""
 
 WRAPPED = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
-"""Attributes under which torch's wrappers hold what they wrap."""
+"""Attributes of torch's wrappers that hold the wrapped module."""
 
 PARALLEL = ("DistributedDataParallel", "DataParallel")
 """Wrappers that hold the model as ``module``."""
 
 
 class ModuleNames:
-    """``nn.Module: encoder.layers.3.attn (MultiheadAttention)``: the place in the model, its class.
+    """Names by place and class: ``nn.Module: encoder.layers.3.attn (MultiheadAttention)``.
 
-    A module that stands at two places has the name of the first, as in ``named_modules()``. The
-    modules are kept alive meanwhile, so that no other takes the number of one that is gone.
+    A module at two places has the name of the first, as in ``named_modules()``. The modules are
+    kept alive meanwhile, so that no new module gets the id of one that is gone.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class ModuleNames:
         self._roots: list[Any] = []
 
     def of(self, module: Any) -> str:
-        """The name of ``module`` as a part of the first model with it that was asked for."""
+        """The name of ``module`` in the first named model that contains it."""
         if id(module) not in self._names:
             self._learn(module)
         return self._names[id(module)]
@@ -82,11 +82,11 @@ class ModuleRanges:
         kind.__call__ = self._replacement
 
     def close(self) -> None:
-        """Put back what was there; ``marks`` end the ranges that are open."""
+        """Restore ``Module.__call__``; ``marks`` end the ranges that are open."""
         self._marks = None
         self._names = ModuleNames()
         kind = self._torch.nn.Module
-        # Somebody who has replaced it meanwhile goes on calling ours, which then does nothing.
+        # Code that has wrapped it meanwhile goes on calling ours, which then does nothing.
         if kind.__call__ is self._replacement:
             kind.__call__ = self._before
 
@@ -108,19 +108,19 @@ class ModuleRanges:
         return functools.wraps(original)(call)
 
     def begin(self, module: Any) -> Callable[[], None] | None:
-        """Begin a range where there is one to be; returns what ends it."""
+        """Begin a range if one is due; returns the function that ends it."""
         marks = self._marks
         if marks is None:
             return None
         try:
             if get_ident() != self._thread:
-                # A thread of the autograd engine, which calls what was checkpointed anew.
+                # A thread of the autograd engine, which recomputes checkpointed modules.
                 ranges = self._ranges
                 if not ranges.are_recorded_elsewhere:
                     return None
                 return functools.partial(ranges.close, ranges.open(self._names.of(module)))
             if not marks.is_in_phase:
-                # It begins a forward pass, which calls ``begin_root`` within.
+                # It begins a forward pass, whose call of ``begin_root`` comes later.
                 return None
             return functools.partial(marks.end_inner, marks.begin_inner(self._names.of(module)))
         except Exception as error:  # noqa: BLE001 - the script's module must still be called
@@ -135,11 +135,11 @@ class ModuleRanges:
 def _dispatching_call(
     original: Callable[..., Any], is_compiling: Callable[[], bool], ranges: ModuleRanges
 ) -> Callable[..., Any]:
-    """Do for the compiler what the hook does that this takes the place of.
+    """Do for the compiler what the replaced hook does.
 
-    It looks into whatever it meets, and makes a guard of it: it must meet the same things in the
-    same places, or it compiles anew when the window opens or closes. That is also why the first
-    of the captured variables, by name, is the same.
+    The compiler looks into whatever it meets, and guards it: it must meet the same things in the
+    same places, or it compiles anew when the window opens or closes. That is also why the first of
+    the captured variables, by name, is the same.
     """
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -155,7 +155,7 @@ def _dispatching_call(
 def _wrapping_call(
     original: Callable[..., Any], is_compiling: Callable[[], bool], ranges: ModuleRanges
 ) -> Callable[..., Any]:
-    """Goes around whatever ``Module.__call__`` is, in a torch that changed it."""
+    """Wrap any ``Module.__call__``, for a torch that changed it."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling():

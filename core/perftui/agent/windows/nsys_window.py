@@ -9,12 +9,12 @@ from typing import Any
 class NsysWindow:
     """Starts and stops the nsys that runs the script.
 
-    nsys takes that from any process below it, for all of them: where ranks train side by side,
-    the first one of the machine does it, and all open their windows at the same step.
+    Any process below nsys can do that, for all of them: where ranks train side by side, the first
+    one of the machine does it, and all open their windows at the same step.
     """
 
     profiler = None
-    """No profiler of torch's."""
+    """There is no profiler of torch."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
@@ -32,16 +32,16 @@ class NsysWindow:
             self._cuda.cudart().cudaProfilerStart()
 
     def stop(self) -> None:
-        """Have nsys end, once the GPU has done what the steps asked for, and write its report."""
+        """Stop nsys once the GPU has done the work of the steps; nsys then writes its report."""
         self._cuda.synchronize()
         if self._leads:
             self._cuda.cudart().cudaProfilerStop()
 
     def drop(self) -> None:
-        """Have nsys end and write its report if it has begun; else nothing waits for the GPU."""
+        """Stop nsys, which writes its report if it has begun, without waiting for the GPU."""
         if self._has_begun:
             self.stop()
 
     def abandon(self) -> None:
-        """End it: nsys does not mind other profilers."""
+        """Stop nsys, which does not mind other profilers."""
         self.stop()

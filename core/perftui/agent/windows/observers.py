@@ -1,4 +1,4 @@
-"""What else is recorded while a window is open: stack samples, calls that wait for the GPU."""
+"""Further recordings while a window is open: stack samples, calls that wait for the GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .sync_calls import SyncCounter
 
 MOST_SAMPLES = 4096
-"""After which it ends by itself: no window is meant to last that long."""
+"""Samples after which it ends by itself: no window is meant to last that long."""
 
 SWITCH_SECONDS = 0.0001
 """Pure Python before another thread may run, while samples are taken. With it and samples 5 ms
@@ -32,16 +32,16 @@ STOP_SECONDS = 1.0
 
 
 class StackSampler:
-    """Notes the stack of ``thread`` at random moments, ``every`` ns apart in the mean.
+    """Samples the stack of ``thread`` at random moments, ``every`` ns apart in the mean.
 
     For systems that do not let py-spy read it from outside.
 
-    A sample waits until the interpreter gives way, which pure Python does after the switch
-    interval. With the usual one of 5 ms samples would fall mostly on calls that give way by
-    themselves: it is shorter meanwhile.
+    A sample waits until the interpreter releases its lock, which pure Python does after the switch
+    interval. With the usual 5 ms, samples would fall mostly on calls that release it by themselves:
+    the interval is shorter meanwhile.
 
-    The thread is one that ``threading`` does not know: scripts that count or list theirs find the
-    same as ever. It takes no signal.
+    The thread is unknown to ``threading``: scripts that count or list their threads see no
+    difference. It handles no signals.
     """
 
     def __init__(self, thread: int, every: int) -> None:
@@ -67,14 +67,14 @@ class StackSampler:
         self._shorter = sys.getswitchinterval()
 
     def end(self) -> None:
-        """End, and wait until the thread is no more. Any thread may ask, once.
+        """End, and wait until the thread is gone. Any thread may call this, once.
 
         Raises:
             RuntimeError: it failed, or does not end.
         """
         self._stopping.release()
         if sys.getswitchinterval() == self._shorter:
-            # Else the script has chosen another one meanwhile.
+            # Otherwise the script has chosen another interval meanwhile.
             sys.setswitchinterval(self._interval)
         if not self._ended.acquire(timeout=STOP_SECONDS):
             raise RuntimeError("sampling of the main thread does not stop")
@@ -83,7 +83,7 @@ class StackSampler:
             raise RuntimeError("sampling the main thread failed") from self._error
 
     def save(self, path: Path) -> bool:
-        """Write what was seen to ``path``, whole or not at all; whether there is anything.
+        """Write the samples to ``path``, whole or not at all; returns whether there are any.
 
         ``samples`` are times on the wall clock with indices of ``frames``, the outermost first.
 
@@ -118,7 +118,7 @@ class StackSampler:
             self._ended.release()
 
     def _sample_until_stopped(self) -> None:
-        # A generator of its own: the script's random numbers stay as they are.
+        # A separate generator: the script's random numbers stay as they are.
         draw = random.Random().expovariate  # noqa: S311 - nothing secret
         rate = 1e9 / self._every
         for _ in range(MOST_SAMPLES):
@@ -135,10 +135,10 @@ class StackSampler:
 
 
 class WindowObservers:
-    """Begins with a window and ends with it; outside windows there is nothing of it.
+    """Begin and end with a window; outside windows nothing is installed.
 
-    What has been seen is taken with the window that it belongs to. Where that fails the window goes
-    on without it, and ``warn`` is called with the reason.
+    Their results are taken with the window they belong to. Where that fails the window goes on
+    without them, and ``warn`` is called with the reason.
     """
 
     def __init__(
@@ -159,10 +159,10 @@ class WindowObservers:
         self._running: list[StackSampler | SyncCounter] = []
 
     def begin(self, has_stacks: bool) -> None:
-        """A window of the calling thread has begun; ``has_stacks`` where it records all lines."""
+        """A window of the calling thread has begun; ``has_stacks`` if it records Python frames."""
         self._sampler = self._counter = None
         every = self._control.sample_every
-        # Python frames are recorded of all threads: ours would be among them.
+        # Python frames are recorded of all threads: the sampler's would be among them.
         if every and not has_stacks:
             sampler = StackSampler(get_ident(), every)
             try:
@@ -182,7 +182,7 @@ class WindowObservers:
             self._running.append(counter)
 
     def end(self) -> None:
-        """Watch no more. Any thread may ask, several times."""
+        """Stop observing. Any thread may call this, several times."""
         while self._running:
             running = self._running.pop()
             try:
@@ -191,7 +191,7 @@ class WindowObservers:
                 self._warn(f"{error}: {error.__cause__ or 'no reason given'}")
 
     def take(self, number: int) -> dict[str, Any]:
-        """What was seen in window ``number``, as data of its note.
+        """Observations in window ``number``, as data of its note.
 
         Raises:
             OSError: the spool cannot be written.

@@ -1,4 +1,4 @@
-"""When windows open on all ranks, how many steps they have, and what they have cost."""
+"""When windows open on all ranks, how many steps they have, and what they cost."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from .budget import ASKED, CHOSEN, CREDIT_NS, JOINT, Budget, WindowTriggers
 LEAST_LEAD = 2
 MOST_LEAD = 8
 LEAD_NS = 1_000_000_000
-"""Steps between plan and window: ranks that wait for each other are a step or two apart, more
-where steps are short and only queued on a GPU. Long steps are not counted by the dozen."""
+"""Time between plan and window: ranks that wait for each other are a step or two apart, more where
+steps are short and only queued on a GPU. Long steps are not counted by the dozen."""
 
 
 class RankSync:
     """Plans windows so that all ranks of a host open theirs at the same step.
 
     Where one rank is held up by its window, the others wait for it in their next all-reduce, and
-    what they record there is that wait. So whoever wants a window plans it some steps ahead on the
-    page that all share, and everybody opens one then. What counts is training steps, where there
-    are any: of evaluation some ranks may do more than others. A process that trains alone never
-    waits for a plan.
+    would record that wait. So a rank that wants a window plans it some steps ahead on the shared
+    page, and all ranks open one then. Steps of training are counted, where there are any: some
+    ranks may evaluate more steps than others. A process that trains alone never waits for a plan.
     """
 
     def __init__(self, control: ControlPage) -> None:
         self._control = control
         self._seen = control.step
         self._cost_before = control.cost
-        """What windows had cost processes that were here before: torchrun starts ranks anew."""
+        """Cost of windows in processes before this one: torchrun restarts ranks."""
         self.is_one_of_many = False
-        """Whether others open their windows at the same steps."""
+        """Whether other ranks open their windows at the same steps."""
 
     def is_due(self, trained: int, is_wanted: bool, lead: int) -> bool:
         """Whether to prepare a window after ``trained`` steps.
@@ -44,24 +43,24 @@ class RankSync:
         """
         step = self._control.step
         if is_wanted or step != self._seen:
-            # The process group may have been made after the recording began.
+            # The process group may have been created after the recording began.
             self._seen = step
             self.is_one_of_many = self._control.is_shared and ranks()["world_size"] > 1
         if not self.is_one_of_many:
             return is_wanted
         if is_wanted and not trained <= step <= trained + MOST_LEAD:
-            # What is planned is over, or was for ranks that have been started anew since.
+            # The plan is over, or was for ranks that have been restarted since.
             step = trained + lead
             self._control.plan(step)
         return trained <= step <= trained + 1
 
     def can_wait(self, trained: int) -> bool:
-        """Whether no window is planned for a step after ``trained``, as far as is known."""
+        """Whether no window is known to be planned for a step after ``trained``."""
         return not self.is_one_of_many or self._seen < trained
 
     @property
     def plan(self) -> tuple[int, int]:
-        """Where the plan lies in memory, 0 for nowhere, and which one is known."""
+        """Address of the plan in memory, 0 for none, and the plan last seen."""
         return self._control.step_address, self._seen
 
     def may_start(self, trained: int, at_once: bool) -> bool:
@@ -71,28 +70,28 @@ class RankSync:
         return at_once
 
     def pay(self, budget: Budget) -> None:
-        """Report to the others what windows have cost here."""
+        """Report the cost of windows here to the other ranks."""
         if self.is_one_of_many:
             self._control.raise_cost(self._cost_before + budget.windows)
 
     def learn(self, budget: Budget) -> None:
-        """Count what windows have cost where they cost most: all have waited for that."""
+        """Raise the cost of windows to that of the most expensive rank: all have waited for it."""
         if self.is_one_of_many:
             budget.raise_to(self._control.cost - self._cost_before)
 
 
 def usual_lead(typical: int) -> int:
-    """How many steps of ``typical`` ns ahead a window is planned, so that all ranks learn of it."""
+    """How many steps of ``typical`` ns ahead to plan a window, so that all ranks see the plan."""
     steps = LEAD_NS // typical if typical else MOST_LEAD
     return max(LEAST_LEAD, min(steps, MOST_LEAD))
 
 
 REMEMBERED_RUNS = 4
-"""Runs and gaps. Most loops have one or two lengths of each: steps between two validations, and
-those left at the end of an epoch."""
+"""Runs and gaps to remember. Most loops have one or two lengths of each: steps between two
+validations, and the rest at the end of an epoch."""
 
 LEAST_GAPS = 2
-"""Gaps as long as each other after which the next is expected to be as long."""
+"""Number of gaps of equal length after which the next is expected to be as long."""
 
 LONG_GAP = 1000
 MUCH_LONGER_GAP = 4
@@ -107,16 +106,16 @@ class TrainingRuns:
     """Runs of training steps and the gaps between them, notified of every step from the first
     training step on.
 
-    A run is expected to end where one of the last ones did, and to go on once it is longer than all
-    of them. The end of a gap is known where a call with gradients marks it; where none did the last
-    time, it is expected once the gap is as long as all of the last ones.
+    A run is expected to end where one of the last runs did, and to go on once it is longer than all
+    of them. The end of a gap is known where a call with gradients marks it; without such a call the
+    last time, it is expected once the gap is as long as all of the last ones.
     """
 
     def __init__(self) -> None:
         self.gaps = 0
         """Gaps between runs that have begun."""
         self.is_foreseen = False
-        """Whether the begin of the last run was known right before its first step."""
+        """Whether the start of the last run was known right before its first step."""
         self._runs: deque[int] = deque(maxlen=REMEMBERED_RUNS)
         self._gaps: deque[int] = deque(maxlen=REMEMBERED_RUNS)
         self._run = 0
@@ -145,7 +144,7 @@ class TrainingRuns:
 
     @property
     def ahead(self) -> int:
-        """Training steps that are expected to follow at once; ``MANY`` before the first."""
+        """Training steps expected to follow without a gap; ``MANY`` before the first."""
         if self._gap:
             is_over = self._trains_next or (not self._is_announced and self._is_as_long_as_ever)
             return self.shortest if is_over else 0
@@ -161,7 +160,7 @@ class TrainingRuns:
 
     @property
     def seem_over(self) -> bool:
-        """Whether the script has not trained for much longer than ever before."""
+        """Whether the current gap in training is much longer than any before."""
         return self._gap > max(LONG_GAP, MUCH_LONGER_GAP * max(self._gaps, default=0))
 
     @property
@@ -176,7 +175,7 @@ MOST_STEPS = 10
 """Steps under 5 ms are so short that two of them show mostly noise."""
 
 MOST_STALL_NS = 50_000_000
-"""The longest that a window should make the training wait for its end."""
+"""Longest time that the end of a window should hold up the training."""
 
 WORST_RATE = 6
 WORST_RATE_IN_DETAIL = 20
@@ -188,8 +187,8 @@ shapes. Until a window has been measured every loop may be one of these."""
 def window_steps(step_ns: int, stall_per_step: int | None, in_detail: bool) -> int:
     """Steps for the next window of a training whose steps take ``step_ns``; 1 at least.
 
-    ``stall_per_step`` is what the last window took of the training, by its steps; None before
-    there was one. ``in_detail``: shapes, stacks or memory are recorded too.
+    ``stall_per_step`` is how long the last window held up the training, per step; None before there
+    was one. ``in_detail``: shapes, stacks or memory are recorded too.
     """
     steps = USUAL_STEPS
     if 0 < step_ns < SHORT_STEP_NS:
@@ -202,21 +201,21 @@ def window_steps(step_ns: int, stall_per_step: int | None, in_detail: bool) -> i
 
 
 CALL_NS = 100_000
-"""What recording a call of a module costs, before any window was measured: of some 5,200 calls in
-the modules of a small transformer that generates it was 790 ms, of 20,000 linear layers 1.2 s."""
+"""Assumed cost of recording one module call before any window was measured: some 5,200 calls in the
+modules of a small generating transformer took 790 ms, 20,000 linear layers 1.2 s."""
 
 REMEMBERED = 16
-"""Steps whose calls of modules are. The window may meet any of them: where a training generates
-text in between, one step in some calls a hundred times as many."""
+"""Steps whose module calls are remembered. The window may meet any of them: where a training
+generates text in between, one step in some calls a hundred times as many."""
 
 MUCH_MORE = 2
-"""A window may hold so many times what the steps before it have called."""
+"""A window may hold this many times the calls of the steps before it."""
 
 
 class ModuleCalls:
-    """Counts calls of modules where hooks go the slow path, as they do in all of a window.
+    """Counts calls of modules while hooks go the slow path, as they do throughout a window.
 
-    An outermost call counts as one of every module inside.
+    An outermost call counts one for every module inside.
     """
 
     def __init__(self) -> None:
@@ -224,21 +223,21 @@ class ModuleCalls:
         self._in_step = 0
         self._outermost = 0
         self._each = 0.0
-        """Modules in an outermost call of the last step that had any."""
+        """Modules per outermost call of the last step that had any."""
         self._in_window = 0
         self._most = sys.maxsize
 
     def count(self, modules: int) -> None:
-        """A module with so many in it is about to be called."""
+        """A module with ``modules`` in it is about to be called."""
         self._in_step += modules
         self._outermost += 1
         self._in_window += modules
 
     def end_step(self, forwards: int, *, is_sought: bool) -> None:
-        """A step with so many outermost calls has ended; whether windows are for such steps.
+        """A step with ``forwards`` outermost calls has ended; ``is_sought`` if windows want it.
 
-        Those that went the fast path are taken to hold as many modules as others. A step that ended
-        long ago, before anything showed it, is not remembered: calls of the next one were counted.
+        Calls on the fast path are assumed to hold as many modules as others. A step whose end was
+        found long afterwards is not remembered: calls of the next one were counted.
         """
         if self._outermost:
             self._each = self._in_step / self._outermost
@@ -248,18 +247,18 @@ class ModuleCalls:
         self._in_step = self._outermost = 0
 
     def open(self, steps: int, *, is_limited: bool) -> None:
-        """A window of so many ``steps`` opens, which may hold any number unless ``is_limited``."""
+        """A window of ``steps`` opens, with any number of calls unless ``is_limited``."""
         expected = steps * max(self._of_steps)
         self._in_window = 0
         self._most = max(MUCH_MORE * expected, CREDIT_NS // CALL_NS) if is_limited else sys.maxsize
 
     @property
     def are_too_many(self) -> bool:
-        """Whether the window that is open should end, whole or not."""
+        """Whether the open window should end, whole or not."""
         return self._in_window > self._most
 
     def price(self, steps: int) -> int:
-        """What a window of so many ``steps`` is expected to cost, ns."""
+        """Expected cost of a window of ``steps``, ns."""
         return steps * max(self._of_steps) * CALL_NS
 
 
@@ -268,7 +267,7 @@ MOST_ATTEMPTS = 3
 workers anew after every batch would start and stop the profiler for ever and never have one."""
 
 MUCH_LONGER = 2
-"""A first window is followed by another as soon as may be if that has so many times the steps."""
+"""A first window is followed by another as soon as possible if that has so many times the steps."""
 
 LONG_EVALUATION = 1000
 """Steps of evaluation before any training after which a script with an optimizer is believed to do
@@ -276,15 +275,15 @@ nothing else. A check before the training is shorter, and whatever is recorded o
 first window of the training, which pays for it. Counted, not timed, so that ranks agree."""
 
 MOST_GAPS = 2
-"""How often a window waits until the script has evaluated and trains again. Where it never has
-room then, as where single training steps come without a sign, it takes what comes."""
+"""Gaps that a window waits for, until the script trains again. If there never is room then, as
+where single training steps come without warning, it takes any steps."""
 
 MOST_WAIT_NS = 30_000_000_000
-"""Ns that a window which a viewer asks for waits for training steps: he sits before the screen."""
+"""Longest wait for training steps if a viewer asks for a window: someone sits at the screen."""
 
 
 class WindowPlan:
-    """Sees every step and what happens to windows; opens none and reads no clock."""
+    """Watches every step and the fate of windows; opens none and reads no clock."""
 
     def __init__(self, spool: Path, options: AgentOptions) -> None:
         self.reason = ""
@@ -305,16 +304,16 @@ class WindowPlan:
         self._wanted: str | None = None
         self._wanted_at = 0
         self._wanted_after = 0
-        """When the window was asked for, and after how many gaps between training steps."""
+        """When the window was requested, and after how many gaps between training steps."""
         self._prepared = 0
-        """How often a window has been."""
+        """Number of times that a window was prepared."""
         self._room = 0
         """Training steps that were expected when the last window opened; before any, no bound."""
         self._lacks_training = False
-        """Whether that was to hold training steps, and has none so far."""
+        """Whether the last window was to hold training steps, and has none so far."""
         self._attempts = 0
         self._waited = 0
-        """How long the training has waited for windows in the step that goes on."""
+        """Time that the training has waited for windows in the current step."""
         self._last_steps = 0
         """Steps of the last window, 0 before the first of its kind."""
         self._stall_per_step: int | None = None
@@ -323,8 +322,8 @@ class WindowPlan:
         """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
 
         ``is_open``: a window was open, which makes the step longer. A script that only infers is
-        treated like one that trains, and one that only evaluates after a while; once a training
-        step has come, evaluation counts no more.
+        treated like one that trains, and one that only evaluates after a while; after the first
+        training step, evaluation no longer counts.
         """
         waited, self._waited = self._waited, 0
         undisturbed = max(duration - waited, 0)
@@ -351,14 +350,14 @@ class WindowPlan:
 
     @property
     def can_wait(self) -> bool:
-        """Whether steps like the ones before may be passed to ``usual`` instead, a while later."""
+        """Whether usual steps may be passed to ``usual`` instead, a while later."""
         is_idle = self._wanted is None and not self._attempts and not self._waited
         return is_idle and self.triggers.is_settled and self.rank_sync.can_wait(self._counted)
 
     def usual(self, steps: int, whole: int, hooks: int) -> None:
         """``steps`` training steps have ended as usual.
 
-        All of them took ``whole`` ns, and the agent ``hooks`` of that.
+        Together they took ``whole`` ns, of which the agent took ``hooks``.
         """
         self._counted += steps
         self._runs.usual(steps)
@@ -379,7 +378,7 @@ class WindowPlan:
             lead = usual_lead(self.triggers.typical)
         if not self.rank_sync.is_due(self._counted, is_wanted, lead):
             return False
-        # The first time starts the tracing library, which any step may see.
+        # The first window starts the tracing library, which any step may record.
         return not self._prepared or self._has_room(self._wanted or JOINT)
 
     def begin(self) -> None:
@@ -393,7 +392,7 @@ class WindowPlan:
         """Whether the prepared window opens now.
 
         ``was_prepared``: it was prepared at the last step. Another attempt does not wait for that:
-        it needs every step there is. Nor does a window that would miss a step for it, once the
+        it needs every step there is. Nor does a window that would then miss a step, once the
         tracing library has been started.
         """
         is_tight = self._prepared > 1 and 0 < self._runs.ahead <= self._length()
@@ -404,19 +403,19 @@ class WindowPlan:
 
     @property
     def may_stay(self) -> bool:
-        """Whether a window that was prepared and may not start stays so until the next step.
+        """Whether a prepared window that may not start stays prepared until the next step.
 
-        With a GPU it takes up memory for every kernel meanwhile; without one it costs nothing.
+        With a GPU it takes memory for every kernel meanwhile; without one it costs nothing.
         """
         return self._has_room(self.reason)
 
     def put_back(self) -> None:
-        """The prepared window is none; it is prepared anew when its time has come."""
+        """Drop the prepared window; it is prepared again when it is due."""
         if self.reason != JOINT:
             self._wanted = self.reason
 
     def start(self) -> int:
-        """The prepared window opens; for how many steps."""
+        """The prepared window opens; returns its number of steps."""
         steps, self._room = self._length(), self._runs.ahead
         is_expected = self._room > 0 and self.reason != CHOSEN
         self._lacks_training = self._has_trained and is_expected
@@ -426,13 +425,13 @@ class WindowPlan:
         return steps
 
     def pay(self, waited: int) -> None:
-        """The training has waited so many ns for a window."""
+        """The training has waited ``waited`` ns for a window."""
         self._waited += waited
         self._budget.waited += waited
         self.rank_sync.pay(self._budget)
 
     def saved(self, steps: int, stall: int) -> None:
-        """A window of ``steps`` has been saved; it made the training wait ``stall`` ns in all."""
+        """A window of ``steps`` has been saved; it held up the training for ``stall`` ns in all."""
         is_first = not self._last_steps
         self._attempts = 0
         self._last_steps = steps
@@ -441,7 +440,7 @@ class WindowPlan:
         self.triggers.ended(self._now, is_too_short or self._lacks_training)
 
     def cut_short(self) -> bool:
-        """A window has ended before a step was whole; whether there will be another attempt."""
+        """A window has ended before a step was whole; returns whether to try again."""
         self._attempts += 1
         if self._attempts < MOST_ATTEMPTS:
             self._wanted = self.reason
@@ -450,8 +449,8 @@ class WindowPlan:
         return False
 
     def give_up(self, *, is_too_short: bool = False) -> None:
-        """There will be no window for this trigger; another as soon as the budget allows it, if
-        one that was ended ``is_too_short``."""
+        """Open no window for this trigger; the next as soon as the budget allows, if the last
+        window was ``is_too_short``."""
         self._attempts = 0
         self._wanted = None
         self.triggers.ended(self._now, is_too_short)
@@ -462,16 +461,16 @@ class WindowPlan:
         )
 
     def _fitting(self) -> int:
-        """Steps of the next window: at most those of a run, unless their number was asked for."""
+        """Steps of the next window: at most one run, unless their number was requested."""
         if self._options.window_steps is not None:
             return self._options.window_steps
         return min(self._length(), self._runs.shortest)
 
     def _has_room(self, reason: str) -> bool:
-        """Whether the steps that begin are such as a window is opened for ``reason`` to see.
+        """Whether the steps that begin are suitable for a window with ``reason``.
 
-        These are training steps once there was one. Who asks is content with one of them. Ranks
-        open theirs where it is planned; they wait for the end of a gap where that can be foreseen.
+        These are training steps once there was one. A viewer is content with one of them. Ranks
+        open theirs where it is planned; they wait for the end of a gap if that can be foreseen.
         """
         if not self._has_trained or reason == CHOSEN:
             return True
@@ -486,20 +485,20 @@ class WindowPlan:
         return self._runs.seem_over or self._runs.gaps - self._wanted_after >= MOST_GAPS
 
     def _begin_training(self) -> None:
-        """Forget the steps before: a check before training is no measure of it."""
+        """Forget the steps before: a check before training says nothing about it."""
         self._has_trained = True
         if self._counted:
-            # Ranks count alike from here on, though one alone may have done that check.
+            # From here on ranks count alike, even if only one of them did that check.
             self._counted = self._last_steps = 0
             self._stall_per_step = None
             self.triggers.begin_anew()
 
     def _price(self) -> int:
-        """What the next window will cost, if its steps cost as much as those of the last one."""
+        """Expected cost of the next window, if its steps cost as much as the last one's."""
         self.rank_sync.learn(self._budget)
         if not self._last_steps:
             if self._options.window_steps:
-                # Asked for, like those of a viewer.
+                # Requested, like those of a viewer.
                 return self._budget.last_window
             return max(self._budget.last_window, self.calls.price(self._fitting()))
         return self._budget.last_window * self._fitting() // self._last_steps

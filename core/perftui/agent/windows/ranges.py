@@ -25,12 +25,12 @@ PHASE_MARK = "perftui::"
 
 MOST_CHARACTERS = 200
 
-# Kineto writes names into its JSON as they are.
+# Kineto writes names into its JSON unescaped.
 _UNSAFE = re.compile(r'["\\\x00-\x1f\x7f]')
 
 
 def printable_name(name: str) -> str:
-    """``name`` as a range can have it."""
+    """``name`` without characters that a range cannot have."""
     text = _UNSAFE.sub("?", name)[:MOST_CHARACTERS]
     return text.encode("utf-8", "replace").decode()
 
@@ -52,19 +52,19 @@ class Ranges:
         self._nvtx = torch.cuda.nvtx if nvtx else None
 
     def open(self, name: str) -> Any:
-        """Begin the range ``name``; returns what ends it."""
+        """Begin the range ``name``; returns its handle for ``close``."""
         if self._nvtx is not None:
             self._nvtx.range_push(name)
         return None if self._begin is None else self._begin(name)
 
     @property
     def are_recorded_elsewhere(self) -> bool:
-        """Whether ranges of the calling thread are recorded, which is not the one that trains: nsys
-        records all threads, torch's profiler those of the autograd engine."""
+        """Whether ranges of a thread other than the training thread are recorded: nsys records all
+        threads, torch's profiler those of the autograd engine."""
         return not self._are_recorded or is_profiling(self._torch)
 
     def close(self, handle: Any) -> None:
-        """End the range that ``open`` has begun last of those that are open."""
+        """End the innermost open range, which ``open`` has begun."""
         if handle is not None:
             self._end(handle)
         if self._nvtx is not None:
@@ -72,7 +72,7 @@ class Ranges:
 
 
 class OpenRange:
-    """A range that is open; it is closed and opened again where a step ends within it."""
+    """An open range; it is closed and opened again where a step ends within it."""
 
     __slots__ = ("handle", "is_of_script", "name", "phase")
 
@@ -85,7 +85,7 @@ class OpenRange:
 
 
 class Marks:
-    """What is open on the training thread while a window is.
+    """Open ranges on the training thread during a window.
 
     Ranges cost 2 us each, whether or not a profiler listens, so they exist only inside a window.
     """
@@ -99,24 +99,24 @@ class Marks:
 
     @property
     def is_in_phase(self) -> bool:
-        """Whether any phase of the step goes on."""
-        return any(one.phase for one in self._open)
+        """Whether a phase of the step is open."""
+        return any(entry.phase for entry in self._open)
 
     def begin_step(self, index: int) -> None:
         """End the step before, if any, and begin step ``index``.
 
-        Ranges of the script that go on are parts of both.
+        Ranges of the script that go on are split between both steps.
         """
-        of_script = (at for at, one in enumerate(self._open) if one.is_of_script)
+        of_script = (at for at, entry in enumerate(self._open) if entry.is_of_script)
         depth = next(of_script, len(self._open))
         going_on = self._open[depth:]
         self.end_inner(depth)
         self.end_step()
         self._step = self.ranges.open(f"{STEP_MARK}{index}")
         self._has_step = True
-        for one in going_on:
-            one.handle = self.ranges.open(one.name)
-            self._open.append(one)
+        for entry in going_on:
+            entry.handle = self.ranges.open(entry.name)
+            self._open.append(entry)
 
     def end_step(self) -> None:
         """End the current step."""
@@ -137,30 +137,30 @@ class Marks:
             self.end_inner(depth - 1)
 
     def begin_inner(self, name: str) -> int:
-        """A range of its own begins within the phases; returns what ``end_inner`` takes."""
+        """Begin a range of our own within the phases; returns the argument of ``end_inner``."""
         depth = len(self._open)
         self._begin(name)
         return depth
 
     def end_inner(self, depth: int) -> None:
-        """End what ``begin_inner`` began, and whatever is open inside it.
+        """End the range from ``begin_inner``, and all ranges inside it.
 
-        It may have been ended already, with all else.
+        It may have ended already, together with the others.
         """
         while len(self._open) > depth:
             self.ranges.close(self._open.pop().handle)
 
     def begin_range(self, name: str) -> OpenRange:
-        """A range of the script begins, in a phase or not; returns what ``end_range`` takes."""
+        """Begin a range of the script, in a phase or not; returns the argument of ``end_range``."""
         return self._begin(name, is_of_script=True)
 
     def end_range(self, opened: OpenRange) -> None:
-        """End a range of the script, and whatever is open inside it, unless it has ended."""
+        """End a range of the script, and all ranges inside it, unless it has ended."""
         if opened in self._open:
             self.end_inner(self._open.index(opened))
 
     def end_all(self) -> None:
-        """End whatever is open, innermost first."""
+        """End all open ranges, innermost first."""
         self.end_inner(0)
         self.end_step()
 
@@ -180,7 +180,7 @@ class Listener(ModuleType):
 
     @property
     def meter(self) -> Meter:
-        """Where the time of what is guarded goes."""
+        """Counts the time of guarded methods."""
         return self._session.meter
 
     def guards(self, error: BaseException) -> bool:
@@ -188,14 +188,14 @@ class Listener(ModuleType):
         return self._session.guards(error)
 
     def begin(self, name: str) -> Callable[[], object] | None:
-        """A range begins; returns what ends it, None where it is not recorded."""
-        # First, so that the compiler, to which it is a constant, makes no guard of what follows.
+        """Begin a range; returns the function that ends it, None where it is not recorded."""
+        # First: for the compiler it is a constant, so it makes no guard of what follows.
         if self._is_compiling() or self._open_windows() is None:
             return None
         return self._begin(name) or None
 
     def step(self, kind: str) -> None:
-        """The script says that a step of that kind has ended."""
+        """The script says that a step of ``kind`` has ended."""
         if not self._is_compiling():
             self._session.end_step(kind)
 

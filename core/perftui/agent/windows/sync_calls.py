@@ -1,6 +1,6 @@
 """Counts the calls that make the host wait for the GPU, by the line that makes them.
 
-Opt-in, and only while a window is open: the places of torch are replaced for those steps and put
+Opt-in, and only while a window is open: functions of torch are replaced for those steps and put
 back exactly. ``Tensor.item`` then takes 1.4 us instead of 0.14, an index 3.0 instead of 0.8.
 """
 
@@ -20,22 +20,22 @@ from typing import Any
 from ..safety.signal_handlers import raised_by_handler
 
 MOST_SITES = 50
-"""Handed over, the longest first."""
+"""Sites handed over, the longest first."""
 
 UNKNOWN = -1
-"""How long a call took that is only known to have been, ns."""
+"""Duration in ns of a call that was only counted."""
 
 
 class Sites:
-    """Calls by the innermost line of the user's own; what is installed or of Python is not."""
+    """Calls by the user's innermost line; code that is installed or of Python is skipped."""
 
     def __init__(self, torch: Any) -> None:
         self._sites: dict[tuple[int, int, str], dict[str, Any]] = {}
         self._own: dict[int, bool] = {}
         """By the number of a code object: its hash is that of all its content."""
         self._kept: list[CodeType] = []
-        # Code lies there that is not the user's, besides what is installed: torch also as a
-        # checkout, and what Python runs without a file.
+        # Directories with code that is not the user's, besides installed packages: a checkout of
+        # torch, and code that Python runs without a file.
         directories = (
             Path(torch.__file__).parent,
             Path(__file__).parents[1],
@@ -73,7 +73,7 @@ class Sites:
             site["longest"] = max(site["longest"], time)
 
     def found(self) -> list[dict[str, Any]]:
-        """Each call by its line: ``count``, ``time`` in all and ``longest`` in ns, -1 unknown."""
+        """Calls by line: ``count``, ``time`` in all and ``longest`` in ns, -1 if unknown."""
         return sorted(self._sites.values(), key=lambda site: -site["time"])[:MOST_SITES]
 
     def _learn(self, code: CodeType) -> bool:
@@ -95,11 +95,10 @@ _WARNS = 1
 
 
 class SyncWarnings:
-    """Calls ``report`` with the frame from which each operation was called that waited.
+    """Calls ``report`` with the calling frame of each operation that waited.
 
-    ``torch.cuda.set_sync_debug_mode`` has torch warn at each of them, also of those without a name.
-    Those warnings are taken out of the script's: they are counted and never shown, whatever its
-    filters are.
+    ``torch.cuda.set_sync_debug_mode`` has torch warn of each, also of those without a name. These
+    warnings are kept from the script: they are counted and never shown, whatever its filters are.
     """
 
     def __init__(self, torch: Any, report: Callable[[FrameType | None], object]) -> None:
@@ -111,19 +110,19 @@ class SyncWarnings:
         self._is_on = False
 
     def begin(self) -> None:
-        """Begin, unless the script itself has asked torch for these warnings."""
+        """Begin, unless the script itself has turned these warnings on."""
         if self._torch.cuda.get_sync_debug_mode():
             return
         self._is_on = True
         self._before = warnings.showwarning
-        # Not by ``warnings.filterwarnings``: that would have each warning shown again that the
+        # Not by ``warnings.filterwarnings``: that would show again all warnings that the
         # interpreter shows once a line.
         warnings.filters.insert(0, self._filter)  # type: ignore[attr-defined]
         warnings.showwarning = self._show
         self._torch._C._cuda_set_sync_debug_mode(_WARNS)
 
     def end(self) -> None:
-        """Leave everything as it was, but for what the script has changed meanwhile."""
+        """Restore everything, except what the script has changed meanwhile."""
         if not self._is_on:
             return
         self._is_on = False
@@ -132,8 +131,8 @@ class SyncWarnings:
         if warnings.showwarning is self._show:
             warnings.showwarning = self._before
         filters: Any = warnings.filters
-        for at, one in enumerate(filters):
-            if one is self._filter:
+        for at, entry in enumerate(filters):
+            if entry is self._filter:
                 del filters[at]
                 break
 
@@ -145,8 +144,8 @@ class SyncWarnings:
 
 
 class CountedCall:
-    """Takes the place of ``original``, to which it is equal: tables of functions that tensors of
-    their own kind keep (``__torch_function__``) find it under the same key."""
+    """Takes the place of ``original``, and is equal to it: tables of functions that subclasses of
+    tensors keep (``__torch_function__``) find it under the same key."""
 
     def __init__(
         self, counter: SyncCounter, original: Any, name: str, counts: Callable[..., bool]
@@ -157,7 +156,7 @@ class CountedCall:
         self._counts = counts
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the original, and count that."""
+        """Call the original, and count the call."""
         counter = self._counter
         if counter.is_counting or get_ident() != counter.thread:
             return self._original(*args, **kwargs)
@@ -179,7 +178,7 @@ class CountedCall:
         except Exception as error:
             if raised_by_handler(error):
                 raise
-            # The script's call has succeeded.
+            # The script's call has succeeded already.
             counter.error = error
 
     def __getattr__(self, name: str) -> Any:
@@ -209,43 +208,43 @@ COPYING = ("to", "cuda")
 """Methods of a tensor that wait where they copy between the host and a device."""
 
 INDEXING = ("__getitem__", "__setitem__")
-"""Methods of a tensor that wait where a mask decides how much is chosen."""
+"""Methods of a tensor that wait where a mask decides how many elements are chosen."""
 
 FUNCTIONS = ("nonzero", "equal")
 """Functions of torch that need values on the host."""
 
 OPERATION = "an operation"
-"""A call of which torch alone knows that it waited."""
+"""Name for calls that only torch knows to have waited."""
 
 COMPILED = (
     "synchronizing calls were not counted: the training runs compiled functions, and counting "
     "would cause more graph breaks"
 )
-"""The warning without a GPU. With one, torch itself warns, of compiled operations too."""
+"""Name by the warning without a GPU. With one, torch itself warns, of compiled operations too."""
 
 _MISSING = object()
 
 
 class SyncCounter:
-    """Counts calls of the thread that begins it. What they would do without us they do."""
+    """Counts calls of the thread that begins it, without changing what they do."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self.uses_gpu = bool(torch.cuda.is_initialized())
-        """Whether calls are counted that wait for a GPU; else those that would if there was one."""
+        """Whether calls that wait for a GPU are counted; else those that would if there was one."""
         self.is_counting = False
-        """Whether a counted call goes on: what it calls is part of it."""
+        """Whether a counted call is in progress: calls inside it are part of it."""
         self.thread = get_ident()
         self._replaced: list[tuple[Any, str, Any]] = []
         self.sites = Sites(torch)
         self.error: Exception | None = None
-        """Why a call could not be counted. That is no reason for it to fail."""
+        """Why a call could not be counted; the call itself succeeds."""
         self.has_waited = False
-        """Whether torch has warned of the counted call that goes on."""
+        """Whether torch has warned of the current counted call."""
         self._warnings = SyncWarnings(torch, self._waited) if self.uses_gpu else None
 
     def begin(self) -> str | None:
-        """Begin to count; why that is not possible here, or None."""
+        """Begin to count; returns the reason if that is not possible here."""
         is_compiled = _runs_compiled()
         if is_compiled and not self.uses_gpu:
             return COMPILED
@@ -260,10 +259,10 @@ class SyncCounter:
         return None
 
     def end(self) -> None:
-        """Put back what was there. Any thread may ask, several times.
+        """Restore everything. Any thread may call this, several times.
 
         Raises:
-            RuntimeError: a call could not be counted; everything is put back all the same.
+            RuntimeError: a call could not be counted; everything is restored all the same.
         """
         if self._warnings is not None:
             self._warnings.end()
@@ -309,8 +308,8 @@ class SyncCounter:
         original = getattr(owner, name)
         before = vars(owner).get(name, _MISSING)
         is_method = isinstance(owner, type)
-        made = (CountedMethod if is_method else CountedCall)(self, original, _shown(name), counts)
-        setattr(owner, name, made)
+        call = (CountedMethod if is_method else CountedCall)(self, original, _shown(name), counts)
+        setattr(owner, name, call)
         self._replaced.append((owner, name, before))
 
     def _reads(self, args: tuple[Any, ...], _: dict[str, Any], __: Any) -> bool:
@@ -318,7 +317,7 @@ class SyncCounter:
         return isinstance(first, self._torch.Tensor) and self.waits(first)
 
     def _copies(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
-        """``non_blocking`` copies are let go on."""
+        """``non_blocking`` copies do not wait."""
         flags = [value for value in args[1:] if isinstance(value, bool)]
         if kwargs.get("non_blocking") or (flags and flags[0]):
             return False
@@ -329,7 +328,7 @@ class SyncCounter:
             return False
         index = args[1] if isinstance(args[1], tuple) else args[1:2]
         kinds = (self._torch.bool, self._torch.uint8)
-        return any(isinstance(one, self._torch.Tensor) and one.dtype in kinds for one in index)
+        return any(isinstance(part, self._torch.Tensor) and part.dtype in kinds for part in index)
 
 
 def _always(*_: Any) -> bool:
@@ -337,7 +336,7 @@ def _always(*_: Any) -> bool:
 
 
 def _shown(name: str) -> str:
-    """A name as people write the call."""
+    """The call as people write it."""
     shown = {"__getitem__": "x[mask]", "__setitem__": "x[mask] = y"}
     return shown.get(name) or name.strip("_")
 

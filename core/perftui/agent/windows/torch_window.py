@@ -21,8 +21,8 @@ class EmptyWindowError(RuntimeError):
 class Window:
     """A profiler session of CPU activity, and of CUDA's where the script uses it.
 
-    Its results are saved as torch writes them and never turned into Python objects here: that
-    costs 30 us an event, saving 1.5.
+    Its results are saved as torch writes them and never turned into Python objects here: that costs
+    30 us an event, saving 1.5.
     """
 
     def __init__(self, torch: Any, options: AgentOptions, stacks: bool) -> None:
@@ -38,12 +38,12 @@ class Window:
         )
         """The torch object, to distinguish it from profilers of the script."""
         self._is_prepared = False
-        # torch 2.4 turns the results into Python objects as soon as the recording ends, newer ones
-        # when somebody asks for them, which nobody does.
+        # torch 2.4 turns the results into Python objects when the recording ends, newer versions on
+        # demand, which never comes.
         self.profiler._parse_kineto_results = lambda *_, **__: []
 
     def prepare(self) -> None:
-        """Get the tracing library ready."""
+        """Start the tracing library."""
         with _quiet_kineto():
             self.profiler._prepare_trace()
         self._is_prepared = True
@@ -58,8 +58,7 @@ class Window:
         self.profiler.__exit__(None, None, None)
 
     def drop(self) -> None:
-        """Have nothing to show, however far this has come; what was interrupted may be dropped
-        again.
+        """Discard the window, however far it has come; may be called again after an interruption.
 
         A profiler that stays on crashes the interpreter at its end; one that was prepared and never
         on makes the next one print a warning, ours or the script's.
@@ -70,7 +69,7 @@ class Window:
             self.stop()
 
     def abandon(self) -> None:
-        """Record no more of the calling thread, which started this, and get nothing for it.
+        """Stop recording the calling thread, which started this, without any result.
 
         For a session that a profiler of another thread has taken over: torch 2.13 crashes where it
         is ended as usual, and without an end every operator takes up memory for ever. torch prints
@@ -90,7 +89,7 @@ class Window:
         result = self.profiler.kineto_results
         if result is None or result.trace_start_ns() == 0:
             raise EmptyWindowError("the profiler returned nothing")
-        # Kineto chooses the format by the name's end.
+        # Kineto chooses the format by the file's extension.
         temporary = path.with_name(f"{path.stem}.new.json")
         result.save(str(temporary))
         size = temporary.stat().st_size
@@ -100,7 +99,7 @@ class Window:
 
 
 def is_profiling(torch: Any) -> bool:
-    """Whether any profiler records the calling thread now."""
+    """Whether a profiler is recording the calling thread."""
     enabled = getattr(torch._C._autograd, "_profiler_enabled", None)
     return bool(enabled and enabled())
 
@@ -121,9 +120,9 @@ def may_record_stacks(torch: Any) -> bool:
 def _quiet_kineto() -> Iterator[None]:
     """Keep Kineto's own messages out of the script's error stream.
 
-    It reads the level once, when it is first used in a process; what it prints after a profiler
-    of the script's own came first cannot be helped. Set for the C library alone, and only
-    meanwhile: the script's ``os.environ`` and its children's environment stay as they are.
+    Kineto reads the log level once, when it is first used in a process; after a profiler of the
+    script's own nothing helps. Set for the C library alone, and only meanwhile: the script's
+    ``os.environ`` and its children's environment stay as they are.
     """
     if KINETO_LOG_LEVEL in os.environ:
         yield

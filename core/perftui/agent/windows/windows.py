@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .nsys_window import NsysWindow
 
 LONG_STOP_NS = 20_000_000
-"""A window that took so long to end is saved a step later. With a GPU both take long: 170 ms for a
-step of 2,000 kernels on slow cores. Two short waits disturb a training less than a long one."""
+"""A window that took so long to end is saved a step later. With a GPU both are slow: 170 ms for a
+step of 2,000 kernels on slow cores. Two short waits disturb a training less than one long one."""
 
 POSTPONED = (
     "the next window waits until it fits the overhead budget: a step calls so many modules that "
@@ -48,7 +48,7 @@ FOREIGN = "the script runs its own profiler: no windows meanwhile"
 class Windows:
     """One window at a time, within the budget, and one for each request of a viewer.
 
-    What the training waits for is counted as the window's cost.
+    Time that the training waits is counted as the window's cost.
     """
 
     def __init__(self, torch: Any, spool: Path, options: AgentOptions, notes: Notes) -> None:
@@ -69,7 +69,7 @@ class Windows:
             self._module_ranges = ModuleRanges
         self.plan = WindowPlan(spool, options)
         self.number = 0
-        """Windows that were to be saved so far."""
+        """Number of windows to be saved so far."""
         self._torch = torch
         self._spool = spool
         self._options = options
@@ -77,30 +77,30 @@ class Windows:
         self._observers = WindowObservers(torch, spool, options, notes.warn)
         self._window: Window | NsysWindow | None = None
         self._unsaved: Window | None = None
-        """One that has ended."""
+        """A window that has ended and is not saved."""
         self.thread = 0
-        """The one that has prepared the window, and alone may start and stop it."""
+        """The thread that prepared the window, and alone may start and stop it."""
         self._has_stacks = False
         """Whether the window records Python frames."""
         self._foreign = 0
         """Profilers of the script that are running."""
         self._is_taken_over = False
-        """Whether the window's session is now that of a profiler in another thread."""
+        """Whether a profiler in another thread has taken over the window's session."""
         self._first_step = 0
         self._steps = 0
         self._planned = 0
         self._stall = 0
-        """How long the training has waited for the window so far."""
+        """Time that the training has waited for the window so far."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the profiler records now."""
+        """Whether the profiler is recording."""
         return self.marks is not None
 
     def boundary(self, ended: Boundary, duration: int, hooks: int, next_step: int) -> bool:
         """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
 
-        Whether the training had to wait for anything.
+        Returns whether the training had to wait.
         """
         self.plan.step(ended, duration, hooks, self.is_open)
         if self._unsaved is not None:
@@ -121,21 +121,21 @@ class Windows:
 
     @property
     def can_wait(self) -> bool:
-        """Whether steps like the ones before may be reported to the plan later, by ``usual``;
-        others must be passed to ``boundary`` at once."""
+        """Whether usual steps may be reported to the plan later, by ``usual``; others must be
+        passed to ``boundary`` at once."""
         return self._window is None and self._unsaved is None and self.plan.can_wait
 
     def called(self, modules: int) -> bool:
-        """A module with so many in it is about to be called; whether to end the window before."""
+        """A module with ``modules`` in it will be called; whether to end the window first."""
         self.plan.calls.count(modules)
         return self.is_open and self.plan.calls.are_too_many
 
     def close(self, *, is_last: bool = True) -> bool:
         """End and save the open window now: the process ends, forks, or profiles by itself.
 
-        Whether there was one, of this thread: another thread's cannot be ended from here, but
-        what watches it besides the profiler. If it is not the ``is_last`` chance, it may be saved
-        a step later.
+        Returns whether there was one, of this thread: for another thread's only the observers can
+        be ended from here, not the profiler. Unless this ``is_last``, the last opportunity, it may
+        be saved a step later.
         """
         self._observers.end()
         if self._unsaved is not None:
@@ -146,22 +146,22 @@ class Windows:
         return True
 
     def foreign_profiler(self, begins: bool) -> None:
-        """The script starts a profiler of its own, or has ended it: no window opens meanwhile."""
+        """The script starts or has ended a profiler of its own: no window opens meanwhile."""
         if begins:
-            # A window that is not closed by now belongs to another thread.
+            # A window that is still open belongs to another thread.
             self._is_taken_over = self._window is not None
             self._notes.warn(FOREIGN)
         self._foreign = max(self._foreign + (1 if begins else -1), 0)
 
     def is_ours(self, profiler: Any) -> bool:
-        """Whether ``profiler`` is that of the window."""
+        """Whether ``profiler`` is the window's."""
         return self._window is not None and self._window.profiler is profiler
 
     def _may_open(self) -> bool:
-        """Whether a window may open here and now, or be prepared for the next step.
+        """Whether a window may open now, or be prepared for the next step.
 
-        torch's profiler belongs to the thread that starts it and crashes where another one stops
-        it. The main thread is the one that also ends the process.
+        torch's profiler belongs to the thread that starts it and crashes if another stops it. The
+        main thread is the one that also ends the process.
         """
         refusal = None
         waiting = f"window-{os.getpid()}-*.json"
@@ -181,7 +181,7 @@ class Windows:
         return not self._foreign
 
     def _hold_up(self, work: Callable[[], None]) -> None:
-        """Begin or end a window, which the training waits for."""
+        """Begin or end a window by ``work``, whose time is a cost of the window."""
         started = perf_counter_ns()
         try:
             work()
@@ -196,11 +196,11 @@ class Windows:
         self.plan.pay(waited)
 
     def _advance(self, next_step: int) -> None:
-        """One stage a boundary: prepare, start, so many steps, finish.
+        """One stage per boundary: prepare, start, record the steps, finish.
 
         Preparing is a stage of its own because with a GPU it starts the tracing library, whose
-        first use would fill the first step recorded. It is undone where the step after is none to
-        be recorded: a script may evaluate for minutes then, or generate text.
+        first use would fill the first recorded step. It is undone if the step after is not to be
+        recorded: a script may evaluate for minutes then, or generate text.
         """
         if self.marks is not None:
             self._steps += 1
@@ -262,7 +262,7 @@ class Windows:
             self.plan.give_up(is_too_short=True)
             self._notes.warn(POSTPONED)
         elif not self._steps:
-            # Ended from outside before a step was whole: there is nothing to show.
+            # Ended from outside before a step was whole: there is nothing to save.
             self._try_again()
         elif not isinstance(window, Window):
             self._note("nsys_range", started, {"cuda": window.uses_cuda})
@@ -272,7 +272,7 @@ class Windows:
             self._unsaved = window
 
     def _save_unsaved(self) -> bool:
-        """Save the window that ended a step ago; whether this thread may."""
+        """Save the window that ended a step ago; returns whether this thread may."""
         window = self._unsaved
         if window is None or self.thread != get_ident():
             return False
@@ -291,14 +291,14 @@ class Windows:
         )
 
     def _discard(self) -> None:
-        """Be without the window that was only prepared."""
+        """Drop the window that was only prepared."""
         if self._window is not None:
             self._window.drop()
         self._window = None
 
     def _drop(self) -> None:
-        """Something was raised while a window began or ended, as a rule by a signal handler of the
-        script, and goes on: be without that window first. What is raised here goes on instead."""
+        """An exception, usually of a signal handler of the script, came while a window began or
+        ended: drop that window before it goes on. An exception raised here takes its place."""
         window, marks = self._window, self.marks
         if window is None or self._is_taken_over:
             return

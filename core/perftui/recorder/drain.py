@@ -1,4 +1,4 @@
-"""Follows every agent of a run through the spool and writes down what it reports."""
+"""Follows every agent of a run through the spool and records its reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPLACED_UNREAD = (
 
 @dataclass(eq=False)
 class _Process:
-    """One training process: its ring once it has one, its notes, and where both go."""
+    """One training process: its ring once it has one, its notes, and the journals of both."""
 
     pid: int
     tail: NotesTail
@@ -37,20 +37,20 @@ class _Process:
     refused: str = ""
     """Why its ring cannot be read."""
     rings: int = 0
-    """How many it has had, as far as it was seen."""
+    """Number of rings seen so far."""
     journals: RankJournals | None = None
     workers: LoaderWorkers | None = None
 
 
 class SpoolDrain:
-    """Moves what the agents have written into the run directory, a poll at a time.
+    """Moves the agents' reports into the run directory, a poll at a time.
 
-    ``on_process`` is called with each ``process`` note (interpreter, torch, devices) as it
-    arrives. A process whose rank is taken already gets the next free number from its world size
-    on, so that the directory of no later rank is touched.
+    ``on_process`` is called with each ``process`` note (interpreter, torch, devices) as it arrives.
+    A process whose rank is taken already gets the next free number from its world size on, so that
+    the directory of no later rank is touched.
 
-    What goes wrong with one process is reported, in its own journal too, and keeps nothing from
-    the others. Notes of processes that have no ring go to rank 0.
+    A failure with one process is reported, in its own journal too, and does not affect the others.
+    Notes of processes that have no ring go to rank 0.
     """
 
     def __init__(
@@ -67,23 +67,22 @@ class SpoolDrain:
         self._processes: dict[int, _Process] = {}
         self._ranks: set[int] = set()
         self._holders: dict[int, int] = {}
-        """The newest process by the rank that processes call themselves."""
+        """The newest process by the rank that it claims."""
         self._strays = RankJournals(layout.rank(0), spool, faults)
         """Journals of all processes that have no ring."""
 
     def training(self) -> dict[int, RankLayout]:
-        """The directory of each process that trains, by its number. Any thread may ask."""
-        found = list(self._processes.items())
-        return {pid: one.journals.layout for pid, one in found if one.journals is not None}
+        """Rank directory of each training process, by its number. Any thread may ask."""
+        items = list(self._processes.items())
+        return {pid: item.journals.layout for pid, item in items if item.journals is not None}
 
     def loading(self) -> dict[int, tuple[RankLayout, int]]:
-        """The directory of the rank and the number of the loader of each worker, by its process.
-        Any thread may ask."""
+        """Rank directory and loader number of each worker, by its process. Any thread may ask."""
         return {
-            pid: (one.journals.layout, loader)
-            for one in list(self._processes.values())
-            if one.journals is not None and one.workers is not None
-            for pid, loader in one.workers.serving().items()
+            pid: (process.journals.layout, loader)
+            for process in list(self._processes.values())
+            if process.journals is not None and process.workers is not None
+            for pid, loader in process.workers.serving().items()
         }
 
     def poll(self) -> None:
@@ -101,11 +100,11 @@ class SpoolDrain:
         self._strays.finish()
 
     def leave_behind(self) -> set[int]:
-        """The command has ended: report of trainings that go on that they are recorded no more.
+        """The command has ended: report of trainings that go on that they are no longer recorded.
 
-        Returns which these are.
+        Returns their processes.
         """
-        # The last to begin may not have been seen yet.
+        # The last process to begin may not have been seen yet.
         self.poll()
         going_on = set()
         for process in self._processes.values():
@@ -136,11 +135,11 @@ class SpoolDrain:
             if process.workers is not None:
                 process.workers.poll()
         elif any(note.kind == "error" for note in process.notes):
-            # It will make no ring: whoever watches learns now that it is not recorded.
+            # It will make no ring: tell viewers that it is not recorded.
             self._write_notes(process)
 
     def _write_notes(self, process: _Process) -> None:
-        # Taken away first: what fails once would fail at every turn.
+        # Taken out first: a failure would repeat at every turn.
         notes, process.notes = process.notes, []
         self._journals(process).notes(notes)
         if process.workers is not None:
@@ -173,7 +172,7 @@ class SpoolDrain:
     def _look_at_ring(self, process: _Process, path: Path) -> None:
         ring, journals = process.ring, process.journals
         if ring is not None and journals is not None and ring.is_replaced():
-            # A process that replaced itself (``exec``) trains anew under the number it had.
+            # A process that replaced itself (``exec``) trains anew under its old number.
             self._drain_ring(ring, journals)
             journals.begin_anew()
             ring.close()
@@ -211,12 +210,12 @@ class SpoolDrain:
         return journals
 
     def _identify(self, journals: RankJournals, header: RingHeader, rank: int) -> None:
-        """Say of a process that was not given the rank it calls itself why that is so."""
-        wanted = max(header.rank, 0)
-        before = self._processes.get(self._holders.get(wanted, -1))
-        self._holders[wanted] = header.pid
+        """Report why a process did not get the rank that it claims."""
+        claimed = max(header.rank, 0)
+        before = self._processes.get(self._holders.get(claimed, -1))
+        self._holders[claimed] = header.pid
         if before is not None and self._was_over(before, header.wall_ns):
-            journals.follow(wanted)
+            journals.follow(claimed)
         elif rank != header.rank:
             journals.warn(
                 f"process {header.pid} reports rank {header.rank}, which another process already "
@@ -224,7 +223,7 @@ class SpoolDrain:
             )
 
     def _was_over(self, process: _Process, when: int) -> bool:
-        """Whether ``process`` has ended, and did nothing from ``when`` on (wall clock, ns)."""
+        """Whether ``process`` has ended and was idle from ``when`` on (wall clock, ns)."""
         if process.ring is None or process.journals is None:
             return False
         self._drain_ring(process.ring, process.journals)

@@ -1,4 +1,4 @@
-"""How the training is started, in the user's environment and ours, and how modules of ours are."""
+"""Starts the training in the user's environment with our additions, and starts our own modules."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ INJECT = Path(perftui.__file__).parent / "agent" / "inject"
 """Holds only the ``sitecustomize`` that loads the agent into every Python of the run."""
 
 LINKED = "inject"
-"""The directory in the spool with a link to that file. What Python compiles it to lies beside the
-link, where it can be written whatever is read-only or unwanted where perftui is installed."""
+"""Directory in the spool with a link to that file. Python writes the compiled file beside the link,
+even where perftui is installed read-only or without compiled files."""
 
 ENVIRONMENT = "environment"
 """Target of the overrides that are variables."""
@@ -33,7 +33,7 @@ SOURCE = "source"
 """Target of the overrides that run a patched copy in place of a file."""
 
 PATCHED_MAIN = Path(perftui.__file__).parent / "agent" / "startup" / "patched_main.py"
-"""Runs the script in its place, with the patched copy."""
+"""Script that runs in place of the training's, with the patched copy."""
 
 
 def training_environment(
@@ -52,7 +52,7 @@ def training_environment(
     environment["PYTHONPATH"] = os.pathsep.join([_link(spool), *([path] if path else [])])
     environment[SPOOL_VARIABLE] = str(spool)
     environment[OPTIONS_VARIABLE] = options.encode()
-    # All of them: the agent notes of each what became of it.
+    # All overrides: the agent notes the outcome of each.
     environment[OVERRIDES_VARIABLE] = msgspec.json.encode(overrides).decode()
     for override in overrides:
         for name, value in override.arguments.items() if override.target == ENVIRONMENT else ():
@@ -64,8 +64,8 @@ def training_environment(
 
 
 def patched_command(command: Sequence[str], overrides: Sequence[Override]) -> tuple[str, ...]:
-    """``command`` with what runs the patched copy where it names its script, if there is one."""
-    words = {one.arguments["word"] for one in overrides if one.target == SOURCE}
+    """``command`` with its script replaced by the runner of the patched copy, if there is one."""
+    words = {override.arguments["word"] for override in overrides if override.target == SOURCE}
     return tuple(str(PATCHED_MAIN) if at in words else word for at, word in enumerate(command))
 
 
@@ -80,8 +80,8 @@ def _link(spool: Path) -> str:
 
 
 def our_module(name: str) -> list[str]:
-    """Our interpreter running ``name``, kept from importing what lies in the current directory or,
-    where we have it ourselves, on the training's PYTHONPATH."""
+    """Our interpreter running ``name``, without imports from the current directory or, where
+    perftui is installed for us, from the training's PYTHONPATH."""
     safe = ["-P"] if sys.version_info >= (3, 11) else []
     return [sys.executable, *safe, "-m", "perftui.own_path", name]
 
@@ -99,7 +99,7 @@ def start_in_run(
         return subprocess.Popen(
             [*our_module(name), str(layout.root.resolve()), *words],
             cwd=layout.root,
-            # Not what C libraries changed behind Python's back: readline sets LINES and COLUMNS.
+            # Without changes by C libraries behind Python's back: readline sets LINES and COLUMNS.
             env=dict(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -110,9 +110,9 @@ def start_in_run(
 
 
 def start_diagnosis(layout: RunLayout) -> None:
-    """Have the diagnosis of an ended run written to ``findings.json`` by a process of its own.
+    """Start a process that writes the diagnosis of an ended run to ``findings.json``.
 
-    What diagnoses stands above the recorder and needs more memory; the recorder stays small while
+    The diagnosis stands above the recorder and needs more memory; the recorder stays small while
     the training lives, and nobody waits for the diagnosis at its end.
 
     Raises:
@@ -122,8 +122,8 @@ def start_diagnosis(layout: RunLayout) -> None:
 
 
 def reap(process: subprocess.Popen[bytes]) -> None:
-    """Wait for ``process`` in a thread: else it would stay a zombie, which looks alive, and be
-    warned of on stderr, where warnings are shown."""
+    """Wait for ``process`` in a thread: otherwise it would stay a zombie, which looks alive, and
+    Python would warn of it on stderr."""
     threading.Thread(target=process.wait, name="reap", daemon=True).start()
 
 
@@ -131,14 +131,14 @@ TIMEOUT = 5.0
 """Seconds for each git call; a status of a huge tree on a network disk may not answer."""
 
 POLL_SECONDS = 0.05
-"""Seconds between two checks whether anybody still wants to know."""
+"""Seconds between two checks whether the answer is still needed."""
 
 
 def git_state(cwd: Path, cancelled: threading.Event) -> tuple[str | None, bool | None]:
     """The commit checked out around ``cwd``, and whether tracked files differ from it.
 
-    The commit is None outside a repository, the other where git did not answer. Once ``cancelled``
-    is set git is ended, and what it has not answered yet is not known.
+    The commit is None outside a repository, the difference where git did not answer. Setting
+    ``cancelled`` ends git, and what it has not answered yet stays None.
     """
     git = shutil.which("git")
     commit = _ask(git, cwd, cancelled, "rev-parse", "HEAD") if git else None
@@ -156,7 +156,7 @@ def _ask(git: str, cwd: Path, cancelled: threading.Event, *arguments: str) -> st
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            # Without this, status takes the index lock that a commit of the user may want.
+            # Otherwise status takes the index lock, which a commit of the user may need.
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
         )
     except OSError:
@@ -175,7 +175,7 @@ def _answer(process: subprocess.Popen[bytes]) -> bytes | None:
 
 
 def options_of(profile: Mapping[str, Any]) -> AgentOptions:
-    """The options among the ``profile`` facts of a manifest; what is not there has its default.
+    """The options among the ``profile`` facts of a manifest; missing ones have their defaults.
 
     All have their defaults where another version wrote them in another form.
     """

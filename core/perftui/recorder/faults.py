@@ -1,4 +1,4 @@
-"""What the recorder could not do, reported once for each cause, without ever failing itself."""
+"""Failures of the recorder, each cause reported once; reporting itself never fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class FaultLog:
-    """Appends lines to ``recorder.log``; where even that fails, to stderr.
+    """Appends lines to ``recorder.log``, or to stderr if even that fails.
 
     Safe to call from every thread. A ``subject`` is written once.
     """
@@ -42,7 +42,7 @@ class FaultLog:
                 os.write(self._file, line)
                 return
         except OSError:
-            # A full disk: the line itself is what could not be written.
+            # A full disk: this very line could not be written.
             self._file = None
         sys.stderr.write(f"perftui: {line.decode()}")
 
@@ -53,7 +53,7 @@ script's own priority, since it waits for them when a pipe is full."""
 
 
 class Repeating:
-    """Calls ``work`` every ``seconds`` until stopped; what it raises is reported and it goes on."""
+    """Calls ``work`` every ``seconds`` until stopped; errors are reported and it goes on."""
 
     def __init__(
         self, name: str, seconds: float, work: Callable[[], object], faults: FaultLog
@@ -67,17 +67,17 @@ class Repeating:
         self._thread.start()
 
     def stop(self, patience: float | None = None) -> bool:
-        """Let the current turn end, and no other begin.
+        """Let the current turn end, and begin no other.
 
-        Waits for the turn, at most ``patience`` seconds; whether it has ended.
+        Waits for the turn, at most ``patience`` seconds; returns whether it has ended.
         """
         self._stopped.set()
         self._thread.join(patience)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        # Only Linux can lower the priority of this thread alone. One that gives way further already
-        # stays as it is: raising it takes a privilege.
+        # Only Linux can lower the priority of this thread alone. A lower priority stays as it is:
+        # raising it takes a privilege.
         if sys.platform == "linux":
             thread = threading.get_native_id()
             with suppress(OSError):
@@ -89,5 +89,5 @@ class Repeating:
                 self._work()
             except Exception as error:  # noqa: BLE001 - a bug here must not end the recording
                 self._faults.report(f"{self.name}: {type(error).__name__}", error)
-            # Turns that were missed are left out, not caught up with.
+            # Missed turns are left out, not caught up with.
             due = max(due + self._seconds, time.monotonic())

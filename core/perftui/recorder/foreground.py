@@ -1,8 +1,8 @@
 """Records a training in the foreground, as if it had been started without us.
 
-Whatever reaches us reaches the script: signals, window sizes, keys, and also a closed pipe. A
-reader of our stdout that goes away (``| head``) closes the script's stdout as it would without
-us; a terminal that hangs up sends it SIGHUP. What must outlive its terminal is started detached.
+Everything that reaches us reaches the script: signals, window sizes, keys, and also a closed pipe.
+A reader of our stdout that goes away (``| head``) closes the script's stdout as it would without
+us; a terminal that hangs up sends it SIGHUP. To outlive its terminal it must be started detached.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class OnTerminal:
         self._raw.leave()
 
     def resume(self) -> None:
-        """Continue, with the keys where they are ours again: in the background (``bg``) they are
-        the shell's until it brings us to the foreground, which comes here once more."""
+        """Continue, with the keys if they are ours again: in the background (``bg``) they are the
+        shell's until it brings us to the foreground, which calls this again."""
         if is_foreground_job():
             self._raw.enter()
             self._keyboard.listen(True)
@@ -94,9 +94,9 @@ class OnTerminal:
 class InPlace:
     """The training has our stdin and our session.
 
-    It is in our process group where keys of a terminal reach that (so that it, we and the rest of
-    a pipeline get them alike), else in a group of its own (so that it gets a signal sent to our
-    group once, through us). A stream that is a terminal for us is one for the script, too.
+    It is in our process group where keys of a terminal reach that (so that it, we and the rest of a
+    pipeline get them alike), else in a group of its own (so that it gets a signal sent to our group
+    once, through us). A stream that is a terminal for us is one for the script, too.
     """
 
     terminal = None
@@ -105,7 +105,7 @@ class InPlace:
         with no_start("no stream can be made for the script"):
             self._screens = {n: Terminal(*window_size(n)) for n in (SCREEN, ERRORS) if os.isatty(n)}
             for screen in self._screens.values():
-                # Ours adds the carriage returns.
+                # Our terminal adds the carriage returns.
                 screen.leave_output_untouched()
             pipes = {n: os.pipe() for n in (SCREEN, ERRORS) if n not in self._screens}
         theirs = {n: screen.script_side for n, screen in self._screens.items()}
@@ -135,7 +135,7 @@ class InPlace:
         self.training.signal_group(signal.SIGCONT)
 
     def close(self) -> None:
-        """Our terminal was never changed; let go of the script's."""
+        """Close the script's terminals; ours was never changed."""
         for screen in self._screens.values():
             screen.close()
 
@@ -159,13 +159,13 @@ OWN = {
     signal.SIGSYS,
     signal.SIGTRAP,
 }
-"""What is about ourselves: our children, our use of the terminal and of pipes, our faults."""
+"""Signals about ourselves: our children, our use of the terminal and of pipes, our faults."""
 
 FORWARDED = frozenset(signal.valid_signals()) - OWN - {signal.SIGKILL, signal.SIGSTOP}
 """Schedulers send SIGXCPU, watchdogs SIGABRT and SIGALRM, and scripts may choose any."""
 
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-"""What the kernel sends to all of a job. Others are about ourselves where the kernel sends them."""
+"""Signals that the kernel sends to a whole job. Others from the kernel are about ourselves."""
 
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
@@ -179,14 +179,14 @@ def run_as_command(launch: Launch) -> NoReturn:
         OSError: the run directory cannot be made.
     """
     layout = prepare(launch)
-    # What was ignored when we were started (nohup) stays so, for us and for the script. They are
-    # never given back: one that came while the end was written down would replace it.
+    # Signals ignored when we were started (nohup) stay ignored, for us and for the script. Handlers
+    # are never restored: a signal while the end is written down would replace it.
     signals = SignalQueue(n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN)
     returncode = _record(layout, signals)
     sys.stdout.flush()
     sys.stderr.flush()
     if returncode < 0:
-        # Its core dump is the one to look at.
+        # The script's core dump is the one to look at.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if -returncode not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(-returncode, signal.SIG_DFL)
@@ -227,7 +227,7 @@ def _follow(recording: RunRecorder, attachment: Attachment, signals: SignalQueue
         signals,
         lambda received, _: _pass_on(attachment, received),
     )
-    # The last output is waited for; a signal that would end us ends the wait.
+    # Waits for the last output, unless a signal that would end us comes.
     for relay in attachment.relays:
         relay.settle()
     while not all(relay.settled.is_set() for relay in attachment.relays):
@@ -251,5 +251,5 @@ def _pass_on(attachment: Attachment, received: Received) -> None:
     elif number in FORWARDED and not by_kernel:
         training.signal(number)
     elif number in FROM_TERMINAL and not training.shares_group:
-        # A key or a hang-up goes to all of a job.
+        # A key or a hang-up reaches the whole job.
         training.signal_group(number)

@@ -48,11 +48,11 @@ JOIN_VARIABLE = "PERFTUI_JOIN"
 """Any word that is the same for all recorders of a run: the name of the job, say."""
 
 CLAIM_PATIENCE = 5.0
-"""Seconds to wait for the directory that another is making: it takes milliseconds, or it died."""
+"""Seconds to wait for another recorder's directory: that takes milliseconds, or it died."""
 
 
 def merge_key(environment: Mapping[str, str], command: Sequence[str]) -> str | None:
-    """What all recorders of one run have in common; None where there is but one.
+    """What all recorders of one run share; None where there is only one recorder.
 
     A Slurm step of several tasks is one run if its command is known to train on several hosts:
     eight tasks may as well be eight trainings.
@@ -73,8 +73,8 @@ def merge_key(environment: Mapping[str, str], command: Sequence[str]) -> str | N
 def make_or_merge(runs: Path, key: str, host: str, make: Callable[[], RunLayout]) -> RunLayout:
     """The directory to record into: a new run's by ``make``, or one inside the run of ``key``.
 
-    A run that is over takes no more recorders, nor does one whose recorder has been silent for
-    minutes: the same key may be used again, after a host has died, too.
+    A run takes no more recorders once it has ended, or once its recorder has been silent for
+    minutes: the same key may be used again, even after a host has died.
 
     Raises:
         OSError: no directory can be made.
@@ -99,7 +99,7 @@ def make_or_merge(runs: Path, key: str, host: str, make: Callable[[], RunLayout]
 
 
 def _root_of(claim: Path) -> Path | None:
-    """The run that the one who made ``claim`` has made."""
+    """The run directory that the owner of ``claim`` has made."""
     until = time.monotonic() + CLAIM_PATIENCE
     while time.monotonic() < until:
         run_id = claim.read_text()
@@ -139,7 +139,7 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Launch:
-    """What to run, where to keep it, and how to profile it."""
+    """What to run, where to record it, and how to profile it."""
 
     command: tuple[str, ...]
     """The full command, its interpreter first."""
@@ -148,7 +148,7 @@ class Launch:
     """Directory of runs; made where it is not there."""
     overrides: tuple[Override, ...] = ()
     expected: tuple[Expected, ...] = ()
-    """What a fix wrote into the source before this run."""
+    """Expected gain of the fix that was applied to the source before this run."""
     parent: str | None = None
     """Id of the run that this one repeats with a change."""
     name: str | None = None
@@ -172,12 +172,12 @@ def start(launch: Launch) -> Path:
     """
     layout = prepare(launch)
     size = (str(launch.rows), str(launch.columns))
-    # The training gets what the user opened for it through the recorder.
+    # The training inherits the user's descriptors through the recorder.
     recorder = start_in_run(layout, "perftui.recorder.supervise", *size, close_fds=False)
     try:
         _wait(layout, recorder)
     except KeyboardInterrupt:
-        # Whoever asked does not know the run yet, and could not stop it.
+        # The caller does not know the run yet, and could not stop it.
         request(layout, STOP, reason=StopReason.USER)
         wait_until_over(layout.root, PATIENCE)
         raise
@@ -245,8 +245,8 @@ def _wait(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> None:
         if ended or (time.monotonic() > until and _end(layout, recorder)):
             manifest = read_manifest(layout.manifest)
             if manifest.status is Status.STARTING:
-                what = f"the recorder {'ended' if ended else 'did not answer'} before it started"
-                message = f"{what} the training, see {layout.recorder_log}"
+                reason = f"the recorder {'ended' if ended else 'did not answer'} before it started"
+                message = f"{reason} the training, see {layout.recorder_log}"
                 now = time.time_ns()
                 failed = replace(manifest, status=Status.EXITED, ended_ns=now, message=message)
                 write_manifest(layout.manifest, failed)
@@ -255,9 +255,9 @@ def _wait(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> None:
 
 
 def _end(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> bool:
-    """Kill a recorder that has not started the training, so that it never will, with everything
-    below it; one that has done it meanwhile goes on. Whether it was killed."""
-    # It is held still first, so that what is decided here stays true.
+    """Kill a recorder that has not started the training, with everything below it, so that it never
+    will; if it has started it meanwhile, leave it. Returns whether it was killed."""
+    # It is stopped first, so that its state cannot change any more.
     recorder.send_signal(signal.SIGSTOP)
     if read_manifest(layout.manifest).status is not Status.STARTING:
         recorder.send_signal(signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""Follows the pages of all that makes batches for one training process, and writes them down."""
+"""Follows the pages of all processes that make batches for one training process."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class ProcessUse(NamedTuple):
     cpu: int
     """CPU time of the process's main thread, ns."""
     delayed: int
-    """Time in which that waited for a core, ns."""
+    """Time in which that thread waited for a core, ns."""
     others: int
     """CPU time of its other threads, ns."""
     threads: int
-    """How many there are now."""
+    """Number of threads now."""
     read: int
     """Bytes from storage."""
     asked: int
@@ -48,18 +48,18 @@ class ProcessUse(NamedTuple):
 
 
 def process_use(pid: int, root: Path = PROC) -> ProcessUse | None:
-    """The counters now; None where the process has ended, or the kernel has none."""
-    here = root / str(pid)
+    """The counters now; None if the process has ended, or the kernel lacks them."""
+    directory = root / str(pid)
     try:
-        cpu, delayed, _ = map(int, (here / "schedstat").read_text().split())
+        cpu, delayed, _ = map(int, (directory / "schedstat").read_text().split())
         # The name of the process stands in parentheses and may hold anything.
-        fields = (here / "stat").read_text().rpartition(")")[2].split()
-        counters = dict(line.split(": ") for line in (here / "io").read_text().splitlines())
+        fields = (directory / "stat").read_text().rpartition(")")[2].split()
+        counters = dict(line.split(": ") for line in (directory / "io").read_text().splitlines())
         faults, used, threads = int(fields[9]), int(fields[11]) + int(fields[12]), int(fields[17])
-        read, asked, reads = (int(counters[name]) for name in ("read_bytes", "rchar", "syscr"))
+        read, chars, reads = (int(counters[name]) for name in ("read_bytes", "rchar", "syscr"))
     except (OSError, ValueError, IndexError, KeyError):
         return None
-    return ProcessUse(cpu, delayed, max(used * TICK - cpu, 0), threads, read, asked, reads, faults)
+    return ProcessUse(cpu, delayed, max(used * TICK - cpu, 0), threads, read, chars, reads, faults)
 
 
 TRIES = 4
@@ -67,7 +67,7 @@ TRIES = 4
 
 
 class PageHeader(msgspec.Struct, frozen=True):
-    """What the process writes about itself."""
+    """The process's description of itself."""
 
     version: int
     record: str
@@ -85,7 +85,7 @@ class PageHeader(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class WorkerCounts:
-    """What a worker has done since its page was begun; times in ns."""
+    """Work of a worker since its page was begun; times in ns."""
 
     batches: int = 0
     sized: int = 0
@@ -95,13 +95,13 @@ class WorkerCounts:
     fetch: int = 0
     collate: int = 0
     squares: int = 0
-    """Sum of the squares of what each batch took, us."""
+    """Sum of the squares of the batches' times, us."""
     stage: int = IDLE
     since: int = 0
     """When the stage began, by ``time.perf_counter_ns()``."""
 
     def until(self, now: int) -> tuple[int, int]:
-        """(fetch, collate) with the part of the batch that goes on; ``now`` as ``since``."""
+        """(fetch, collate) including the unfinished batch; ``now`` on the clock of ``since``."""
         going_on = max(now - self.since, 0)
         fetching, collating = self.stage == FETCH, self.stage == COLLATE
         return self.fetch + fetching * going_on, self.collate + collating * going_on
@@ -112,7 +112,7 @@ class PageError(ValueError):
 
 
 class WorkerPageReader:
-    """One page, opened for as long as it is followed.
+    """One page, open while it is followed.
 
     Raises:
         PageError: the file is no page.
@@ -134,7 +134,7 @@ class WorkerPageReader:
             raise
 
     def read(self) -> WorkerCounts | None:
-        """The counts now; None where they changed with every read."""
+        """The counts now; None if they changed during every read."""
         before = b""
         for _ in range(TRIES):
             copy = os.pread(self._file, RECORD.size, self.header.record_offset)
@@ -159,14 +159,14 @@ SLOWER_BY = 120
 
 PATIENCE = 30_000_000_000
 """How long a worker's counts wait, ns, for the note that names the loader it serves: a loader that
-spawns many workers is done with that long after the first has begun."""
+spawns many workers writes it long after the first has begun."""
 
 UNKNOWN = -1
 
 
 @dataclass
 class _Page:
-    """A page and what has been written of it."""
+    """A page and what was last written of it."""
 
     reader: WorkerPageReader
     loader: int
@@ -179,15 +179,15 @@ class _Page:
     """Counters of the process when the last row was written; None before any."""
 
     def used(self, elapsed: int, making: int) -> list[int]:
-        """What the process has used in the ``elapsed`` ns since the last row, of which it made
-        batches for ``making``, by ``WORKER_COLUMNS`` from ``watched`` on."""
+        """Use by the process in the ``elapsed`` ns since the last row, in which it made batches for
+        ``making`` ns, by ``WORKER_COLUMNS`` from ``watched`` on."""
         header, before = self.reader.header, self.use
         self.use = now = process_use(header.pid)
         if before is None or now is None:
             return [0] * (len(ProcessUse._fields) + 1)
         changes = (new - old for new, old in zip(now, before, strict=True))
         use = ProcessUse(*changes)._replace(threads=now.threads * elapsed)
-        return [making, *(max(each, 0) for each in use)]
+        return [making, *(max(change, 0) for change in use)]
 
 
 class LoaderWorkers:
@@ -221,13 +221,13 @@ class LoaderWorkers:
             self._learn(page)
 
     def serving(self) -> dict[int, int]:
-        """The loader of each worker process of which it is known. Any thread may ask."""
+        """Loader number of each worker process, if known. Any thread may ask."""
         pages = list(self._pages.values())
-        known = ((page.reader.header, page.loader) for page in pages if page.loader != UNKNOWN)
-        return {header.pid: loader for header, loader in known if header.worker >= 0}
+        served = ((page.reader.header, page.loader) for page in pages if page.loader != UNKNOWN)
+        return {header.pid: loader for header, loader in served if header.worker >= 0}
 
     def poll(self) -> None:
-        """Write what has been done, where it is time to."""
+        """Write the new counts of pages that are due."""
         now = time.perf_counter_ns()
         if now >= self._due:
             self._due = now + min(max((now - self._begun) // SLOWER_BY, SHORTEST), LONGEST)
@@ -245,7 +245,7 @@ class LoaderWorkers:
         self._find()
         rows = []
         for path, page in list(self._pages.items()):
-            # Before the counts are read: what was counted by the one who has gone is all there.
+            # Checked before the counts are read: those of an ended process are complete.
             header = page.reader.header
             has_ended = is_last or not is_alive(header.pid, (header.wall_ns + SHORTEST) / 1e9)
             counts = page.reader.read()
@@ -285,9 +285,9 @@ class LoaderWorkers:
 
 
 def _row(page: _Page, counts: WorkerCounts, now: int, has_ended: bool) -> list[int] | None:
-    """A row of ``WORKER_COLUMNS`` for what is new, None where nothing is.
+    """A row of ``WORKER_COLUMNS`` for new counts, None if there are none.
 
-    Of one that has ended the time counts up to its last batch: when it ended nobody knows.
+    For an ended process time counts up to its last batch: nobody knows when it ended.
     """
     end = max(min(counts.since, now), page.at) if has_ended else now
     fetch, collate = counts.until(end)

@@ -1,4 +1,4 @@
-"""Which recorder samples the machine of a host, and how others learn that it lives."""
+"""Decides which recorder samples the machine of a host, and shows others that it lives."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Heartbeat:
         write_beat(self._path, self._beat)
 
     def end(self) -> None:
-        """Give the last one: the training has ended.
+        """Write the last sign of life: the training has ended.
 
         Raises:
             OSError: the disk does not take it.
@@ -56,23 +56,23 @@ class Heartbeat:
 
 
 def others_here(layout: RunLayout, host: str) -> list[Beat]:
-    """The signs of life of the other recorders of the run on ``host``.
+    """Signs of life of the other recorders of the run on ``host``.
 
-    One that is older than a few beats may name a process that is another by now. Of a run on many
-    hosts only the directories of this one are looked into.
+    One older than a few beats is skipped: its process number may be reused. Of a run on many hosts
+    only the directories of this host are read.
     """
     run = layout.run
-    here = (RunLayout(path) for path in run.hosts.glob(f"{glob.escape(host)}-*"))
-    found = (read_beat(one.heartbeat) for one in (run, *here) if one.root != layout.root)
+    parts = (RunLayout(path) for path in run.hosts.glob(f"{glob.escape(host)}-*"))
+    beats = (read_beat(part.heartbeat) for part in (run, *parts) if part.root != layout.root)
     oldest = time.time_ns() - int(FRESH_SECONDS * 1e9)
-    return [beat for beat in found if beat and beat.host == host and beat.time_ns > oldest]
+    return [beat for beat in beats if beat and beat.host == host and beat.time_ns > oldest]
 
 
-# Who holds the lock does. The kernel lets go of it when its holder dies, and the next takes over.
+# The holder of the lock samples. If it dies, the kernel releases the lock and the next takes over.
 
 HEAD_START = 5.0
-"""Seconds by which the recorder that began the run is ahead of those that joined it: what it finds
-out about the machine is in the manifest that readers look at first."""
+"""Seconds by which the recorder that began the run is ahead of those that joined it: its facts
+about the machine are in the manifest that readers look at first."""
 
 RETRY_SECONDS = 5.0
 """Between two tries to take over: the lock may be one of a network disk."""
@@ -81,7 +81,7 @@ RETRY_SECONDS = 5.0
 class LeaderElection:
     """``is_won`` by one of the recorders on ``host`` at a time.
 
-    Where the disk knows no locks everybody wins, and readers take one of them.
+    Without locks on the disk everybody wins, and readers use one of them.
     """
 
     def __init__(self, layout: RunLayout, host: str, faults: FaultLog) -> None:
@@ -101,7 +101,7 @@ class LeaderElection:
         return self._is_settled
 
     def close(self) -> None:
-        """Let another one do it."""
+        """Let another recorder sample."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -123,10 +123,10 @@ NOTED_AGAIN = 1.5
 """Times as long as before, after which other programs are noted again: the manifest is written."""
 
 MOST_SHARE = 0.01
-"""Of a core, on average: samples that cost more are left out, as many as it takes."""
+"""Share of a core, on average: samples that cost more are skipped until it is kept."""
 
 AHEAD_SECONDS = 5.0
-"""How far ahead of that it may run: what is read seldom may cost as much as ten samples."""
+"""Seconds that the cost may run ahead: rare readings may cost as much as ten samples."""
 
 ROLES_SHARE = 0.002
 """Of a core, for looking up who trains and who loads: a run may have hundreds of files to list."""
@@ -135,7 +135,7 @@ ROLES_SHARE = 0.002
 class MachineSampling:
     """Finds its sources at the first sample, since asking a driver may take a second, then samples.
 
-    Of several recorders of a run on one host only one does, for the trainings of all of them.
+    Of several recorders of a run on one host only one samples, for the trainings of all of them.
     """
 
     def __init__(
@@ -162,12 +162,12 @@ class MachineSampling:
         self._beside_due = 0.0
 
     def sample(self) -> None:
-        """Write one sample, if that is up to this recorder."""
+        """Write one sample, if this recorder is to do it."""
         if not self._election.is_won():
             return
         now = time.monotonic()
         if now >= self._beside_due:
-            # No more often than they give signs of life: the disk may be a network's.
+            # At most as often as signs of life are written: the disk may be a network's.
             self._beside_due = now + BEAT_SECONDS
             self._beside = others_here(self._layout, self._host)
         if self._sampler is None or self._journal is None:
@@ -198,23 +198,23 @@ class MachineSampling:
         return self._known_roles
 
     def _note_others(self, longer: float) -> None:
-        """Note who else used the cores, once it was watched ``longer`` times as long as before."""
+        """Note other programs' use of cores, once watched ``longer`` times as long as before."""
         others = self._machine.contention.others() if self._machine else None
         if others and others.cores and others.seconds > longer * self._noted_seconds:
             self._noted_seconds = others.seconds
             self._manifest.note(OTHER_PROGRAMS, {self._host: asdict(others)})
 
     def _note_changes(self, now: float) -> None:
-        """Note where the data set lies, once that is known and where it is elsewhere, and who else
-        holds memory of the GPUs, whenever that changes."""
+        """Note the disk of the data set, and the other processes with memory on the GPUs, whenever
+        they change."""
         disk = self._machine.data_disk.found if self._machine else None
         if disk is not None and disk != self._noted_disk:
             self._noted_disk = disk
             self._manifest.note(DATA_DISK, {self._host: asdict(disk)})
         changed = self._on_gpus.changed(now)
         if changed is not None:
-            named = {prefix: [asdict(one) for one in found] for prefix, found in changed.items()}
-            self._manifest.note(GPU_PROCESSES, {self._host: named})
+            facts = {prefix: [asdict(user) for user in users] for prefix, users in changed.items()}
+            self._manifest.note(GPU_PROCESSES, {self._host: facts})
 
     def _others(self) -> list[int]:
         return [beat.pid for beat in self._beside if beat.pid is not None]
@@ -229,15 +229,15 @@ class MachineSampling:
             GPU_DEVICES: {self._host: devices} if devices else None,
             NOT_SAMPLED: {self._host: dict(machine.missing)} if machine.missing else None,
         }
-        noted = {name: entry for name, entry in entries.items() if entry is not None}
-        if noted:
-            facts["profile"] = {**self._manifest.current.profile, **noted}
+        known = {name: entry for name, entry in entries.items() if entry is not None}
+        if known:
+            facts["profile"] = {**self._manifest.current.profile, **known}
         if machine.gpus.names and not self._manifest.current.gpus:
             facts["gpus"] = machine.gpus.names
         self._manifest.update(**facts)
         sampler = Sampler(machine.sources, self._faults.report)
         path = self._layout.telemetry(self._host)
-        # It lies in the run directory itself, which may have been removed by the first sample.
+        # The run directory itself may have been removed by the first sample.
         return sampler, DownsamplingSink(
             path, sampler.columns, self._faults, floats=True, makes_directory=False
         )

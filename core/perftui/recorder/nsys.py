@@ -27,7 +27,7 @@ ANSWER_SECONDS = 60.0
 
 LOG = "nsys.log"
 REPORTS = "steps"
-"""Begins the names of the reports: nsys appends a number for each range, and an ending."""
+"""Prefix of the reports' names: nsys appends a number for each range, and a suffix."""
 
 
 class NsysError(StartError):
@@ -45,7 +45,7 @@ class Nsys:
 
 
 class _CommandStatus(msgspec.Struct):
-    """What ``under_nsys`` has written of the command: its process, or how it ended."""
+    """Status written by ``under_nsys``: the command's process, or how it ended."""
 
     pid: int = 0
     returncode: int | None = None
@@ -53,7 +53,7 @@ class _CommandStatus(msgspec.Struct):
 
 
 def find_nsys() -> Nsys:
-    """The nsys on the path, and how to have it record ranges of steps.
+    """The nsys on the path, and its options for recording ranges of steps.
 
     Raises:
         NsysError: there is none, or it is too old for that.
@@ -65,12 +65,12 @@ def find_nsys() -> Nsys:
             "PATH, or drop --nsys: torch's own profiler records kernels, too"
         )
     version = _ask(path, "--version")
-    found = re.search(r"(\d{4})\.\d+[.\w-]*", version)
-    if found is None:
+    match = re.search(r"(\d{4})\.\d+[.\w-]*", version)
+    if match is None:
         raise NsysError(f"{path} --version says {version.strip()[:80]!r}, which is no nsys version")
-    if int(found[1]) < OLDEST:
-        raise NsysError(f"nsys {found[0]} is too old for --nsys; {OLDEST} or later is needed")
-    return Nsys(path, found[0], _options(found[0], _ask(path, "profile", "--help")))
+    if int(match[1]) < OLDEST:
+        raise NsysError(f"nsys {match[0]} is too old for --nsys; {OLDEST} or later is needed")
+    return Nsys(path, match[0], _options(match[0], _ask(path, "profile", "--help")))
 
 
 def _ask(path: str, *words: str) -> str:
@@ -99,23 +99,23 @@ def _options(version: str, usage: str) -> tuple[str, ...]:
             "is needed"
         )
     end = "repeat" if "repeat" in usage else "stop"
-    wanted = {
+    options = {
         "--trace": "cuda,nvtx,osrt",
-        # Samples of the CPU need privileges, and cost; py-spy looks at the main thread.
+        # CPU sampling needs privileges and time; py-spy samples the main thread.
         "--sample": "none",
         "--cpuctxsw": "none",
         "--capture-range": "cudaProfilerApi",
         "--capture-range-end": end,
-        # The script decides when it ends, whatever becomes of the recording.
+        # The script alone decides when it ends.
         "--kill": "none",
         "--wait": "primary",
         "--force-overwrite": "true",
     }
-    return tuple(f"{name}={value}" for name, value in wanted.items() if name in usage)
+    return tuple(f"{name}={value}" for name, value in options.items() if name in usage)
 
 
 def below_nsys(command: Command, layout: RunLayout, spool: Path) -> Command:
-    """``command`` with nsys around it, which writes its reports and its words into ``layout``.
+    """``command`` run by nsys, which writes its reports and its messages into ``layout``.
 
     Raises:
         StartError: nsys cannot be used.
@@ -139,7 +139,7 @@ def below_nsys(command: Command, layout: RunLayout, spool: Path) -> Command:
 
 
 class BelowNsys(Training):
-    """A command below nsys: signals go to it and not to nsys, and its end is what counts.
+    """A command below nsys: signals go to the command, and its end is what counts.
 
     nsys ends after it, once its last report is written.
     """
@@ -163,7 +163,7 @@ class BelowNsys(Training):
 
     @property
     def failure(self) -> str:
-        """Why nsys, or what runs below it, has not started the command."""
+        """Why nsys, or our process below it, has not started the command."""
         ended = self._read(under_nsys.ENDED)
         if ended is not None:
             return ended.error
@@ -172,7 +172,7 @@ class BelowNsys(Training):
         return f"nsys ended before it started the script; see {self._log}"
 
     def signal(self, number: int) -> None:
-        """Send ``number`` to the command, or to nsys before it has started that."""
+        """Send ``number`` to the command, or to nsys before the command has started."""
         script = self._script()
         if script is None:
             super().signal(number)

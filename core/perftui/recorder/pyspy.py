@@ -33,10 +33,10 @@ from perftui.run.journal import Column
 from perftui.run.layout import RankLayout
 
 GRACE = 10.0
-"""Seconds beyond what was asked for after which it hangs: samples come at random moments."""
+"""Seconds after the requested end until py-spy counts as hung: samples come at random moments."""
 
 REFUSED = "Permission Denied"
-"""How its message begins where the system does not let it read a process."""
+"""Beginning of its message where the system does not let it read a process."""
 
 LONGEST = 300
 """Characters of its message that are kept."""
@@ -49,7 +49,7 @@ _BEGUN = re.compile(
 
 
 def find_pyspy() -> str | None:
-    """The command: the one installed beside us, else that on the path."""
+    """py-spy's command: the one installed beside us, else the one on the path."""
     beside = Path(sys.executable).parent / "py-spy"
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
 
@@ -62,7 +62,7 @@ class Target:
     layout: RankLayout
     seconds: int
     loader: int = -1
-    """The data loader that it serves, of a worker."""
+    """The data loader, if the process is a worker."""
     of_lock: bool = False
     """Sample only the thread that holds Python's lock."""
     is_first: bool = False
@@ -71,20 +71,20 @@ class Target:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of one process."""
+    """Samples of one process."""
 
     main: list[StackInterval]
     others: list[list[StackInterval]]
     """Intervals of each other thread of Python."""
     observed: int
-    """For how long it was sampled, ns."""
+    """Duration of the sampling, ns."""
     idle: int
     """For how long its main thread neither ran nor waited for a core meanwhile, ns; -1 where the
     kernel does not report it."""
 
 
 class Absent(Exception):  # noqa: N818 - it is an answer, not a mistake
-    """There is no py-spy."""
+    """py-spy is not installed."""
 
 
 class Failed(Exception):  # noqa: N818 - as above
@@ -94,7 +94,7 @@ class Failed(Exception):  # noqa: N818 - as above
 @dataclass(frozen=True)
 class _Clock:
     """When the main thread of a process was sampled, and how long it had run or waited for a core
-    by then, ns."""
+    until then, ns."""
 
     at: int
     busy: int | None
@@ -109,7 +109,7 @@ class _Clock:
         return cls(time.monotonic_ns(), busy)
 
     def idle(self, pid: int) -> float:
-        """Share of the time since then, -1 where it is not known."""
+        """Share of the time since then in which it was idle, -1 if unknown."""
         now = _Clock.of(pid)
         if self.busy is None or now.busy is None or now.at <= self.at:
             return -1.0
@@ -120,8 +120,8 @@ class PySpy:
     """Samples ``target``, ``rate`` times a second, and writes to ``output``.
 
     It never stops the process (``--nonblocking``), and samples while it waits, too (``--idle``):
-    where a main thread waits is what is asked. Its own session keeps the terminal's Ctrl-C from it.
-    It ends by itself even where we are killed.
+    the place where a main thread waits is the question. Its own session keeps the terminal's Ctrl-C
+    away. It ends by itself even if we are killed.
 
     Raises:
         OSError: it cannot be started.
@@ -150,18 +150,18 @@ class PySpy:
 
     @property
     def is_running(self) -> bool:
-        """Whether py-spy still samples, and should not long have ended."""
+        """Whether py-spy still samples and is not overdue."""
         return self._process.poll() is None and time.monotonic() <= self._due
 
     def interrupt(self) -> None:
-        """Have py-spy write what it has; it does so at its next sample."""
+        """Have py-spy write its samples; it does so at its next sample."""
         self._process.send_signal(signal.SIGINT)
 
     def collect(self, patience: float = 0.0) -> Seen:
-        """What py-spy saw; it is killed where it does not end within ``patience`` seconds.
+        """py-spy's samples; it is killed if it does not end within ``patience`` seconds.
 
         Raises:
-            Failed: it failed, or what it wrote cannot be read.
+            Failed: it failed, or its output cannot be read.
         """
         idle = self._clock.idle(self.target.pid)
         try:
@@ -176,32 +176,32 @@ class PySpy:
         try:
             content = self._output.read_bytes()
         except OSError:
-            # Its own message names why it could not write.
+            # py-spy's own message says why it could not write.
             raise Failed(_last_line(errors)) from None
         finally:
             self._output.unlink(missing_ok=True)
-        begun = _begun(errors)
-        if begun is None or not self._before_ns <= begun <= time.time_ns():
-            begun = self._after_ns
+        start = _begun(errors)
+        if start is None or not self._before_ns <= start <= time.time_ns():
+            start = self._after_ns
         try:
-            main, others = read_threads(content, self.target.pid, begun)
+            main, others = read_threads(content, self.target.pid, start)
         except StackError as error:
             raise Failed(str(error)) from error
-        observed = max(min(self.target.seconds * 1_000_000_000, time.time_ns() - begun), 1)
+        observed = max(min(self.target.seconds * 1_000_000_000, time.time_ns() - start), 1)
         return Seen(main, others, observed, round(idle * observed) if idle >= 0 else -1)
 
 
 def _begun(errors: bytes) -> int | None:
-    found = _BEGUN.search(errors)
-    if found is None:
+    match = _BEGUN.search(errors)
+    if match is None:
         return None
-    second = datetime.fromisoformat(found[1].decode()).replace(tzinfo=timezone.utc)
-    fraction = (found[2] or b"").decode().ljust(9, "0")
+    second = datetime.fromisoformat(match[1].decode()).replace(tzinfo=timezone.utc)
+    fraction = (match[2] or b"").decode().ljust(9, "0")
     return int(second.timestamp()) * 1_000_000_000 + int(fraction)
 
 
 def _last_line(errors: bytes) -> str:
-    """py-spy's message in ``errors``, without the lines of its log and the way it came to it."""
+    """py-spy's message in ``errors``, without lines of its log and the chain of causes."""
     lines = [line.strip() for line in errors.decode("utf-8", "replace").splitlines()]
     message = [line for line in lines if line.startswith(("Error:", REFUSED))]
     causes = [line[3:] for line in lines if line.startswith("0: ") and " (os error" in line]
@@ -217,7 +217,7 @@ BY_DECLARATION = "1"
 
 
 def tracer(samples_per_second: int) -> int:
-    """The process to declare, which starts py-spy: this one; 0 where that changes nothing."""
+    """The process to declare as tracer: this one, which starts py-spy; 0 where it has no effect."""
     scope = ""
     # There is no such file in a kernel without Yama.
     with suppress(OSError):
@@ -242,12 +242,12 @@ second: who tries a few seconds of it wants to see lines. It costs 1 % of a core
 
 
 def first_rate(rate: int) -> int:
-    """Samples a second of a first profile, where ``rate`` is usual."""
+    """Samples a second of a process's first profile, where ``rate`` is usual."""
     return max(rate, min(rate * FIRST_TIMES, MOST_RATE))
 
 
 class Sampler:
-    """Samples what ``choose`` returns ``rate`` times a second, one process at a time.
+    """Samples the targets of ``choose`` ``rate`` times a second, one process at a time.
 
     ``keep`` is called with the target and its samples. The output of py-spy goes to ``directory``.
     """
@@ -271,11 +271,11 @@ class Sampler:
         self._running: PySpy | None = None
 
     def advance(self) -> None:
-        """Take samples that are complete, and begin the next.
+        """Take complete samples, and begin the next.
 
         Raises:
             Absent: there is no py-spy.
-            Failed: it does not get on with these processes, or may not read them.
+            Failed: it cannot handle these processes, or may not read them.
         """
         if self._running is not None and self._running.is_running:
             return
@@ -284,7 +284,7 @@ class Sampler:
             self._begin()
 
     def interrupt(self) -> None:
-        """Have what was seen so far written; ``finish`` waits for it."""
+        """Have py-spy write its samples so far; ``finish`` waits for them."""
         self._is_ending = True
         if self._running is not None:
             self._running.interrupt()
@@ -314,7 +314,7 @@ class Sampler:
             return
         pyspy, self._running = self._running, None
         try:
-            seen = pyspy.collect(END_SECONDS)
+            samples = pyspy.collect(END_SECONDS)
         except Failed as error:
             if psutil.pid_exists(pyspy.target.pid) and not self._is_ending:
                 self._failures += 1
@@ -323,15 +323,15 @@ class Sampler:
                 self._not_before = 0.0
             return
         self._failures = 0
-        self._keep(pyspy.target, seen)
+        self._keep(pyspy.target, samples)
 
 
 CHECK_SECONDS = 0.5
 """Between two checks whether samples are complete."""
 
 WORKERS_PART = 2
-"""Workers are sampled so many times less often than main threads: they run for longer, and which
-line is dear needs no more."""
+"""Workers are sampled so many times less often than main threads: they run for longer, and their
+expensive lines show all the same."""
 
 INSTEAD = "so source lines are known in profiled windows only (--stack-rate 0 turns sampling off)"
 
@@ -344,7 +344,7 @@ FAILED = "py-spy failed, "
 
 
 FIRST_SECONDS = 5
-"""Length of a training's first sampling: who watches a run waits no longer for its first lines."""
+"""Length of a training's first sampling: viewers of a run soon see its first lines."""
 
 ROUND_SECONDS = 2
 """Length of the first sampling of each of several processes: differences are seen early."""
@@ -358,14 +358,14 @@ SHARED_SECONDS = 10
 
 LOCK_SECONDS = 5
 LOCK_EVERY = 8
-"""One in this many turns of a process with several Python threads is about who holds its lock."""
+"""One in so many turns of a process with several Python threads samples the holder of its lock."""
 
 
 class TrainingOrder:
     """Every second time the lowest rank, whose diagnosis is shown; else the others, in order.
 
     Processes that are in ``several`` have more threads of Python than the main one. ``processes``
-    gives the directory of each process that trains, by its number.
+    gives the directory of each training process, by its number.
     """
 
     def __init__(self, processes: Callable[[], Mapping[int, RankLayout]]) -> None:
@@ -375,11 +375,11 @@ class TrainingOrder:
         self.several: set[int] = set()
 
     def __call__(self) -> Target | None:
-        """The next to sample; None where nothing trains now."""
-        found = [one for one in self._processes().items() if psutil.pid_exists(one[0])]
-        if not found:
+        """The next process to sample; None if nothing trains now."""
+        living = [item for item in self._processes().items() if psutil.pid_exists(item[0])]
+        if not living:
             return None
-        first, *others = sorted(found, key=lambda one: _rank(one[1]))
+        first, *others = sorted(living, key=lambda item: _rank(item[1]))
         number = self._count
         self._count += 1
         if first[0] in self.several and not self._until_lock:
@@ -398,7 +398,7 @@ class TrainingOrder:
 class WorkerOrder:
     """The workers of all ranks, one after the other: those of a loader do the same work.
 
-    ``workers`` gives for each process the directory of its rank and the number of its loader.
+    ``workers`` gives the rank directory and loader number of each process.
     """
 
     def __init__(self, workers: Callable[[], Mapping[int, tuple[RankLayout, int]]]) -> None:
@@ -406,16 +406,16 @@ class WorkerOrder:
         self._last = (-1, -1)
 
     def __call__(self) -> Target | None:
-        """The next to sample; None where no worker is known now."""
-        found = {
+        """The next worker to sample; None if none is known now."""
+        living = {
             (_rank(layout), pid): (layout, loader)
             for pid, (layout, loader) in self._workers().items()
             if psutil.pid_exists(pid)
         }
-        if not found:
+        if not living:
             return None
-        self._last = min((key for key in found if key > self._last), default=min(found))
-        layout, loader = found[self._last]
+        self._last = min((key for key in living if key > self._last), default=min(living))
+        layout, loader = living[self._last]
         return Target(self._last[1], layout, SHARED_SECONDS, loader)
 
 
@@ -424,10 +424,10 @@ def _rank(layout: RankLayout) -> int:
 
 
 class StackSampling:
-    """Samples what trains and its workers, as long as py-spy is there and may.
+    """Samples trainings and their workers, while py-spy is installed and permitted.
 
     ``processes`` and ``workers`` are those of ``TrainingOrder`` and ``WorkerOrder``. ``give_up`` is
-    called, once, with the reason why there is nothing more to come.
+    called, once, with the reason if there will be no more samples.
     """
 
     def __init__(
@@ -455,13 +455,13 @@ class StackSampling:
         self._samples_workers = True
 
     def advance(self) -> None:
-        """Take what is complete and begin what is due."""
+        """Take complete samples and begin those that are due."""
         if self._has_ended:
             return
         try:
             self._training.advance()
             if self._samples_workers:
-                # Failing there does not end the samples of the training.
+                # A failure with workers does not end the samples of the training.
                 try:
                     self._workers.advance()
                 except Failed as error:
@@ -475,7 +475,7 @@ class StackSampling:
             self._end(NOT_ALLOWED if refused else failed)
 
     def interrupt(self) -> None:
-        """The training has ended: have what was seen written; ``finish`` waits for it."""
+        """The training has ended: have py-spy write its samples; ``finish`` waits for them."""
         self._training.interrupt()
         self._workers.interrupt()
 
@@ -494,8 +494,8 @@ class StackSampling:
 
     def _keep_main(self, target: Target, seen: Seen) -> None:
         if target.of_lock:
-            found = [stay for thread in seen.others for stay in stays(thread, main_place)]
-            rows = [[*stay.row(self._every), seen.observed, seen.idle] for stay in found]
+            lock_stays = [stay for thread in seen.others for stay in stays(thread, main_place)]
+            rows = [[*stay.row(self._every), seen.observed, seen.idle] for stay in lock_stays]
             self._append(target.layout.lock_stacks, LOCK_COLUMNS, rows)
             return
         if seen.others:

@@ -1,4 +1,4 @@
-"""Stack intervals of a thread by the line of the user's code that it was at."""
+"""Stack intervals of a thread by line of the user's code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _DECODER = msgspec.json.Decoder(list[_Event])
 
 @dataclass(frozen=True)
 class Frame:
-    """A line that was being executed."""
+    """A line that a sample found in execution."""
 
     function: str
     file: str
@@ -59,7 +59,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class StackInterval:
-    """From ``start`` to ``end`` (ns) every sample found ``stack``, outermost frame first."""
+    """All samples from ``start`` to ``end`` (ns) have ``stack``, outermost frame first."""
 
     start: int
     end: int
@@ -73,10 +73,10 @@ class StackError(ValueError):
 def read_threads(
     content: bytes, pid: int, begun_ns: int
 ) -> tuple[list[StackInterval], list[list[StackInterval]]]:
-    """Stack intervals of the main thread of ``pid`` in order, and those of each other thread of
-    Python; ``begun_ns`` is the time of ``ts`` 0.
+    """Stack intervals of the main thread of ``pid`` in order, and those of each other Python
+    thread; ``begun_ns`` is the time of ``ts`` 0.
 
-    Empty where no main thread was seen, or no other one.
+    Empty if no main thread was seen, or no other one.
 
     Raises:
         StackError: it is no Chrome trace of py-spy.
@@ -89,14 +89,14 @@ def read_threads(
     for event in events:
         if event.pid == pid:
             threads[event.tid].append(event)
-    found = [list(_intervals(of_thread, begun_ns)) for of_thread in threads.values()]
-    mains = [one for one in found if one and one[0].stack[0].function in _MAIN]
-    main = max(mains, key=lambda one: sum(each.end - each.start for each in one), default=[])
-    return main, [one for one in found if one and one not in mains]
+    by_thread = [list(_intervals(of_thread, begun_ns)) for of_thread in threads.values()]
+    mains = [thread for thread in by_thread if thread and thread[0].stack[0].function in _MAIN]
+    main = max(mains, key=lambda thread: sum(span.end - span.start for span in thread), default=[])
+    return main, [thread for thread in by_thread if thread and thread not in mains]
 
 
 def _intervals(events: Iterable[_Event], begun_ns: int) -> Iterator[StackInterval]:
-    """Every event of one sample has the same time; the stack is whole again before the next."""
+    """All events of one sample have the same time; the stack is complete again before the next."""
     stack: list[Frame] = []
     since = 0
     for event in events:
@@ -116,14 +116,14 @@ LONGEST_TEXT = 300
 """Characters kept of a name: a stack that changes while it is read may hold anything."""
 
 OURS = tuple(str(Path(perftui.__file__).parent / room) for room in ("agent", "wire"))
-"""Our hooks stand on the training's stack; they are no place of its own."""
+"""Our hooks are on the training's stack, but are no place of their own."""
 
 _STANDARD = re.compile(r"/lib(64)?/python3\.\d+/")
 
 _LOADING = "torch/utils/data/_utils/"
 _WORKER = f"{_LOADING}worker.py"
-"""Holds the loop of a worker. What stands outside it in a forked one is the stack of the training
-at the moment of the fork."""
+"""File with the loop of a worker. Frames outside it in a forked worker are the stack of the
+training at the moment of the fork."""
 _FETCH = f"{_LOADING}fetch.py"
 _COLLATE = f"{_LOADING}collate.py"
 _CALLS_COLLATE = "collate_fn("
@@ -134,7 +134,7 @@ _AROUND = ("plain.py", "call")
 
 @dataclass(frozen=True)
 class StackPlace:
-    """Where an interval was: the innermost line of the user's own code, and the innermost frame."""
+    """Place of an interval: the innermost line of the user's own code, and the innermost frame."""
 
     file: str
     line: int
@@ -147,7 +147,7 @@ class StackPlace:
 _ACTIVITIES = tuple(
     (name, re.compile(marks))
     for name, marks in (
-        # Much of what compiles is also on the stack while compiled code runs.
+        # Compiler frames are often on the stack while compiled code runs, too.
         (
             COMPILE,
             r"torch/(_dynamo/(convert_frame|symbolic_convert)\b"
@@ -156,7 +156,7 @@ _ACTIVITIES = tuple(
             r"|fx/(?!traceback|graph_module|_lazy_graph_module|interpreter))",
         ),
         (SAVE, r"torch/(serialization\.py (save|_save)|distributed/checkpoint/\S+ \w*save)\b"),
-        # Every optimizer marks its steps for a profiler that need not be there.
+        # Every optimizer marks its steps for a profiler, even without one.
         (PROFILE, r"torch/(profiler/profiler\.py |autograd/profiler\.py (?!record_function))"),
         (OPTIMIZER, r"torch/optim/"),
         (BACKWARD, r"torch/(autograd/(__init__|graph)\.py |_tensor\.py (\w+\.)?backward)"),
@@ -170,8 +170,8 @@ Locate: TypeAlias = Callable[[Sequence[Frame]], StackPlace]
 
 @dataclass(frozen=True)
 class Stay:
-    """From ``start`` to ``end`` every sample found ``place``; ``samples`` of them found another
-    stack than the sample before."""
+    """All samples from ``start`` to ``end`` have ``place``; ``samples`` of them have another stack
+    than the sample before."""
 
     start: int
     end: int
@@ -179,33 +179,33 @@ class Stay:
     samples: int = 1
 
     def row(self, every: int) -> list[Any]:
-        """By ``STACK_COLUMNS``; ``every`` is the mean time between samples in ns."""
+        """The row by ``STACK_COLUMNS``; ``every`` is the mean time between samples in ns."""
         place = self.place
-        named = [place.file, place.line, place.function, place.inner]
-        held = self.end - self.start
-        return [self.start, held, self.samples, *named, every, place.stage, place.via]
+        names = [place.file, place.line, place.function, place.inner]
+        duration = self.end - self.start
+        return [self.start, duration, self.samples, *names, every, place.stage, place.via]
 
 
 def stays(intervals: Iterable[StackInterval], locate: Locate) -> list[Stay]:
-    """Intervals as stays, those of one place that follow each other as one."""
-    found: list[Stay] = []
+    """Merge consecutive intervals of one place."""
+    result: list[Stay] = []
     for interval in intervals:
         place = locate(interval.stack)
-        last = found[-1] if found else None
+        last = result[-1] if result else None
         if last is not None and last.place == place and last.end == interval.start:
-            found[-1] = replace(last, end=interval.end, samples=last.samples + 1)
+            result[-1] = replace(last, end=interval.end, samples=last.samples + 1)
         else:
-            found.append(Stay(interval.start, interval.end, place))
-    return found
+            result.append(Stay(interval.start, interval.end, place))
+    return result
 
 
 def main_place(stack: Sequence[Frame]) -> StackPlace:
-    """Where the thread that trains is; ``stack`` is its frames, the outermost first, 1 at least."""
+    """Place of the training thread; ``stack`` holds its frames, the outermost first, 1 at least."""
     return replace(_place(stack), stage=_stage(stack) or _activity(stack))
 
 
 def worker_place(stack: Sequence[Frame]) -> StackPlace:
-    """Where a worker is. Outside its loop, when it starts or ends, it has no line of its own."""
+    """Place of a worker. Outside its loop, when it starts or ends, it has no line of its own."""
     loop = _last(stack, _WORKER)
     within = stack[loop + 1 :] if loop is not None else ()
     stage = _stage(within)
@@ -225,7 +225,7 @@ def _stage(stack: Sequence[Frame]) -> str:
         return COLLATE
     if not called:
         return FETCH
-    # A torch that cannot be read from here.
+    # A torch whose source cannot be read here.
     name, function = _AROUND
     is_ours = called[0].file.startswith(OURS) and called[0].file.endswith(name)
     is_around = is_ours and called[0].function.rsplit(".", 1)[-1] == function
@@ -233,13 +233,13 @@ def _stage(stack: Sequence[Frame]) -> str:
 
 
 def _activity(stack: Sequence[Frame]) -> str:
-    """What a training thread is at outside the data loader.
+    """What a training thread does outside the data loader.
 
-    Work that torch does beside the training counts first, then the phases as the step's breakdown
-    has them: a forward pass that is computed again within backward is backward.
+    Work that torch does beside the training counts first, then the phases as in the step's
+    breakdown: a forward pass that is computed again within backward is backward.
     """
-    found = {_activity_of(frame.file, frame.function) for frame in stack}
-    return next((name for name, _ in _ACTIVITIES if name in found), "")
+    activities = {_activity_of(frame.file, frame.function) for frame in stack}
+    return next((name for name, _ in _ACTIVITIES if name in activities), "")
 
 
 @lru_cache(maxsize=4096)
@@ -249,9 +249,9 @@ def _activity_of(file: str, function: str) -> str:
 
 
 def _last(stack: Sequence[Frame], file: str) -> int | None:
-    """Where the innermost frame of ``file`` stands."""
-    found = (at for at in reversed(range(len(stack))) if stack[at].file.endswith(file))
-    return next(found, None)
+    """Index of the innermost frame of ``file``."""
+    indices = (at for at in reversed(range(len(stack))) if stack[at].file.endswith(file))
+    return next(indices, None)
 
 
 def _place(stack: Sequence[Frame]) -> StackPlace:
@@ -268,14 +268,14 @@ def _place(stack: Sequence[Frame]) -> StackPlace:
 
 
 def is_own(file: str) -> bool:
-    """Whether ``file`` is the user's: neither installed, nor of Python itself, nor made up."""
+    """Whether ``file`` is the user's: not installed, not of Python itself, not a made-up name."""
     parts = PurePath(file).parts
     installed = "site-packages" in parts or "dist-packages" in parts
     return not (not file or file.startswith("<") or installed or _STANDARD.search(file))
 
 
 def _short(file: str) -> str:
-    """A file as its package knows it, else with its directory."""
+    """Path of a file within its package, else its name with its directory."""
     parts = PurePath(file).parts
     for name in ("site-packages", "dist-packages"):
         if name in parts:

@@ -1,4 +1,4 @@
-"""The journals of one training process, and the steps that its records make."""
+"""The journals of one training process, and the steps assembled from its records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def exclusive_times(start: int, end: int, intervals: Iterable[Interval]) -> dict
 
     ``intervals`` come in the order in which they finished. They are clipped to the range; an
     instant belongs to the interval that covers it and began last, of equal beginnings to the
-    shorter one, of equal intervals to the one that finished first. What none covers is ``other``.
+    shorter one, of equal intervals to the one that finished first. Uncovered time is ``other``.
     """
     sweep = _Sweep(start, end)
     numbered = [(i.start, -i.end, -n, i.kind) for n, i in enumerate(intervals) if i.end > i.start]
@@ -89,8 +89,8 @@ HOLD_NS = 1_000_000_000
 memory at its end). The next step ends the wait: only the last step of a stalled run waits long."""
 
 DEVICE_HOLD_NS = 10_000_000_000
-"""How long a step waits for what its phases took on the GPU, which the training learns when it next
-asks: in the step after, as a rule."""
+"""How long a step waits for its phases' times on the GPU, which the training usually learns in the
+step after."""
 
 MAX_INTERVALS = 100_000
 """Intervals kept while no step ends; a loop that never trains must not fill the memory."""
@@ -103,7 +103,7 @@ _PARTS = frozenset(PHASES) - {OTHER}
 
 
 class _Pending(NamedTuple):
-    """A step that is complete but for its times on the GPU."""
+    """A step that is complete except for its times on the GPU."""
 
     step: int
     values: Values
@@ -166,30 +166,30 @@ class StepAssembler:
         if step is None:
             return
         end = step.start + step.duration
-        inside = [kept for kept in self._intervals if kept[0].start < end]
+        inside = [entry for entry in self._intervals if entry[0].start < end]
         phases = exclusive_times(step.start, end, [interval for interval, _ in inside])
         fetch_cpu = self._fetch_cpu.get(step.step, UNKNOWN)
         self._fetch_cpu = {at: cpu for at, cpu in self._fetch_cpu.items() if at > step.step}
-        # The emptiest that the loader's queue was at a fetch of this step.
+        # The shortest that the loader's queue was at a fetch of this step.
         ready = min(
             (
                 ready
-                for one, ready in inside
-                if one.kind == "input_wait" and one.start >= step.start and ready >= 0
+                for interval, ready in inside
+                if interval.kind == "input_wait" and interval.start >= step.start and ready >= 0
             ),
             default=UNKNOWN,
         )
         values = _values(step, phases, ready, fetch_cpu, self._memory)
         self._pending.append(_Pending(step.step, values, bool(step.flag & DEVICE_FLAG), now))
-        # Those of the steps to come stay: an agent writes them before the record of their step.
-        self._memory = {key: one for key, one in self._memory.items() if key[1] > step.step}
+        # Entries of later steps stay: an agent writes them before the record of their step.
+        self._memory = {key: bytes_ for key, bytes_ in self._memory.items() if key[1] > step.step}
         while self._intervals and self._intervals[0][0].end <= end:
             self._intervals.popleft()
 
     def _release(self, now: int, hold: int = DEVICE_HOLD_NS) -> list[list[int | str]]:
         """Rows of the oldest pending steps that need not wait any longer, in order."""
         rows = []
-        # The training learns the times in the order of the steps.
+        # The training learns the times in the order of steps.
         newest = max(self._device, default=UNKNOWN)
         while self._pending:
             pending = self._pending[0]
@@ -199,7 +199,7 @@ class StepAssembler:
                 break
             self._pending.popleft()
             rows.append(_row(pending.values, device))
-            self._device = {at: one for at, one in self._device.items() if at > pending.step}
+            self._device = {at: times for at, times in self._device.items() if at > pending.step}
         return rows
 
 
@@ -247,7 +247,7 @@ def _row(step: Values, device: Record | None) -> list[int | str]:
 
 
 ONE_BY_ONE = 1000
-"""Pauses that get a row each; of a long run only sums are asked for."""
+"""Pauses that get a row each; later only sums matter."""
 
 SHARED_ROW_NS = 300_000_000_000
 """Later ones share a row for each generation and five minutes: 1 MB in a week at most."""
@@ -256,7 +256,7 @@ SHARED_ROW_NS = 300_000_000_000
 class Pauses:
     """Turns records of pauses into rows; the sum of their durations is exact.
 
-    A row that stands for several begins when the first of them did, and holds their ``count``.
+    A row for several pauses begins when the first did, and holds their ``count``.
     """
 
     def __init__(self) -> None:
@@ -264,7 +264,7 @@ class Pauses:
         self._shared: dict[int, list[Any]] = {}
 
     def rows(self, records: Iterable[Record]) -> list[list[Any]]:
-        """The rows that ``records`` complete; those of other kinds are passed over."""
+        """The rows that ``records`` complete; records of other kinds are skipped."""
         done = []
         for record in records:
             if record.kind != "gc":
@@ -279,7 +279,7 @@ class Pauses:
         return done
 
     def rest(self) -> list[list[Any]]:
-        """What still waits for others to share its row."""
+        """Rows of pauses that still wait for others to share their row."""
         done, self._shared = list(self._shared.values()), {}
         return done
 
@@ -299,7 +299,7 @@ WINDOW = "window"
 
 
 class RankJournals:
-    """Writes what one process reported into the directory of its rank."""
+    """Writes the reports of one process into the directory of its rank."""
 
     def __init__(self, layout: RankLayout, spool: Spool, faults: FaultLog) -> None:
         self.layout = layout
@@ -331,10 +331,10 @@ class RankJournals:
             )
 
     def notes(self, notes: Sequence[Note]) -> None:
-        """Write ``notes``, moving the windows that they name.
+        """Write ``notes``, and move the windows that they name.
 
-        One that only names the processes that serve a loader is for the recorder: rows of workers
-        name it, too, and loaders that start their workers anew note it with each epoch.
+        A note that only names the processes of a loader is not written: rows of workers name it,
+        too, and loaders that start their workers anew note it with each epoch.
         """
         self._events.append(
             [
@@ -360,17 +360,17 @@ class RankJournals:
             self._report_missed()
 
     def follow(self, rank: int) -> None:
-        """The process calls itself ``rank`` as one before it did, which had ended."""
+        """The process claims ``rank``, as did an earlier one that had ended."""
         self._events.append([[time.time_ns(), "follows", 0, -1, {"rank": rank}]])
 
     def begin_anew(self) -> None:
-        """The process has replaced itself; what comes counts its steps from 0 again."""
+        """The process has replaced itself; its steps count from 0 again."""
         self._write_waiting()
         self._assembler = StepAssembler()
         self.warn("the process replaced itself (exec); steps are counted from 0 again")
 
     def finish(self) -> None:
-        """Write what was still waiting, report what was lost, and close."""
+        """Write everything that waits, report losses, and close."""
         self._write_waiting()
         if self._missed > self._missed_reported:
             self._report_missed()
@@ -396,13 +396,13 @@ class RankJournals:
         data = note.data
         if note.kind in (MEMORY_SNAPSHOT, WINDOW):
             try:
-                kept = keep_file(self._spool, note, self.layout)
+                path = keep_file(self._spool, note, self.layout)
             except SpoolFileError as error:
                 return [note.time, "warning", 0, note.step, {**data, "message": str(error)}]
-            data = {**data, "file": str(kept.relative_to(self.layout.root))}
+            data = {**data, "file": str(path.relative_to(self.layout.root))}
         if note.kind == WINDOW:
             if data.get("cuda"):
-                self._report_missing_kernels(kept)
+                self._report_missing_kernels(path)
             try:
                 limit_windows(self.layout)
             except OSError as error:

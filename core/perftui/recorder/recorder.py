@@ -48,19 +48,18 @@ SAMPLE_SECONDS = 0.5
 with forty, without a GPU (``tests/verify/benchmarks/bench_sampler.py``)."""
 
 PATIENCE = 2.0
-"""Seconds for what is still being asked when the training ends: a driver that lost its card never
-answers, and whoever waits for the exit code must not wait for that."""
+"""Seconds for unanswered questions when the training ends: a driver that lost its card never
+answers, and the script's exit code must not wait for that."""
 
 
 class RunRecorder:
     """Records the run that is prepared in ``layout``.
 
-    ``begin`` once the training has started (no thread runs before), ``end`` when it has ended.
-    The manifest names our process from the first moment on: whoever reads it later finds out that
-    we are gone.
+    ``begin`` once the training has started (no thread runs before), ``end`` when it has ended. The
+    manifest names our process from the start: later readers can see that we are gone.
 
     Raises:
-        StartError: there is no room for what the training and we share; the manifest says so, too.
+        StartError: there is no room for the spool; the manifest says so, too.
     """
 
     def __init__(self, layout: RunLayout) -> None:
@@ -78,25 +77,25 @@ class RunRecorder:
             raise
         self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
         self._repeated: list[tuple[Repeating, Callable[[], object]]] = []
-        """What is done over and over, and at the end of it."""
+        """Repeated work, and its last call at the end."""
         self._reported: dict[str, str] = {}
-        """What is wrong with this recording, by what it is about."""
+        """Problems of this recording, by subject."""
         self._is_ending = threading.Event()
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
     def command(self, restore: Callable[[], None]) -> Command:
-        """The command of the run, with the agent in its environment, below nsys if that was asked.
+        """The command of the run, with the agent in its environment, below nsys if requested.
 
-        ``restore`` puts signals back in the child before it begins.
+        ``restore`` resets signals in the child before it begins.
 
         Raises:
             StartError: nsys cannot be used here.
             OSError: the spool cannot be written.
         """
         manifest, spool = self.manifest.current, self._spool.spool.root
-        asked = options_of(manifest.profile)
+        requested = options_of(manifest.profile)
         traced, spared = tracer(stack_rate_of(manifest.profile)), str(self.layout.spared.resolve())
-        options = replace(asked, tracer=traced, spared=spared if asked.spares_files else "")
+        options = replace(requested, tracer=traced, spared=spared if requested.spares_files else "")
         environment = training_environment(os.environ, spool, options, manifest.overrides)
         words = patched_command(manifest.command, manifest.overrides)
         command = Command(words, Path(manifest.cwd), environment, restore)
@@ -120,7 +119,7 @@ class RunRecorder:
         self._spool.control.request()
 
     def note_stop(self, reason: object) -> None:
-        """Write down why the training was asked to stop; the first reason stays.
+        """Record why the training was asked to stop; the first reason stays.
 
         Raises:
             ValueError: there is no such reason.
@@ -135,9 +134,9 @@ class RunRecorder:
         self._conclude_unstarted(message)
 
     def end(self, returncode: int, failure: str) -> None:
-        """The training has ended: write everything down, and last of all that it is over.
+        """The training has ended: write everything, and last of all that it is over.
 
-        ``failure`` is why what runs around the command has not started it; empty where it has.
+        ``failure`` is why nsys around the command has not started it; empty where it has.
         """
         ended_ns = time.time_ns()
         if failure:
@@ -145,7 +144,7 @@ class RunRecorder:
         was_killed = returncode < 0
         left: set[int] = set()
         if not was_killed:
-            # Else all that belong to it are about to end.
+            # Otherwise all processes of the run are about to end.
             self.attempt("what lives on", lambda: left.update(living(self._spool.spool.root)))
         if self._stacks is not None:
             self._stacks.interrupt()
@@ -168,7 +167,7 @@ class RunRecorder:
         self._git.join(PATIENCE)
         self.output.flush()
         self.attempt("removal of the spool", self._spool.remove)
-        # By now, some ms later, those have ended that ended with the command.
+        # By now, some ms later, processes that ended with the command are gone.
         self.attempt("what lives on", lambda: self._report("left", left_behind_message(left)))
         self.manifest.update(
             status=Status.KILLED if was_killed else Status.EXITED,
@@ -178,9 +177,9 @@ class RunRecorder:
         self.attempt("start of the diagnosis", self._start_diagnosis)
 
     def attempt(self, what: str, work: Callable[[], object]) -> str:
-        """Do ``work``; an error is written to the log of the recorder, under ``what``.
+        """Call ``work``; an error is written to the log of the recorder, under ``what``.
 
-        Returns the error, empty where nothing is wrong.
+        Returns the error, empty for none.
         """
         try:
             work()
@@ -193,7 +192,7 @@ class RunRecorder:
     def _repeat(
         self, name: str, seconds: float, work: Callable[[], object], finish: Callable[[], object]
     ) -> None:
-        """Do ``work`` until the end, and then ``finish``."""
+        """Call ``work`` repeatedly until the end, and then ``finish``."""
         self._repeated.append((Repeating(name, seconds, work, self.faults), finish))
 
     def _begin_stacks(self) -> StackSampling | None:
@@ -208,7 +207,7 @@ class RunRecorder:
         return stacks
 
     def _sample_inside(self, why: str) -> None:
-        """Have the agents take stack samples inside their windows: nobody can from outside."""
+        """Have the agents take stack samples inside their windows, as nobody can from outside."""
         self.manifest.note(NO_STACKS, why)
         self._spool.control.set_sample_every(INNER_EVERY)
 
@@ -231,7 +230,7 @@ class RunRecorder:
             self._report("unheard", f"{message}; processes affected: {count}")
 
     def _report(self, subject: str, message: str | None) -> None:
-        """Show ``message`` about ``subject`` in the run; None takes back the last one."""
+        """Show ``message`` about ``subject`` in the run; None withdraws the last one."""
         self._reported[subject] = message or ""
         notes = tuple(filter(None, self._reported.values()))
         if notes != self.manifest.current.notes:

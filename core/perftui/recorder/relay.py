@@ -1,8 +1,8 @@
-"""Carries the script's output to the log, and on to our own output where there is one.
+"""Carries the script's output to the log, and on to our own output if there is one.
 
-Run as a module it carries on the output of processes that a training left behind, once we have
-ended. They would get SIGPIPE otherwise, which without us they do not: they hold our output
-themselves."""
+Run as a module it carries the output of processes that a training left behind, once we have ended.
+Otherwise they would get SIGPIPE, which without us they do not: they hold our output themselves.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ print this much costs output in the log, never time in the training."""
 class OutputLog:
     """Appends bytes to ``path`` in order; ``write`` never blocks and never raises.
 
-    Bytes that could not be written leave a line with how many are missing. Its thread begins
-    with the first ``write``: a log may be opened before the script is forked.
+    Bytes that could not be written are replaced by a line with their count. Its thread begins with
+    the first ``write``: a log may be opened before the script is forked.
 
     Raises:
         OSError: ``path`` cannot be opened.
@@ -43,9 +43,9 @@ class OutputLog:
         self._limit = backlog
         self._waiting = bytearray()
         self._refused = 0
-        """Bytes that found the backlog full since it was last taken."""
+        """Bytes refused because the backlog was full, since it was last taken."""
         self._lost = 0
-        """Bytes that are missing where the log ends; the line about them is not written yet."""
+        """Bytes missing at the end of the log whose line is not written yet."""
         self._busy = False
         self._closed = False
         self._changed = threading.Condition()
@@ -54,7 +54,7 @@ class OutputLog:
         self._is_running = False
 
     def write(self, data: bytes) -> None:
-        """Queue ``data``; while too much waits, leave it out and count it."""
+        """Queue ``data``; if too much waits, drop and count it."""
         with self._changed:
             if not self._is_running:
                 self._is_running = True
@@ -66,7 +66,7 @@ class OutputLog:
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Wait until everything queued has been written or given up."""
+        """Wait until everything queued has been written or dropped."""
         with self._changed:
             self._changed.wait_for(lambda: not self._has_work() and not self._busy)
 
@@ -89,11 +89,11 @@ class OutputLog:
             self._append(b"", 0)
 
     def _has_work(self) -> bool:
-        """What was refused is to be noted too, even where nothing waits: a chunk may be large."""
+        """Refused bytes are noted even if nothing waits: a chunk may be large."""
         return bool(self._waiting or self._refused)
 
     def _next(self) -> tuple[bytes, int] | None:
-        """What waits, and how many bytes were refused after it; None at the end."""
+        """Waiting bytes, and how many bytes were refused after them; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._has_work() or self._closed)
             if not self._has_work():
@@ -105,7 +105,7 @@ class OutputLog:
             return data, refused
 
     def _append(self, data: bytes, refused: int) -> None:
-        """Write ``data``, after how much is missing before it and before how much is after it."""
+        """Write ``data`` between lines on how much is missing before and after it."""
         missing = b"\n[perftui: %d bytes of output are missing here]\n"
         note = missing % self._lost if self._lost else b""
         written = self._put(note + data)
@@ -116,7 +116,7 @@ class OutputLog:
             self._append(b"", 0)
 
     def _put(self, data: bytes) -> int:
-        """Write ``data``; how many bytes of it the disk took."""
+        """Write ``data``; returns how many bytes the disk took."""
         written = 0
         try:
             while written < len(data):
@@ -133,7 +133,7 @@ QUIET = 0.1
 was written to it over a moment later, from a work queue."""
 
 LONGEST = 1.0
-"""Seconds to wait for that where processes that the script left behind are never quiet."""
+"""Seconds to wait for that while processes that the script left behind go on writing."""
 
 STOPPING = 0.5
 """Seconds a relay may take to stop; it cannot while its sink takes nothing."""
@@ -164,13 +164,13 @@ class Relay:
         self._thread.start()
 
     def settle(self) -> None:
-        """Set ``settled`` once what the ended script wrote is through, though others may still
-        hold its output, and write to it."""
+        """Set ``settled`` once the output of the ended script is through, though other processes
+        may still hold its output, and write to it."""
         os.write(self._wake_write, SETTLE)
 
     def stop(self) -> bool:
-        """Carry no more. Whether others may still write to ``source``, which is then left open;
-        not where the sink is too slow to stop at all."""
+        """Stop carrying. Returns whether others may still write to ``source``, which is then left
+        open; False if the sink is too slow to stop at all."""
         os.write(self._wake_write, STOP)
         self._thread.join(STOPPING)
         return self._is_left
@@ -204,7 +204,7 @@ class Relay:
         self.settled.set()
 
     def _carry(self) -> int | None:
-        """Carry one chunk; how many bytes it had, None at the end."""
+        """Carry one chunk; returns its size in bytes, None at the end."""
         data = read_some(self.source)
         if not data:
             return 0 if data is None else None
@@ -217,15 +217,15 @@ class Relay:
 
 
 class _Rest:
-    """What ``source`` held when the script ended; more than that may come from others."""
+    """Bytes in ``source`` when the script ended; later ones may come from other processes."""
 
     def __init__(self, source: int) -> None:
-        held = fcntl.ioctl(source, termios.FIONREAD, bytes(4))
-        self._bytes = int.from_bytes(held, sys.byteorder)
+        waiting = fcntl.ioctl(source, termios.FIONREAD, bytes(4))
+        self._bytes = int.from_bytes(waiting, sys.byteorder)
         self._until = time.monotonic() + LONGEST
 
     def is_carried(self, count: int) -> bool:
-        """Whether all bytes that were waiting are through, now that ``count`` more are."""
+        """Whether all bytes that were waiting are through, after ``count`` more."""
         self._bytes -= count
         return self._bytes <= 0 and time.monotonic() > self._until
 
@@ -246,7 +246,7 @@ def write_all(file: int, data: bytes) -> bool:
     view = memoryview(data)
     try:
         while view:
-            # A descriptor that others made non-blocking is waited for all the same.
+            # Wait even for a descriptor that others made non-blocking.
             select.select([], [file], [])
             with suppress(BlockingIOError):
                 view = view[os.write(file, view) :]
@@ -259,7 +259,7 @@ NOWHERE = -1
 
 
 def hand_over(relays: Sequence[Relay]) -> None:
-    """Have a process of its own carry what may still come through ``relays``; stops them.
+    """Start a process that carries the rest of ``relays``; stops them here.
 
     Raises:
         OSError: it cannot be started.
@@ -277,7 +277,7 @@ def hand_over(relays: Sequence[Relay]) -> None:
 
 
 def carry(sinks: dict[int, int]) -> None:
-    """Carry each source to its sink until all have ended; one whose sink is gone is closed."""
+    """Carry each source to its sink until all have ended; a source whose sink is gone is closed."""
     while sinks:
         ready, _, _ = select.select(list(sinks), [], [])
         for source in ready:
@@ -290,7 +290,7 @@ def carry(sinks: dict[int, int]) -> None:
 
 
 def main() -> None:
-    """Carry between the pairs of descriptors ``source:sink`` that are our arguments."""
+    """Carry between the pairs of descriptors ``source:sink`` in our arguments."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     pairs = [argument.split(":") for argument in sys.argv[1:]]
     carry({int(source): int(sink) for source, sink in pairs})

@@ -28,7 +28,7 @@ SEGMENT_BYTES = 8 * 1024 * 1024
 the one being written, a journal takes four times that."""
 
 STACK_SEGMENT_BYTES = 2 * 1024 * 1024
-"""Size of a segment of stacks: half an hour of ten samples a second that each find a new place."""
+"""Size of a segment of stacks: half an hour of ten samples a second, each at a new place."""
 
 KEPT_SEGMENTS = 2
 """Complete segments besides the first that are kept row by row."""
@@ -93,9 +93,9 @@ class JournalSink:
 class DownsamplingSink:
     """Appends rows as a ``JournalSink`` does, and replaces old segments by their aggregates.
 
-    ``floats`` and ``text`` describe the columns as for a ``GrowingTable``. A segment ends after
-    a step that was not profiled, so that each can be aggregated without the one before.
-    ``makes_directory`` is as for a ``JournalWriter``, and about the first segment.
+    ``floats`` and ``text`` describe the columns as for a ``GrowingTable``. A segment ends after a
+    step that was not profiled, so that it can be aggregated without the one before.
+    ``makes_directory`` is as for the ``JournalWriter`` of the first segment.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class DownsamplingSink:
             self._faults.report(f"{self._segments.root.name}", f"{error}; will retry later")
 
     def _downsample(self) -> None:
-        """Replace the oldest segment but the first by its aggregates."""
+        """Replace the oldest segment after the first by its aggregates."""
         oldest = self._downsampled.segments + 1
         downsampled = Downsampled(oldest, self._downsampled.sums.plus(self._kept[0]))
         replace_file(self._segments.sums, msgspec.json.encode(downsampled))
@@ -200,19 +200,18 @@ class LiveManifest:
 
     @property
     def current(self) -> Manifest:
-        """The manifest as it stands."""
+        """The current manifest."""
         return self._manifest
 
     def update(self, **changes: Any) -> None:
-        """Change fields and write; a write that fails is reported, the next one carries it too."""
+        """Change fields and write; a failed write is reported, the next includes its changes."""
         with self._lock:
             self._manifest = replace(self._manifest, **changes)
             try:
                 write_manifest(self._path, self._manifest)
             except OSError as error:
                 self._faults.report(self._path.name, error)
-                # How the training ended is worth more than that no reader ever meets half a
-                # manifest.
+                # The end of the training matters more than that readers never see half a manifest.
                 try:
                     overwrite_manifest(self._path, self._manifest)
                 except OSError as again:

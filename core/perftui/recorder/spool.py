@@ -1,4 +1,4 @@
-"""The spool of a run in local memory, and what agents hand over in it: rings and notes."""
+"""The spool of a run in local memory, and the agents' rings and notes in it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SpoolDirectory:
         _sweep(parent)
         self.spool = Spool(Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)))
         try:
-            # Named only once it is locked, so that nobody finds it unlocked.
+            # Renamed only once it is locked, so that nobody finds it unlocked.
             unnamed = self.spool.root / f".{OWNER}"
             self._owner = _lock(unnamed)
             unnamed.rename(self.spool.root / OWNER)
@@ -71,7 +71,7 @@ def _parent() -> Path:
 
 
 def _lock(path: Path) -> int | None:
-    """Hold a lock on ``path`` for as long as this process lives; None where another holds it."""
+    """Lock ``path`` for the life of this process; None if another one holds the lock."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,7 +108,7 @@ MOST_BYTES = 1 << 20
 
 
 class NotesTail:
-    """Reads the notes added since the last ``poll``; ``damaged`` counts those that are none.
+    """Reads the notes added since the last ``poll``; ``damaged`` counts lines that are no notes.
 
     A file that has grown is put aside, and the agent begins another. It stays until the next one is
     put aside: an agent that had opened it then may still write to it.
@@ -124,7 +124,7 @@ class NotesTail:
 
     @property
     def damaged(self) -> int:
-        """Lines that were left out."""
+        """Lines that were skipped."""
         aside = self._aside.skipped if self._aside else 0
         return self._damaged + aside + self._tail.skipped
 
@@ -155,7 +155,7 @@ class NotesTail:
 
 
 class RingHeader(msgspec.Struct, frozen=True):
-    """What the agent writes about itself at the start of a ring."""
+    """The agent's description of itself at the start of a ring."""
 
     version: int
     record: str
@@ -235,7 +235,7 @@ class RingReader:
 
     @property
     def lost_notes(self) -> int:
-        """Notes of the agent that could not be written so far."""
+        """Notes that the agent could not write so far."""
         return int(HEAD.unpack_from(self._map, self.header.lost_notes_offset)[0])
 
     def poll(self, limit: int = 1 << 20) -> list[Record]:
@@ -244,16 +244,16 @@ class RingReader:
         first = max(self._next, head - self.header.capacity + 1)
         last = max(self._next, min(head, first + limit))
         records = [record for n in range(first, last) if (record := self._record(n)) is not None]
-        # The oldest slots may have been overwritten while they were copied, and the slot of the
-        # record that is being written now may be half new: neither is trusted.
+        # The oldest slots may have been overwritten during the copy, and the slot of the record
+        # being written may be half new: neither is trusted.
         horizon = self._head() - self.header.capacity
-        kept = [record for record in records if record.sequence > horizon]
-        self.lost += last - self._next - len(kept)
+        trusted = [record for record in records if record.sequence > horizon]
+        self.lost += last - self._next - len(trusted)
         self._next = last
-        return kept
+        return trusted
 
     def is_replaced(self) -> bool:
-        """Whether another ring is now at the path of this one."""
+        """Whether another ring is now at this one's path."""
         try:
             return not os.path.samestat(self._status, self.path.stat())
         except FileNotFoundError:

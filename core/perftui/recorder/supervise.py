@@ -1,4 +1,4 @@
-"""Waits for the training to end, serves signals and what viewers ask for, and ends it if asked.
+"""Waits for the training to end, serves signals and requests, and ends it if asked.
 
 Run as a module it records a training on a terminal of its own, with nobody watching."""
 
@@ -21,7 +21,7 @@ from perftui.run.control import CAPTURE, RESIZE, STOP, Request, take_requests
 from perftui.run.layout import RunLayout
 
 POLL = 0.02
-"""Seconds between two checks where the platform cannot wait for signals with a limit (macOS)."""
+"""Seconds between two checks where the system cannot wait for signals with a limit (macOS)."""
 
 
 class Received(NamedTuple):
@@ -51,14 +51,14 @@ class SignalQueue:
         return None if info is None else Received(info.si_signo, info.si_code > 0)
 
     def restore(self) -> None:
-        """Give signals back their disposition and mask of before."""
+        """Restore the previous disposition and mask of signals."""
         for number, disposition in self._before.items():
             signal.signal(number, disposition)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def restore_default(self) -> None:
-        """Default dispositions and the mask of before: for the script of a detached recorder,
-        which must not inherit what the viewer or the recorder ignore."""
+        """Default dispositions and the previous mask: for the script of a detached recorder, which
+        must not inherit what the viewer or the recorder ignore."""
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, *self._before):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
@@ -96,19 +96,19 @@ class Stopper:
         self.ask()
 
     def tick(self) -> None:
-        """Go on once the grace is over; call it often."""
+        """Go on to the next signal once the grace is over; call it often."""
         if self._clock() >= self._next_at:
             self.ask()
 
     def ask(self) -> None:
-        """Begin to stop; while that is under way, go on to the next step at once."""
+        """Begin to stop; if that is under way, go on to the next signal at once."""
         if self._level == 0:
             self._training.signal_group(signal.SIGINT)
         elif self._level == 1:
             self._training.signal(signal.SIGTERM)
         else:
             self._training.kill_all()
-        # A stopped process would receive none of them but SIGKILL.
+        # A stopped process would receive none of these except SIGKILL.
         self._training.signal_group(signal.SIGCONT)
         wait = (INTERRUPT_GRACE, TERMINATE_GRACE, math.inf)[min(self._level, 2)]
         self._next_at = self._clock() + wait
@@ -138,7 +138,7 @@ def _cells(value: Any) -> int:
 
 
 POLL_SECONDS = 0.1
-"""Seconds between two checks for requests; the end of the training ends the wait at once."""
+"""Seconds between two checks for requests; the end of the training interrupts the wait."""
 
 
 def supervise(
@@ -155,7 +155,7 @@ def supervise(
         if received is not None:
             on_signal(received, stopper)
         stopper.tick()
-        # In the thread that may signal the training.
+        # Here, in the thread that may signal the training.
         requests: list[Request] = []
         try:
             requests = take_requests(recording.layout)
@@ -178,7 +178,7 @@ def record(root: Path, rows: int, columns: int) -> None:
     try:
         recording = RunRecorder(RunLayout(root))
     except StartError:
-        # Noted in the manifest, which is where whoever started us looks.
+        # Noted in the manifest, where our caller looks.
         return
     try:
         with no_start("no terminal can be made for the script"):
@@ -204,7 +204,7 @@ def _on_signal(received: Received, stopper: Stopper) -> None:
 
 
 def main() -> None:
-    """Record the run in the directory given, on a terminal of as many rows and columns."""
+    """Record the run in the given directory, on a terminal of the given rows and columns."""
     root, rows, columns = sys.argv[1:]
     record(Path(root), int(rows), int(columns))
 

@@ -1,4 +1,4 @@
-"""The terminal that we were started from, and its keys on their way to the script's."""
+"""The terminal that we were started from, and the relay of its keys to the script's."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Terminal:
         self.resize(rows, columns)
 
     def reader(self) -> int:
-        """Another descriptor of our side, for whoever reads what the script writes, to be closed
-        by them: keys are typed here as long as the training lives, also after its output ended."""
+        """Another descriptor of our side, for the reader of the script's output, who closes it:
+        keys are typed here while the training lives, also after its output ended."""
         return os.dup(self._our_side)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Set the size; the kernel notifies the script with SIGWINCH where it changed."""
+        """Set the size; the kernel sends the script SIGWINCH if it changed."""
         fcntl.ioctl(self._our_side, termios.TIOCSWINSZ, _SIZE.pack(rows, columns, 0, 0))
 
     def copy_settings(self, file: int) -> None:
-        """Take over the settings of the terminal ``file``."""
+        """Copy the settings of the terminal ``file``."""
         termios.tcsetattr(self.script_side, termios.TCSANOW, termios.tcgetattr(file))
 
     def leave_output_untouched(self) -> None:
@@ -51,19 +51,19 @@ class Terminal:
 
         Never waits: a script that does not read its input lets the terminal fill up.
         """
-        taken = 0
+        count = 0
         try:
-            while taken < len(data):
-                taken += os.write(self._our_side, data[taken:])
+            while count < len(data):
+                count += os.write(self._our_side, data[count:])
         except BlockingIOError:
-            return taken
+            return count
         except OSError:
-            # EIO: nobody holds the script's side any more, so there is nobody to type to.
+            # EIO: nobody holds the script's side any more, so nobody would read it.
             return len(data)
-        return taken
+        return count
 
     def is_suspend(self, data: bytes) -> bool:
-        """Whether typing ``data`` asks to suspend: the suspend character, where it means that."""
+        """Whether ``data`` is the terminal's suspend character, while that has its meaning."""
         _, _, _, local, _, _, characters = termios.tcgetattr(self._our_side)
         suspend = characters[termios.VSUSP]
         return bool(local & termios.ISIG) and isinstance(suspend, bytes) and suspend in data
@@ -119,9 +119,9 @@ class RawKeyboard:
             tty.setraw(KEYBOARD, termios.TCSADRAIN)
 
     def leave(self) -> None:
-        """Put the terminal back as it was found, if it was changed; one that is gone needs nothing.
+        """Restore the terminal if it was changed; one that is gone needs nothing.
 
-        A terminal that is somebody else's meanwhile is left alone: setting it would stop us.
+        A terminal that another job uses meanwhile is left alone: setting it would stop us.
         """
         if self._is_raw:
             self._is_raw = False
@@ -137,10 +137,10 @@ STOP, LOOK = b"s", b"l"
 
 
 class KeyboardRelay:
-    """Types into ``terminal`` what is typed at ours, in a thread of its own.
+    """Types into ``terminal`` the keys from ours, in a thread of its own.
 
-    The suspend character, where the script's terminal takes it as such, suspends us (SIGTSTP):
-    the script leads a session, in which the kernel would ignore it.
+    The suspend character, where the script's terminal takes it as such, suspends us (SIGTSTP): the
+    script leads a session, in which the kernel would ignore it.
     """
 
     def __init__(self, terminal: Terminal, source: int = KEYBOARD) -> None:
@@ -152,13 +152,13 @@ class KeyboardRelay:
         self._thread.start()
 
     def listen(self, listens: bool) -> None:
-        """Read keys, or leave them to whoever has our terminal now: in the background, reading
-        would stop us."""
+        """Read keys, or leave them to the owner of our terminal: in the background, reading would
+        stop us."""
         self._listens = listens
         os.write(self._wake_write, LOOK)
 
     def stop(self) -> None:
-        """Read no more keys."""
+        """Stop reading keys."""
         os.write(self._wake_write, STOP)
         self._thread.join()
         os.close(self._wake_read)

@@ -26,21 +26,21 @@ PR_SET_PDEATHSIG = 1
 
 
 def ends_with(parent: int) -> Callable[[], None]:
-    """What a child of process ``parent`` calls before its exec, to get SIGTERM once that is dead.
+    """A function for a child of ``parent`` to call before its exec: it gets SIGTERM when that dies.
 
     Whoever kills us with SIGKILL (``timeout -s KILL``, ``subprocess.run(timeout=...)``) means the
-    training, which would hold its GPU for ever without output to notice it by. SIGTERM, since a
-    launcher hands that on to its workers, and scripts save their state. Nothing outside Linux.
+    training, which would hold its GPU for ever without any visible output. SIGTERM, since a
+    launcher passes it on to its workers, and scripts save their state. Does nothing outside Linux.
     """
     if sys.platform != "linux":
         return lambda: None
-    # Loaded here: between fork and exec there is no room for it.
+    # Loaded here: it is not safe between fork and exec.
     prctl = ctypes.CDLL(None).prctl
 
     def declare() -> None:
         prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM), 0, 0, 0)
         if os.getppid() != parent:
-            # It died before that.
+            # The parent died before that.
             os.kill(os.getpid(), signal.SIGTERM)
 
     return declare
@@ -52,7 +52,7 @@ class StartError(Exception):
 
 @contextmanager
 def no_start(what: str) -> Iterator[None]:
-    """Turn an error of the system into a ``StartError`` that names ``what`` and why."""
+    """Turn a system error into a ``StartError`` that names ``what`` and the reason."""
     try:
         yield
     except (OSError, termios.error) as error:
@@ -70,7 +70,7 @@ class Training:
 
     @property
     def failure(self) -> str:
-        """Why the command was not started, where that shows only later; else empty."""
+        """Why the command was not started, if that is only known later; else empty."""
         return ""
 
     def poll(self) -> int | None:
@@ -82,14 +82,14 @@ class Training:
         self._process.send_signal(number)
 
     def signal_group(self, number: int) -> None:
-        """Send ``number`` to the command and all that it started in its group, as a terminal does.
+        """Send ``number`` to the command and its process group, as a terminal does.
 
-        In a group that is ours too, only the command gets it.
+        In our own group, only the command gets it.
         """
         if self.shares_group or self._process.poll() is not None:
             self.signal(number)
         else:
-            # The command is not reaped yet, so nobody else can have its group's number.
+            # The command is not reaped yet, so its group's number cannot be reused.
             os.killpg(self.pid, number)
 
     def kill_all(self) -> None:
@@ -106,21 +106,21 @@ class Training:
 
 @dataclass(frozen=True)
 class Command:
-    """What to start, where, and how to put signals back in the child before it begins."""
+    """What to start, where, and how to reset signals in the child before it begins."""
 
     arguments: tuple[str, ...]
     cwd: Path
     environment: Mapping[str, str]
     restore: Callable[[], None]
     follow: Callable[[subprocess.Popen[bytes], bool], Training] = Training
-    """Makes of its process, and of whether that shares our group, what is followed."""
+    """Makes a training from its process, and from whether it shares our group."""
 
 
 def start_as_job(command: Command, terminal: Terminal) -> Training:
     """Start ``command`` as the foreground job of ``terminal``, as a shell does.
 
-    We must lead a session without a terminal, which ``terminal`` becomes that of. The command may
-    leave processes behind that keep it; they are not hung up on when the command ends.
+    We must lead a session without a terminal; it gets ``terminal``. The command may leave processes
+    behind that keep the terminal; they are not hung up on when the command ends.
 
     Raises:
         StartError: the command cannot be started.
@@ -130,7 +130,7 @@ def start_as_job(command: Command, terminal: Terminal) -> Training:
 
     def prepare() -> None:
         os.setpgid(0, 0)
-        # A background process is stopped with SIGTTOU for asking, unless it blocks that.
+        # A background process that asks is stopped with SIGTTOU, unless it blocks that.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
         os.tcsetpgrp(script_side, os.getpgrp())
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -142,7 +142,7 @@ def start_as_job(command: Command, terminal: Terminal) -> Training:
 def start_in_session(command: Command, terminal: Terminal, stderr: int | None) -> Training:
     """Start ``command`` as the leader of a new session on ``terminal``.
 
-    ``stderr`` takes the terminal's place where it is not None.
+    ``stderr`` replaces the terminal unless it is None.
 
     Raises:
         StartError: the command cannot be started.
@@ -195,8 +195,8 @@ def _start(
             stdout=stdout,
             stderr=stderr,
             preexec_fn=prepare,
-            # What the user opened for the command (``3>file``, ``<(program)``) is passed on; none
-            # of our own descriptors survives an exec.
+            # Descriptors that the user opened for the command (``3>file``, ``<(program)``) are
+            # passed on; our own do not survive an exec.
             close_fds=False,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -214,8 +214,8 @@ def _take_terminal(file: int) -> None:
 
 FIRST_CHECK = 1.0
 LONGEST_PAUSE = 600.0
-"""Seconds: checks come at 1, 2, 4, 8... after the start, until a training process answers. One asks
-the system for a few files of each process of the run."""
+"""Seconds: checks come at 1, 2, 4, 8... after the start, until a training process reports. One
+check reads a few files of the system for each process of the run."""
 
 _TAKE_A_VALUE = "cmWX"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?d?", re.ASCII)
@@ -247,9 +247,9 @@ def blocking_option(command: Sequence[str]) -> str | None:
 
 
 class Silence:
-    """Searches, ever more seldom, for processes below ``pid`` that use torch and cannot report.
+    """Searches, at growing intervals, for processes below ``pid`` that use torch and cannot report.
 
-    ``report`` is called with the reason, and with None once a training process does report.
+    ``report`` is called with the reason, and with None once a training process reports.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class Silence:
         self._report(None)
 
     def check(self) -> None:
-        """Search if it is time to."""
+        """Search if it is due."""
         now = self._clock()
         if now < self._due:
             return
@@ -287,7 +287,7 @@ class Silence:
         except psutil.Error:
             return None
         for process in processes:
-            # It may have ended, or belong to somebody else.
+            # It may have ended, or belong to another user.
             with suppress(psutil.Error, OSError):
                 reason = _why_mute(process)
                 if reason is not None and _uses_torch(process.pid):
@@ -300,7 +300,7 @@ def _why_mute(process: psutil.Process) -> str | None:
     if option is not None:
         return f"runs Python with {option}, which disables perftui; start it without"
     environment = process.environ()
-    # Programs that write their own title overwrite what is seen of their environment.
+    # Programs that set their own title overwrite the visible part of their environment.
     if "PATH" in environment and SPOOL_VARIABLE not in environment:
         return "was started without perftui's environment variables; pass the environment on"
     if process.uids().real != os.getuid():
@@ -313,40 +313,40 @@ def _uses_torch(pid: int) -> bool:
 
 
 _HELPERS = ("from multiprocessing.resource_tracker ", "from multiprocessing.forkserver ")
-"""What Python itself starts, in the command line: it ends when it notices that the others have."""
+"""Command lines of Python's own helpers, which end when they notice that the others have."""
 
 
 def living(spool: Path) -> set[int]:
-    """Processes with the environment that was made for the command of the recording in ``spool``,
-    whoever their parents are by now. 0.1 ms for each process of this user."""
-    found = set()
+    """Processes with the environment of the recording in ``spool``, whatever their parents are by
+    now. 0.1 ms for each process of this user."""
+    pids = set()
     for process in psutil.process_iter():
-        # It may have ended, or belong to somebody else.
+        # It may have ended, or belong to another user.
         with suppress(psutil.Error, OSError):
             is_of_run = process.environ().get(SPOOL_VARIABLE) == str(spool)
             if is_of_run and not any(word.startswith(_HELPERS) for word in process.cmdline()):
-                found.add(process.pid)
-    return found
+                pids.add(process.pid)
+    return pids
 
 
 def families(parents: Collection[int]) -> set[int]:
-    """``parents`` with all that they have started, such as the workers of their data loaders."""
-    found = set(parents)
+    """``parents`` and all their descendants, such as the workers of their data loaders."""
+    pids = set(parents)
     for pid in parents:
         with suppress(psutil.Error):
-            found.update(child.pid for child in psutil.Process(pid).children(recursive=True))
-    return found
+            pids.update(child.pid for child in psutil.Process(pid).children(recursive=True))
+    return pids
 
 
 def left_behind_message(left: Collection[int]) -> str:
-    """The message about ``left``; empty where all of them have ended meanwhile."""
-    named = [name for pid in sorted(left) if (name := _name(pid))]
-    if not named:
+    """The message about ``left``; empty if all of them have ended meanwhile."""
+    names = [name for pid in sorted(left) if (name := _name(pid))]
+    if not names:
         return ""
-    if len(named) == 1:
-        return f"{named[0]} is still running after the command ended; it is no longer recorded"
+    if len(names) == 1:
+        return f"{names[0]} is still running after the command ended; it is no longer recorded"
     return (
-        f"{len(named)} processes are still running after the command ended, {named[0]} and others; "
+        f"{len(names)} processes are still running after the command ended, {names[0]} and others; "
         "they are no longer recorded"
     )
 

@@ -1,10 +1,10 @@
 """Runs a command below nsys as if nsys were not there; started by its path, standard library only.
 
-nsys takes the output of what it runs, ends with a code of its own, and may put what it runs into a
+nsys takes the output of its command, ends with a code of its own, and may run the command in a
 session of its own, where no key arrives. So there is a process of ours on either side of it. The
-one around it (``lead``) stands where the command would: it holds the streams, and hands on the
-signals that a terminal sends. The one inside (``run``) gives the command those streams, waits for
-it, and writes down how it ended. What they write lies in the directory named first.
+outer one (``lead``) takes the place of the command: it holds the streams, and passes on the signals
+that a terminal sends. The inner one (``run``) gives the command those streams, waits for it, and
+writes down how it ended. Both write to the directory in their first argument.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ POLL = 0.1
 def lead(directory: Path, log: str, nsys: list[str]) -> int:
     """Run ``nsys``, whose messages go to ``log``; returns its exit code."""
     streams = [fcntl.fcntl(number, fcntl.F_DUPFD, 64) for number in range(3)]
-    kept = [[file, *_identity(file)] for file in streams]
-    _write(directory / STREAMS, {"pid": os.getpid(), "group": os.getpgrp(), "streams": kept})
+    saved = [[file, *_identity(file)] for file in streams]
+    _write(directory / STREAMS, {"pid": os.getpid(), "group": os.getpgrp(), "streams": saved})
     awaited = {*HANDED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     pid = os.fork()
@@ -45,7 +45,7 @@ def lead(directory: Path, log: str, nsys: list[str]) -> int:
             code = _ended(pid)
         else:
             _hand_on(directory, number, pid)
-    # With the leader of a session all that is on its terminal would be hung up on.
+    # When the leader of a session ends, everything on its terminal is hung up on.
     while _lives(directory):
         time.sleep(POLL)
     return code
@@ -64,7 +64,7 @@ def run(directory: Path, command: list[str]) -> int:
     if not pid:
         _become(directory, command, before)
     _write(directory / STARTED, {"pid": pid})
-    # What reaches all of the group is for the command; we wait for what becomes of it.
+    # Signals to the group are for the command; we wait for its reaction.
     for number in HANDED_ON:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -75,7 +75,7 @@ def run(directory: Path, command: list[str]) -> int:
 
 
 def _become_nsys(log: str, nsys: list[str], mask: set[Any]) -> None:
-    """In a group of its own: keys of a terminal are none of its business."""
+    """Run nsys in a group of its own: keys of a terminal must not reach it."""
     try:
         os.setpgid(0, 0)
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -97,7 +97,7 @@ def _become(directory: Path, command: list[str], mask: set[Any]) -> None:
 
 
 def _exec(command: list[str], mask: set[Any]) -> None:
-    """Replace this process; what Python has changed about signals is undone."""
+    """Replace this process; undoes Python's changes of signals."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -107,24 +107,24 @@ def _exec(command: list[str], mask: set[Any]) -> None:
 
 
 def _restore(directory: Path) -> None:
-    """Take the streams as they were, from ``lead`` itself where nsys handed on none, and its group
-    in the session, unless nsys has begun another."""
-    kept = json.loads((directory / STREAMS).read_text())
+    """Restore the streams, reopened from ``lead`` where nsys passed none on, and its group in the
+    session, unless nsys has begun another."""
+    state = json.loads((directory / STREAMS).read_text())
     with suppress(OSError):
-        os.setpgid(0, kept["group"])
-    for number, (saved, *identity) in enumerate(kept["streams"]):
+        os.setpgid(0, state["group"])
+    for number, (saved, *identity) in enumerate(state["streams"]):
         if _identity(saved) == identity:
             os.dup2(saved, number)
             os.close(saved)
             continue
         flags = os.O_WRONLY | os.O_APPEND if number else os.O_RDONLY
-        reopened = os.open(f"/proc/{kept['pid']}/fd/{saved}", flags | os.O_NOCTTY)
+        reopened = os.open(f"/proc/{state['pid']}/fd/{saved}", flags | os.O_NOCTTY)
         os.dup2(reopened, number)
         os.close(reopened)
 
 
 def _hand_on(directory: Path, number: int, nsys: int) -> None:
-    """Pass a signal of ours to the command, unless it got that itself with all of our group."""
+    """Pass a signal of ours to the command, unless our whole group got it."""
     pid = _command(directory)
     with suppress(OSError):
         if pid is None:
@@ -151,8 +151,8 @@ def _lives(directory: Path) -> bool:
 
 
 def _ended(pid: int) -> int | None:
-    found, status = os.waitpid(pid, os.WNOHANG)
-    if not found:
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    if not ended:
         return None
     code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code

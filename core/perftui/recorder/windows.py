@@ -23,15 +23,15 @@ QUOTA = 1024 * 1024 * 1024
 
 
 class SpoolFileError(Exception):
-    """The file that a note names cannot be moved or read; the message says why."""
+    """The file of a note cannot be moved or read; the message says why."""
 
 
 def keep_file(spool: Spool, note: Note, rank: RankLayout) -> Path:
-    """Move the file that a ``window`` or ``memory_snapshot`` note names to those of the rank;
-    returns where it went.
+    """Move the file of a ``window`` or ``memory_snapshot`` note to the rank's directory; returns
+    its new path.
 
-    Readers see it whole or not at all, also where the spool is on another file system. There is
-    one snapshot for each reason: it takes the place of the one before.
+    Readers see it whole or not at all, also where the spool is on another file system. There is one
+    snapshot for each reason: it replaces the one before.
 
     Raises:
         SpoolFileError: the note names no regular file of the spool, the disk is full, or the run
@@ -66,13 +66,13 @@ def spool_file(spool: Spool, name: object) -> Path:
 
 
 def limit_windows(rank: RankLayout, quota: int = QUOTA) -> None:
-    """Remove the oldest windows but the first while all take more than ``quota`` bytes.
+    """Remove the oldest windows after the first while all take more than ``quota`` bytes.
 
     Raises:
         OSError: one cannot be looked at or removed.
     """
     sizes = [(path, path.stat().st_size) for path in rank.window_files()]
-    # The newest is what viewers show.
+    # Viewers show the newest.
     removable = sizes[1:-1]
     excess = sum(size for _, size in sizes) - quota
     for path, size in removable:
@@ -83,7 +83,7 @@ def limit_windows(rank: RankLayout, quota: int = QUOTA) -> None:
 
 
 def copy_whole(source: Path, target: Path) -> None:
-    """Copy ``source`` to ``target``, which readers see as it was or whole, never in part.
+    """Copy ``source`` to ``target``; readers see the old file or the whole copy, never a part.
 
     Raises:
         OSError: it cannot be copied.
@@ -94,7 +94,7 @@ def copy_whole(source: Path, target: Path) -> None:
         partial.chmod(0o600)
         partial.replace(target)
     except OSError:
-        # On a full disk what was copied would be in the way of everything else.
+        # On a full disk a partial copy would be in the way of everything else.
         partial.unlink(missing_ok=True)
         raise
 
@@ -113,8 +113,8 @@ def _free_name(rank: RankLayout, first_step: int) -> Path:
 _CALL = re.compile(rb'"cat": "(?:cuda|hip)_(?:runtime|driver)"')
 _KERNEL = re.compile(rb'"cat": "kernel"')
 _LAUNCH = re.compile(rb'"name": "(?:cuda|cu|hip|hipExt|hipModule)Launch(?:Cooperative)?Kernel')
-"""Calls, kernels and launches as Kineto writes them. Each launch leads to one kernel at least: so
-it is in 50 real traces of CUDA and ROCm, but for one of a profiler that shared CUPTI with another,
+"""Calls, kernels and launches as Kineto writes them. Each launch leads to at least one kernel, as
+in 50 real traces of CUDA and ROCm, except for one of a profiler that shared CUPTI with another,
 with 0 kernels for 77."""
 
 _PIECE = 1 << 20
@@ -128,7 +128,7 @@ SOME = "a window has launches without their kernels: CUPTI lost them, so its GPU
 
 @dataclass(frozen=True)
 class WindowKernels:
-    """What the file of a window holds of a GPU."""
+    """GPU events in the file of a window."""
 
     calls: int
     """Calls of the GPU's interface; the end of a window alone makes one, to wait for kernels."""
@@ -137,21 +137,21 @@ class WindowKernels:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with a window of a script that uses a GPU; None where all is there."""
+        """The problem with a window of a script that uses a GPU; None if it is complete."""
         if not self.calls or (self.launches and not self.kernels):
             return TAKEN
         return SOME if self.kernels < self.launches else None
 
 
 def count_kernels(path: Path) -> WindowKernels:
-    """Count in the trace at ``path``, a piece of it at a time.
+    """Count in the trace at ``path``, a piece at a time.
 
     Raises:
         OSError: it cannot be read.
     """
     calls = launches = kernels = 0
     with path.open("rb") as file:
-        # What is looked for stands on one line each.
+        # Each text to count is on one line.
         while lines := file.readlines(_PIECE):
             text = b"".join(lines)
             calls += len(_CALL.findall(text))
@@ -173,7 +173,7 @@ _DECODER = msgspec.json.Decoder(_Samples)
 
 
 def take_samples(spool: Spool, name: Any) -> list[list[Any]]:
-    """Rows by ``STACK_COLUMNS`` of the file of the spool that a window's note names; it is removed.
+    """Rows by ``STACK_COLUMNS`` from the spool file that a window's note names; removes it.
 
     Raises:
         SpoolFileError: there is no such file, or it cannot be read.

@@ -1,4 +1,4 @@
-"""Who else uses the cores, and how long tasks wait for one, or for a disk or memory."""
+"""Other users of the cores, and how long tasks wait for a core, a disk or memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ processes.workers_delayed | % | workers waiting for a core | /proc/<pid>/task/<t
 """)
 
 AUTOGRAD = b"pt_autograd_"
-"""How PyTorch names the threads of its autograd engine, one for each GPU."""
+"""Prefix of the names of PyTorch's autograd threads, one for each GPU."""
 
 THREADS_EVERY_SECONDS, MOST_THREADS_SHARE = 2.0, 0.001
 """Between two searches for autograd threads: a training process may have hundreds of threads."""
@@ -56,22 +56,22 @@ class ThreadSource:
         self.missing = {names: f"schedstat: {why}"} if why else {}
 
     def sample(self, now: float) -> list[float | None]:
-        """Values of ``columns``; None where there are no such threads, or all are new."""
+        """Values of ``columns``; None if there are no such threads, or all are new."""
         roles = self._roles()
         if self._pace.is_due(now):
             with self._pace.reading(now):
                 self._autograd = [*self._find(roles.ranks)]
         mains, workers = ([(pid, pid) for pid in pids] for pids in (roles.ranks, roles.workers))
         after = {thread: self._read(thread) for thread in {*mains, *workers, *self._autograd}}
-        known = {thread: one for thread, one in after.items() if one is not None}
-        before, self._before = self._before, known
+        times = {thread: ns for thread, ns in after.items() if ns is not None}
+        before, self._before = self._before, times
         seconds, self._at = now - self._at, now
 
         def spent(threads: Iterable[Thread], kind: int) -> list[float]:
-            """Shares of the time, one for each thread that is in both samples."""
-            seen = [one for one in threads if one in known and one in before]
-            changes = (known[one][kind] - before[one][kind] for one in seen)
-            # One that falls is that of another thread, which was given the number.
+            """Shares of the time, for each thread in both samples."""
+            shared = [task for task in threads if task in times and task in before]
+            changes = (times[task][kind] - before[task][kind] for task in shared)
+            # A counter that fell is that of another thread, which got the same number.
             return [change / (seconds * 1e7) for change in changes if change >= 0 and seconds > 0]
 
         computed, delayed = 0, 1
@@ -82,10 +82,10 @@ class ThreadSource:
         ]
 
     def _read(self, thread: Thread) -> tuple[int, int] | None:
-        """ns on a core, and ns waiting for one, of a thread so far."""
+        """Total time of a thread on a core, and waiting for one, ns."""
         pid, task = thread
-        found = numbers(record(f"{self._proc}/{pid}/task/{task}/schedstat").split())
-        return (found[0], found[1]) if found and len(found) >= 2 else None
+        counts = numbers(record(f"{self._proc}/{pid}/task/{task}/schedstat").split())
+        return (counts[0], counts[1]) if counts and len(counts) >= 2 else None
 
     def _find(self, pids: Iterable[int]) -> Iterable[Thread]:
         """Autograd threads of these processes."""
@@ -101,8 +101,8 @@ def _sum(shares: list[float]) -> float | None:
 
 
 def program(name: str, words: Sequence[str]) -> str:
-    """``name`` with the script or module of the command line ``words``, and nothing else of it: the
-    rest may be a secret."""
+    """``name`` with the script or module of the command line ``words``, without any other words,
+    which may be secrets."""
     script = next((word for word in words[1:] if word.endswith((".py", ".sh", ".pl"))), "")
     module = module_of(words)
     if not script and module:
@@ -130,7 +130,7 @@ processes.perftui_cpu | % | CPU of perftui | /proc/<pid>/stat |
 MOST_NAMED = 5
 
 MOST_PIDS = 3
-"""Processes of one program that are named by number."""
+"""Most process numbers that are listed for one program."""
 
 _PACKAGES = ("perftui", "perftui_tui")
 
@@ -139,16 +139,16 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class OtherPrograms:
-    """Mean cores that each of the busiest other programs has kept busy over ``seconds``."""
+    """Mean number of cores that each of the busiest other programs used over ``seconds``."""
 
     seconds: float
     cores: dict[str, float]
     pids: dict[str, list[int]]
-    """Processes of each that lived at the last reading, busiest first; of many the first."""
+    """Living processes of each at the last reading, busiest first, at most ``MOST_PIDS``."""
 
 
 class ContentionSource:
-    """Reads both every few seconds; ``roles`` returns which processes train, ``own`` those of
+    """Reads both every few seconds; ``roles`` returns the processes that train, ``own`` those of
     the run."""
 
     def __init__(
@@ -163,7 +163,7 @@ class ContentionSource:
         self._used: dict[tuple[int, str], int] = {}
         self._totals: Counter[str] = Counter()
         self._by_process: Counter[tuple[str, int]] = Counter()
-        """Ticks by program and process, of processes that live."""
+        """Ticks by program and process, of living processes."""
         self._seconds = 0.0
         why = why_unreadable(f"{proc}/self/schedstat")
         self.columns = () if why else CONTENTION_COLUMNS
@@ -171,7 +171,7 @@ class ContentionSource:
         self.missing = dict.fromkeys(names, f"schedstat: {why}")
 
     def sample(self, now: float) -> list[float | None]:
-        """Values of ``columns``, None but every few seconds."""
+        """Values of ``columns``, None between readings every few seconds."""
         if not self._pace.is_due(now):
             return [None] * len(self.columns)
         seconds, self._at = now - self._at, now
@@ -182,7 +182,7 @@ class ContentionSource:
         return [None if waited is None else min(100.0 * waited, 100.0), perftui]
 
     def _longest_waits(self) -> list[int]:
-        """For each training process how long the thread waited that did so the longest, ns."""
+        """The longest wait of a thread in each training process, ns."""
         before = self._delays
         self._delays = {pid: dict(self._thread_delays(pid)) for pid in self._roles().ranks}
         return [
@@ -202,7 +202,7 @@ class ContentionSource:
         return OtherPrograms(round(self._seconds, 1), cores, pids)
 
     def _thread_delays(self, pid: int) -> Iterator[tuple[str, int]]:
-        """Nanoseconds that each thread has waited for a core so far."""
+        """Total time that each thread has waited for a core, ns."""
         try:
             for task in os.scandir(f"{self._proc}/{pid}/task"):
                 words = record(f"{task.path}/schedstat").split()
@@ -213,8 +213,8 @@ class ContentionSource:
             return
 
     def _read_others(self, seconds: float) -> float | None:
-        """Count what others have used since the last reading; returns what perftui itself has, %
-        of a core, None at the first reading."""
+        """Count the use by others since the last reading; returns perftui's own, % of a core, None
+        at the first reading."""
         own, recorder = self._own(), os.getpid()
         used: dict[tuple[int, str], int] = {}
         ours = 0
@@ -222,17 +222,17 @@ class ContentionSource:
         for entry in os.scandir(self._proc):
             if not entry.name.isdecimal() or (pid := int(entry.name)) in own:
                 continue
-            found = _cpu(record(f"{self._proc}/{entry.name}/stat"))
-            if found is None or found[1] in own:
+            stat = _cpu(record(f"{self._proc}/{entry.name}/stat"))
+            if stat is None or stat[1] in own:
                 continue
-            name, parent, ticks = found
+            name, parent, ticks = stat
             used[pid, name] = ticks
             change = ticks - self._used.get((pid, name), ticks)
             if not change:
                 continue
             command = read_or_empty(f"{self._proc}/{entry.name}/cmdline")
             words = command.decode("utf-8", "replace").split("\0")
-            # What the recorder has started samples stacks; else it is our command, alone or run by
+            # Children of the recorder sample stacks; others are our command, alone or run by
             # Python, or one of our modules.
             is_command = any(word.rpartition("/")[2] == "perftui" for word in words[:2])
             is_module = module_of(words).partition(".")[0] in _PACKAGES
@@ -246,7 +246,7 @@ class ContentionSource:
                 self._totals[other] += ticks
             living = {pid for pid, _ in used}
             self._by_process += changes
-            for gone in [each for each in self._by_process if each[1] not in living]:
+            for gone in [item for item in self._by_process if item[1] not in living]:
                 del self._by_process[gone]
             self._seconds += seconds
         self._used = used
@@ -293,7 +293,7 @@ class PressureSource:
         self.missing = {} if is_known else {column.name: f"{self._path}: {why}"}
 
     def sample(self, now: float) -> list[float | None]:
-        """The share since the last sample; nothing without a column."""
+        """The share since the last sample; empty without a column."""
         rate = self._rate.update(_stalled(self._path), now)
         return [None if rate is None else min(100.0, rate / 1e4)]
 

@@ -1,4 +1,4 @@
-"""The machine's cores: how busy, how fast, of which kind, and how many of them a run may use."""
+"""The machine's cores: how busy, how fast, their model, and how many a run may use."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def core_column(core: int | str) -> Column:
 
 
 class CpuSource:
-    """Busy shares of the cores since the last sample; a core is known by the kernel's number."""
+    """Busy shares of the cores since the last sample; cores have the kernel's numbers."""
 
     def __init__(self, proc: str = PROC) -> None:
         self._path = f"{proc}/stat"
@@ -69,7 +69,7 @@ class CpuSource:
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - shares need no clock
         """Values of ``columns``; shares are None where no time has passed."""
         before, self._before = self._before, self._read()
-        # I/O wait may fall by the kernel's own account (proc_stat(5)), so no difference is below 0.
+        # I/O wait may fall in the kernel's accounting (proc_stat(5)), so no difference is below 0.
         spent = {
             core: [max(0.0, new - old) for old, new in zip(before[core], times, strict=True)]
             for core, times in self._before.items()
@@ -94,23 +94,23 @@ class CpuSource:
             return _parse(read_or_empty(self._path))
         times: list[Any] = psutil.cpu_times(percpu=True)
         return {
-            core: tuple(getattr(one, field, 0.0) for field in _FIELDS)
-            for core, one in enumerate(times)
+            core: tuple(getattr(spent, field, 0.0) for field in _FIELDS)
+            for core, spent in enumerate(times)
         }
 
 
 def _parse(stat: bytes) -> dict[int, Times]:
-    """Times of each core that is switched on, in ticks, of a ``/proc/stat``."""
-    found: dict[int, Times] = {}
-    # A line of counts follows for every interrupt of the machine, which is most of the file.
+    """Times of each core that is switched on, in ticks, from a ``/proc/stat``."""
+    cores: dict[int, Times] = {}
+    # The file goes on with counts of every interrupt of the machine, which are most of it.
     for line in stat.partition(b"\nintr")[0].splitlines():
         name, *words = line.split()[: 1 + len(_FIELDS)] or [b""]
         if name.startswith(b"cpu") and name[3:].isdigit():
-            # Before Linux 2.6.11 there were fewer.
+            # Before Linux 2.6.11 there were fewer fields.
             times = numbers(words + [b"0"] * (len(_FIELDS) - len(words)))
             if times is not None and len(words) > _IDLE:
-                found[int(name[3:])] = tuple(times)
-    return found
+                cores[int(name[3:])] = tuple(times)
+    return cores
 
 
 def _busy(spent: list[float]) -> float | None:
@@ -123,7 +123,7 @@ def _percent(part: float, spent: list[float]) -> float | None:
 
 
 EVERY_SECONDS, MOST_SHARE = 5.0, 0.001
-"""Some drivers interrupt each core to ask it."""
+"""Some drivers interrupt each core to read it."""
 
 FREQUENCY_COLUMNS = columns("""
 cpu.frequency | MHz | CPU clock | cpufreq/scaling_cur_freq |
@@ -134,9 +134,9 @@ cpu.frequency_max | MHz | highest CPU clock | cpufreq/cpuinfo_max_freq |
 
 
 class FrequencySource:
-    """Clocks by cpufreq, which a virtual machine mostly lacks.
+    """Clocks by cpufreq, which most virtual machines lack.
 
-    What ``/proc/cpuinfo`` says in its place is the clock of the time stamp counter there.
+    There, ``/proc/cpuinfo`` shows the clock of the time stamp counter instead.
     """
 
     def __init__(self, sys: str = SYS) -> None:
@@ -150,7 +150,7 @@ class FrequencySource:
         self.missing = {} if is_known else {"cpu.frequency": f"no cpufreq in {place}"}
 
     def sample(self, now: float) -> list[float | None]:
-        """Values of ``columns``; the present clock is None but every few seconds."""
+        """Values of ``columns``; the present clock is None between readings every few seconds."""
         clock = None
         if self._pace.is_due(now):
             with self._pace.reading(now):
@@ -158,15 +158,15 @@ class FrequencySource:
         return [clock, self._highest]
 
     def _mean(self, name: str) -> float | None:
-        found = (number(read_or_empty(f"{core}/{name}")) for core in self._cores)
-        clocks = [clock for clock in found if clock is not None]
-        # It counts kHz.
+        values = (number(read_or_empty(f"{core}/{name}")) for core in self._cores)
+        clocks = [clock for clock in values if clock is not None]
+        # cpufreq counts kHz.
         return sum(clocks) / len(clocks) / 1000 if clocks else None
 
 
 def cpu_governor(sys: str = SYS) -> str:
-    """``performance``, ``powersave``..., of the first core; empty where the system has none, as in
-    most virtual machines."""
+    """``performance``, ``powersave``... of the first core; empty if the system has none, as in most
+    virtual machines."""
     path = f"{sys}/devices/system/cpu/cpu0/cpufreq/scaling_governor"
     return read_or_empty(path).decode("utf-8", "replace").strip()
 
@@ -189,22 +189,22 @@ cpu.throttled | % | throttled by quota | cpu.stat of the cgroup |
 
 
 class _Throttling(NamedTuple):
-    """Of one cgroup so far."""
+    """Counters of one cgroup."""
 
     periods: int
-    """Of the scheduler, in which the group ran."""
+    """Scheduler periods in which the group ran."""
     used_up: int
-    """Those in which it used up its quota."""
+    """Periods in which it used up its quota."""
     seconds: float
-    """In which it was held back: of each core, added."""
+    """Time for which it was held back, summed over cores."""
 
 
 class QuotaSource:
     """Limits of the training ``pid``, or of the processes that train where ``roles`` knows them.
 
-    The kernel adds up the time for which it held back a group on each core, which may be more than
-    all the time there was. Nor was it held back longer than the periods in which its quota was used
-    up: the lesser is reported.
+    The kernel adds up the time for which it held back a group on each core, which may exceed the
+    elapsed time. Nor was it held back longer than the periods in which its quota was used up: the
+    smaller value is reported.
     """
 
     def __init__(
@@ -237,15 +237,15 @@ class QuotaSource:
         for pid in self._roles().ranks or {self._pid}:
             with suppress(OSError):
                 cores |= os.sched_getaffinity(pid)
-        # All of them have ended; the recorder may run where they could.
+        # All of them have ended; the recorder may run on the same cores.
         return len(cores or os.sched_getaffinity(0))
 
     def _throttled(self, now: float) -> float | None:
-        """The highest share of any group; 0 where none ran at all."""
+        """The highest share of any group; 0 if none ran at all."""
         seconds, self._at = now - self._at, now
         before = self._before
-        found = ((group, _throttling(group)) for group in self._limited)
-        self._before = {group: one for group, one in found if one is not None}
+        readings = ((group, _throttling(group)) for group in self._limited)
+        self._before = {group: reading for group, reading in readings if reading is not None}
         shares = (
             _share_of_quota(before[group], after, seconds)
             for group, after in self._before.items()
@@ -266,9 +266,9 @@ def _throttling(group: Path) -> _Throttling | None:
 
 
 def _share_of_quota(before: _Throttling, after: _Throttling, seconds: float) -> float | None:
-    """%; None where no time has passed, and where a counter fell."""
-    periods, used_up, held = (new - old for old, new in zip(before, after, strict=True))
-    if seconds <= 0 or min(periods, used_up, held) < 0:
+    """%; None if no time has passed or a counter fell."""
+    periods, used_up, seconds_held = (new - old for old, new in zip(before, after, strict=True))
+    if seconds <= 0 or min(periods, used_up, seconds_held) < 0:
         return None
     of_periods = used_up / periods if periods else 1.0
-    return 100.0 * min(held / seconds, of_periods, 1.0)
+    return 100.0 * min(seconds_held / seconds, of_periods, 1.0)

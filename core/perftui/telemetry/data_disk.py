@@ -1,4 +1,4 @@
-"""Where a training reads its data from, and what the disk or the NFS mount there does."""
+"""Where a training reads its data from, and the load of the disk or NFS mount there."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ def files_read(pid: int, proc: str = PROC) -> list[str]:
     """Paths of regular files that ``pid`` has open for reading only, outside the system's own
     directories and the installation of its interpreter.
 
-    No file system is asked: one on a network that is gone would not answer.
+    File systems are not asked: a network file system that is gone would not answer.
     """
     place = f"{proc}/{pid}"
-    # The directory above ``bin``, empty if that is the root.
+    # The directory above ``bin``; empty if that is the root.
     installation = link(f"{place}/exe").rpartition("/bin/")[0]
-    found = []
+    paths = []
     for file in names_in(f"{place}/fd"):
         path = link(f"{place}/fd/{file}") if file not in _STANDARD else ""
         if not path.startswith("/") or path.startswith(_SYSTEM) or path.endswith(" (deleted)"):
-            # A pipe or a socket, or nothing that holds a data set.
+            # A pipe or a socket, or a file that cannot hold data.
             continue
         if _PACKAGES.search(path) or (installation and path.startswith(f"{installation}/")):
             continue
         # proc_pid_fdinfo(5).
         flags = _FLAGS.search(read_or_empty(f"{place}/fdinfo/{file}"))
         if flags and int(flags[1], 8) & _MODES == os.O_RDONLY:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 EVERY_SECONDS, MOST_SHARE = 5.0, 0.001
-"""Between two searches: files of a data set are often open for a moment only."""
+"""Between two searches: files of a data set are often open only for a moment."""
 
 OPEN_FILES = "files that the run reads"
 DIRECTORY = "its working directory"
@@ -72,7 +72,7 @@ DIRECTORY = "its working directory"
 
 @dataclass(frozen=True)
 class DataMount:
-    """The file system that holds the data, and how that is known."""
+    """The file system that holds the data, and how it was found."""
 
     mount: Mount
     found_by: str
@@ -80,10 +80,10 @@ class DataMount:
 
 
 class DataPlace:
-    """Follows where the files lie that training processes and their workers read.
+    """Follows the location of files that training processes and their workers read.
 
-    The mount on which most were seen since the beginning is the one; until there is any, that of
-    the working directory of ``pid``.
+    The result is the mount on which most files were seen so far; before any, that of the working
+    directory of ``pid``.
     """
 
     def __init__(self, pid: int, roles: Callable[[], Roles], proc: str = PROC) -> None:
@@ -96,7 +96,7 @@ class DataPlace:
         """As of the last search."""
 
     def search(self, now: float) -> DataMount | None:
-        """Where it lies, looked for anew where that is due."""
+        """The location, searched anew when due."""
         if self._pace.is_due(now):
             with self._pace.reading(now):
                 self.found = self._search() or self.found
@@ -118,14 +118,14 @@ class DataPlace:
 
 
 def counted_disk(mount: Mount, counted: Container[str], sys: str = SYS) -> str | None:
-    """The name in ``/proc/diskstats`` of the disk that holds ``mount``, None where there is none.
+    """The name in ``/proc/diskstats`` of the disk that holds ``mount``, None if there is none.
 
-    A partition is its whole disk: whatever else is read there makes it wait. A layer over disks,
-    as of LVM or RAID, is itself, or the disk below it where the kernel does not count it.
+    A partition stands for its whole disk: any other reader there makes it wait. A layer over disks,
+    as of LVM or RAID, is itself, or the disk below it if the kernel does not count it.
     """
     number = mount.number
     if number.startswith("0:"):
-        # btrfs and ZFS number their file systems themselves, and name the device.
+        # btrfs and ZFS have numbers of their own for file systems, and name the device.
         number = ""
         with suppress(OSError):
             if mount.source.startswith("/dev/"):
@@ -147,7 +147,7 @@ def counted_disk(mount: Mount, counted: Container[str], sys: str = SYS) -> str |
 
 
 def described(disk: str, sys: str = SYS) -> str:
-    """``disk`` with the name that the administrator gave a mapped device."""
+    """``disk``, followed by the administrator's name for a mapped device."""
     name = read_or_empty(f"{sys}/block/{disk}/dm/name").decode("utf-8", "replace").strip()
     return f"{name} ({disk})" if name else disk
 
@@ -168,7 +168,7 @@ data_disk.queue | count | requests to the data's disk in flight | /proc/diskstat
 
 @dataclass(frozen=True)
 class DataDisk:
-    """Where the data set lies."""
+    """Location of the data set."""
 
     disk: str | None
     """The disk as the system names it, None where the kernel counts none for this file system."""
@@ -180,7 +180,7 @@ class DataDisk:
 
 
 class DataDiskSource:
-    """Rates of the disk under ``place``; None while it is on none that the kernel counts."""
+    """Rates of the disk under ``place``; None while the kernel counts no such disk."""
 
     def __init__(self, place: DataPlace, proc: str = PROC, sys: str = SYS) -> None:
         self._place = place
@@ -191,7 +191,7 @@ class DataDiskSource:
         self._at = float("inf")
         self._disk = ""
         self.found: DataDisk | None = None
-        """Where the data lies, once that is known."""
+        """Location of the data, once known."""
         is_counted = bool(read_disks(proc))
         self.columns = DATA_DISK_COLUMNS if is_counted else ()
         self.missing = {} if is_counted else {"data_disk": f"nothing in {proc}/diskstats"}
@@ -230,7 +230,7 @@ nfs.await | ms | time of an NFS request | /proc/self/mountstats |
 
 
 class NfsCounters(NamedTuple):
-    """Of one mount so far."""
+    """Counters of one mount."""
 
     read: int
     """Bytes from the server."""
@@ -242,8 +242,8 @@ class NfsCounters(NamedTuple):
 
 
 class NfsSource:
-    """Rates of the mount at ``place``; no columns where nothing is mounted by NFS, and None where
-    the data lies elsewhere."""
+    """Rates of the mount at ``place``; no columns if nothing is mounted by NFS, and None if the
+    data lies elsewhere."""
 
     def __init__(self, place: DataPlace, proc: str = PROC) -> None:
         self._place = place
@@ -262,8 +262,8 @@ class NfsSource:
         if place.mount.point != self._mount:
             self._mount = place.mount.point
             self._begin()
-        found = parse(read_or_empty(self._path)).get(self._mount)
-        values = found or (None,) * len(self._rates)
+        counters = parse(read_or_empty(self._path)).get(self._mount)
+        values = counters or (None,) * len(self._rates)
         read, written, requests, time = (
             rate.update(value, now) for rate, value in zip(self._rates, values, strict=True)
         )
@@ -274,12 +274,12 @@ class NfsSource:
 
 
 def parse(mountstats: bytes) -> dict[str, NfsCounters]:
-    """Counters by directory, of a ``/proc/<pid>/mountstats``; of several mounts on one the last.
+    """Counters by directory, from a ``/proc/<pid>/mountstats``; of several mounts on one the last.
 
     ``bytes:`` counts those from and to the server fifth and sixth, an operation its requests first
     and their whole time eighth (net/sunrpc/stats.c and fs/nfs/iostat.h of the kernel).
     """
-    found = {}
+    mounts = {}
     for block in b"\n".join((b"", mountstats)).split(b"\ndevice ")[1:]:
         head, *lines = block.splitlines() or [b""]
         words = head.split()
@@ -293,5 +293,5 @@ def parse(mountstats: bytes) -> dict[str, NfsCounters]:
         sizes, read, write = (counts.get(name) for name in (b"bytes", b"READ", b"WRITE"))
         if sizes and read and write and min(len(sizes), len(read), len(write)) == 8:
             place = unescaped(words[3])
-            found[place] = NfsCounters(sizes[4], sizes[5], read[0] + write[0], read[7] + write[7])
-    return found
+            mounts[place] = NfsCounters(sizes[4], sizes[5], read[0] + write[0], read[7] + write[7])
+    return mounts

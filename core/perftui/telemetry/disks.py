@@ -11,11 +11,11 @@ from perftui.telemetry.files import PROC, SYS, exists, numbers, read_or_empty
 from perftui.telemetry.source import columns
 
 _SECTOR = 512
-"""Bytes that ``/proc/diskstats`` counts as one, whatever the disk's own sectors are."""
+"""Bytes that ``/proc/diskstats`` counts as one sector, whatever the disk's own sectors are."""
 
 
 class DiskCounters(NamedTuple):
-    """Of one disk so far; times in ms."""
+    """Counters of one disk; times in ms."""
 
     reads: int
     read_bytes: int
@@ -30,7 +30,7 @@ class DiskCounters(NamedTuple):
 
 
 class DiskUse(NamedTuple):
-    """What disks have done between two readings."""
+    """Use of disks between two readings."""
 
     read: float
     """B/s, as is ``write``."""
@@ -52,39 +52,39 @@ def read_disks(proc: str = PROC) -> dict[str, DiskCounters]:
 
 
 def parse(diskstats: bytes) -> dict[str, DiskCounters]:
-    """Counters by name, of a ``/proc/diskstats``; lines that are no such are left out.
+    """Counters by name, from a ``/proc/diskstats``; other lines are skipped.
 
     Its fields are those of the kernel's Documentation/admin-guide/iostats.rst.
     """
-    found = {}
+    disks = {}
     for line in diskstats.splitlines():
         words = line.split()
         counts = numbers(words[3:14])
         if counts is not None and len(counts) == 11:
             reads, _, sectors, reading, writes, _, written, writing, _, busy, weighted = counts
-            found[words[2].decode("utf-8", "replace")] = DiskCounters(
+            disks[words[2].decode("utf-8", "replace")] = DiskCounters(
                 *(reads, sectors * _SECTOR, reading),
                 *(writes, written * _SECTOR, writing),
                 *(busy, weighted),
             )
-    return found
+    return disks
 
 
 def portable_disks() -> dict[str, DiskCounters]:
     """Bytes and requests by psutil, for a platform without ``/proc/diskstats``; times are 0."""
     return {
         name: DiskCounters(
-            *(one.read_count, one.read_bytes, 0), *(one.write_count, one.write_bytes, 0), 0, 0
+            *(disk.read_count, disk.read_bytes, 0), *(disk.write_count, disk.write_bytes, 0), 0, 0
         )
-        for name, one in (psutil.disk_io_counters(perdisk=True) or {}).items()
+        for name, disk in (psutil.disk_io_counters(perdisk=True) or {}).items()
     }
 
 
 def use(pairs: Iterable[tuple[DiskCounters, DiskCounters]], seconds: float) -> DiskUse | None:
-    """What disks did over ``seconds``, by their counters before and after.
+    """Use of disks over ``seconds``, by their counters before and after.
 
-    All together, but ``utilization`` is that of the busiest. A disk whose counters fell was
-    replaced, and is left out; None without any.
+    Sums, except that ``utilization`` is that of the busiest. A disk whose counters fell was
+    replaced, and is skipped; None without any.
     """
     changes = [
         DiskCounters(*(new - old for old, new in zip(*pair, strict=True)))
@@ -100,26 +100,26 @@ def use(pairs: Iterable[tuple[DiskCounters, DiskCounters]], seconds: float) -> D
         write=total.written_bytes / seconds,
         read_operations=total.reads / seconds,
         write_operations=total.writes / seconds,
-        # Milliseconds a second are tenths of a per cent.
-        utilization=min(100.0, max(one.busy for one in changes) / seconds / 10),
+        # Milliseconds per second are tenths of a per cent.
+        utilization=min(100.0, max(change.busy for change in changes) / seconds / 10),
         queue=total.weighted / seconds / 1000,
         wait=(total.read_time + total.write_time) / requests if requests else None,
     )
 
 
 def real_devices(names: Iterable[str], devices: str) -> frozenset[str]:
-    """The ``names`` that sysfs ties to hardware; all of them where it ties none.
+    """The ``names`` that sysfs ties to hardware; all of them if it ties none.
 
     Loop, RAM, device-mapper and RAID disks, partitions, bridges and virtual interfaces have no
     ``device`` link. In a container, and outside Linux, nothing may have one.
     """
-    known = frozenset(names)
-    real = frozenset(name for name in known if exists(f"{devices}/{name}/device"))
-    return real or known
+    all_names = frozenset(names)
+    real = frozenset(name for name in all_names if exists(f"{devices}/{name}/device"))
+    return real or all_names
 
 
 class RealDevices:
-    """``real_devices``, looked up again where other names have come."""
+    """``real_devices``, looked up again whenever the names change."""
 
     def __init__(self, devices: str) -> None:
         self._devices = devices
@@ -127,10 +127,10 @@ class RealDevices:
         self._real: frozenset[str] = frozenset()
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of ``names`` that are hardware."""
-        known = frozenset(names)
-        if known != self._names:
-            self._names, self._real = known, real_devices(known, self._devices)
+        """The hardware among ``names``."""
+        current = frozenset(names)
+        if current != self._names:
+            self._names, self._real = current, real_devices(current, self._devices)
         return self._real
 
 
@@ -157,7 +157,7 @@ DISK_COLUMNS = (*COUNTED, *TIMED)
 
 
 class DiskSource:
-    """Rates over all disks; no columns where the platform counts none."""
+    """Rates over all disks; no columns if the platform counts none."""
 
     def __init__(self, proc: str = PROC, sys: str = SYS) -> None:
         self._proc = proc
@@ -175,7 +175,7 @@ class DiskSource:
         """Values of ``columns``."""
         before, self._before = self._before, self._read()
         seconds, self._at = now - self._at, now
-        pairs = [(before[name], one) for name, one in self._before.items() if name in before]
+        pairs = [(before[name], new) for name, new in self._before.items() if name in before]
         done = use(pairs, seconds)
         if done is None:
             return [None] * len(self.columns)

@@ -1,4 +1,4 @@
-"""Small files of /proc and /sys, read by few system calls: some hundred of them make a sample.
+"""Small files of /proc and /sys, read by few system calls: a sample reads some hundred.
 
 Paths are text: making an object of each would take longer than reading most of them.
 """
@@ -21,12 +21,12 @@ def read(path: str) -> bytes:
     """The whole file at ``path``.
 
     Raises:
-        OSError: it is not there, may not be read, or what it is about has ended.
+        OSError: it is missing, unreadable, or its subject has ended.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = b""
-        # The kernel returns a page at a time of those it makes up when they are read.
+        # The kernel returns generated files one page at a time.
         while chunk := os.read(file, _CHUNK):
             content += chunk
         return content
@@ -43,8 +43,8 @@ def read_or_empty(path: str) -> bytes:
 
 
 def record(path: str) -> bytes:
-    """The file at ``path``, empty where it cannot be read, by one call: of those that the kernel
-    makes up as a whole, as most below ``/proc/<pid>`` are. A run may have hundreds of processes."""
+    """The file at ``path`` by a single call, empty if it cannot be read: for files that the kernel
+    generates as a whole, as most below ``/proc/<pid>``. A run may have hundreds of processes."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -52,7 +52,7 @@ def record(path: str) -> bytes:
     try:
         return os.read(file, _CHUNK)
     except OSError:
-        # What it is about has ended meanwhile.
+        # Its subject has ended meanwhile.
         return b""
     finally:
         os.close(file)
@@ -73,7 +73,7 @@ def exists(path: str) -> bool:
 
 
 def link(path: str) -> str:
-    """Where the symbolic link ``path`` leads, empty where it cannot be read."""
+    """Target of the symbolic link ``path``, empty if it cannot be read."""
     try:
         return os.readlink(path)  # noqa: PTH115 - text, as all paths here
     except OSError:
@@ -89,31 +89,31 @@ def names_in(directory: str) -> list[str]:
 
 
 def number(content: bytes) -> int | None:
-    """The whole number that ``content`` is, None where it is anything else."""
+    """``content`` as an integer, None if it is not one."""
     word = content.strip()
     return int(word) if word.isdigit() else None
 
 
 def numbers(words: Iterable[bytes]) -> list[int] | None:
     """Integers of ``words``; None if any is not one."""
-    found = [*words]
-    return [int(word) for word in found] if all(word.isdigit() for word in found) else None
+    texts = [*words]
+    return [int(word) for word in texts] if all(word.isdigit() for word in texts) else None
 
 
 def count_of(name: bytes, content: bytes) -> int | None:
-    """The number behind ``name``, up to the end of its line; ``b"\\nname:"`` begins a line that is
-    not the first. Looking for some lines of a long file is quicker than for all."""
+    """The number behind ``name``, up to the end of its line; ``b"\nname:"`` matches any line but
+    the first. Searching for a few lines of a long file is quicker than parsing all."""
     return number(content.partition(name)[2].partition(b"\n")[0])
 
 
 def fields(content: bytes) -> dict[bytes, int]:
-    """Numbers by name, of lines such as ``nr_throttled 5`` or ``MemFree:  123 kB``."""
-    found = {}
+    """Numbers by name, from lines such as ``nr_throttled 5`` or ``MemFree:  123 kB``."""
+    values = {}
     for line in content.splitlines():
         words = line.split()
         if len(words) in (2, 3) and words[1].isdigit():
-            found[words[0].rstrip(b":")] = int(words[1])
-    return found
+            values[words[0].rstrip(b":")] = int(words[1])
+    return values
 
 
 MOUNTINFO = Path("/proc/self/mountinfo")
@@ -126,10 +126,10 @@ NETWORK = frozenset(
         *("fuse.goofys", "fuse.rclone", "fuse.mount-s3", "fuse.blobfuse2", "fuse.cephfs"),
     )
 )
-"""File systems whose files lie elsewhere, by the names that mountinfo has."""
+"""File systems on other machines, by their names in mountinfo."""
 
 NFS = frozenset(("nfs", "nfs4"))
-"""Those of the kernel's NFS client, which counts what it does."""
+"""File systems of the kernel's NFS client, which has counters."""
 
 MEMORY = frozenset(("tmpfs", "ramfs"))
 """File systems in memory."""
@@ -144,45 +144,45 @@ class Mount:
     kind: str
     """Its name, such as ``ext4``."""
     number: str = ""
-    """Its device, as ``254:1``; ``0:...`` is of one that the kernel made up."""
+    """Number of its device, such as ``254:1``; ``0:...`` is a virtual device."""
     source: str = ""
     """What is mounted, such as ``/dev/sda1`` or ``server:/export``."""
 
 
 def mount_of(path: Path, mountinfo: Path = MOUNTINFO) -> Mount | None:
     """The file system that holds the absolute ``path``, by the lines of proc_pid_mountinfo(5); None
-    where they are not there, or name none."""
+    if there are none, or none fits."""
     return mount_holding(str(path), mounts_in(read_or_empty(str(mountinfo))))
 
 
 def mounts_in(mountinfo: bytes) -> list[Mount]:
     """Mounts of a ``/proc/<pid>/mountinfo``, in its order."""
-    found = []
+    mounts = []
     for line in mountinfo.splitlines():
         before, dash, after = line.partition(b" - ")
         fields, rest = before.split(b" "), after.split(b" ")
         if dash and len(fields) >= 5:
             point, number = unescaped(fields[4]), unescaped(fields[2])
             source = unescaped(rest[1]) if len(rest) > 1 else ""
-            found.append(Mount(point, unescaped(rest[0]), number, source))
-    return found
+            mounts.append(Mount(point, unescaped(rest[0]), number, source))
+    return mounts
 
 
 def mount_holding(path: str, mounts: Iterable[Mount]) -> Mount | None:
-    """The mount that holds the absolute ``path``. No file system is asked: one on a network that
-    is gone never answers."""
-    found = None
+    """The mount that holds the absolute ``path``. File systems are not asked: a network file system
+    that is gone never answers."""
+    result = None
     for mount in mounts:
         point = mount.point.rstrip("/")
-        # Of several at one place the last one hides the others.
+        # The last of several mounts at one place hides the others.
         if (path == point or path.startswith(f"{point}/")) and (
-            found is None or len(mount.point) >= len(found.point)
+            result is None or len(mount.point) >= len(result.point)
         ):
-            found = mount
-    return found
+            result = mount
+    return result
 
 
 def unescaped(word: bytes) -> str:
-    """Spaces and the like are octal in it."""
+    """``word`` with octal escapes of spaces and the like replaced."""
     raw = re.sub(rb"\\([0-3][0-7]{2})", lambda match: bytes([int(match[1], 8)]), word)
     return raw.decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Every source of a machine's metrics, by group: what it may have, and how it is made.
+"""Every source of a machine's metrics, by group: its possible columns and its constructor.
 
 ``look_around`` finds those of GPUs too, which are in ``telemetry/gpu``.
 """
@@ -20,7 +20,7 @@ from perftui.telemetry.source import PartialSource, Source
 
 
 class OfRun:
-    """What sources need to know of the run, and those of them that others need."""
+    """Facts about the run for sources, and sources that others need."""
 
     def __init__(
         self, pid: int, roles: Callable[[], Roles], others: Callable[[], Sequence[int]]
@@ -37,9 +37,9 @@ class HostSource(NamedTuple):
     """One source."""
 
     columns: tuple[Column, ...]
-    """All that it can sample; a machine may have fewer of them."""
+    """All possible columns; a machine may have fewer."""
     make: Callable[[OfRun], PartialSource]
-    """The source of this machine, for a run."""
+    """Constructs the source of this machine, for a run."""
 
 
 HOST_SOURCES: dict[str, tuple[HostSource, ...]] = {
@@ -78,13 +78,13 @@ HOST_SOURCES: dict[str, tuple[HostSource, ...]] = {
         HostSource(network.INFINIBAND_COLUMNS, lambda _: network.InfinibandSource()),
     ),
 }
-"""In this order they are sampled, and listed in docs/metrics.md."""
+"""In the order of sampling, and of docs/metrics.md."""
 
 
 def host_columns() -> dict[str, tuple[Column, ...]]:
-    """All that the sources can sample, by group."""
+    """All columns that the sources can have, by group."""
     return {
-        title: tuple(column for one in sources for column in one.columns)
+        title: tuple(column for source in sources for column in source.columns)
         for title, sources in HOST_SOURCES.items()
     }
 
@@ -122,11 +122,11 @@ def look_around(
 ) -> Machine:
     """Find what can be sampled of this machine and of the training process ``pid``.
 
-    ``roles`` returns which of the processes below it train, and which load data; ``others`` which
-    processes beside it are of the same run.
+    ``roles`` returns which of the processes below it train, and which load data; ``others``
+    processes beside it that are of the same run.
     """
     run = OfRun(pid, roles, others)
-    host = [one.make(run) for sources in HOST_SOURCES.values() for one in sources]
+    host = [entry.make(run) for sources in HOST_SOURCES.values() for entry in sources]
     missing = {name: why for source in host for name, why in source.missing.items()}
     gpus = find_gpus(run.processes.pids, nvml)
     sources = (*host, *gpus.sources)

@@ -21,8 +21,8 @@ class GroupMemory:
     """Bytes that the processes of a cgroup hold."""
 
     used: int
-    """Without pages of files that nothing has used lately: they are given back when memory runs
-    short (the "working set" of container runtimes)."""
+    """Without pages of files unused lately, which are given back when memory runs short (the
+    "working set" of container runtimes)."""
     page_cache: int
     """Pages of files, those used lately included, without shared memory."""
 
@@ -40,11 +40,11 @@ def cpu_quota(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> float | None:
 
 
 def _tightest(groups: Iterable[Path]) -> float | None:
-    return min((one for one in map(quota_of, groups) if one is not None), default=None)
+    return min((quota for quota in map(quota_of, groups) if quota is not None), default=None)
 
 
 def cpu_groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:
-    """Directories of the cgroups whose quota of CPU time holds, of v2 and of v1."""
+    """Directories of the cgroups with a quota of CPU time, of v2 and of v1."""
     return [*groups(root, own), *_v1_groups("cpu", root, own)]
 
 
@@ -75,13 +75,13 @@ def memory_limit(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int | None
 
 
 def memory_group(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> Path | None:
-    """The cgroup (v2) with the tightest limit of memory; None where what is installed limits."""
+    """The cgroup (v2) with the tightest memory limit; None if installed memory is the limit."""
     limit, group = min(_memory_limits(root, own), default=(_installed(), None))
     return group if limit < _installed() else None
 
 
 def group_memory(group: Path) -> GroupMemory | None:
-    """What processes of ``group`` hold; None where the kernel does not report it."""
+    """Memory of the processes in ``group``; None if the kernel does not report it."""
     current = number(read_or_empty(f"{group}/memory.current"))
     stat = fields(read_or_empty(f"{group}/memory.stat"))
     if current is None or b"inactive_file" not in stat:
@@ -91,7 +91,7 @@ def group_memory(group: Path) -> GroupMemory | None:
 
 
 def _memory_limits(root: Path, own: Path) -> list[tuple[int, Path]]:
-    limits = [(number(read_or_empty(f"{one}/memory.max")), one) for one in groups(root, own)]
+    limits = [(number(read_or_empty(f"{group}/memory.max")), group) for group in groups(root, own)]
     return [(limit, group) for limit, group in limits if limit is not None]
 
 
@@ -100,14 +100,14 @@ def _installed() -> int:
 
 
 def affinity() -> int:
-    """Cores that this process may be put on."""
+    """Cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:
-    """Directories of this process's cgroup (v2) and of those above it, whose limits hold too."""
+    """Directories of this process's cgroup (v2) and its ancestors, whose limits apply too."""
     for controllers, path in _own_groups(own):
         if not controllers:
             return _and_above(root, Path() if ".." in path.parts else path)
@@ -115,7 +115,7 @@ def groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:
 
 
 def _v1_groups(controller: str, root: Path, own: Path) -> list[Path]:
-    """Directories of this process's cgroup v1 of ``controller`` and of those above it: each
+    """Directories of this process's cgroup v1 of ``controller`` and of its ancestors: each
     controller has its own.
 
     A container sees its own group as the root, under the path it has on the host.
@@ -133,7 +133,7 @@ def _and_above(root: Path, path: Path) -> list[Path]:
 
 
 def _own_groups(own: Path) -> list[tuple[str, Path]]:
-    """Controllers (none for v2) and path from the root of each line of ``own``."""
+    """Controllers (none for v2) and path from the root, for each line of ``own``."""
     lines = read_or_empty(str(own)).decode("utf-8", "surrogateescape").splitlines()
     words = (line.split(":", 2) for line in lines)
-    return [(one[1], Path(one[2].lstrip("/"))) for one in words if len(one) == 3]
+    return [(parts[1], Path(parts[2].lstrip("/"))) for parts in words if len(parts) == 3]

@@ -1,4 +1,4 @@
-"""The machine's memory, its shared memory, and what the processes of a run take of it."""
+"""The machine's memory, its shared memory, and the memory of a run's processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MemoryReading:
 
 
 def read_memory(proc: str = PROC) -> MemoryReading:
-    """By ``/proc/meminfo`` and ``/proc/vmstat``, or by psutil where there are none."""
+    """A reading of ``/proc/meminfo`` and ``/proc/vmstat``, or of psutil if there are none."""
     info = fields(read_or_empty(f"{proc}/meminfo"))
     needed = [info.get(name) for name in (b"MemAvailable", b"Cached", b"SwapTotal", b"SwapFree")]
     available, cached, swap, swap_free = needed
@@ -84,7 +84,7 @@ memory.oom_kills | count | killed for memory | memory.events or /proc/vmstat |
 
 
 class MemorySource:
-    """Memory in use right now, of what the training may use."""
+    """Memory now in use, of what the training may use."""
 
     def __init__(self, root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP, proc: str = PROC) -> None:
         self._proc = proc
@@ -100,7 +100,7 @@ class MemorySource:
         self.missing = {column.name: f"not in {column.source}" for column in unknown}
 
     def sample(self, now: float) -> list[float | None]:
-        """Values of ``columns``; None where a container does not report what it uses."""
+        """Values of ``columns``; None if a container does not report its use."""
         row = self._row(now)
         return [row[column.name] for column in self.columns]
 
@@ -109,8 +109,8 @@ class MemorySource:
         used: int | None = self._usable - machine.available
         cached = machine.page_cache
         if self._group is not None:
-            held = group_memory(self._group)
-            used, cached = (held.used, held.page_cache) if held else (None, None)
+            group = group_memory(self._group)
+            used, cached = (group.used, group.page_cache) if group else (None, None)
         left = None if used is None else max(min(machine.available, self._usable - used), 0)
         return {
             "memory.used": used,
@@ -137,7 +137,7 @@ memory.shm_total | B | shared memory | statvfs of /dev/shm |
 
 
 class SharedMemorySource:
-    """Room and use of the file system in memory at ``place``."""
+    """Size and use of the in-memory file system at ``place``."""
 
     def __init__(self, place: str = PLACE) -> None:
         self._place = place
@@ -167,23 +167,23 @@ processes.pss | B | memory of the run | /proc/<pid>/smaps_rollup |
 
 
 class PssSource:
-    """Proportional set size of the processes that ``pids`` names; of ``pid`` it must be readable,
-    so that the others' can be expected to be."""
+    """Proportional set size of the processes in ``pids``; that of ``pid`` must be readable, so that
+    the others' are expected to be."""
 
     def __init__(self, pid: int, pids: Callable[[], frozenset[int]], proc: str = PROC) -> None:
         self._pids = pids
         self._proc = proc
         self._pace = Pace(EVERY_SECONDS, MOST_SHARE)
         self._has_begun = False
-        asked = pid if exists(f"{proc}/{pid}") else "self"
-        why = why_unreadable(f"{proc}/{asked}/smaps_rollup")
+        subject = pid if exists(f"{proc}/{pid}") else "self"
+        why = why_unreadable(f"{proc}/{subject}/smaps_rollup")
         self.columns = () if why else PSS_COLUMNS
         self.missing = {PSS_COLUMNS[0].name: f"smaps_rollup: {why}"} if why else {}
 
     def sample(self, now: float) -> list[float | None]:
-        """Values of ``columns``; None but every few seconds, and while a process denies it."""
+        """Values of ``columns``; None except every few seconds, and while a process denies it."""
         if not self._has_begun:
-            # The first reading would be of a training that only begins, and stand for long.
+            # The first reading would be of a training that only begins, and remain for long.
             self._has_begun = True
             self._pace.spent(now, 0.0)
         pids = self._pids()

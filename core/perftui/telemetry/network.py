@@ -1,4 +1,4 @@
-"""What network interfaces and InfiniBand ports transmit and receive."""
+"""Traffic of network interfaces and InfiniBand ports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOPBACK = ("lo", "lo0")
 
 
 class NetworkSource:
-    """Bytes and errors per second. The kernel does not see RDMA, so neither does this."""
+    """Bytes and errors per second, without RDMA, which the kernel does not see."""
 
     def __init__(self, proc: str = PROC, sys: str = SYS) -> None:
         self._snmp = f"{proc}/net/snmp"
@@ -40,13 +40,11 @@ class NetworkSource:
         """Values of ``columns``."""
         counters = psutil.net_io_counters(pernic=True, nowrap=False)
         real = self._real.among(name for name in counters if name not in LOOPBACK)
-        found = {name: counters[name] for name in real}
-        errors = {
-            name: one.errin + one.errout + one.dropin + one.dropout for name, one in found.items()
-        }
+        interfaces = {name: counters[name] for name in real}
+        errors = {name: c.errin + c.errout + c.dropin + c.dropout for name, c in interfaces.items()}
         values = [
-            self._receive.update({name: one.bytes_recv for name, one in found.items()}, now),
-            self._transmit.update({name: one.bytes_sent for name, one in found.items()}, now),
+            self._receive.update({name: c.bytes_recv for name, c in interfaces.items()}, now),
+            self._transmit.update({name: c.bytes_sent for name, c in interfaces.items()}, now),
             self._errors.update(errors, now),
         ]
         if RETRANSMITS in self.columns:
@@ -55,7 +53,7 @@ class NetworkSource:
 
 
 def retransmits(snmp: bytes) -> int | None:
-    """Segments sent again so far, of a ``/proc/net/snmp``: a line of names, and one of numbers."""
+    """Segments sent again so far, from a ``/proc/net/snmp``: a line of names, one of numbers."""
     lines = [line.split() for line in snmp.splitlines() if line.startswith(b"Tcp:")]
     if len(lines) != 2:
         return None
@@ -72,11 +70,11 @@ infiniband.transmit | B/s | sent by InfiniBand | {_PORTS}/port_xmit_data |
 """)
 
 WORD = 4
-"""Bytes that the counters count as one, whatever the port's lanes (the kernel's
+"""Bytes per unit of the counters, whatever the port's lanes (the kernel's
 Documentation/ABI/stable/sysfs-class-infiniband)."""
 
 EVERY_SECONDS, MOST_SHARE = 1.0, 0.001
-"""A driver may have to ask the card's firmware for each."""
+"""A driver may have to ask the card's firmware for each counter."""
 
 
 class InfinibandSource:
@@ -97,7 +95,7 @@ class InfinibandSource:
         self.missing = {} if is_counted else {"infiniband": why}
 
     def sample(self, now: float) -> list[float | None]:
-        """Values of ``columns``; None but every few samples."""
+        """Values of ``columns``; None between readings every few samples."""
         if not self._pace.is_due(now):
             return [None] * len(self.columns)
         with self._pace.reading(now):
@@ -107,6 +105,6 @@ class InfinibandSource:
             ]
 
     def _count(self, name: str) -> dict[str, int]:
-        """Bytes so far of each port that has this counter."""
+        """Total bytes of each port that has this counter."""
         counts = {port: number(read_or_empty(f"{port}/{name}")) for port in self._ports}
         return {port: WORD * count for port, count in counts.items() if count is not None}

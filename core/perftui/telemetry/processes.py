@@ -1,4 +1,4 @@
-"""What the processes of a run use, all together and by what they do, by /proc or psutil."""
+"""Resources used by the processes of a run, in all and by role, from /proc or psutil."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from perftui.telemetry.source import Pace, columns
 
 
 class ProcessReading(NamedTuple):
-    """Counters of a process so far; None where the platform does not count or does not report.
+    """Counters of a process; None if the platform does not count or report them.
 
     No data class: hundreds are made for each sample, and making one takes five times as long.
     """
 
     pid: int
     started: float
-    """When it began, in any unit: a pid alone may be that of an earlier process."""
+    """Start time, in any unit: a pid alone may be that of an earlier process."""
     cpu: float
     """Seconds of user and system time."""
     rss: float
@@ -47,7 +47,7 @@ class ProcessReading(NamedTuple):
 
     @property
     def identity(self) -> tuple[int, float]:
-        """The process, and no other that is given its number later."""
+        """Identifies the process, even if its number is used again later."""
         return self.pid, self.started
 
 
@@ -55,10 +55,10 @@ class ProcessTable(Protocol):
     """The processes of this machine."""
 
     def read(self, pid: int) -> ProcessReading | None:
-        """Counters of ``pid``; None where it has ended or may not be read."""
+        """Counters of ``pid``; None if it has ended or may not be read."""
 
     def below(self, pid: int) -> Sequence[int]:
-        """Its descendants that live, without itself; none where it is gone."""
+        """Its living descendants, without itself; empty if it is gone."""
 
 
 Pair = tuple[ProcessReading, ProcessReading]
@@ -67,22 +67,22 @@ Pair = tuple[ProcessReading, ProcessReading]
 
 @dataclass(frozen=True)
 class Change:
-    """What happened between two samples."""
+    """Change between two samples."""
 
     after: Sequence[ProcessReading]
-    """All processes that live."""
+    """All living processes."""
     pairs: Sequence[Pair]
     """Those of them that were there before."""
     by_role: dict[str, list[Pair]]
     seconds: float
     is_new: bool
-    """Whether the main process, or all that it has started, was not there before."""
+    """Whether the main process, or all its descendants, are new."""
     resident: Mapping[str, float]
     """Resident memory by role, bytes; those of ``after`` sum to it."""
 
     def rate(self, counter: str, role: str = "", factor: float = 1.0) -> float | None:
         """Summed change per second of a field of the readings, of all or of one of ``ROLES``; None
-        where nothing is known."""
+        if nothing is known."""
         rates = self.rates(counter, role)
         return factor * sum(rates) if rates else None
 
@@ -98,10 +98,10 @@ class Change:
 
 
 class Portable:
-    """The processes of any platform that psutil knows."""
+    """The processes of any platform that psutil supports."""
 
     def read(self, pid: int) -> ProcessReading | None:
-        """Counters of ``pid``; None where it has ended or belongs to another user."""
+        """Counters of ``pid``; None if it has ended or belongs to another user."""
         try:
             process = psutil.Process(pid)
             with process.oneshot():
@@ -152,21 +152,21 @@ _ENDED = (b"Z", b"X", b"x")
 
 
 class Proc:
-    """The processes below ``root``."""
+    """The processes listed below ``root``."""
 
     def __init__(self, root: str = PROC) -> None:
         self._root = root
 
     def read(self, pid: int) -> ProcessReading | None:
-        """Counters of ``pid``; None where it has ended."""
+        """Counters of ``pid``; None if it has ended."""
         place = f"{self._root}/{pid}"
         words = record(f"{place}/stat").rpartition(b")")[2].split()
         if len(words) <= _RSS or words[_STATE] in _ENDED:
             return None
-        found = numbers(_COUNTS(words))
-        if found is None:
+        counts = numbers(_COUNTS(words))
+        if counts is None:
             return None
-        faults, user, system, threads, started, pages = found
+        faults, user, system, threads, started, pages = counts
         status, io = record(f"{place}/status"), record(f"{place}/io")
         return ProcessReading(
             pid,
@@ -184,17 +184,17 @@ class Proc:
     def below(self, pid: int) -> list[int]:
         """By the kernel's own lists: these cost by the size of the tree, while a walk over all
         processes costs by the size of the machine (17 us against 1 ms and more)."""
-        found = {pid: None}
+        pids = {pid: None}
         waiting = [pid]
         while waiting:
-            # A number may be given to another while this goes on.
-            children = [one for one in self._children(waiting.pop()) if one not in found]
-            found.update(dict.fromkeys(children))
+            # A number may be reused while this goes on.
+            children = [child for child in self._children(waiting.pop()) if child not in pids]
+            pids.update(dict.fromkeys(children))
             waiting += children
-        return [*found][1:]
+        return [*pids][1:]
 
     def _children(self, pid: int) -> list[int]:
-        """Processes that any thread of ``pid`` has started."""
+        """Processes started by any thread of ``pid``."""
         place = f"{self._root}/{pid}/task"
         lists = (read_or_empty(f"{place}/{task}/children").split() for task in names_in(place))
         return [child for words in lists for child in numbers(words) or ()]
@@ -207,14 +207,14 @@ def has_process_lists(root: str = PROC) -> bool:
 
 
 MOST_SHARE = 0.001
-"""Of a core, for searches for processes that have been started meanwhile: with every sample in a
-small run, as workers may live for seconds only."""
+"""Share of a core for searches for newly started processes: with every sample in a small run, as
+workers may live for seconds only."""
 
 
 class ProcessTree:
-    """The process ``pid``, those that ``others`` names, and all their descendants.
+    """The process ``pid``, those in ``others``, and all their descendants.
 
-    ``pid`` is gone for good once it has ended, also if its number is used again.
+    ``pid`` is gone for good once it has ended, even if its number is used again.
     """
 
     def __init__(self, table: ProcessTable, pid: int, others: Callable[[], Sequence[int]]) -> None:
@@ -226,26 +226,26 @@ class ProcessTree:
         """The first reading of ``pid``, None where it was gone by then or has ended since."""
 
     def readings(self, now: float) -> list[ProcessReading]:
-        """Counters of all that live."""
+        """Counters of all living processes."""
         if self._pace.is_due(now):
             self._find(now)
-        found = self._read()
-        if self.main and all(one.identity != self.main.identity for one in found):
-            # What it had started is not known any more.
+        readings = self._read()
+        if self.main and all(reading.identity != self.main.identity for reading in readings):
+            # Its descendants are no longer known.
             self.main = None
             self._find(now)
-            found = self._read()
-        return found
+            readings = self._read()
+        return readings
 
     def _read(self) -> list[ProcessReading]:
-        found = map(self._table.read, self._pids)
-        return [reading for reading in found if reading is not None]
+        readings = map(self._table.read, self._pids)
+        return [reading for reading in readings if reading is not None]
 
     def _find(self, now: float) -> None:
         with self._pace.reading(now):
             mains = [*([self.main.pid] if self.main else []), *self._others()]
             trees = ([main, *self._table.below(main)] for main in mains)
-            # One of them may have started another.
+            # Any of them may have started another.
             self._pids = [*dict.fromkeys(pid for tree in trees for pid in tree)]
 
 
@@ -256,7 +256,7 @@ whatever else the training has started."""
 
 @dataclass(frozen=True)
 class Roles:
-    """Which processes do what, by number; those in neither are the rest."""
+    """Processes by role, by number; those in neither set are the rest."""
 
     ranks: frozenset[int] = frozenset()
     workers: frozenset[int] = frozenset()
@@ -388,8 +388,8 @@ class ProcessTreeSource:
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``; all None once all main processes are gone."""
-        after = {one.identity: one for one in self._tree.readings(now)}
-        pairs = [(self._before[key], one) for key, one in after.items() if key in self._before]
+        after = {reading.identity: reading for reading in self._tree.readings(now)}
+        pairs = [(self._before[key], new) for key, new in after.items() if key in self._before]
         seconds = now - self._at
         self._before, self._at = after, now
         if not after:
@@ -399,11 +399,11 @@ class ProcessTreeSource:
         for pair in pairs:
             by_role[roles.of(pair[1].pid)].append(pair)
         main = self._tree.main
-        had_main = main is not None and any(one.identity == main.identity for one, _ in pairs)
+        had_main = main is not None and any(old.identity == main.identity for old, _ in pairs)
         is_new = not had_main or (len(after) > 1 and len(pairs) == 1)
         resident = dict.fromkeys(ROLES, 0.0)
-        for one in after.values():
-            resident[roles.of(one.pid)] += one.rss
+        for reading in after.values():
+            resident[roles.of(reading.pid)] += reading.rss
         change = Change([*after.values()], pairs, by_role, seconds, is_new, resident)
         return [value(change) for value in self._values]
 

@@ -1,4 +1,4 @@
-"""What every source of telemetry is, rates made from counters, and samples of all sources."""
+"""The interface of telemetry sources, rates from counters, and samples of all sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIME = Column("time", "ns", "when", "wall clock")
 
 
 def cells(table: str) -> list[list[str]]:
-    """The cells of each row ``a | b | c`` of ``table``; an indented line goes on the one before."""
+    """Cells of each row ``a | b | c`` of ``table``; an indented line continues the one before."""
     rows = re.sub(r"\n +", " ", table.strip()).splitlines()
     return [[cell.strip() for cell in row.split("|")] for row in rows]
 
@@ -35,13 +35,13 @@ Value = float | int | None
 class Source(Protocol):
     """One part of the machine; ``sample`` returns one value for each of ``columns``.
 
-    A value that cannot be known now is None. A source drops, when it is made, the columns that
-    this machine does not have; one without any is never asked.
+    An unknown value is None. When constructed, a source drops columns that this machine does not
+    have; a source without columns is never asked.
     """
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What the values are."""
+        """Columns of the values."""
 
     def sample(self, now: float) -> Sequence[float | None]:
         """Values at ``now``, seconds on the monotonic clock."""
@@ -56,7 +56,7 @@ class PartialSource(Source, Protocol):
 
 
 def close(source: Source) -> None:
-    """Free what ``source`` holds besides memory, where it has a ``close``."""
+    """Free resources of ``source`` besides memory, if it has a ``close``."""
     end = getattr(source, "close", None)
     if end is not None:
         end()
@@ -70,7 +70,7 @@ class Rate:
         self._at = 0.0
 
     def update(self, value: float | None, now: float) -> float | None:
-        """The rate since the last call; None at first, after a gap, and where the counter fell."""
+        """The rate since the last call; None at first, after a gap, and if the counter fell."""
         before, at = self._value, self._at
         self._value, self._at = value, now
         if value is None or before is None or value < before or now <= at:
@@ -79,11 +79,10 @@ class Rate:
 
 
 class Sampler:
-    """Asks all ``sources`` at once; ``columns`` are the time and then all of theirs.
+    """Asks all ``sources`` at once; ``columns`` are the time and then those of all sources.
 
-    A source that fails once is left out from then on (its columns stay, as None) and
-    ``on_failure`` is called with its ``name``, or that of its class, and the error: the others go
-    on.
+    A source that fails once is left out from then on (its columns stay, as None) and ``on_failure``
+    is called with its ``name``, or that of its class, and the error: the others go on.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Sampler:
         return row
 
     def close(self) -> None:
-        """Free what the sources hold; nothing can be sampled any more."""
+        """Free the resources of the sources; afterwards nothing can be sampled."""
         for source in self._sources:
             close(source)
 
@@ -120,8 +119,8 @@ class Sampler:
 class Pace:
     """Readings at least ``every`` seconds apart that take at most ``share`` of a core on average.
 
-    One that costs more than its share is followed by a longer pause. ``ahead`` seconds of that
-    pause may be left for later, so that a costly reading now and then delays none after it.
+    A reading that costs more than its share is followed by a longer pause. ``ahead`` seconds of
+    that pause may be left for later, so that an occasional costly reading delays none after it.
     """
 
     def __init__(self, every: float, share: float, ahead: float = 0.0) -> None:
@@ -141,7 +140,7 @@ class Pace:
 
     @contextmanager
     def reading(self, now: float) -> Iterator[None]:
-        """The body is a reading, begun at ``now``: its cost is what this thread computes in it."""
+        """The body is a reading, begun at ``now``: its cost is this thread's CPU time in it."""
         began = time.thread_time()
         try:
             yield
@@ -150,15 +149,15 @@ class Pace:
 
 
 class Rates:
-    """Summed change per second of counters that come and go, each by its own key."""
+    """Summed change per second of counters that come and go, each with a key."""
 
     def __init__(self) -> None:
         self._values: Mapping[str, float] = {}
         self._at = 0.0
 
     def update(self, values: Mapping[str, float], now: float) -> float | None:
-        """The rate since the last call, of those that are in both and did not fall: a counter
-        that came, or began anew, makes no jump. None without any."""
+        """The rate since the last call, of counters that are in both calls and did not fall: a
+        counter that is new or restarted makes no jump. None without any."""
         before, at = self._values, self._at
         self._values, self._at = values, now
         changes = [
@@ -172,15 +171,15 @@ class Rates:
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 0.05
-"""That a sample waits for a reading: calls of a driver take a few milliseconds."""
+"""Seconds that a sample waits for a reading: calls of a driver take a few milliseconds."""
 
 STALE_SECONDS = 3.0
-"""From this age on a reading is no longer the present."""
+"""Age from which a reading is out of date."""
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """What a source said, or raised, when it was asked at ``now``; it took ``seconds``."""
+    """A source's result, or exception, when asked at ``now``; it took ``seconds``."""
 
     now: float
     values: Sequence[float | None]
@@ -189,19 +188,19 @@ class _Reading:
 
 
 class BackgroundSource:
-    """Asks ``source`` on another thread, so that a call that hangs costs its columns only.
+    """Asks ``source`` on another thread, so that a hanging call costs only its columns.
 
-    A sample waits for its reading, at most ``patience`` seconds (``PATIENCE_SECONDS`` where that is
-    None), and not at all where the last one took longer. A reading that comes later is that of the
-    next sample. One is begun ``every`` seconds at most. What ``source`` raises is raised by the
-    next sample.
+    A sample waits for its reading, at most ``patience`` seconds (``PATIENCE_SECONDS`` if that is
+    None), and not at all if the last one took longer. A later reading belongs to the next sample. A
+    reading begins ``every`` seconds at most. An exception of ``source`` is raised by the next
+    sample.
     """
 
     def __init__(
         self, name: str, source: Source, patience: float | None = None, every: float = 0.0
     ) -> None:
         self.name = name
-        """What a failure is reported as."""
+        """Name for reports of failures."""
         self.columns = source.columns
         self._source = source
         self._patience = PATIENCE_SECONDS if patience is None else patience
@@ -214,7 +213,7 @@ class BackgroundSource:
         self._latest = _Reading(-math.inf, ())
 
     def sample(self, now: float) -> Sequence[float | None]:
-        """The reading of this moment, or the one before; None where that is too old."""
+        """The current reading, or the one before; None if that is too old."""
         self._take(0.0)
         if not self._is_reading and now >= self._due:
             self._begin(now)
@@ -226,7 +225,7 @@ class BackgroundSource:
         return self._latest.values if is_fresh else [None] * len(self.columns)
 
     def close(self) -> None:
-        """Close the source, where no call of it hangs that may still use what it holds."""
+        """Close the source, unless a hanging call may still use it."""
         self._take(0.0)
         if not self._is_reading:
             close(self._source)
@@ -235,7 +234,7 @@ class BackgroundSource:
         if not self._has_thread:
             self._has_thread = True
             arguments = self._source, self._asked, self._read
-            # One that a lost card keeps waiting ends with the process.
+            # A thread that waits for a lost card ends with the process.
             threading.Thread(target=_answer, args=arguments, name=self.name, daemon=True).start()
             weakref.finalize(self, self._asked.put, None)
         self._due = now + self._every
@@ -243,15 +242,15 @@ class BackgroundSource:
         self._asked.put(now)
 
     def _take(self, seconds: float) -> None:
-        """Take the reading under way, if it comes within ``seconds``."""
+        """Take the current reading, if it comes within ``seconds``."""
         if self._is_reading:
             with suppress(Empty):
                 self._latest = self._read.get(timeout=seconds)
                 self._is_reading = False
 
 
-def _answer(source: Source, asked: SimpleQueue[float | None], read: SimpleQueue[_Reading]) -> None:
-    while (now := asked.get()) is not None:
+def _answer(source: Source, times: SimpleQueue[float | None], read: SimpleQueue[_Reading]) -> None:
+    while (now := times.get()) is not None:
         began = time.monotonic()
         values: Sequence[float | None] = ()
         error: Exception | None = None
@@ -263,7 +262,7 @@ def _answer(source: Source, asked: SimpleQueue[float | None], read: SimpleQueue[
 
 
 class Together:
-    """Several sources as one, asked one after the other."""
+    """Several sources as one, asked in turn."""
 
     def __init__(self, *sources: Source) -> None:
         self._sources = [source for source in sources if source.columns]
@@ -280,15 +279,15 @@ class Together:
 
 
 def side_by_side(tasks: Sequence[Callable[[], T]], seconds: float) -> list[T | Exception]:
-    """What each task returns or raises, all begun at once; ``TimeoutError`` where that takes longer
-    than ``seconds``, while the task may go on for ever."""
-    found: list[T | Exception] = [TimeoutError(f"no answer within {seconds:g} s") for _ in tasks]
+    """The result or exception of each task, all begun at once; ``TimeoutError`` after ``seconds``,
+    while the task may go on for ever."""
+    results: list[T | Exception] = [TimeoutError(f"no answer within {seconds:g} s") for _ in tasks]
 
     def run(number: int, task: Callable[[], T]) -> None:
         try:
-            found[number] = task()
+            results[number] = task()
         except Exception as error:  # noqa: BLE001 - for the caller to judge
-            found[number] = error
+            results[number] = error
 
     threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in enumerate(tasks)]
     for thread in threads:
@@ -296,5 +295,5 @@ def side_by_side(tasks: Sequence[Callable[[], T]], seconds: float) -> list[T | E
     until = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
-    # A task that ends later must not change what was returned.
-    return [*found]
+    # A task that ends later must not change the returned results.
+    return [*results]

@@ -1,4 +1,4 @@
-"""Everything that can be sampled of this machine's GPUs, by NVML or by AMD SMI."""
+"""Everything that can be sampled of this machine's GPUs, by NVML or AMD SMI."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ from perftui.telemetry.source import BackgroundSource, Source, Together, side_by
 
 @dataclass(frozen=True)
 class AmdField:
-    """How AMD SMI is asked for a metric: ``amdsmi_get_<function>``."""
+    """How to ask AMD SMI for a metric: ``amdsmi_get_<function>``."""
 
     name: str
-    """That of the metric."""
+    """Name of the metric."""
     function: str
     keys: tuple[str, ...] = ()
-    """Keys of what the function returns, the first that has a number counts: versions and cards
-    differ. Empty where that is the value itself."""
+    """Keys of the function's result; the first with a number counts: versions and cards differ.
+    Empty if the result is the value itself."""
     constants: tuple[str, ...] = ()
-    """What the function takes besides the card, as a path of attributes."""
+    """Arguments of the function after the card, as paths of attributes."""
     factor: float = 1
-    """What makes the metric's unit of the library's own."""
+    """Factor from the library's unit to the metric's."""
 
     def column(self, prefix: str) -> Column:
-        """The column of this metric for the card whose columns begin with ``prefix``."""
+        """The column of this metric for the card with ``prefix``."""
         return METRICS[self.name].column(prefix, f"amdsmi_get_{self.function}")
 
 
@@ -74,7 +74,7 @@ _GFX, _MEM = ("AmdSmiClkType.GFX",), ("AmdSmiClkType.MEM",)
 AMD_FIELDS = (
     AmdField("utilization", "gpu_activity", ("gfx_activity",)),
     AmdField("memory_utilization", "gpu_activity", ("umc_activity",)),
-    # In MB of 2 ** 20 bytes.
+    # AMD SMI counts MB of 2 ** 20 bytes.
     AmdField("memory_used", "gpu_vram_usage", ("vram_used",), factor=2**20),
     AmdField("memory_total", "gpu_vram_usage", ("vram_total",), factor=2**20),
     AmdField("power", "power_info", _POWER),
@@ -99,16 +99,16 @@ def open_amdsmi(library: ModuleType | None = None) -> tuple[Any, list[Any]]:
         raise NoGpuError(f"amdsmi cannot be imported ({error})") from error
     try:
         amdsmi.amdsmi_init()
-        found = amdsmi.amdsmi_get_processor_handles()
+        handles = amdsmi.amdsmi_get_processor_handles()
     except amdsmi.AmdSmiException as error:
         raise NoGpuError(f"AMD SMI says: {error}") from error
-    if not found:
+    if not handles:
         raise NoGpuError("AMD SMI finds no GPU")
-    return amdsmi, found
+    return amdsmi, handles
 
 
 class AmdSource:
-    """``AMD_FIELDS`` of one card; one that it does not answer at the start is left out.
+    """``AMD_FIELDS`` of one card; fields without an answer at the start are left out.
 
     ``missing`` says why, by the name of the column.
     """
@@ -120,21 +120,21 @@ class AmdSource:
         self.gpu = Gpu(f"gpu{number}", str(info.get("market_name") or "AMD GPU"))
         self.missing: dict[str, str] = {}
         self._fields: list[AmdField] = []
-        for asked in AMD_FIELDS:
-            if reason := refusal(self._read, asked):
-                self.missing[asked.column(self.gpu.prefix).name] = reason
+        for metric in AMD_FIELDS:
+            if reason := refusal(self._read, metric):
+                self.missing[metric.column(self.gpu.prefix).name] = reason
             else:
-                self._fields.append(asked)
-        self.columns = tuple(asked.column(self.gpu.prefix) for asked in self._fields)
+                self._fields.append(metric)
+        self.columns = tuple(metric.column(self.gpu.prefix) for metric in self._fields)
 
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - levels need no clock
         """One value for each column, None where the card does not answer just now."""
-        return [or_none(self._read, asked) for asked in self._fields]
+        return [or_none(self._read, metric) for metric in self._fields]
 
     def _read(self, field: AmdField) -> float:
-        found = self._ask(f"amdsmi_get_{field.function}", *field.constants)
-        values = [found.get(key) for key in field.keys] if field.keys else [found]
-        # What a card does not know is the text "N/A".
+        answer = self._ask(f"amdsmi_get_{field.function}", *field.constants)
+        values = [answer.get(key) for key in field.keys] if field.keys else [answer]
+        # An unknown value is the text "N/A".
         numbers = [value for value in values if isinstance(value, (int, float))]
         if not numbers:
             raise RefusedError("AMD SMI has no value")
@@ -179,40 +179,40 @@ DISPLAY = b"0x03", b"0x12"
 def other_vendors(root: Path = PCI_DEVICES) -> frozenset[str]:
     """Vendors of this machine's GPUs, besides NVIDIA; empty where the system lists none."""
     devices = [f"{root}/{name}" for name in names_in(str(root))]
-    displays = [one for one in devices if read_or_empty(f"{one}/class").startswith(DISPLAY)]
-    found = {VENDORS.get(read_or_empty(f"{one}/vendor").strip()) for one in displays}
+    displays = [path for path in devices if read_or_empty(f"{path}/class").startswith(DISPLAY)]
+    names = {VENDORS.get(read_or_empty(f"{path}/vendor").strip()) for path in displays}
     if sys.platform == "darwin" and platform.machine() == "arm64":
-        found.add("Apple")
-    return frozenset(vendor for vendor in found if vendor)
+        names.add("Apple")
+    return frozenset(vendor for vendor in names if vendor)
 
 
 T = TypeVar("T")
 
 OPEN_SECONDS = 30.0
-"""For a driver to answer at all: one that is not kept loaded starts each card first."""
+"""Seconds for a driver to answer at all: one that is not kept loaded starts each card first."""
 
 ANSWER_SECONDS = 10.0
-"""For each card to say what it knows."""
+"""Seconds for each card to answer."""
 
 IN_MIG_MODE = "the card is in MIG mode: NVML reports it per MIG device, if at all"
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """Sources of the GPUs found, what distinguishes them, and why others are missing."""
+    """Sources of the GPUs found, their identity, and why others are missing."""
 
     sources: tuple[Source, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
     """By name of a column, or of a GPU that does not answer at all, such as ``gpu3``."""
     no_gpu: str | None = None
-    """Why there is none, where so."""
+    """Why there is no GPU; empty if there is one."""
     processes: tuple[ProcessSource, ...] = ()
-    """Those of ``sources`` that know who holds the memory of a GPU."""
+    """Those of ``sources`` that know the processes with memory on a GPU."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the cards are called, in the driver's order."""
+        """Names of the cards, in the driver's order."""
         return tuple(gpu.name for gpu in self.gpus if "." not in gpu.prefix)
 
 
@@ -224,7 +224,7 @@ def find_gpus(
 ) -> Gpus:
     """The GPUs of this machine; ``pids`` returns the run's own processes.
 
-    ``nvml`` and ``amdsmi`` stand for the libraries of that name.
+    ``nvml`` and ``amdsmi`` replace the libraries of that name.
     """
     try:
         library, count = _opened(partial(open_nvml, nvml))
@@ -234,12 +234,12 @@ def find_gpus(
 
 
 def _opened(task: Callable[[], T]) -> T:
-    (found,) = side_by_side([task], OPEN_SECONDS)
-    if isinstance(found, NoGpuError):
-        raise found
-    if isinstance(found, Exception):
-        raise NoGpuError(f"the GPU driver: {_why(found)}") from found
-    return found
+    (result,) = side_by_side([task], OPEN_SECONDS)
+    if isinstance(result, NoGpuError):
+        raise result
+    if isinstance(result, Exception):
+        raise NoGpuError(f"the GPU driver: {_why(result)}") from result
+    return result
 
 
 def _without_nvidia(reason: str, amdsmi: ModuleType | None, pci: Path) -> Gpus:
@@ -251,29 +251,29 @@ def _without_nvidia(reason: str, amdsmi: ModuleType | None, pci: Path) -> Gpus:
         if AMD in vendors:
             reasons.append(f"AMD GPU: {error}")
     else:
-        return _together([partial(_amd, library, *one) for one in enumerate(handles)])
+        return _together([partial(_amd, library, *item) for item in enumerate(handles)])
     reasons += [f"{vendor} GPUs are not sampled" for vendor in sorted(vendors - {AMD})]
     return Gpus(no_gpu="; ".join(reasons))
 
 
 def _together(tasks: list[Callable[[], Gpus]]) -> Gpus:
-    """All cards as one; one that does not answer is left out, and that is said."""
+    """All cards as one; a card that does not answer is left out, with the reason."""
     answers = enumerate(side_by_side(tasks, ANSWER_SECONDS))
-    found = _joined(
-        one if isinstance(one, Gpus) else Gpus(missing={f"gpu{number}": _why(one)})
-        for number, one in answers
+    all_gpus = _joined(
+        answer if isinstance(answer, Gpus) else Gpus(missing={f"gpu{number}": _why(answer)})
+        for number, answer in answers
     )
-    reasons = dict.fromkeys(found.missing.values())
-    return found if found.gpus else replace(found, no_gpu="; ".join(reasons))
+    reasons = dict.fromkeys(all_gpus.missing.values())
+    return all_gpus if all_gpus.gpus else replace(all_gpus, no_gpu="; ".join(reasons))
 
 
-def _joined(found: Iterable[Gpus]) -> Gpus:
-    parts = [*found]
+def _joined(gpus: Iterable[Gpus]) -> Gpus:
+    parts = [*gpus]
     return Gpus(
-        tuple(source for one in parts for source in one.sources),
-        tuple(gpu for one in parts for gpu in one.gpus),
-        {name: why for one in parts for name, why in one.missing.items()},
-        processes=tuple(source for one in parts for source in one.processes),
+        tuple(source for part in parts for source in part.sources),
+        tuple(gpu for part in parts for gpu in part.gpus),
+        {name: why for part in parts for name, why in part.missing.items()},
+        processes=tuple(source for part in parts for source in part.processes),
     )
 
 
@@ -294,13 +294,13 @@ def _card(nvml: Any, number: int, pids: Callable[[], frozenset[int]]) -> Gpus:
         RefusedError: this process may not use it, or it does not answer.
         LostGpuError: it is gone.
     """
-    found = card(nvml, number)
-    return _joined(_device(nvml, device, pids) for device in (found, *found.parts))
+    main = card(nvml, number)
+    return _joined(_device(nvml, device, pids) for device in (main, *main.parts))
 
 
 def _device(nvml: Any, device: Device, pids: Callable[[], frozenset[int]]) -> Gpus:
-    """What is asked of one card or MIG device, each on a thread of its own, named after the card
-    and what is asked."""
+    """One card or MIG device; its sources, each on a thread of its own, are named after the card
+    and the question."""
     prefix, is_card, missing = device.prefix, device.card is None, dict[str, str]()
     counters: list[FieldValueSource | GpmSource] = []
     slow: list[FieldSource] = []

@@ -1,5 +1,4 @@
-"""What is sampled of a GPU, whatever its vendor, and what GPUs are called: by their columns, by a
-person, and by the driver."""
+"""GPU metrics of any vendor, and names of GPUs: in columns, for people, and by the driver."""
 
 from __future__ import annotations
 
@@ -11,19 +10,18 @@ from perftui.run.journal import Column
 from perftui.telemetry.source import cells
 
 PREFIX = re.compile(r"(gpu(\d+)(?:\.mig(\d+))?)\.")
-"""What the name of a column of a GPU begins with: the prefix, the card's number and that of its MIG
-device."""
+"""Start of the column names of a GPU: the prefix, the card's number and that of its MIG device."""
 
 
 def gpu_prefixes(names: Iterable[str]) -> list[str]:
-    """What the columns of each GPU among ``names`` begin with, in the order of their numbers."""
+    """Prefixes of the columns of each GPU among ``names``, in the order of their numbers."""
     matches = (PREFIX.match(name) for name in names)
-    found = {match[1]: (int(match[2]), int(match[3] or -1)) for match in matches if match}
-    return sorted(found, key=found.__getitem__)
+    numbers = {match[1]: (int(match[2]), int(match[3] or -1)) for match in matches if match}
+    return sorted(numbers, key=numbers.__getitem__)
 
 
 def gpu_name(prefix: str) -> str:
-    """How a person calls it: ``GPU 0``, or ``GPU0 MIG1`` for a MIG device of it."""
+    """Name for people: ``GPU 0``, or ``GPU0 MIG1`` for a MIG device of it."""
     card, _, part = prefix.partition(".")
     number = card.removeprefix("gpu")
     return f"GPU{number} {part.upper()}" if part else f"GPU {number}"
@@ -34,7 +32,7 @@ class Gpu:
     """An identified GPU, as the manifest of a run lists it."""
 
     prefix: str
-    """What its columns begin with: ``gpu0`` for a card, ``gpu0.mig1`` for a MIG device of it."""
+    """Prefix of its columns: ``gpu0`` for a card, ``gpu0.mig1`` for a MIG device of it."""
     name: str
     uuid: str | None = None
     """By NVML, such as ``GPU-8a56...`` or ``MIG-f3c1...``; None where it has not answered."""
@@ -50,8 +48,8 @@ def visible_gpus(
     """The GPUs that a training sees, in CUDA's order: number n is ``cuda:n``.
 
     ``gpus`` are those that are sampled; ``uuids`` those of the training's devices as torch reports
-    them, None where it does not; ``environment`` has the training's variables. None stands for a
-    GPU that cannot be identified, or for all of them.
+    them, None if it does not; ``environment`` has the training's variables. None stands for a GPU
+    that cannot be identified, or for all of them.
     """
     if uuids is not None:
         return tuple(_by_uuid(gpus, uuid, environment) for uuid in uuids)
@@ -62,51 +60,51 @@ def visible_gpus(
 
 
 def _by_uuid(gpus: Sequence[Gpu], uuid: str, environment: Mapping[str, str]) -> Gpu | None:
-    found = [gpu for gpu in gpus if gpu.uuid and _bare(gpu.uuid) == _bare(uuid)]
-    if len(found) != 1:
+    matches = [gpu for gpu in gpus if gpu.uuid and _bare(gpu.uuid) == _bare(uuid)]
+    if len(matches) != 1:
         return None
-    (gpu,) = found
+    (gpu,) = matches
     parts = _parts(gpus, gpu)
     if not parts:
         return gpu
-    # CUDA gives the card's own UUID for a MIG device of it, and uses one MIG device at most.
+    # CUDA reports the card's own UUID for a MIG device, and uses one MIG device at most.
     first = environment.get(VISIBLE, "").split(",")[0].strip()
-    named = [part for part in parts if first and (part.uuid or "").startswith(first)]
-    chosen = named or parts
+    listed = [part for part in parts if first and (part.uuid or "").startswith(first)]
+    chosen = listed or parts
     return chosen[0] if len(chosen) == 1 else None
 
 
 def _by_list(
     gpus: Sequence[Gpu], text: str, environment: Mapping[str, str]
 ) -> tuple[Gpu | None, ...] | None:
-    """``CUDA_VISIBLE_DEVICES``: what stands after an entry that names no device is ignored."""
-    found: list[Gpu | None] = []
+    """By ``CUDA_VISIBLE_DEVICES``: entries after one that names no device are ignored."""
+    visible: list[Gpu | None] = []
     cards = _in_order(gpus, environment)
     entries = [entry.strip() for entry in text.split(",")]
     for entry in entries:
         if entry.startswith(("GPU-", "MIG-")):
-            named = [gpu for gpu in gpus if (gpu.uuid or "").startswith(entry)]
-            if len(named) != 1:
+            matches = [gpu for gpu in gpus if (gpu.uuid or "").startswith(entry)]
+            if len(matches) != 1:
                 break
-            found.append(named[0])
+            visible.append(matches[0])
         elif not entry.isdecimal():
             break
         elif cards is None:
-            found.append(None)
+            visible.append(None)
         elif int(entry) < len(cards):
-            found.append(cards[int(entry)])
+            visible.append(cards[int(entry)])
         else:
             break
-    known = [gpu for gpu in found if gpu is not None]
-    # CUDA finds no device at all where one is named twice.
-    return () if len(set(known)) < len(known) else tuple(found)
+    known = [gpu for gpu in visible if gpu is not None]
+    # CUDA finds no device at all if one is named twice.
+    return () if len(set(known)) < len(known) else tuple(visible)
 
 
 def _in_order(gpus: Sequence[Gpu], environment: Mapping[str, str]) -> list[Gpu] | None:
-    """All cards as CUDA numbers them; None where that is not known.
+    """All cards as CUDA numbers them; None if unknown.
 
-    NVML's order is that of the PCI bus, CUDA's only where that is asked for: else the fastest card
-    comes first. Of cards in MIG mode CUDA uses a single MIG device.
+    NVML's order is that of the PCI bus, CUDA's only if requested: otherwise the fastest card comes
+    first. Of cards in MIG mode CUDA uses a single MIG device.
     """
     cards = [gpu for gpu in gpus if "." not in gpu.prefix]
     if len(cards) < len(gpus):
@@ -121,7 +119,7 @@ def _parts(gpus: Sequence[Gpu], card: Gpu) -> list[Gpu]:
 
 
 def _bare(uuid: str) -> str:
-    """A UUID without what NVML puts before it, and torch does not."""
+    """A UUID without NVML's prefix, which torch lacks."""
     text = uuid.lower()
     for kind in ("gpu-", "mig-"):
         text = text.removeprefix(kind)
@@ -138,7 +136,7 @@ class Metric:
     meaning: str
 
     def column(self, prefix: str, source: str, of: str = "") -> Column:
-        """Its column for the GPU whose columns begin with ``prefix``; ``of`` ends the label."""
+        """Its column for the GPU with ``prefix``; ``of`` ends the label."""
         label = f"{self.label}, {of}" if of else self.label
         return Column(f"{prefix}.{self.name}", self.unit, label, source, self.meaning)
 
@@ -186,7 +184,7 @@ pcie_width_max | | most PCIe lanes | Most PCIe lanes that the GPU and the slot s
 """)
 
 METRICS = {name: Metric(name, *rest) for name, *rest in _METRICS}
-"""By name, in the order in which a person looks for them."""
+"""By name, in the order in which people look for them."""
 
 
 THERMAL = "thermal"
@@ -197,7 +195,7 @@ SETTING = "setting"
 
 @dataclass(frozen=True)
 class ClockLimit:
-    """One reason; ``nvml`` is its name in ``nvmlClocksEventReasons``."""
+    """One reason for a lower clock; ``nvml`` is its name in ``nvmlClocksEventReasons``."""
 
     bit: int
     words: str
@@ -212,7 +210,7 @@ CLOCK_LIMITS = (
         *(0x002, "application clocks", SETTING, "nvmlClocksEventReasonApplicationsClocksSetting")
     ),
     ClockLimit(0x004, "power cap", POWER, "nvmlClocksEventReasonSwPowerCap"),
-    # NVML names too hot, too much power and the power brake as its causes.
+    # NVML names heat, power and the power brake as its causes.
     ClockLimit(0x008, "hardware slowdown", THERMAL, "nvmlClocksEventReasonHwSlowdown"),
     ClockLimit(0x010, "sync boost", SETTING, "nvmlClocksEventReasonSyncBoost"),
     ClockLimit(0x020, "thermal limit", THERMAL, "nvmlClocksEventReasonSwThermalSlowdown"),
@@ -229,7 +227,7 @@ def bits_of(kind: str) -> int:
 
 
 def clock_limit_words(reasons: int) -> tuple[str, ...]:
-    """The reasons in words, a bit that is not known as its number; empty for none."""
-    known = [limit.words for limit in CLOCK_LIMITS if reasons & limit.bit]
+    """The reasons in words, unknown bits as a number; empty for none."""
+    words = [limit.words for limit in CLOCK_LIMITS if reasons & limit.bit]
     rest = reasons & ~sum(limit.bit for limit in CLOCK_LIMITS)
-    return (*known, f"reason {rest:#x}") if rest else tuple(known)
+    return (*words, f"reason {rest:#x}") if rest else tuple(words)

@@ -1,4 +1,4 @@
-"""The NVML library: opened, asked, why where it does not answer, and who holds a card's memory."""
+"""The NVML library: opening, asking, reasons for refusals, and processes with memory on a card."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def function_of(nvml: Any, *names: str) -> Callable[..., Any]:
     """
     for name in names:
         if hasattr(nvml, name):
-            found: Callable[..., Any] = getattr(nvml, name)
-            return found
+            function: Callable[..., Any] = getattr(nvml, name)
+            return function
     raise RefusedError(f"the NVML bindings lack {names[0]}")
 
 
@@ -78,7 +78,7 @@ def constant_of(nvml: Any, name: str) -> Any:
 
 
 def refusal(question: Callable[..., Any], *arguments: Any) -> str:
-    """Why ``question`` of ``arguments`` is refused; empty where it is not."""
+    """Why ``question`` of ``arguments`` is refused; empty if it is not."""
     try:
         question(*arguments)
     except RefusedError as reason:
@@ -87,7 +87,7 @@ def refusal(question: Callable[..., Any], *arguments: Any) -> str:
 
 
 def or_none(question: Callable[..., T], *arguments: Any) -> T | None:
-    """What ``question`` of ``arguments`` says; None where that is refused."""
+    """The answer to ``question`` of ``arguments``; None if it is refused."""
     try:
         return question(*arguments)
     except RefusedError:
@@ -95,16 +95,16 @@ def or_none(question: Callable[..., T], *arguments: Any) -> T | None:
 
 
 def answer(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``function`` returns, text decoded; None where NVML has no answer, or no card to ask."""
+    """The result of ``function``, text decoded; None if NVML has no answer, or no card to ask."""
     try:
-        found = ask(nvml, function, *arguments)
+        value = ask(nvml, function, *arguments)
     except (RefusedError, LostGpuError):
         return None
-    return found.decode() if isinstance(found, bytes) else found
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``function`` returns.
+    """The result of ``function``.
 
     Raises:
         RefusedError: NVML has no answer, now or at all.
@@ -120,7 +120,7 @@ def ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
 
 @dataclass(frozen=True)
 class Device:
-    """A card or a MIG device with what NVML knows it by; its name and UUID are in ``gpu``."""
+    """A card or a MIG device with its NVML handles; its name and UUID are in ``gpu``."""
 
     gpu: Gpu
     handle: Any
@@ -137,12 +137,12 @@ class Device:
 
     @property
     def prefix(self) -> str:
-        """What its columns begin with."""
+        """Prefix of its columns."""
         return self.gpu.prefix
 
 
 def card(nvml: Any, number: int) -> Device:
-    """The card of that number, in NVML's order, which is that of the PCI bus.
+    """The card with this number, in NVML's order, which is that of the PCI bus.
 
     Raises:
         RefusedError: this process may not use it, or it does not answer.
@@ -151,7 +151,7 @@ def card(nvml: Any, number: int) -> Device:
     handle = ask(nvml, nvml.nvmlDeviceGetHandleByIndex, number)
     name = _text(nvml, "nvmlDeviceGetName", handle) or "GPU"
     gpu = Gpu(f"gpu{number}", name, _text(nvml, "nvmlDeviceGetUUID", handle) or None)
-    # A card older than MIG has no mode.
+    # Cards older than MIG have no mode.
     mode = or_none(lambda: ask(nvml, function_of(nvml, "nvmlDeviceGetMigMode"), handle))
     is_divided = mode is not None and bool(mode[0])
     parts = tuple(_mig_devices(nvml, gpu, handle)) if is_divided else ()
@@ -164,7 +164,7 @@ def _mig_devices(nvml: Any, parent: Gpu, handle: Any) -> Iterator[Device]:
             part = ask(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number)
             instance = ask(nvml, nvml.nvmlDeviceGetGpuInstanceId, part)
         except RefusedError:
-            # Numbers have gaps where fewer devices were made than there is room for.
+            # Numbers have gaps if there are fewer devices than possible.
             continue
         name = _text(nvml, "nvmlDeviceGetName", part) or "MIG device"
         uuid = _text(nvml, "nvmlDeviceGetUUID", part) or None
@@ -174,18 +174,18 @@ def _mig_devices(nvml: Any, parent: Gpu, handle: Any) -> Iterator[Device]:
 
 
 def _text(nvml: Any, function: str, handle: Any) -> str:
-    found = or_none(lambda: ask(nvml, function_of(nvml, function), handle))
+    text = or_none(lambda: ask(nvml, function_of(nvml, function), handle))
     # Older bindings return bytes.
-    return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found or "")
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text or "")
 
 
 _VERSION = re.compile(rb"\b(\d{3,}\.\d+(?:\.\d+)?)\b")
 
 
 def driver_version(proc: str = PROC) -> str | None:
-    """Of the kernel module, ``580.65.06``; None where it is not loaded, as on WSL."""
-    found = _VERSION.search(read_or_empty(f"{proc}/driver/nvidia/version"))
-    return found[1].decode() if found else None
+    """Version of the kernel module, ``580.65.06``; None if it is not loaded, as on WSL."""
+    match = _VERSION.search(read_or_empty(f"{proc}/driver/nvidia/version"))
+    return match[1].decode() if match else None
 
 
 LISTS = (
@@ -204,11 +204,11 @@ def process_columns(device: Device) -> tuple[Column, ...]:
 
 
 class ProcessSource:
-    """How many processes hold memory of a card, and the bytes held by those that ``pids`` names.
+    """Number of processes with memory on a card, and the bytes of those in ``pids``.
 
     The bytes are None while none of them is on the card's lists: also in a container whose NVML
-    names processes by the host's numbers, where nobody can know which are ours. ``missing`` says
-    why a card has no lists. A sample raises ``LostGpuError`` once the card is gone.
+    names processes by the host's numbers, where ours cannot be recognised. ``missing`` says why a
+    card has no lists. A sample raises ``LostGpuError`` once the card is gone.
     """
 
     def __init__(self, nvml: Any, device: Device, pids: Callable[[], frozenset[int]]) -> None:
@@ -217,10 +217,10 @@ class ProcessSource:
         self._pids = pids
         self._lists: list[Callable[..., Any]] = []
         self.prefix = device.prefix
-        """What the columns of the card begin with."""
+        """Prefix of the card's columns."""
         self.others: dict[int, int | None] = {}
-        """Bytes by process, of those that are none of the run's, when one of the run's was last on
-        the card: without one, the numbers may be those of another container."""
+        """Bytes by process outside the run, when a process of the run was last on the card: without
+        one, the numbers may be those of another container."""
         columns = process_columns(device)
         self.missing: dict[str, str] = {}
         for name in LISTS:
@@ -233,39 +233,39 @@ class ProcessSource:
 
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - levels need no clock
         """The count and the bytes."""
-        held = or_none(self._held)
-        if held is None:
+        bytes_held = or_none(self._held)
+        if bytes_held is None:
             return [None, None]
-        own = self._pids() & held.keys()
+        own = self._pids() & bytes_held.keys()
         if own:
-            self.others = {pid: held[pid] for pid in held.keys() - own}
-        known = [memory for pid in own if (memory := held[pid]) is not None]
-        return [len(held), sum(known) if known else None]
+            self.others = {pid: bytes_held[pid] for pid in bytes_held.keys() - own}
+        sizes = [memory for pid in own if (memory := bytes_held[pid]) is not None]
+        return [len(bytes_held), sum(sizes) if sizes else None]
 
     def _list(self, name: str) -> Any:
         return ask(self._nvml, function_of(self._nvml, name), self._device.handle)
 
     def _held(self) -> dict[int, int | None]:
-        """Bytes by process, None where NVML does not say how many."""
-        held: dict[int, int | None] = {}
+        """Bytes by process, None if NVML does not report them."""
+        sizes: dict[int, int | None] = {}
         for function in self._lists:
             for process in ask(self._nvml, function, self._device.handle):
-                memory, before = process.usedGpuMemory, held.get(process.pid)
-                # Two lists name the same memory of a process.
-                held[process.pid] = before if memory is None else max(memory, before or 0)
-        return held
+                memory, before = process.usedGpuMemory, sizes.get(process.pid)
+                # Two lists may name the same memory of a process.
+                sizes[process.pid] = before if memory is None else max(memory, before or 0)
+        return sizes
 
 
 MOST = 8
 """Processes of one GPU that are named, the largest first."""
 
 CHECKED_SECONDS = 10.0
-"""How often they are named at most: each is looked up, and the manifest is written."""
+"""Shortest time between two namings: each is looked up, and the manifest is written."""
 
 
 @dataclass(frozen=True)
 class OtherProcess:
-    """A process beside the run; None stands for what is not known."""
+    """A process beside the run; None stands for unknown."""
 
     pid: int
     memory: int | None = None
@@ -275,7 +275,7 @@ class OtherProcess:
 
 
 class OtherProcesses:
-    """Names the processes that ``sources`` found, again whenever others hold memory."""
+    """Names the processes that ``sources`` found, again whenever they change."""
 
     def __init__(self, sources: Sequence[ProcessSource]) -> None:
         self._sources = sources
@@ -283,25 +283,25 @@ class OtherProcesses:
         self._due = 0.0
 
     def changed(self, now: float) -> dict[str, list[OtherProcess]] | None:
-        """By what the columns of each GPU begin with; None where they are those of before. ``now``
-        is in seconds of a clock that nobody sets."""
-        # Each is replaced as a whole on the thread that asks the driver.
-        held = {one.prefix: one.others for one in self._sources}
-        known = {prefix: frozenset(others) for prefix, others in held.items() if others}
-        if known == self._known or now < self._due:
+        """By prefix of each GPU's columns; None if they are those of before. ``now`` is in seconds
+        of a monotonic clock."""
+        # Each is replaced as a whole by the thread that asks the driver.
+        by_gpu = {source.prefix: source.others for source in self._sources}
+        pids = {prefix: frozenset(others) for prefix, others in by_gpu.items() if others}
+        if pids == self._known or now < self._due:
             return None
-        self._known, self._due = known, now + CHECKED_SECONDS
-        return {prefix: _named(held[prefix]) for prefix in known}
+        self._known, self._due = pids, now + CHECKED_SECONDS
+        return {prefix: _named(by_gpu[prefix]) for prefix in pids}
 
 
-def _named(held: dict[int, int | None]) -> list[OtherProcess]:
-    largest = sorted(held.items(), key=lambda one: -(one[1] or 0))[:MOST]
+def _named(sizes: dict[int, int | None]) -> list[OtherProcess]:
+    largest = sorted(sizes.items(), key=lambda item: -(item[1] or 0))[:MOST]
     return [_process(pid, memory) for pid, memory in largest]
 
 
 def _process(pid: int, memory: int | None) -> OtherProcess:
     name = user = None
-    # It has ended, or is not to be looked at.
+    # It has ended, or may not be looked at.
     with suppress(psutil.Error, OSError):
         process = psutil.Process(pid)
         with suppress(psutil.Error, OSError, KeyError):

@@ -1,4 +1,4 @@
-"""What NVML is asked for: fields of a card, field values, and performance counters (GPM)."""
+"""Questions to NVML: fields of a card, field values, and performance counters (GPM)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from perftui.telemetry.source import Rate
 
 @dataclass(frozen=True)
 class Field:
-    """How NVML is asked for a metric: ``nvmlDeviceGet<function>``."""
+    """How to ask NVML for a metric: ``nvmlDeviceGet<function>``."""
 
     name: str
-    """That of the metric."""
+    """Name of the metric."""
     function: str
     attribute: str = ""
-    """Attribute of what the function returns; empty where that is the value itself."""
+    """Attribute of the function's result; empty if that is the value itself."""
     constants: tuple[str, ...] = ()
-    """Constants of NVML that the function takes besides the card."""
+    """Constants of NVML that are arguments of the function after the card."""
     divisor: float = 1
-    """What makes the metric's unit of NVML's own."""
+    """Divisor from NVML's unit to the metric's."""
     note: str = ""
     older: str = ""
     """Name of the function in older bindings."""
@@ -83,10 +83,10 @@ FIELDS = (
 )
 
 NOT_IN_MIG_MODE = frozenset({"utilization", "memory_utilization", "memory_used", "memory_total"})
-"""What NVML answers only for each MIG device of a card in MIG mode, if at all."""
+"""Functions that NVML answers only for each MIG device of a card in MIG mode, if at all."""
 
 MIG_FIELDS = tuple(field for field in FIELDS if field.name in ("memory_used", "memory_total"))
-"""What NVML answers for a MIG device."""
+"""Functions that NVML answers for a MIG device."""
 
 TRAFFIC = tuple(
     Field(
@@ -105,19 +105,19 @@ TRAFFIC_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class _Call:
-    """One call, and the fields that are parts of its answer."""
+    """One call, and the fields that are parts of its result."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     parts: list[Field]
 
     def values(self, nvml: Any) -> list[float | None]:
-        found = or_none(ask, nvml, self.function, *self.arguments)
-        return [None if found is None else _value(field, found) for field in self.parts]
+        answer = or_none(ask, nvml, self.function, *self.arguments)
+        return [None if answer is None else _value(field, answer) for field in self.parts]
 
 
 class FieldSource:
-    """The ``fields`` of one card; one that it does not answer at the start is left out.
+    """The ``fields`` of one card; fields without an answer at the start are left out.
 
     ``missing`` says why, by the name of the column. A sample raises ``LostGpuError`` once the card
     is gone.
@@ -140,7 +140,7 @@ class FieldSource:
         self.columns = tuple(f.column(device) for call in self._calls for f in call.parts)
 
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - levels need no clock
-        """One value for each column, None where the card does not answer just now."""
+        """One value for each column, None if the card does not answer just now."""
         return [value for call in self._calls for value in call.values(self._nvml)]
 
     def _call(self, device: Device, field: Field) -> _Call:
@@ -149,8 +149,8 @@ class FieldSource:
         return _Call(function_of(self._nvml, *names), (device.handle, *constants), [])
 
 
-def _value(field: Field, found: Any) -> float:
-    value: float = getattr(found, field.attribute) if field.attribute else found
+def _value(field: Field, answer: Any) -> float:
+    value: float = getattr(answer, field.attribute) if field.attribute else answer
     return value if field.divisor == 1 else value / field.divisor
 
 
@@ -163,15 +163,15 @@ MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 @dataclass(frozen=True)
 class FieldValue:
-    """One metric by the number of its field, ``NVML_FI_DEV_<constant>``."""
+    """One metric by number of the field, ``NVML_FI_DEV_<constant>``."""
 
     name: str
     constant: str
     scope: int = 0
     is_counter: bool = False
-    """Whether it only grows, so that its change a second is the metric."""
+    """Whether it only grows, so that its change per second is the metric."""
     factor: float = 1
-    """What makes the metric's unit of NVML's own."""
+    """Factor from NVML's unit to the metric's."""
 
     def column(self, device: Device) -> Column:
         """The column of this metric for ``device``."""
@@ -193,9 +193,7 @@ FIELD_VALUES = (
 
 class FieldValueSource:
     """Those of ``FIELD_VALUES`` that a card answers at the start; ``missing`` says why not others.
-
-    A sample raises ``LostGpuError`` once the card is gone.
-    """
+    A sample raises ``LostGpuError`` once the card is gone."""
 
     def __init__(
         self, nvml: Any, device: Device, fields: Sequence[FieldValue] = FIELD_VALUES
@@ -217,11 +215,11 @@ class FieldValueSource:
         self.columns = tuple(field.column(device) for field in self._fields)
 
     def sample(self, now: float) -> list[float | None]:
-        """One value for each column, None where the card does not answer just now."""
+        """One value for each column, None if the card does not answer just now."""
         answers = or_none(self._ask, self._numbers) or [None] * len(self._fields)
         values: list[float | None] = []
-        for field, rate, found in zip(self._fields, self._rates, answers, strict=True):
-            value = None if found is None else or_none(_field_value, self._nvml, found)
+        for field, rate, answer in zip(self._fields, self._rates, answers, strict=True):
+            value = None if answer is None else or_none(_field_value, self._nvml, answer)
             value = rate.update(value, now) if field.is_counter else value
             values.append(None if value is None else value * field.factor)
         return values
@@ -230,20 +228,20 @@ class FieldValueSource:
         return constant_of(self._nvml, f"NVML_FI_DEV_{field.constant}"), field.scope
 
     def _one(self, field: FieldValue) -> float:
-        (found,) = self._ask([self._number(field)])
-        return _field_value(self._nvml, found)
+        (answer,) = self._ask([self._number(field)])
+        return _field_value(self._nvml, answer)
 
     def _ask(self, numbers: Sequence[tuple[int, int]]) -> Any:
         function = function_of(self._nvml, "nvmlDeviceGetFieldValues")
         return ask(self._nvml, function, self._device.handle, numbers)
 
 
-def _field_value(nvml: Any, found: Any) -> float:
-    if found.nvmlReturn == nvml.NVML_ERROR_GPU_IS_LOST:
-        raise LostGpuError(f"NVML says: {nvml.NVMLError(found.nvmlReturn)}")
-    if found.nvmlReturn != nvml.NVML_SUCCESS:
-        raise RefusedError(f"NVML says: {nvml.NVMLError(found.nvmlReturn)}")
-    value: float = getattr(found.value, MEMBERS[found.valueType])
+def _field_value(nvml: Any, answer: Any) -> float:
+    if answer.nvmlReturn == nvml.NVML_ERROR_GPU_IS_LOST:
+        raise LostGpuError(f"NVML says: {nvml.NVMLError(answer.nvmlReturn)}")
+    if answer.nvmlReturn != nvml.NVML_SUCCESS:
+        raise RefusedError(f"NVML says: {nvml.NVMLError(answer.nvmlReturn)}")
+    value: float = getattr(answer.value, MEMBERS[answer.valueType])
     return value
 
 
@@ -258,7 +256,7 @@ class GpmMetric:
     name: str
     constant: str
     factor: float = 1
-    """What makes the metric's unit of NVML's own."""
+    """Factor from NVML's unit to the metric's."""
 
     def column(self, device: Device) -> Column:
         """The column of this metric for ``device``."""
@@ -275,53 +273,53 @@ GPM_METRICS = (
 )
 
 GPM_UTILIZATION = GpmMetric("utilization", "GRAPHICS_UTIL")
-"""For MIG devices, of which ``nvmlDeviceGetUtilizationRates`` knows nothing."""
+"""For MIG devices, which ``nvmlDeviceGetUtilizationRates`` does not support."""
 
 GPM_NVLINK = tuple(
     # NVML gives MiB/s.
     GpmMetric(f"nvlink_{way}", f"NVLINK_TOTAL_{end}_PER_SEC", 2**20)
     for way, end in (("receive", "RX"), ("transmit", "TX"))
 )
-"""For cards whose counters of NVLink are no field values."""
+"""For cards whose NVLink counters are no field values."""
 
 
 class GpmSource:
     """Those of ``metrics`` that a card answers, each a mean since the sample before.
 
-    ``missing`` says why not the others. Making one takes ``SHORTEST_SECONDS``. A sample raises
+    ``missing`` has reasons for others. Constructing one takes ``SHORTEST_SECONDS``. A sample raises
     ``LostGpuError`` once the card is gone.
     """
 
     def __init__(self, nvml: Any, device: Device, metrics: Sequence[GpmMetric]) -> None:
         self.missing: dict[str, str] = {}
-        known: dict[GpmMetric, int] = {}
+        numbers: dict[GpmMetric, int] = {}
         for metric in metrics:
             name = f"NVML_GPM_METRIC_{metric.constant}"
             if reason := refusal(constant_of, nvml, name):
                 self.missing[metric.column(device).name] = reason
             else:
-                known[metric] = constant_of(nvml, name)
+                numbers[metric] = constant_of(nvml, name)
         self._counters: _Counters | None = None
         try:
             self._counters = _Counters(nvml, device)
             time.sleep(SHORTEST_SECONDS)
-            answers = dict(zip(known, self._counters.read([*known.values()]), strict=True))
+            answers = dict(zip(numbers, self._counters.read([*numbers.values()]), strict=True))
         except RefusedError as error:
-            answers = dict.fromkeys(known, str(error))
+            answers = dict.fromkeys(numbers, str(error))
         for metric, answer in answers.items():
             if isinstance(answer, str):
                 self.missing[metric.column(device).name] = answer
-                del known[metric]
-        self._known = known
-        self._latest = self._scaled([answers[metric] for metric in known])
-        self.columns = tuple(metric.column(device) for metric in known)
-        if not known:
+                del numbers[metric]
+        self._known = numbers
+        self._latest = self._scaled([answers[metric] for metric in numbers])
+        self.columns = tuple(metric.column(device) for metric in numbers)
+        if not numbers:
             self.close()
 
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - the counters' time counts
-        """One value for each column, None where the card does not answer just now.
+        """One value for each column, None if the card does not answer just now.
 
-        The values of the call before, where that is too short ago for the counters.
+        If called too soon for the counters, the values of the call before.
         """
         if self._counters and time.monotonic() - self._counters.at >= SHORTEST_SECONDS:
             self._latest = self._scaled(self._counters.read([*self._known.values()]))
@@ -334,12 +332,12 @@ class GpmSource:
             self._counters = None
 
     def _scaled(self, answers: Sequence[float | str]) -> list[float | None]:
-        known = zip(self._known, answers, strict=True)
-        return [None if isinstance(one, str) else one * metric.factor for metric, one in known]
+        both = zip(self._known, answers, strict=True)
+        return [None if isinstance(value, str) else value * metric.factor for metric, value in both]
 
 
 class _Counters:
-    """Two samples of a card's counters; NVML works metrics out from both."""
+    """Two samples of a card's counters, from which NVML computes metrics."""
 
     def __init__(self, nvml: Any, device: Device) -> None:
         self._nvml = nvml
@@ -349,13 +347,13 @@ class _Counters:
         if not support.isSupportedDevice:
             raise RefusedError("the card has no performance counters for NVML")
         self._samples: list[Any] = []
-        """The older first."""
+        """Two samples, the older first."""
         self._request = nvml.c_nvmlGpmMetricsGet_t()
         self._request.version = nvml.NVML_GPM_METRICS_GET_VERSION
         self._is_filled = False
-        """Whether the newer one holds what was counted."""
+        """Whether the newer one holds counts."""
         self.at = -math.inf
-        """When that was, seconds on the monotonic clock."""
+        """Time of the newer one, seconds on the monotonic clock."""
         try:
             for _ in range(2):
                 self._samples.append(self._ask("nvmlGpmSampleAlloc"))
@@ -365,7 +363,7 @@ class _Counters:
             raise
 
     def read(self, metrics: Sequence[int]) -> list[float | str]:
-        """Each metric since the last call, by its number, or why there is none."""
+        """Each metric since the last call, by its number, or the reason if there is none."""
         has_older = self._is_filled
         self._samples.reverse()
         try:
@@ -382,7 +380,7 @@ class _Counters:
         return [self._answer(self._request.metrics[place]) for place in range(len(metrics))]
 
     def free(self) -> None:
-        """Give the samples back; nothing can be read any more."""
+        """Free the samples; afterwards nothing can be read."""
         while self._samples:
             with suppress(RefusedError, LostGpuError):
                 self._ask("nvmlGpmSampleFree", self._samples.pop())

@@ -1,4 +1,4 @@
-"""Exact sums over rows of a journal that are no longer kept one by one."""
+"""Exact sums over rows of a journal that are no longer kept individually."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from perftui.run.columns import PHASES
 from perftui.run.table import Table
 
 BUCKETS = 256
-"""Buckets in each doubling of the value: one is 0.4 % wide, and values below 512 have one each."""
+"""Buckets per doubling of the value: each is 0.4 % wide, and values below 512 have one each."""
 
 Histogram = Mapping[int, tuple[int, int]]
-"""How many values each bucket has, and their sum."""
+"""Count and sum of the values in each bucket."""
 
 Ints = npt.NDArray[np.int64]
 
 
 def histogram(values: Ints) -> dict[int, tuple[int, int]]:
-    """The histogram of ``values``, none of them negative."""
+    """Histogram of ``values``, which must not be negative."""
     mantissa, exponent = np.frexp(values.astype(np.float64))
     buckets = exponent.astype(np.int64) * BUCKETS + (mantissa * 2 * BUCKETS).astype(np.int64)
-    found, where = np.unique(buckets, return_inverse=True)
-    counts = np.bincount(where, minlength=len(found))
-    totals = np.zeros(len(found), dtype=np.int64)
-    np.add.at(totals, where, values)
+    numbers, inverse = np.unique(buckets, return_inverse=True)
+    counts = np.bincount(inverse, minlength=len(numbers))
+    totals = np.zeros(len(numbers), dtype=np.int64)
+    np.add.at(totals, inverse, values)
     pairs = zip(counts.tolist(), totals.tolist(), strict=True)
-    return dict(zip(found.tolist(), pairs, strict=True))
+    return dict(zip(numbers.tolist(), pairs, strict=True))
 
 
 def added(one: Histogram, other: Histogram) -> dict[int, tuple[int, int]]:
     """The histogram of the values of both."""
-    both = dict(one)
+    result = dict(one)
     for bucket, (count, total) in other.items():
-        before = both.get(bucket, (0, 0))
-        both[bucket] = before[0] + count, before[1] + total
-    return both
+        before = result.get(bucket, (0, 0))
+        result[bucket] = before[0] + count, before[1] + total
+    return result
 
 
 class Weighed:
-    """Values known one by one together with those of which only a histogram is known.
+    """Individual values together with values of which only a histogram is left.
 
-    A value of the histogram is taken for the mean of its bucket, which is off by 0.4 % at most;
+    A value of the histogram counts as the mean of its bucket, which is off by 0.4 % at most;
     without a histogram everything is exact.
     """
 
@@ -84,13 +84,13 @@ class Weighed:
 
 
 SPREAD = ("duration", "input_wait", "batches_ready", "micro_batches")
-"""Columns of steps of which quantiles are asked for."""
+"""Columns of steps that need quantiles."""
 
 Mask = npt.NDArray[np.bool_]
 
 
 class ColumnSum(msgspec.Struct, frozen=True):
-    """The known values of one column: steps know those from 0 on, samples the finite ones."""
+    """The known values of one column: from 0 on for steps, finite ones for samples."""
 
     count: int = 0
     total: int | float = 0
@@ -115,7 +115,7 @@ NOTHING = ColumnSum()
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Rows that are alike: all steps of one kind that are judged alike, or all samples."""
+    """Similar rows: all steps of one kind that are judged alike, or all samples."""
 
     kind: str = ""
     disturbed: bool = False
@@ -132,11 +132,11 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, bool, bool]:
-        """What makes rows alike."""
+        """Kind, disturbed and consistent: rows with equal keys form one group."""
         return self.kind, self.disturbed, self.consistent
 
     def plus(self, other: Group) -> Group:
-        """The sum of this group and ``other``, under the name of this one."""
+        """The sum of this group and ``other``, with this one's key."""
         if not (self.rows and other.rows):
             return self if self.rows else other
         columns = {
@@ -155,12 +155,12 @@ class Group(msgspec.Struct, frozen=True):
         return self.columns.get(name, NOTHING)
 
     def histogram(self, name: str) -> Histogram:
-        """The spread of a column of ``SPREAD``."""
+        """The histogram of a column of ``SPREAD``."""
         return self.histograms.get(name, {})
 
 
 class Aggregates(msgspec.Struct, frozen=True):
-    """Rows summed by what they are; immutable. Without groups it stands for no rows."""
+    """Sums of rows by group; immutable. Without groups it stands for no rows."""
 
     groups: tuple[Group, ...] = ()
 
@@ -179,17 +179,17 @@ class Aggregates(msgspec.Struct, frozen=True):
     def of(
         self, kind: str | None = None, disturbed: bool | None = None, consistent: bool | None = None
     ) -> Group:
-        """All groups of that kind in one; None takes either."""
-        wanted = (kind, disturbed, consistent)
+        """All groups with these values summed into one; None matches any."""
+        filters = (kind, disturbed, consistent)
         chosen = [
             group
             for group in self.groups
-            if all(want in (None, has) for want, has in zip(wanted, group.key, strict=True))
+            if all(value in (None, has) for value, has in zip(filters, group.key, strict=True))
         ]
         return reduce(Group.plus, chosen, Group())
 
     def steady(self, kind: str = "train", consistent: bool | None = None) -> Group:
-        """The steps of ``kind`` that nothing disturbed; what is summed lies after the warm-up."""
+        """Undisturbed steps of ``kind``; summed rows lie after the warm-up."""
         return self.of(kind, False, consistent)
 
 
@@ -222,13 +222,13 @@ def consistent_rows(steps: Table) -> Mask:
 
 
 def after_disturbance(profiled: npt.NDArray[np.int64]) -> Mask:
-    """Profiled rows and the row after each: it pays for saving the window."""
+    """Profiled rows and the row after each: it includes saving the window."""
     open_window = profiled == 1
     after_window = np.concatenate(([False], open_window[:-1]))
     return np.asarray(open_window | after_window)
 
 
-def _group(table: Table, named: Group) -> Group:
+def _group(table: Table, group: Group) -> Group:
     values = {
         name: column
         for name, column in table.values.items()
@@ -237,7 +237,7 @@ def _group(table: Table, named: Group) -> Group:
     starts = table["start"] if "start" in table else table["time"]
     ends = starts + table["duration"] if "duration" in table else starts
     return Group(
-        *named.key,
+        *group.key,
         len(table),
         int(starts.min()),
         int(ends.max()),
@@ -247,10 +247,10 @@ def _group(table: Table, named: Group) -> Group:
 
 
 def _sum(column: npt.NDArray[Any]) -> ColumnSum:
-    known = _known(column)
-    if not len(known):
+    values = _known(column)
+    if not len(values):
         return NOTHING
-    return ColumnSum(len(known), known.sum().item(), known.max().item(), int((known > 0).sum()))
+    return ColumnSum(len(values), values.sum().item(), values.max().item(), int((values > 0).sum()))
 
 
 def _known(column: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -24,18 +24,18 @@ class Stops:
 
     start: int
     end: int
-    """When the run ended, or the last that was written of it."""
+    """End of the run, or of its last record."""
     ends: Int64
-    """When each step of the shown rank that is kept had ended, ascending."""
+    """End of each kept step of the shown rank, ascending."""
     index: Int64
     """The steps' own numbers."""
     summed: int = 0
-    """Steps between the first and the newest of which only sums are left: there is nothing to stop
-    at."""
+    """Steps between the first and the newest of which only sums are left: the run cannot be stopped
+    there."""
 
     def at_step(self, number: int) -> int:
         """The time at which ``number`` of the kept steps had ended: 0 is the start of the run, and
-        what is beyond the last is its end."""
+        numbers beyond the last step its end."""
         if number <= 0:
             return self.start
         return int(self.ends[number - 1]) if number <= len(self.ends) else self.end
@@ -46,16 +46,16 @@ class Stops:
 
 
 def stops_of(run: RunSnapshot, rank: int = 0) -> Stops:
-    """Where ``run`` can be stopped at, by the steps of ``rank``."""
-    shown = run.rank(rank)
-    steps = shown.steps if shown else None
-    if shown is None or steps is None or not len(steps):
+    """The times at which ``run`` can be looked at, by the steps of ``rank``."""
+    rank_snapshot = run.rank(rank)
+    steps = rank_snapshot.steps if rank_snapshot else None
+    if rank_snapshot is None or steps is None or not len(steps):
         ends = index = np.zeros(0, np.int64)
     else:
         index = steps["index"]
-        # A step that another thread ends may be written late; time does not go back.
+        # A step that another thread ends may be written late; times must not decrease.
         ends = np.maximum.accumulate(steps["start"] + steps["duration"])
-    summed = shown.downsampled.of().rows if shown else 0
+    summed = rank_snapshot.downsampled.of().rows if rank_snapshot else 0
     return Stops(run.manifest.started_ns, _end(run), ends, index, summed)
 
 
@@ -67,11 +67,11 @@ def _end(run: RunSnapshot) -> int:
 
 
 def as_of(run: RunSnapshot, time: int) -> RunSnapshot:
-    """What ``run`` held at ``time`` (ns since the epoch).
+    """The content of ``run`` at ``time`` (ns since the epoch).
 
-    A step is known once it has ended, a window once it was saved, a sample once it was taken. Of a
-    run so long that steps were summed, those that were summed by now are known from the end of the
-    last of them on, and not one by one before.
+    A step is known once it has ended, a window once it was saved, a sample once it was taken. Steps
+    that were summed because the run is so long become known together, when the last of them has
+    ended.
     """
     if time >= _end(run):
         return run
@@ -90,7 +90,7 @@ def as_of(run: RunSnapshot, time: int) -> RunSnapshot:
 
 
 def _manifest_as_of(manifest: Manifest, ranks: tuple[RankSnapshot, ...]) -> Manifest:
-    """The manifest of a run that goes on; torch's version is known from the first process note."""
+    """The manifest while the run goes on; torch's version is known from the first process note."""
     began = any("process" in rank.events["kind"].tolist() for rank in ranks)
     return replace(
         manifest,
@@ -102,8 +102,8 @@ def _manifest_as_of(manifest: Manifest, ranks: tuple[RankSnapshot, ...]) -> Mani
 
 
 def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
-    """What ``rank`` held at ``time``; None for a rank that had not written anything."""
-    # Notes carry the time at which they were written, pauses that at which they began.
+    """The content of ``rank`` at ``time``; None for a rank that had not written anything."""
+    # Notes have the time at which they were written, pauses that at which they began.
     pauses = np.where(rank.events["kind"] == "gc", rank.events["duration"], 0)
     events = rank.events.where(rank.events["time"] + pauses <= time)
     steps = rank.steps.where(rank.steps["start"] + rank.steps["duration"] <= time)
@@ -125,7 +125,7 @@ def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
 
 
 def _until(table: Table, time: int) -> Table:
-    """Rows carry the time at which they were written, or at which what was seen began."""
+    """Rows up to ``time``, at which they were written or their interval began."""
     if "time" not in table:
         return table
     end = table["time"] + table["held"] if "held" in table else table["time"]
@@ -135,18 +135,18 @@ def _until(table: Table, time: int) -> Table:
 def _windows_known(rank: RankSnapshot, events: Table, steps: Table) -> tuple[Path, ...]:
     """The windows that had been saved."""
     every = _window_names(rank.events)
-    known = _window_names(events)
+    names = _window_names(events)
     last = int(steps["index"].max(initial=-1)) if len(steps) else -1
     return tuple(
         path
         for path in rank.windows
-        # One without a note counts from the step at which it begins.
-        if (path.name in known if path.name in every else _first_step(path) <= last)
+        # A window without a note counts from its first step.
+        if (path.name in names if path.name in every else _first_step(path) <= last)
     )
 
 
 def _memory_known(rank: RankSnapshot, time: int) -> tuple[Path, ...]:
-    """The snapshots of memory that had been taken; a later one replaces the one before it."""
+    """Snapshots of memory that had been taken; a later one replaces the one before it."""
     is_snapshot = rank.events["kind"] == MEMORY_SNAPSHOT
     newest: dict[str, int] = {}
     for when, data in zip(
@@ -169,5 +169,5 @@ def _first_step(path: Path) -> int:
 
 
 def _aggregates_known(sums: Aggregates, time: int) -> Aggregates:
-    """The sums, once all that is in them had happened."""
+    """The sums, once all their rows had been written."""
     return sums if sums and sums.of().last <= time else NO_AGGREGATES

@@ -24,7 +24,7 @@ _PHASE_NAMES = {
 
 
 def phase_name(phase: str) -> str:
-    """How a person calls a phase of a run or of a trace; most are called as they are written."""
+    """Name of a phase of a run or of a trace for people; most have their own."""
     return _PHASE_NAMES.get(phase, phase)
 
 
@@ -48,9 +48,8 @@ STEP_COLUMNS = (
     Column("alloc_retries", "count", "GPU allocation retries, -1 unknown"),
     Column("alloc_failures", "count", "GPU allocations that failed, -1 unknown"),
 )
-"""``device_...``: from when the GPU came to the phase until it had done its work, with the time in
-between in which it had nothing to do. ``alloc_...``: since the step before of which they are known.
-"""
+"""``device_...``: from when the GPU reached the phase until it had done its work, including idle
+time in between. ``alloc_...``: since the last step with known values."""
 
 STEP_TEXT = frozenset({"kind"})
 """Columns of text."""
@@ -99,10 +98,9 @@ WORKER_COLUMNS = (
     Column("reads", "count", "number of those calls"),
     Column("faults", "count", "pages read from storage (major faults)"),
 )
-"""Rows are of what was done since the row before, so sums over rows are exact. A process that did
-nothing writes no row: its next one stands for all the time. A batch that goes on counts with its
-time so far. From ``watched`` on all is 0 where the kernel has no count; of the training itself it
-is about all that it does."""
+"""Each row counts since the row before, so sums over rows are exact. An idle process writes no row:
+its next one covers all the time. An unfinished batch counts with its time so far. From ``watched``
+on all is 0 if the kernel has no counters; for the training itself it covers everything it does."""
 
 
 STACK_COLUMNS = (
@@ -118,8 +116,8 @@ STACK_COLUMNS = (
     Column("via", "", "what that line called: file and function of the inner frame"),
 )
 """A row is an interval in which every sample found one line and one innermost frame. Samples come
-at random moments, so an interval stands in the mean for its share of the time, and of its moments
-only the first is certain."""
+at random moments, so on average an interval covers its share of the time, but only its first moment
+is certain."""
 
 WORKER_STACK_COLUMNS = (
     *STACK_COLUMNS,
@@ -140,7 +138,7 @@ STACK_TEXT = frozenset({"file", "function", "inner", "stage", "via"})
 """Columns of text."""
 
 FETCH, COLLATE, WAIT = "fetch", "collate", "wait"
-"""A batch is being made there, or a worker waits for the next task."""
+"""Stages of a worker: making a batch in either, or waiting for the next task."""
 
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
 COMPILE, SAVE, PROFILE = "compile", "save", "profile"
@@ -156,7 +154,7 @@ py-spy 0.3 ms of a core, so all of them 0.4 % of one, beside the training; a loo
 times as long with them as without (0.96 to 1.01 in eight turns)."""
 
 INNER_EVERY = 5_000_000
-"""Mean ns between samples from inside, in a window."""
+"""Mean ns between samples from inside the process, in a window."""
 
 STACK_RATE_KEY = "stack_rate"
 """Key in the manifest's ``profile``: how many samples a second were asked for."""
@@ -166,7 +164,7 @@ NO_STACKS = "no_stacks"
 
 
 def stack_rate_of(profile: Mapping[str, Any]) -> int:
-    """How many samples a second the ``profile`` of a manifest asks for, 0 where it does not."""
+    """Requested samples per second in the ``profile`` of a manifest, 0 if missing."""
     # Runs recorded before November 2026 name it "looks".
     rate = profile.get(STACK_RATE_KEY, profile.get("looks", 0))
     return rate if isinstance(rate, int) and rate > 0 else 0

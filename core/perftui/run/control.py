@@ -1,10 +1,10 @@
-"""What viewers and the recorder tell each other through files of the run.
+"""Files of the run through which viewers and the recorder communicate.
 
 Requests go from a viewer to the recorder, one small file each. Signs of life are for readers on
-other hosts, who cannot ask for the recorder's process: clocks of hosts differ and network disks
-show a file late, so no age is exact. Whoever follows a run goes by when the count changed on his
-own clock, whoever looks once by the more recent of the time in the file and the time of the file,
-which are of two clocks as a rule."""
+other hosts, who cannot look for the recorder's process: clocks of hosts differ and network disks
+show a file late, so no age is exact. A reader that follows a run goes by when the count changed on
+its own clock; one that looks once by the more recent of the time in the file and the time of the
+file, which usually come from two clocks."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ KINDS = (CAPTURE, STOP, RESIZE)
 
 @dataclass(frozen=True)
 class Request:
-    """What a viewer asks for."""
+    """A request of a viewer."""
 
     kind: str
     data: dict[str, Any] = field(default_factory=dict)
 
 
 def request(layout: RunLayout, kind: str, **data: Any) -> Path:
-    """Ask the recorder of a run for something; returns at once, the recorder serves it soon.
+    """Send the recorder of a run a request; returns at once, the recorder serves it soon.
 
-    A window or the end is asked of all recorders of the run.
+    A window or the end is requested from all recorders of the run.
 
     Raises:
         ValueError: there is no request of that kind.
@@ -70,16 +70,16 @@ def request(layout: RunLayout, kind: str, **data: Any) -> Path:
 
 
 LARGEST = 1024 * 1024
-"""Bytes of a request; what is larger is damaged."""
+"""Most bytes of a request; larger ones are damaged."""
 
 
 def take_requests(layout: RunLayout) -> list[Request]:
-    """Remove and return what was asked for, oldest first; damaged files are only removed.
+    """Remove and return requests, oldest first; damaged files are only removed.
 
-    A file that cannot be read or removed is passed over.
+    A file that cannot be read or removed is skipped.
 
     Raises:
-        OSError: the directory cannot be listed; what was asked for stays there.
+        OSError: the directory cannot be listed; the requests stay there.
     """
     paths = sorted(layout.control.glob("*.json"))
     return [request for path in paths if (request := _take(path)) is not None]
@@ -104,15 +104,15 @@ QUIET_SECONDS = 60.0
 """Network disks show a change up to a minute late; until then silence means nothing."""
 
 SILENT_SECONDS = 300.0
-"""Recorders that have been silent for so long are believed to be gone, or cut off."""
+"""Recorders that have been silent for so long are assumed to be gone, or cut off."""
 
 _LENGTH = 512
-"""Bytes of the file: it is written in place, since a file that was replaced is gone for those who
-have it open on a network disk, and one write of the same length never shows half of two."""
+"""Bytes of the file: it is written in place, since a replaced file is lost to readers that have it
+open on a network disk, and one write of constant length never shows half of two."""
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """What a recorder writes about itself every few seconds."""
+    """A sign of life, which a recorder writes every few seconds."""
 
     count: int
     """Signs of life so far."""
@@ -120,14 +120,14 @@ class Beat(msgspec.Struct, frozen=True):
     """Time of the beat on the recorder's clock, ns since the epoch."""
     host: str
     pid: int | None = None
-    """The training it records; None once that has ended."""
+    """Process of the recorded training; None once that has ended."""
     spool: str = ""
-    """Where its agents hand over what they record, on its host."""
+    """Spool of its agents, on its host."""
     schema: int = BEAT_SCHEMA
 
 
 def write_beat(path: Path, beat: Beat) -> None:
-    """Write ``beat`` over what is there.
+    """Overwrite the file with ``beat``.
 
     The file is closed each time: only then a network disk shows it to others.
 
@@ -144,7 +144,7 @@ def write_beat(path: Path, beat: Beat) -> None:
 
 
 def read_beat(path: Path) -> Beat | None:
-    """The newest sign of life; None where there is none, or none that can be read now."""
+    """The newest sign of life; None if there is none, or it cannot be read now."""
     try:
         return decode_versioned(read_regular(path), Beat, BEAT_SCHEMA, "a sign of life")
     except (OSError, UnreadableError):
@@ -152,9 +152,9 @@ def read_beat(path: Path) -> Beat | None:
 
 
 def silent_seconds(path: Path, now_ns: int) -> float | None:
-    """How long ago the recorder was last heard of, by one look; None where it never was.
+    """Seconds since the recorder's last sign of life, by one look; None if there was none.
 
-    0 where a clock is ahead of ours.
+    0 if another clock is ahead of ours.
     """
     beat = read_beat(path)
     if beat is None:
@@ -167,11 +167,11 @@ def silent_seconds(path: Path, now_ns: int) -> float | None:
 
 
 class Hearing:
-    """Follows one recorder; ``silent`` after each ``poll``."""
+    """Follows the signs of life of one recorder; sets ``silent`` at each ``poll``."""
 
     def __init__(self, path: Path) -> None:
         self.silent: float | None = None
-        """Seconds since it was last heard of; None where it never was."""
+        """Seconds since its last sign of life; None if there was none."""
         self._path = path
         self._count: int | None = None
         self._heard: float | None = None
@@ -192,12 +192,12 @@ class Hearing:
 
 
 def is_elsewhere(manifest: Manifest) -> bool:
-    """Whether the run is recorded on another host, and not over by its manifest."""
+    """Whether the run is recorded on another host, and its manifest does not end it."""
     return not manifest.status.is_over and manifest.host != socket.gethostname()
 
 
 def silence_note(manifest: Manifest, seconds: float | None) -> str | None:
-    """The note on a recorder elsewhere that was last heard of ``seconds`` ago; None for none."""
+    """The note on a remote recorder whose last sign of life is ``seconds`` old; None for none."""
     if seconds is None or seconds < QUIET_SECONDS:
         return None
     words = heard_label(seconds)

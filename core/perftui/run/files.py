@@ -1,4 +1,4 @@
-"""Files of a run: read only if ordinary and of a known schema, and replaced whole."""
+"""Files of a run: read only if ordinary and of a known schema, and replaced as a whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def replace_file(
 ) -> None:
     """Write ``content`` to ``path`` in one step: readers see the old file or the new one.
 
-    The new file gets all bits of ``mode``, and ``owner`` (user and group id), where given.
+    The new file gets all bits of ``mode``, and ``owner`` (user and group id), if given.
 
     Raises:
         PermissionError: the file cannot be given to ``owner``; the old file is then untouched.
@@ -34,8 +34,8 @@ def replace_file(
 def replacing(
     path: Path, mode: int = 0o600, owner: tuple[int, int] | None = None
 ) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of ``path`` in one step as the block ends; where
-    it ends with an exception, the old file is untouched.
+    """A file to write to, which replaces ``path`` in one step as the block ends; after an exception
+    the old file is untouched.
 
     The parameters and errors are those of ``replace_file``.
     """
@@ -46,7 +46,7 @@ def replacing(
             file.flush()
             if owner is not None:
                 _give(file.fileno(), owner, path)
-            # After the owner, as a change of owner clears the set-user-id and set-group-id bits.
+            # After the owner: changing that clears the set-user-id and set-group-id bits.
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         Path(temporary).replace(path)
@@ -68,15 +68,15 @@ def _give(handle: int, owner: tuple[int, int], path: Path) -> None:
 
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Of a file that is read whole; manifests and records have a few KiB, sources seldom a MiB."""
+"""Largest file that is read whole; manifests and records have a few KiB, sources seldom a MiB."""
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """The file at ``path``, or that a link there leads to, for reading.
+    """The file at ``path``, or at the target of a link there, for reading.
 
     Raises:
-        OSError: it cannot be read, or is a pipe, a device or a directory: a pipe would never be
-            answered, and some devices never end.
+        OSError: it cannot be read, or is a pipe, a device or a directory: a pipe would wait for its
+            writer, and some devices never end.
     """
     # Without O_NONBLOCK, opening a pipe waits for its writer.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
@@ -103,7 +103,7 @@ def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoding JSON that was cut off, overwritten or made to do harm may raise."""
+"""Exceptions from decoding JSON that was cut off, overwritten or made to do harm."""
 
 
 Content = TypeVar("Content")
@@ -127,7 +127,7 @@ def _decode(content: bytes, kind: type[Content]) -> Content:
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        # Names that are not UTF-8 are written with escapes that only the standard library takes.
+        # Names that are not UTF-8 are written with escapes that only the standard library accepts.
         with suppress(ValueError):
             return msgspec.convert(json.loads(content), kind, str_keys=True)
         raise
@@ -141,7 +141,7 @@ def decode_versioned(content: bytes, kind: type[Content], newest: int, what: str
         UnreadableError: it is not ``what``.
     """
     try:
-        # The schema first: the fields of a newer one may not fit this version's.
+        # The schema first: fields of a newer schema may not fit this version's.
         schema = _decode(content, _Schema).schema
         if schema > newest:
             raise NewerError(f"written by a newer perftui (schema {schema}; this reads {newest})")

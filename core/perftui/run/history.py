@@ -1,4 +1,4 @@
-"""The runs that a runs directory holds."""
+"""The runs in a runs directory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from perftui.run.manifest import Manifest, ManifestError, named, read_manifest, 
 
 @dataclass(frozen=True)
 class RunEntry:
-    """One run directory. ``manifest`` is None where it cannot be read; ``problem`` says why."""
+    """One run directory. ``manifest`` is None if it cannot be read; ``problem`` says why."""
 
     root: Path
     manifest: Manifest | None
     problem: str | None = None
     silent: float | None = None
-    """Seconds since its recorder was last heard of, where that is on another host and has ever
-    been heard of."""
+    """Seconds since the last sign of life of a recorder on another host, if there ever was one."""
 
     @property
     def run_id(self) -> str:
@@ -29,7 +28,7 @@ class RunEntry:
 
 
 class RunNotFoundError(LookupError):
-    """No run, or more than one, is meant; the message says which there are."""
+    """No run matches, or several do; the message lists the candidates."""
 
 
 def list_runs(runs: Path) -> list[RunEntry]:
@@ -38,19 +37,19 @@ def list_runs(runs: Path) -> list[RunEntry]:
     A directory that does not exist holds none.
     """
     try:
-        # Not what is being deleted; links lead elsewhere.
-        found = [path for path in runs.iterdir() if not path.name.startswith(".")]
-        roots = [path for path in found if path.is_dir() and not path.is_symlink()]
+        # Hidden directories are being deleted; links lead elsewhere.
+        paths = [path for path in runs.iterdir() if not path.name.startswith(".")]
+        roots = [path for path in paths if path.is_dir() and not path.is_symlink()]
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(map(entry_of, roots), key=_age, reverse=True)
 
 
 def find_run(runs: Path, identifier: str) -> RunEntry:
-    """The run whose id is ``identifier``, or begins or ends with it where only one does.
+    """The run whose id is ``identifier``, or the only one that begins or ends with it.
 
     Raises:
-        RunNotFoundError: none is meant, or several are.
+        RunNotFoundError: none matches, or several do.
     """
     entries = list_runs(runs)
     exact = [entry for entry in entries if entry.run_id == identifier]
@@ -84,7 +83,7 @@ def newest_run(directory: Path) -> Path | None:
 
 
 def recorded_where(entry: RunEntry) -> str | None:
-    """``recording on node7, last heard 3 s ago``; None where that is this host, or it is over."""
+    """``recording on node7, last heard 3 s ago``; None if that is this host, or the run is over."""
     if entry.manifest is None or not is_elsewhere(entry.manifest):
         return None
     heard = "" if entry.silent is None else f", {heard_label(entry.silent)}"
@@ -109,9 +108,9 @@ def _age(entry: RunEntry) -> tuple[int, str]:
 
 
 def _time_in(run_id: str) -> int:
-    """The local time that a name begins with, as ns since the epoch; 0 where it has none.
+    """Local time at the beginning of a name, as ns since the epoch; 0 if there is none.
 
-    An hour may be ambiguous where clocks are set back, so a manifest is asked first.
+    An hour is ambiguous when clocks are set back, so a manifest is asked first.
     """
     try:
         return int(time.mktime(time.strptime(run_id[:15], "%Y%m%d-%H%M%S"))) * 1_000_000_000

@@ -1,4 +1,4 @@
-"""Journals: append-only lines of JSON, the first naming the columns of all others."""
+"""Journals: append-only lines of JSON; the first line names the columns."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ CHUNK = 16 * 1024 * 1024
 """Bytes read at a time: a reader that comes late catches up without holding the whole file."""
 
 LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes of a line that is still taken for one; what goes on for longer is damage, and keeping it
-would fill the memory of whoever reads."""
+"""Most bytes of a line; a longer one is damage, and keeping it would fill the reader's memory."""
 
 
 class LineTail:
     """Each ``poll`` returns the lines of ``path`` that were finished since the last one.
 
-    A last line without an end waits for the next poll. A line of more than ``longest`` bytes is
-    left out and counted in ``skipped``. A file that does not exist yet has no lines.
+    An unfinished last line waits for the next poll. A line of more than ``longest`` bytes is
+    skipped and counted in ``skipped``. A file that does not exist yet has no lines.
     """
 
     def __init__(self, path: Path, longest: int = LONGEST_LINE) -> None:
@@ -36,11 +35,11 @@ class LineTail:
 
     @property
     def position(self) -> int:
-        """Bytes of the file that are done with."""
+        """Bytes of the file that were consumed."""
         return self._offset
 
     def poll(self, limit: int = CHUNK) -> list[bytes]:
-        """Lines without their ends, empty ones left out; reads ``limit`` bytes, or one line.
+        """Non-empty lines without their ends; reads ``limit`` bytes, or one line.
 
         Raises:
             OSError: the file is there and cannot be read.
@@ -62,7 +61,7 @@ class LineTail:
             with open_regular(self.path) as file:
                 file.seek(self._offset)
                 data = file.read(limit)
-                # A line longer than the limit is read to its end, or nothing would ever be read.
+                # A line longer than the limit is read to its end, or there would be no progress.
                 while b"\n" not in data and limit <= len(data) <= self._longest:
                     more = file.read(limit)
                     if not more:
@@ -88,11 +87,11 @@ class Column:
     name: str
     unit: str = ""
     label: str = ""
-    """How a person calls it."""
+    """Name for people."""
     source: str = ""
-    """Where the value comes from, for the help of the metric."""
+    """Source of the value, for the help of the metric."""
     meaning: str = ""
-    """What it is, in one sentence."""
+    """Meaning, in one sentence."""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -105,9 +104,9 @@ class Header(msgspec.Struct, frozen=True):
 class JournalWriter:
     """Appends rows to a journal, one ``write`` for each batch, never rewriting a byte.
 
-    Opening a journal that exists appends to it, provided its columns are the same. Its directory is
-    made with ``makes_directory``, as that of a rank is; never those above, and a run's own
-    never: a run directory that somebody has removed stays removed.
+    An existing journal is continued if its columns are the same. ``makes_directory`` creates its
+    directory, as for a rank, but none above; a run's own is never created: a run directory that
+    somebody has removed stays removed.
 
     Raises:
         ValueError: the journal exists with other columns.
@@ -137,8 +136,8 @@ class JournalWriter:
         """Append ``rows``, each as long as the columns.
 
         Raises:
-            OSError: they could not be written, or not all; a line that was torn is closed by the
-                next append, so that only the rows of this one are lost.
+            OSError: some could not be written; a torn line is ended by the next append, so that
+                only rows of this one are lost.
         """
         if rows:
             self._write(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
@@ -156,7 +155,7 @@ class JournalWriter:
         """Bytes of the file.
 
         Raises:
-            OSError: the file system does not give it.
+            OSError: the file system does not report it.
         """
         return os.fstat(self._file).st_size
 
@@ -166,7 +165,7 @@ class JournalWriter:
 
 
 def _is_torn(file: int) -> bool:
-    """Whether the last line has no end, because its writer died or the disk was full."""
+    """Whether the last line is unfinished, because its writer died or the disk was full."""
     size = os.fstat(file).st_size
     return size > 0 and os.pread(file, 1, size - 1) != b"\n"
 
@@ -188,12 +187,12 @@ class JournalReader:
 
     @property
     def skipped(self) -> int:
-        """Lines that were left out."""
+        """Number of skipped lines."""
         return self._damaged + self._tail.skipped
 
     @property
     def position(self) -> int:
-        """Bytes of the file that are done with; it stays where nothing was added."""
+        """Bytes of the file that were consumed; unchanged if nothing was added."""
         return self._tail.position
 
     def poll(self, limit: int = CHUNK) -> list[list[Any]]:

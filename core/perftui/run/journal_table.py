@@ -1,4 +1,4 @@
-"""A journal in segments and the table it fills, of a size that does not grow with the run."""
+"""A journal in segments and its table, whose size does not grow with the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perftui.run.files import NewerError, UnreadableError, decode_versioned, rea
 from perftui.run.journal import Column, JournalReader
 from perftui.run.table import GrowingTable, Table
 
-# ``steps.jsonl`` is the first segment and stays. Once it is long enough, rows go on in
+# ``steps.jsonl`` is the first segment and stays. Once it is long enough, rows continue in
 # ``steps.more/1.jsonl``, then ``2.jsonl`` and so on. Older segments between are removed once their
 # sums are in ``steps.more/sums.json``.
 
@@ -33,22 +33,22 @@ class Segments:
 
     @property
     def root(self) -> Path:
-        """Where all but the first segment are."""
+        """Directory of all segments but the first."""
         return self.first.with_suffix(".more")
 
     @property
     def sums(self) -> Path:
-        """The sums of the segments that are no more."""
+        """File with the sums of removed segments."""
         return self.root / "sums.json"
 
     def path(self, number: int) -> Path:
-        """Piece ``number``, from 0 on."""
+        """Segment ``number``, from 0 on."""
         return self.root / f"{number}.jsonl" if number else self.first
 
     def lowest(self) -> int:
-        """The first segment after number 0 that is there, else 1, which will be."""
-        found = [int(path.stem) for path in self.root.glob("*.jsonl") if path.stem.isdecimal()]
-        return min(found, default=1)
+        """The first existing segment after number 0, else 1, the next to be written."""
+        numbers = [int(path.stem) for path in self.root.glob("*.jsonl") if path.stem.isdecimal()]
+        return min(numbers, default=1)
 
 
 class Downsampled(msgspec.Struct, frozen=True, rename={"segments": "pieces"}):
@@ -60,15 +60,15 @@ class Downsampled(msgspec.Struct, frozen=True, rename={"segments": "pieces"}):
 
 
 class SegmentReader:
-    """Tails a journal in segments. ``restarts`` grows when everything returned before is void.
+    """Tails a journal in segments. ``restarts`` grows when all rows returned before become void.
 
-    That is where segments were summed before they were read: rows then come again from the first.
+    That happens if segments were summed before they were read: rows then start over.
     """
 
     def __init__(self, path: Path) -> None:
         self.restarts = 0
         self.sums = Aggregates()
-        """Sums of the segments that were gone before they were read."""
+        """Sums of the segments that were removed before they were read."""
         self._segments = Segments(path)
         self._stamp: tuple[int, int] | None = None
         self._skipped = 0
@@ -81,11 +81,11 @@ class SegmentReader:
 
     @property
     def skipped(self) -> int:
-        """Lines that were left out."""
+        """Number of skipped lines."""
         return self._skipped + self._journal.skipped
 
     def poll(self) -> list[list[Any]] | None:
-        """Rows that follow those returned before, at times none; None once there are no more.
+        """Next rows, sometimes none; None once there are no more.
 
         Raises:
             NewerError: a file has a schema that this version does not know.
@@ -93,7 +93,7 @@ class SegmentReader:
         """
         self._notice_downsampling()
         follows = self._segments.path(self._number + 1 if self._number else self._gone + 1)
-        # Asked before reading: a segment that another follows grows no more.
+        # Asked before reading: a segment that has a successor no longer grows.
         is_complete = follows.exists()
         before = self._journal.position
         rows = self._journal.poll(CHUNK)
@@ -140,15 +140,15 @@ class SegmentReader:
 
 @dataclass(frozen=True)
 class Kept:
-    """How many rows stay as they are: the first, and from ``newest`` to twice as many newest."""
+    """How many rows are kept: the first, and from ``newest`` to twice as many newest."""
 
     first: int
     newest: int
 
 
 KEPT_STEPS = Kept(4096, 32768)
-"""The first hold the warm-up. At 170 bytes each a rank takes 12 MB at most, and is judged anew in
-some 40 ms; a run of fewer steps than both together is judged from every one of them."""
+"""The first include the warm-up. At 170 bytes each a rank takes 12 MB at most, and is judged anew
+in some 40 ms; a run with fewer steps than both is judged by all of them."""
 
 KEPT_SAMPLES = Kept(512, 7680)
 """Over an hour of newest samples, two a second: 13 MB at most for 100 columns."""
@@ -158,7 +158,7 @@ KEPT_STACKS = Kept(4096, 32768)
 
 
 class JournalTable:
-    """Follows the journal at ``path``. Without ``kept`` all its rows stay as they are.
+    """Follows the journal at ``path``. Without ``kept`` all its rows are kept.
 
     ``expected`` are the columns while there is no journal yet.
     """
@@ -181,7 +181,7 @@ class JournalTable:
 
     @property
     def skipped(self) -> int:
-        """Lines that were left out: damaged ones and those that do not fit their columns."""
+        """Number of skipped lines: damaged ones and those that do not fit their columns."""
         return self._journal.skipped + (self._table.refused if self._table else 0)
 
     @property
@@ -190,7 +190,7 @@ class JournalTable:
         return self._journal.sums.plus(self._sums)
 
     def poll(self) -> Table:
-        """Everything up to the end of the journal: a run that is over is read only once.
+        """All rows up to the end of the journal: one call reads all of a run that is over.
 
         Raises:
             NewerError: it was written by a newer version.
@@ -228,7 +228,7 @@ class JournalTable:
 
 
 def _undisturbed(rows: Table, at: int) -> int:
-    """The first row from ``at`` on that the row before it does not disturb; it may be the end."""
+    """The first row from ``at`` on after an undisturbed row; may be the end."""
     if "profiled" not in rows:
         return at
     free = np.flatnonzero(rows["profiled"][at - 1 : -1] == 0)

@@ -1,4 +1,4 @@
-"""The manifest of a run: what ran, where, how it ended, and whether its recorder still lives."""
+"""The manifest of a run: command, host, outcome, and whether its recorder is alive."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ SCHEMA = 1
 
 OTHER_PROGRAMS = "other_programs"
 """Entry of ``profile``: by host, for how many ``seconds`` programs beside the run were watched, and
-the mean ``cores`` that the busiest took and their ``pids``, by name."""
+the mean ``cores`` of the busiest and their ``pids``, by name."""
 
 GPU_DEVICES = "gpu_devices"
-"""Entry of ``profile``: by host the GPUs that are sampled, in the order of the driver, each with
-the ``prefix`` of its columns, ``name`` and ``uuid``."""
+"""Entry of ``profile``: by host the sampled GPUs, in the driver's order, each with the ``prefix``
+of its columns, ``name`` and ``uuid``."""
 
 GPU_PROCESSES = "gpu_processes"
-"""Entry of ``profile``: by host, by what the columns of a GPU begin with, the processes beside the
-run that held its memory when that last changed, the largest first: ``pid``, ``program``, ``user``
-and ``memory`` in bytes, each of the last three None where it is not known."""
+"""Entry of ``profile``: by host, by prefix of a GPU's columns, the processes beside the run with
+memory on it when that last changed, the largest first: ``pid``, ``program``, ``user`` and
+``memory`` in bytes, each of the last three None if unknown."""
 
 NOT_SAMPLED = "not_sampled"
 """Entry of ``profile``: by host why a metric, a group of them or all of a GPU is not sampled, by
 name."""
 
 DATA_DISK = "data_disk"
-"""Entry of ``profile``: by host, the ``disk`` that holds the data set (None where the kernel counts
-none), where it is mounted (``place``), its ``file_system``, and what that was ``found_by``."""
+"""Entry of ``profile``: by host, the ``disk`` that holds the data set (None if the kernel counts
+none), its mount point (``place``), its ``file_system``, and how it was ``found_by``."""
 
 BY_HOST = (OTHER_PROGRAMS, GPU_DEVICES, GPU_PROCESSES, NOT_SAMPLED, DATA_DISK)
 """Entries of ``profile`` to which each host of a run adds its own."""
@@ -62,7 +62,7 @@ class Status(str, enum.Enum):
     KILLED = "killed"
     """A signal ended the script; ``exit_code`` is 128 plus its number."""
     LOST = "lost"
-    """The recorder died before the script ended. Never written: a reader concludes it."""
+    """The recorder died before the script ended. Never written: readers conclude it."""
 
     @property
     def is_over(self) -> bool:
@@ -82,7 +82,7 @@ class StopReason(str, enum.Enum):
 
     @property
     def text(self) -> str:
-        """How a run ended that was stopped for it, for a person."""
+        """The end of a run that was stopped for this reason, in words."""
         return _STOPPED[self]
 
 
@@ -101,7 +101,7 @@ class Blocks:
     first: int
     """Steps before the first block, in the way that it begins with."""
     steps: int
-    """Of each block."""
+    """Steps of each block."""
     begins_changed: bool = False
 
 
@@ -121,9 +121,9 @@ class Override:
     file: str | None = None
     line: int | None = None
     fix: str | None = None
-    """Identifier of the fix this tries."""
+    """Identifier of the fix that this tries."""
     blocks: Blocks | None = None
-    """Where a switch is to be changed in some steps and not in others, to compare them."""
+    """Steps in which a switch is changed or not, to compare them."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Manifest:
     host: str
     schema: int = SCHEMA
     name: str | None = None
-    """What the user calls this run."""
+    """The user's name for this run."""
     interpreter: str = ""
     python_version: str | None = None
     torch_version: str | None = None
@@ -170,8 +170,8 @@ class Manifest:
     git_dirty: bool | None = None
     overrides: tuple[Override, ...] = ()
     expected: tuple[Expected, ...] | dict[str, Any] = ()
-    """What fixes wrote into the source for this run. Older versions wrote the arguments of the
-    training's loader; ``patched`` reads both."""
+    """Arguments that fixes wrote into the source for this run. Older versions wrote the arguments
+    of the training's loader; ``patched`` reads both."""
     parent: str | None = None
     """The run this one repeats with a change."""
     profile: dict[str, Any] = field(default_factory=dict)
@@ -180,15 +180,15 @@ class Manifest:
     pid: int | None = None
     recorder_pid: int | None = None
     recorder_created: float | None = None
-    """When that process began, seconds since the epoch: its number may be given out again."""
+    """Start of that process, seconds since the epoch: its number may be reused."""
     ended_ns: int | None = None
     exit_code: int | None = None
     stop_reason: StopReason | None = None
-    """Why perftui was asked to stop it; None where nobody asked."""
+    """Why perftui was asked to stop it; None if it was not."""
     message: str | None = None
-    """Why the script could not be started, where that is so."""
+    """Why the script could not be started; empty if it was."""
     notes: tuple[str, ...] = ()
-    """What whoever reads the run must know of it, such as why it records nothing."""
+    """Notes for readers of the run, such as why it records nothing."""
     perftui_version: str = ""
 
     @property
@@ -201,13 +201,13 @@ class Manifest:
 
     @property
     def stopped(self) -> str:
-        """Why it ended where perftui was asked to stop it, ``stopped for a trial``; else empty."""
+        """Why perftui was asked to stop it, ``stopped for a trial``; empty if it was not."""
         ended = self.status in (Status.EXITED, Status.KILLED) and self.exit_code != 0
         return self.stop_reason.text if ended and self.stop_reason is not None else ""
 
     @property
     def patched(self) -> tuple[Expected, ...]:
-        """What the run is made with if what was written to the source took effect."""
+        """Calls as they are if the changes written to the source took effect."""
         if isinstance(self.expected, dict):
             return (Expected("DataLoader", self.expected),) if self.expected else ()
         return self.expected
@@ -218,8 +218,7 @@ class Manifest:
 
         Launchers and interpreters come before it with options of their own: it is the first word
         that ends in ``.py``, or the first ``-m``. Without either it is the word after the command,
-        or the command itself where that word is an option. Empty where a damaged manifest has no
-        command.
+        or the command itself if that word is an option. Empty if a damaged manifest has no command.
         """
         if not self.command:
             return ""
@@ -229,16 +228,15 @@ class Manifest:
                 return f"-m {rest[number + 1]}"
             if word.endswith(".py"):
                 return Path(word).name
-        named = rest[0] if rest and not rest[0].startswith("-") else self.command[0]
-        return Path(named).name
+        program = rest[0] if rest and not rest[0].startswith("-") else self.command[0]
+        return Path(program).name
 
 
 def data_place(manifest: Manifest) -> str | None:
-    """Where the file system that holds the data set is mounted on the run's host; None where that
-    is not known."""
-    noted = manifest.profile.get(DATA_DISK)
-    known = noted.get(manifest.host) if isinstance(noted, dict) else None
-    place = known.get("place") if isinstance(known, dict) else None
+    """Mount point of the data set's file system on the run's host; None if unknown."""
+    by_host = manifest.profile.get(DATA_DISK)
+    disk = by_host.get(manifest.host) if isinstance(by_host, dict) else None
+    place = disk.get("place") if isinstance(disk, dict) else None
     return place if isinstance(place, str) else None
 
 
@@ -254,7 +252,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 def overwrite_manifest(path: Path, manifest: Manifest) -> None:
     """Write over the manifest at ``path``, for a disk too full to replace it.
 
-    A file that keeps its number of blocks needs no room. A reader at that moment may see a damaged
+    A file that keeps its number of blocks needs no space. A concurrent reader may see a damaged
     manifest.
 
     Raises:
@@ -290,25 +288,25 @@ def read_manifest(path: Path) -> Manifest:
 
 
 LONGEST = 80
-"""Letters of a name: it stands in a column."""
+"""Letters of a name: it is shown in a column."""
 
 
 def rename_run(root: Path, name: str) -> None:
-    """Call the run at ``root`` so from now on; an empty name takes the one given before away.
+    """Name the run at ``root``; an empty name removes the one given before.
 
     Raises:
         OSError: it cannot be written; the old name is then kept.
     """
     path = RunLayout(root).name
-    kept = " ".join(name.split())[:LONGEST]
-    if kept:
-        replace_file(path, kept.encode() + b"\n")
+    text = " ".join(name.split())[:LONGEST]
+    if text:
+        replace_file(path, text.encode() + b"\n")
     else:
         path.unlink(missing_ok=True)
 
 
 def named(manifest: Manifest, root: Path) -> Manifest:
-    """``manifest`` with the name that the user gave the run at ``root``, where there is one."""
+    """``manifest`` with the user's name for the run at ``root``, if there is one."""
     try:
         with open_regular(RunLayout(root).name) as file:
             text = file.read(4 * LONGEST)
@@ -329,7 +327,7 @@ def recorded_by_this_process(manifest: Manifest) -> Manifest:
 
 
 def with_liveness(manifest: Manifest) -> Manifest:
-    """A run whose recorder is gone without writing an end is lost; only its own host can know."""
+    """``manifest``, lost if its recorder died without writing an end; only its own host knows."""
     if manifest.status.is_over or manifest.host != socket.gethostname():
         return manifest
     pid, created = manifest.recorder_pid, manifest.recorder_created
@@ -340,10 +338,10 @@ def with_liveness(manifest: Manifest) -> Manifest:
 
 
 def is_alive(pid: int, begun_before: float = math.inf) -> bool:
-    """Whether a process of this host has the number ``pid`` and does not wait to be reaped.
+    """Whether a process of this host has the number ``pid`` and is not a zombie.
 
-    One that was not ``begun_before`` that time (seconds since the epoch) is another one, which was
-    given the number later.
+    One that was not ``begun_before`` that time (seconds since the epoch) is another process with
+    the same number.
     """
     try:
         process = psutil.Process(pid)
@@ -359,7 +357,7 @@ POLL_SECONDS = 0.1
 
 
 def run_state(root: Path) -> Manifest:
-    """The manifest of the run at ``root``, ``LOST`` where its recorder is gone.
+    """The manifest of the run at ``root``, ``LOST`` if its recorder is gone.
 
     Raises:
         ManifestError: there is no readable manifest.
@@ -370,7 +368,7 @@ def run_state(root: Path) -> Manifest:
 def wait_until_over(root: Path, seconds: float, give_up: threading.Event | None = None) -> Manifest:
     """The manifest of the run at ``root`` once it is over.
 
-    The one as it is then after ``seconds``, or once ``give_up`` is set.
+    After ``seconds``, or once ``give_up`` is set, the current one.
 
     Raises:
         ManifestError: there is no readable manifest.

@@ -1,9 +1,9 @@
 """Whether a run was recorded by this user.
 
 A run directory may come from anybody: from a mail, a build, a repository. It is read, but its
-command is not run and files that it names are not written. What the recorder prepares here is
-therefore signed with a key that never leaves the user's home, and what carries no such signature
-needs the user's word.
+command is not run and files that it names are not written. Everything that the recorder prepares
+here is therefore signed with a key that never leaves the user's home, and anything without such a
+signature needs the user's consent.
 """
 
 from __future__ import annotations
@@ -24,31 +24,30 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest
 
 VARIABLE = "PERFTUI_TRUST_RUNS"
-"""Set to 1 all runs are trusted: where no home is kept, as in containers of builds."""
+"""Set to 1 all runs are trusted: for machines without a home, as containers of builds."""
 
 _BYTES = 32
 _trusted: set[Path] = set()
 
 
 class ForeignRunError(PermissionError):
-    """It is not known to come from this user; the message says what would be done with it."""
+    """It is not known to come from this user; the message names the refused action."""
 
 
 def trust(path: Path) -> None:
-    """Take what lies in ``path`` for the user's own, until the process ends."""
+    """Accept files in ``path`` as the user's own, until the process ends."""
     _trusted.add(path.resolve())
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether the user said so of ``path``, of a directory that holds it, or of all."""
+    """Whether the user trusts ``path``, a directory that holds it, or everything."""
     resolved = path.resolve()
-    named = not _trusted.isdisjoint((resolved, *resolved.parents))
-    return named or os.environ.get(VARIABLE) == "1"
+    is_listed = not _trusted.isdisjoint((resolved, *resolved.parents))
+    return is_listed or os.environ.get(VARIABLE) == "1"
 
 
 def signature(*parts: str) -> str:
-    """What proves later that these texts were put together by this user; empty where no key can be
-    kept."""
+    """Proof that this user put these texts together; empty if no key can be kept."""
     try:
         key = _key()
     except OSError:
@@ -56,14 +55,14 @@ def signature(*parts: str) -> str:
     return hmac.new(key, json.dumps(parts).encode(), hashlib.sha256).hexdigest()
 
 
-def is_signed(given: str, *parts: str) -> bool:
+def is_signed(text: str, *parts: str) -> bool:
     """Whether ``given`` is the signature of these texts."""
     expected = signature(*parts)
-    return bool(expected) and hmac.compare_digest(given.encode(), expected.encode())
+    return bool(expected) and hmac.compare_digest(text.encode(), expected.encode())
 
 
 def sign_run(layout: RunLayout, manifest: Manifest) -> None:
-    """Note that this user prepared the run; without a home that holds until the process ends."""
+    """Note that this user prepared the run; without a home only until the process ends."""
     if signed := signature(*_what_runs(manifest)):
         replace_file(layout.origin, signed.encode())
     else:
@@ -71,7 +70,7 @@ def sign_run(layout: RunLayout, manifest: Manifest) -> None:
 
 
 def check_run(root: Path, manifest: Manifest) -> None:
-    """Nothing where the run may be run again and written from.
+    """Return if the run may be run again and its files written.
 
     Raises:
         ForeignRunError: it was not recorded by this user, or its command was changed since.
@@ -88,32 +87,32 @@ def check_run(root: Path, manifest: Manifest) -> None:
 
 
 def _what_runs(manifest: Manifest) -> tuple[str, ...]:
-    """All that decides what a repetition runs: the command, where, and with which changes."""
+    """Everything that decides what a repetition runs: command, directory, changes."""
     overrides = json.dumps(msgspec.to_builtins(manifest.overrides), sort_keys=True)
     return ("run", manifest.run_id, manifest.cwd, overrides, *manifest.command)
 
 
 def _key() -> bytes:
-    """The user's key, made when it is first needed."""
+    """The user's key, created when first needed."""
     path = _state_directory() / "key"
     with suppress(FileNotFoundError):
         return _read_key(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = path.with_name(f".key-{secrets.token_hex(4)}")
-    with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    temporary = path.with_name(f".key-{secrets.token_hex(4)}")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(secrets.token_bytes(_BYTES))
     try:
         # Of two recorders that start at once the first wins, and both use its key.
-        os.link(made, path)
+        os.link(temporary, path)
     except FileExistsError:
         pass
     finally:
-        made.unlink()
+        temporary.unlink()
     return _read_key(path)
 
 
 def _read_key(path: Path) -> bytes:
-    """Raises OSError where it is not a key that nobody else can know or have put there."""
+    """Raises OSError if others could know the key or could have put it there."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
@@ -126,7 +125,7 @@ def _read_key(path: Path) -> bytes:
 def _state_directory() -> Path:
     shared = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not shared.is_absolute():
-        # As the XDG base directory specification asks: a relative path is to be ignored.
+        # By the XDG base directory specification a relative path is ignored.
         home = os.environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - it never raises
         shared = Path(home) / ".local" / "state"
     return shared / "perftui"

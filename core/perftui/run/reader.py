@@ -1,6 +1,6 @@
 """Reads a run directory that may still be growing, may be cut off, or may be old.
 
-What several recorders of one run wrote is merged into one snapshot.
+Output of several recorders of one run is merged into one snapshot.
 """
 
 from __future__ import annotations
@@ -52,33 +52,32 @@ class RankSnapshot:
     windows: tuple[Path, ...]
     """Profiled windows by their first step."""
     downsampled: Aggregates = NO_AGGREGATES
-    """Sums of the steps that are not in ``steps``, since there are too many: those between the
-    first and the newest."""
+    """Sums of the steps between the first and the newest, if there are too many for ``steps``."""
     workers: Table = field(default_factory=Table)
-    """What the workers of its data loaders did, by ``WORKER_COLUMNS``; of very many rows the first
+    """Work of the workers of its data loaders, by ``WORKER_COLUMNS``; of very many rows the first
     and the newest."""
     stacks: Table = field(default_factory=Table)
-    """Where its main thread was, by ``STACK_COLUMNS``; of very many rows the first and the
+    """Stacks of its main thread, by ``STACK_COLUMNS``; of very many rows the first and the
     newest."""
     worker_stacks: Table = field(default_factory=Table)
-    """Where the workers of its data loaders were, by ``WORKER_STACK_COLUMNS``."""
+    """Stacks of the workers of its data loaders, by ``WORKER_STACK_COLUMNS``."""
     window_stacks: Table = field(default_factory=Table)
-    """Where its main thread was in windows, seen from inside; by ``STACK_COLUMNS``."""
+    """Stacks of its main thread in windows, from inside; by ``STACK_COLUMNS``."""
 
     memory_files: tuple[Path, ...] = ()
     """Snapshots of the GPU's memory, the newest last."""
 
     lock_stacks: Table = field(default_factory=Table)
-    """Where its other threads were that held Python's lock, by ``LOCK_COLUMNS``."""
+    """Stacks of its other threads that held Python's lock, by ``LOCK_COLUMNS``."""
 
     shift: int = 0
-    """How much larger the rank's number is than what it calls itself, as another does, too."""
+    """How much larger the rank's number is than the rank it claims, which another one has, too."""
     host: str = ""
-    """Where it ran, if that is not the host of the manifest."""
+    """Its host, if that is not the host of the manifest."""
 
     @property
     def place(self) -> int:
-        """The rank it has in its job: not its own number where it took the place of one before."""
+        """Its rank in the job: differs from its number if it replaced an earlier process."""
         for data in self.events["data"][self.events["kind"] == "follows"]:
             if isinstance(data, dict) and isinstance(data.get("rank"), int):
                 return int(data["rank"]) + self.shift
@@ -87,7 +86,7 @@ class RankSnapshot:
 
 @dataclass(frozen=True, eq=False)
 class RunSnapshot:
-    """Everything a run directory holds at one moment; immutable and complete."""
+    """The content of a run directory at one moment; immutable and complete."""
 
     root: Path
     manifest: Manifest
@@ -96,27 +95,27 @@ class RunSnapshot:
     """By host; a ``time`` column in ns and one column for each metric. All are float64, which keeps
     a time of today to 128 ns on either side."""
     skipped_lines: int
-    """Damaged journal lines that were left out."""
+    """Damaged journal lines that were skipped."""
     downsampled: Mapping[str, Aggregates] = field(default_factory=dict)
-    """Sums of samples by host: those between the first and the newest, where there are too many."""
+    """Sums of samples by host, between the first and the newest, if there are too many."""
 
     def rank(self, rank: int = 0) -> RankSnapshot | None:
         """The rank of that number, or the first there is, or None before any has written.
 
-        Of trainings that ran one after the other it is the newest that has come to a step.
+        Of trainings that ran one after the other, the newest that has steps.
         """
         same = self.trainings(rank)
-        begun = [snapshot for snapshot in same if len(snapshot.steps)]
-        chosen = begun[-1:] or same[-1:] or self.ranks[:1]
+        active = [snapshot for snapshot in same if len(snapshot.steps)]
+        chosen = active[-1:] or same[-1:] or self.ranks[:1]
         return chosen[0] if chosen else None
 
     def trainings(self, rank: int = 0) -> tuple[RankSnapshot, ...]:
-        """The processes that were that rank one after the other."""
+        """The processes that had that rank, one after the other."""
         return tuple(snapshot for snapshot in self.ranks if snapshot.place == rank)
 
     @property
     def world(self) -> int:
-        """How many processes train side by side."""
+        """Number of processes that train side by side."""
         return len({snapshot.place for snapshot in self.ranks})
 
 
@@ -165,13 +164,13 @@ class RunReader:
         self._seen: dict[Path, RunSnapshot] = {}
 
     def poll(self) -> RunSnapshot:
-        """Read what has been added since the last call."""
+        """Read everything added since the last call."""
         manifest = named(read_manifest(self.layout.manifest), self.layout.root)
         try:
             own = self._snapshot(manifest)
         except NewerError as error:
             raise ManifestError(str(error)) from error
-        # What other recorders of the run have written; what cannot be read now stays as it was.
+        # Output of other recorders of the run; if it cannot be read now, it stays as it was.
         for part in self.layout.parts():
             reader = self._parts.setdefault(part.root, RunReader(part.root))
             with suppress(ManifestError):
@@ -217,8 +216,8 @@ def _stack_table(path: Path, columns: Sequence[Column]) -> JournalTable:
 def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:
     """The run that ``own`` began and ``parts`` joined: all ranks, and the machine of each host.
 
-    Of a host with several recorders the machine is sampled by one at a time; where it was sampled
-    by more, each moment counts once.
+    Several recorders on a host take turns sampling the machine; if samples overlap, each moment
+    counts once.
     """
     if not parts:
         return own
@@ -240,69 +239,69 @@ _Samples = tuple[Table, Aggregates]
 
 
 def _samples(host: str, runs: Sequence[RunSnapshot]) -> _Samples:
-    """What the recorders on ``host`` have sampled one after the other."""
+    """Samples of the recorders on ``host``, one after the other."""
     all_of_it = [
         (run.telemetry[host], run.downsampled.get(host, NO_AGGREGATES))
         for run in runs
         if host in run.telemetry
     ]
-    begun = [(table, sums) for table, sums in all_of_it if len(table)]
-    if not begun:
+    filled = [(table, sums) for table, sums in all_of_it if len(table)]
+    if not filled:
         return all_of_it[0]
-    first, *later = sorted(begun, key=lambda one: float(one[0]["time"][0]))
+    first, *later = sorted(filled, key=lambda part: float(part[0]["time"][0]))
     return reduce(_followed, later, first)
 
 
 def _followed(before: _Samples, after: _Samples) -> _Samples:
-    """``before`` and what ``after`` has sampled later than that."""
+    """``before`` and the later samples of ``after``."""
     (rows, sums), (later_rows, later_sums) = before, after
     fresh = later_rows["time"] > rows["time"][-1]
     if not fresh.any():
         return before
-    # What overlaps is no longer there row by row, or is known already.
+    # Overlapping samples are summed already, or known.
     downsampled = sums.plus(later_sums) if fresh.all() else sums
     return rows.then(later_rows.where(fresh)), downsampled
 
 
 def _ranks(runs: Sequence[RunSnapshot]) -> tuple[tuple[RankSnapshot, ...], list[str]]:
-    """All ranks by their numbers; where two recorders use one number, the later are counted on."""
-    found: dict[int, RankSnapshot] = {}
+    """All ranks by number; if two recorders share a number, the later recorder's are shifted."""
+    ranks: dict[int, RankSnapshot] = {}
     notes = []
     for run in runs:
-        numbers = {one.rank for one in run.ranks}
-        shift = max(found) + 1 if numbers & found.keys() else 0
+        numbers = {rank.rank for rank in run.ranks}
+        shift = max(ranks) + 1 if numbers & ranks.keys() else 0
         if shift:
             notes.append(
                 f"{run.manifest.host}: rank {min(numbers)} is also used by another recorder; "
                 f"renumbered to {min(numbers) + shift}"
             )
-        for one in run.ranks:
-            number = one.rank + shift
-            found[number] = replace(one, rank=number, shift=shift, host=run.manifest.host)
-    return tuple(found[number] for number in sorted(found)), notes
+        for rank in run.ranks:
+            number = rank.rank + shift
+            ranks[number] = replace(rank, rank=number, shift=shift, host=run.manifest.host)
+    return tuple(ranks[number] for number in sorted(ranks)), notes
 
 
 def _manifest(own: Manifest, parts: Sequence[Manifest], notes: Sequence[str]) -> Manifest:
-    """The manifest of the first recorder with the notes of all: a run is over once all are."""
+    """The first recorder's manifest with the notes of all: a run is over once all are."""
     every_note = (*own.notes, *notes, *(note for part in parts for note in _notes_of(part)))
     every = (own, *parts)
     own = replace(own, profile={**own.profile, **_of_hosts(every)})
-    if own.status.is_over and not all(one.status.is_over for one in every):
+    if own.status.is_over and not all(other.status.is_over for other in every):
         return replace(own, status=Status.RUNNING, ended_ns=None, exit_code=None, notes=every_note)
-    ends = [one.ended_ns for one in every if one.ended_ns is not None]
+    ends = [other.ended_ns for other in every if other.ended_ns is not None]
     ended = max(ends) if own.status.is_over and ends else own.ended_ns
     return replace(own, ended_ns=ended, notes=every_note)
 
 
 def _of_hosts(every: Sequence[Manifest]) -> dict[str, dict[str, Any]]:
-    """What was noted of each host; where several recorders did, what the first of them noted."""
-    found: dict[str, dict[str, Any]] = {}
+    """Entries of ``profile`` by host; the first recorder of a host prevails."""
+    result: dict[str, dict[str, Any]] = {}
     for name in BY_HOST:
-        noted = [one.profile.get(name) for one in reversed(every)]
-        hosts = {host: what for one in noted if isinstance(one, dict) for host, what in one.items()}
+        rows = [manifest.profile.get(name) for manifest in reversed(every)]
+        hosts = {host: fact for row in rows if isinstance(row, dict) for host, fact in row.items()}
         if hosts:
-            found[name] = hosts
-    return found
+            result[name] = hosts
+    return result
 
 
 def _notes_of(part: Manifest) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A table that grows by appended rows and hands out frozen columns."""
+"""A table that grows by appended rows and returns frozen columns."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Table:
         return name in self.values
 
     def last(self, name: str) -> Any:
-        """The newest value of a column, None where there is none."""
+        """The newest value of a column, None if it is empty."""
         column = self.values.get(name)
         return None if column is None or not len(column) else column[-1]
 
     def then(self, after: Table) -> Table:
-        """This table's rows and those of ``after``, in this table's columns; what ``after`` does
-        not know is NaN, in columns of whole numbers -1."""
+        """This table's rows and those of ``after``, in this table's columns; values missing in
+        ``after`` are NaN, in columns of integers -1."""
         values = {}
         for name, column in self.values.items():
             if name in after:
@@ -60,7 +60,7 @@ class Table:
 
 
 class GrowingTable:
-    """Collects rows; ``freeze`` costs nothing but views of what is there."""
+    """Collects rows; ``freeze`` only creates views of them."""
 
     def __init__(self, columns: Sequence[Column], floats: bool, text: Iterable[str] = ()) -> None:
         """``floats`` chooses float64 for numbers; ``text`` names the columns that hold objects."""
@@ -80,7 +80,7 @@ class GrowingTable:
         """Append ``rows``; None becomes NaN, or -1 in a column of integers.
 
         A row with anything but a number in a column of numbers (or a fraction, or more than 64
-        bits, in one of integers) is left out and counted in ``refused``.
+        bits, in one of integers) is skipped and counted in ``refused``.
         """
         if self._append(rows):
             return
@@ -91,8 +91,8 @@ class GrowingTable:
         return self._length
 
     def remove(self, start: int, end: int) -> Table:
-        """Take out the rows from ``start`` to before ``end``; tables frozen before keep them."""
-        taken = Table(self.columns, {name: a[start:end] for name, a in self._arrays.items()})
+        """Remove and return rows ``start`` to before ``end``; tables frozen before keep them."""
+        removed = Table(self.columns, {name: a[start:end] for name, a in self._arrays.items()})
         rest = self._length - end
         for name, array in self._arrays.items():
             shorter = np.empty(max(64, 2 * (start + rest)), dtype=array.dtype)
@@ -100,10 +100,10 @@ class GrowingTable:
             shorter[start : start + rest] = array[end : self._length]
             self._arrays[name] = shorter
         self._length = start + rest
-        return taken
+        return removed
 
     def _append(self, rows: Sequence[Sequence[Any]]) -> bool:
-        """Append all of ``rows`` or none; whether they fit."""
+        """Append all of ``rows`` or none; returns whether they fit."""
         if not rows:
             return True
         values = [
@@ -120,9 +120,9 @@ class GrowingTable:
         return True
 
     def _convert(self, name: str, values: list[Any]) -> npt.NDArray[Any] | None:
-        """``values`` as an array for the column ``name``, None where one does not fit."""
+        """``values`` as an array for the column ``name``, None if one does not fit."""
         if self._arrays[name].dtype == object:
-            # The few words of a column come in every row: one object for each is enough.
+            # A text column has few words, in every row: one object for each is enough.
             values = [sys.intern(value) if type(value) is str else value for value in values]
             return np.fromiter(values, dtype=object, count=len(values))
         try:
@@ -140,7 +140,7 @@ class GrowingTable:
         return array
 
     def freeze(self) -> Table:
-        """What has been appended so far, as a table that later appends do not change."""
+        """All rows so far, as a table that later appends do not change."""
         views = {}
         for name, array in self._arrays.items():
             view = array[: self._length]

@@ -1,4 +1,4 @@
-"""The step of a training with several numbers of loader workers, kept with its run."""
+"""Step times of a training with several numbers of loader workers, stored with its run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perftui.run.layout import RunLayout
 SCHEMA = 1
 
 LARGEST = 1 << 16
-"""Bytes beyond which a file is none of ours."""
+"""Most bytes of one of our files."""
 
 LEVEL = 0.03
 """Share of the step that another worker has to save: below it the curve is level."""
@@ -29,28 +29,28 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class WorkerCurve:
-    """Runs that differ in the number of workers alone, fewest first."""
+    """Runs that differ only in the number of workers, fewest first."""
 
     points: tuple[CurvePoint, ...]
     schema: int = SCHEMA
 
     @property
     def best(self) -> int | None:
-        """The fewest workers whose step is within ``LEVEL`` of the shortest; None where nothing was
-        measured."""
-        shortest = min((one.step_ns for one in self.points), default=0)
-        enough = (one.workers for one in self.points if one.step_ns <= shortest * (1 + LEVEL))
+        """The fewest workers whose step is within ``LEVEL`` of the shortest; None without
+        points."""
+        shortest = min((point.step_ns for point in self.points), default=0)
+        enough = (point.workers for point in self.points if point.step_ns <= shortest * (1 + LEVEL))
         return min(enough, default=None)
 
     @property
     def is_level(self) -> bool:
-        """Whether the last number was no better than the best before it."""
-        steps = [one.step_ns for one in self.points]
+        """Whether the largest number was no better than the best before it."""
+        steps = [point.step_ns for point in self.points]
         return len(steps) > 1 and steps[-1] > min(steps[:-1]) * (1 - LEVEL)
 
 
 def write_worker_curve(root: Path, curve: WorkerCurve) -> None:
-    """Keep ``curve`` in the run directory ``root``.
+    """Store ``curve`` in the run directory ``root``.
 
     Raises:
         OSError: the directory cannot be written.
@@ -59,7 +59,7 @@ def write_worker_curve(root: Path, curve: WorkerCurve) -> None:
 
 
 def read_worker_curve(root: Path) -> WorkerCurve | None:
-    """What is kept in ``root``; None where nothing is, or nothing that can be read."""
+    """The curve stored in ``root``; None if there is none, or it cannot be read."""
     path = RunLayout(root).worker_curve
     try:
         if path.stat().st_size > LARGEST:

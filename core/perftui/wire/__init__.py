@@ -1,1 +1,1 @@
-"""What the agent and the recorder both speak: formats and names, standard library only."""
+"""Formats and names that the agent and the recorder share, standard library only."""

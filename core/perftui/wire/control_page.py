@@ -11,9 +11,9 @@ SIZE = 64
 """Bytes of the page, whose numbers are u64 in the machine's byte order."""
 
 REQUESTS, STEP, COST, SAMPLE_EVERY, UNHEARD = range(5)
-"""Which number is which: window requests so far (the recorder counts); training steps after which
-all ranks open a window; the most ns that windows have cost one of them; mean ns between samples of
-the main thread's stack inside a window (the recorder says); processes that could not write down why
+"""Indices of the numbers: window requests so far (counted by the recorder); training steps after
+which all ranks open a window; highest cost of windows on any rank, ns; mean ns between samples of
+the main thread's stack inside a window (set by the recorder); processes that could not write why
 they record nothing."""
 
 NUMBER_BYTES = 8
@@ -29,13 +29,13 @@ def create_control_page(path: Path) -> None:
 
 
 class ControlPage:
-    """Requests of viewers, and what the ranks agree on; empty where there is no page."""
+    """Requests of viewers, and agreements of the ranks; empty if there is no page."""
 
     def __init__(self, path: Path) -> None:
         self._numbers = _numbers(path)
         self._seen = self._read(REQUESTS)
         self.step_address = 0
-        """Where ``step`` lies in memory, as long as this exists; 0 without a page."""
+        """Address of ``step`` in memory, as long as this exists; 0 without a page."""
         if self._numbers is not None:
             number = ctypes.c_char.from_buffer(self._numbers, STEP * NUMBER_BYTES)
             self.step_address = ctypes.addressof(number)
@@ -54,24 +54,24 @@ class ControlPage:
 
     @property
     def is_shared(self) -> bool:
-        """Whether there is a page to agree on anything."""
+        """Whether there is a page."""
         return self._numbers is not None
 
     @property
     def step(self) -> int:
-        """The number of training steps after which all ranks open a window; 0 before any plan."""
+        """Training steps after which all ranks open a window; 0 before any plan."""
         return self._read(STEP)
 
     def plan(self, step: int) -> None:
         """Have all ranks open a window after ``step`` training steps.
 
-        Of two ranks that plan at once the later one prevails, for both.
+        If two ranks plan at once the later plan prevails, for both.
         """
         self._write(STEP, step)
 
     @property
     def cost(self) -> int:
-        """The most that windows have cost any rank so far, ns."""
+        """Highest cost of windows on any rank so far, ns."""
         return self._read(COST)
 
     def raise_cost(self, cost: int) -> None:
@@ -81,20 +81,20 @@ class ControlPage:
 
     @property
     def sample_every(self) -> int:
-        """Mean ns between stack samples in an open window; 0 where none are to be taken."""
+        """Mean ns between stack samples in an open window; 0 for no samples."""
         return self._read(SAMPLE_EVERY)
 
     def set_sample_every(self, every: int) -> None:
-        """Have the agents sample the main thread's stack in their windows, every so many ns."""
+        """Have the agents sample the main thread's stack in their windows, ``every`` ns."""
         self._write(SAMPLE_EVERY, every)
 
     @property
     def unheard(self) -> int:
-        """Processes that could not write down why they are not recorded."""
+        """Number of processes that could not write why they are not recorded."""
         return self._read(UNHEARD)
 
     def count_unheard(self) -> None:
-        """Count a process that could not write a note, and has no ring: here is room always."""
+        """Count a process that could not write a note, and has no ring: here is always room."""
         self._write(UNHEARD, self._read(UNHEARD) + 1)
 
     def close(self) -> None:
@@ -102,16 +102,16 @@ class ControlPage:
         if self._numbers is not None:
             self._numbers.release()
 
-    def _read(self, which: int) -> int:
-        return 0 if self._numbers is None else self._numbers[which]
+    def _read(self, index: int) -> int:
+        return 0 if self._numbers is None else self._numbers[index]
 
-    def _write(self, which: int, number: int) -> None:
+    def _write(self, index: int, number: int) -> None:
         if self._numbers is not None:
-            self._numbers[which] = number
+            self._numbers[index] = number
 
 
 def _numbers(path: Path) -> memoryview[int] | None:
-    """The page as words that are stored at once: other processes read them meanwhile, and
+    """The page as words that are stored atomically: other processes read them meanwhile, and
     ``struct`` would clear a word before it writes there."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -120,7 +120,7 @@ def _numbers(path: Path) -> memoryview[int] | None:
     try:
         return memoryview(mmap.mmap(file, SIZE)).cast("Q")
     except ValueError:
-        # Shorter than what is to be read: not a control page.
+        # Shorter than all numbers together: not a control page.
         return None
     finally:
         os.close(file)

@@ -1,8 +1,8 @@
 """The spool: a small host-local directory through which the agents of a run hand over data.
 
-The run directory may be on a slow shared file system; what the training process touches never is.
-The recorder makes the spool, names it to the agents in ``PERFTUI_SPOOL``, moves what arrives
-into the run directory, and removes the spool when the training has ended.
+The run directory may be on a slow shared file system; the training process touches only the spool.
+The recorder creates it, names it to the agents in ``PERFTUI_SPOOL``, moves its files into the run
+directory, and removes it when the training has ended.
 """
 
 from __future__ import annotations
@@ -54,26 +54,23 @@ class Spool(NamedTuple):
         return self.root / f"notes-{pid}.jsonl"
 
     def notes_files(self) -> list[Path]:
-        """Notes of every process that has written any."""
-        found = self.root.glob("notes-*.jsonl")
-        return sorted(path for path in found if path.stem[6:].isdecimal())
+        """Notes of all processes."""
+        paths = self.root.glob("notes-*.jsonl")
+        return sorted(path for path in paths if path.stem[6:].isdecimal())
 
     def trainers(self) -> frozenset[int]:
         """Processes that train: those with a ring."""
         return frozenset(int(path.name.removeprefix("ring-")) for path in self.rings())
 
     def workers(self) -> frozenset[int]:
-        """Processes that load data for another; those that have ended may be among them."""
+        """Processes that load data for another; some may have ended."""
         pairs = (path.name.split("-")[1:3] for path in self.root.glob("loader-*-*-*"))
         return frozenset(int(pid) for owner, pid in pairs if pid != owner)
 
     def worker_pages(self, owner: int) -> list[Path]:
-        """Pages of all that makes batches for process ``owner``: ``loader-<owner>-<pid>-<begun>``.
-
-        Agents have finished creating them.
-        """
-        found = self.root.glob(f"loader-{owner}-*-*")
-        return sorted(path for path in found if path.suffix != ".new")
+        """Complete pages of batches for process ``owner``: ``loader-<owner>-<pid>-<begun>``."""
+        paths = self.root.glob(f"loader-{owner}-*-*")
+        return sorted(path for path in paths if path.suffix != ".new")
 
 
 SPARED_JOURNAL = "journal.jsonl"
@@ -83,7 +80,7 @@ it, None where the file was not there), and ``time``; for each directory that wa
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """Options of the agent, in force for a whole run."""
+    """Options of the agent, for a whole run."""
 
     profile: bool = True
     """Whether windows are opened at all; steps are found and timed either way."""
@@ -135,18 +132,18 @@ class AgentOptions:
 
 
 def read_options(environment: Mapping[str, str]) -> AgentOptions:
-    """Options in force; unknown ones are ignored, for recorders newer than the agent.
+    """The options; unknown ones are ignored, for recorders newer than the agent.
 
     Raises:
         ValueError: the variable does not hold a JSON object.
     """
-    given = decode(environment.get(OPTIONS_VARIABLE), dict)
-    known = {field.name for field in fields(AgentOptions)}
-    return AgentOptions(**{name: value for name, value in given.items() if name in known})
+    values = decode(environment.get(OPTIONS_VARIABLE), dict)
+    names = {field.name for field in fields(AgentOptions)}
+    return AgentOptions(**{name: value for name, value in values.items() if name in names})
 
 
 def decode(text: str | None, kind: Any) -> Any:
-    """The JSON of an environment variable, an empty ``kind`` where it is not set.
+    """The JSON of an environment variable, an empty ``kind`` if it is not set.
 
     Raises:
         ValueError: it does not hold JSON of that kind.

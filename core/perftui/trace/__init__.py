@@ -1,1 +1,1 @@
-"""Saved profiler traces of every format, all ending in one columnar Trace."""
+"""Saved profiler traces of every format, all loaded into one columnar Trace."""

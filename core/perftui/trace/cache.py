@@ -1,4 +1,4 @@
-"""Cached traces: found again by the path of the file, used only if it and our code are unchanged.
+"""Cached traces, found by the path of the file and used only if it and our code are unchanged.
 
 The directory is readable only by its owner, and its size is bounded: the disk also belongs to
 trainings."""
@@ -37,28 +37,27 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path | None:
-    """``$PERFTUI_CACHE``, or else ``perftui`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; in it
-    ``traces``. None where the variable says ``off`` or ``0``, and for a user without a home.
-    """
-    given = os.environ if environment is None else environment
-    chosen = given.get(VARIABLE, "")
+    """``traces`` in ``$PERFTUI_CACHE``, or else in ``perftui`` in ``$XDG_CACHE_HOME`` or
+    ``~/.cache``. None if the variable says ``off`` or ``0``, and for a user without a home."""
+    variables = os.environ if environment is None else environment
+    chosen = variables.get(VARIABLE, "")
     if chosen.lower() in _OFF:
         return None
     if chosen:
         return Path(chosen).absolute() / "traces"
-    shared = Path(given.get("XDG_CACHE_HOME", ""))
+    shared = Path(variables.get("XDG_CACHE_HOME", ""))
     if not shared.is_absolute():
-        # As the XDG base directory specification asks: a relative path is to be ignored.
-        home = given.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - it never raises
+        # By the XDG base directory specification a relative path is ignored.
+        home = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - it never raises
         shared = Path(home) / ".cache"
     return shared / "perftui" / "traces" if shared.is_absolute() else None
 
 
 def make_private(directory: Path) -> None:
-    """Make it and what is missing above it, for its owner only. Raises OSError."""
-    for each in (*reversed(directory.parents), directory):
-        if not each.exists():
-            each.mkdir(mode=0o700, exist_ok=True)
+    """Make it and missing parents, for the owner only. Raises OSError."""
+    for folder in (*reversed(directory.parents), directory):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def is_private(directory: Path) -> bool:
@@ -82,11 +81,11 @@ def file_identity(path: Path) -> bytes | None:
     """Distinguishes files, and states of one file, without reading all of it.
 
     Its size, the times of its last changes, its inode and the first and last 64 KiB. The time of
-    the inode's change is among them because programs that copy set the other one back. None for
-    what cannot be read and for what is no regular file: a pipe can be read only once.
+    the inode's change is included because programs that copy may restore the other. None for
+    unreadable files and for anything but a regular file: a pipe can be read only once.
 
-    The journals of a database count too: what lies in them is not in the file, and is warned of. A
-    change that has gone into the file shows in its first 64 KiB: SQLite counts them there.
+    The journals of a database count too: their content is not in the file, and causes a warning. A
+    change that was written to the file shows in its first 64 KiB: SQLite counts changes there.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -108,20 +107,19 @@ def file_identity(path: Path) -> bytes | None:
 
 
 def journals_of(path: Path) -> tuple[Path, ...]:
-    """Where SQLite puts what it has not yet written into a database."""
+    """Files in which SQLite keeps changes not yet written to a database."""
     return tuple(path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
 
 
 def code_identity(*rooms: Path) -> bytes:
     """The version of perftui and the sources of these packages.
 
-    What a trace was made into is right for the code that made it only: a field that is added and a
-    number that is mended both show here, and nobody has to remember it. Reading and hashing
-    80 files takes 2.5 ms.
+    A cached trace is right only for the code that made it: a new field or a corrected number
+    changes the identity without anybody's care. Reading and hashing 80 files takes 2.5 ms.
     """
     state = hashlib.blake2b(f"{__version__} {sys.byteorder} ".encode(), digest_size=SIZE)
     for room in rooms:
-        for source in sorted(each for kind in ("py", "c", "h") for each in room.rglob(f"*.{kind}")):
+        for source in sorted(file for kind in ("py", "c", "h") for file in room.rglob(f"*.{kind}")):
             text = source.read_bytes()
             state.update(f"{source.relative_to(room)} {len(text)} ".encode())
             state.update(text)
@@ -129,56 +127,56 @@ def code_identity(*rooms: Path) -> bytes:
 
 
 def digest(text: bytes) -> bytes:
-    """A checksum of ``SIZE`` bytes that two texts do not share."""
+    """A checksum of ``SIZE`` bytes without collisions."""
     return hashlib.blake2b(text, digest_size=SIZE).digest()
 
 
 COLUMNS = ".columns"
-"""What the columns and tables of a trace end in."""
+"""Suffix of the columns and tables of a trace."""
 
 EXPORT = ".sqlite"
-"""What the exports of reports end in."""
+"""Suffix of exports of reports."""
 
 PARTIAL = ".partial"
-"""What files and directories end in while they are written."""
+"""Suffix of files and directories while they are written."""
 
 MOST_BYTES = 2 << 30
-"""Bytes of all that is kept together: what was used longest ago gives way."""
+"""Most bytes in all; the least recently used give way."""
 
 _LEFT_FREE = 1 << 30
-"""Bytes of the disk that are left alone: a training may be about to write a checkpoint there."""
+"""Bytes of the disk that stay free: a training may be about to write a checkpoint there."""
 
 _ABANDONED = 3600.0
-"""Seconds after which what is still being written has no writer any more."""
+"""Seconds after which an unfinished file has no writer any more."""
 
 
 def has_room(directory: Path, size: int, most_bytes: int = MOST_BYTES) -> bool:
-    """Whether so many bytes more can be kept. Raises OSError."""
+    """Whether ``size`` more bytes can be kept. Raises OSError."""
     free = shutil.disk_usage(directory).free
     return size <= most_bytes and size + _LEFT_FREE <= free
 
 
 def make_room(directory: Path, most_bytes: int = MOST_BYTES) -> None:
-    """Remove what was used longest ago until the rest is small enough, and what writers that were
-    killed left behind. Raises OSError."""
-    kept: list[tuple[float, int, Path]] = []
+    """Remove the least recently used files until the rest is small enough, and leftovers of killed
+    writers. Raises OSError."""
+    entries: list[tuple[float, int, Path]] = []
     for path in directory.iterdir():
         with suppress(FileNotFoundError):
             status = path.stat()
             if path.suffix in (COLUMNS, EXPORT):
-                # An export is used without being changed: that shows in the time of access alone.
-                kept.append((max(status.st_mtime, status.st_atime), status.st_size, path))
+                # Using an export does not change it: only the time of access shows it.
+                entries.append((max(status.st_mtime, status.st_atime), status.st_size, path))
             elif path.suffix == PARTIAL:
                 is_directory = path.is_dir() and not path.is_symlink()
                 contents = (path, *(path.iterdir() if is_directory else ()))
-                if time.time() - max(each.stat().st_mtime for each in contents) <= _ABANDONED:
+                if time.time() - max(path_.stat().st_mtime for path_ in contents) <= _ABANDONED:
                     continue
                 if is_directory:
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink()
     total = 0
-    for _, size, path in sorted(kept, reverse=True):
+    for _, size, path in sorted(entries, reverse=True):
         total += size
         if total > most_bytes:
             path.unlink(missing_ok=True)
@@ -191,13 +189,13 @@ _hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 
 
 class CannotBeKept(ValueError):  # noqa: N818 - says what is so, and is no fault
-    """A value would not come back as it was: JSON has no word for it (NaN, half a character)."""
+    """A value would change on its way: JSON cannot express it (NaN, half a character)."""
 
 
 def pack(value: Any, columns: list[Array], leave_out: Collection[str] = ()) -> bytes:
     """The fields of a dataclass as JSON; its arrays are appended to ``columns``.
 
-    Fields may hold arrays, dataclasses that hold arrays, tuples of those, and all else that JSON
+    Fields may hold arrays, dataclasses with arrays, tuples of those, and anything else that JSON
     can express. Raises CannotBeKept.
     """
     hints, packed = _hints(type(value)), {}
@@ -206,50 +204,50 @@ def pack(value: Any, columns: list[Array], leave_out: Collection[str] = ()) -> b
         columns.append(array)
         return len(columns) - 1
 
-    for each in fields(value):
-        if not each.init or each.name in leave_out:
+    for field in fields(value):
+        if not field.init or field.name in leave_out:
             continue
-        own, hint, known = getattr(value, each.name), hints[each.name], len(columns)
+        own, hint, count = getattr(value, field.name), hints[field.name], len(columns)
         try:
             text = msgspec.json.encode(own, enc_hook=number_of)
-            # Where arrays are, all else are names and numbers.
-            if len(columns) == known and msgspec.json.decode(text, type=hint) != own:
+            # Fields with arrays otherwise hold only names and numbers.
+            if len(columns) == count and msgspec.json.decode(text, type=hint) != own:
                 raise CannotBeKept(f"JSON cannot say {hint} exactly")
         except (UnicodeEncodeError, msgspec.DecodeError) as error:
             raise CannotBeKept(str(error)) from error
-        packed[each.name] = msgspec.Raw(text)
+        packed[field.name] = msgspec.Raw(text)
     return msgspec.json.encode(packed)
 
 
 def unpack(
     kind: type[Kind], document: bytes | msgspec.Raw, columns: Sequence[Array], **given: Any
 ) -> Kind:
-    """What ``pack`` was given; ``given`` are the fields that were left out."""
+    """The value given to ``pack``; ``given`` are the fields that were left out."""
 
     def array_of(_: Any, number: int) -> Array:
         return columns[number]
 
     hints = _hints(kind)
-    found = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
-    made = {
+    texts = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
+    values = {
         name: msgspec.json.decode(text, type=hints[name], dec_hook=array_of)
-        for name, text in found.items()
+        for name, text in texts.items()
     }
-    return kind(**made, **given)
+    return kind(**values, **given)
 
 
 _MAGIC = b"perftui\1"
 _START = struct.Struct(f"<8s{SIZE}s{SIZE}sQQI")
-"""Magic, key, digest of the header, its length, the size of the file, and the checksum of all that
-follows the header. Then come the header (JSON), and the arrays as they are in memory, each at a
-multiple of 64 bytes."""
+"""Magic, key, digest of the header, its length, the size of the file, and the checksum of
+everything after the header. Then come the header (JSON), and the arrays as they are in memory, each
+at a multiple of 64 bytes."""
 _ALIGN = 64
 _PIECE = 256 * 1024
-"""Bytes that are read at once: what fits a core's cache is summed twice as fast."""
+"""Bytes that are read at once: a piece that fits a core's cache is summed twice as fast."""
 
 
 class ArrayPlace(msgspec.Struct, array_like=True, frozen=True):
-    """Where an array lies, counted from the first multiple of 64 bytes behind the header."""
+    """Position of an array, counted from the first multiple of 64 bytes after the header."""
 
     dtype: str
     offset: int
@@ -257,7 +255,7 @@ class ArrayPlace(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """All that is not an array."""
+    """Everything but the arrays."""
 
     document: msgspec.Raw
     places: tuple[ArrayPlace, ...]
@@ -265,17 +263,17 @@ class Header(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What a file holds; the arrays are mapped and cannot be written to."""
+    """Content of a file; the arrays are mapped and read-only."""
 
     document: bytes | msgspec.Raw
     columns: Sequence[Array]
 
 
 def read_record(path: Path, key: bytes) -> Record | None:
-    """The record with that key; None where there is none, or none that is whole and ours.
+    """The record with that key; None if there is none that is complete and ours.
 
-    Every byte is read before any is used, which takes 0.12 s a GB: what the disk cannot give is an
-    error here, but ends the process where it is mapped.
+    Every byte is read before any is used, which takes 0.12 s a GB: a disk error is an error here,
+    but would end the process if it came from mapped memory.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -301,16 +299,16 @@ def _read(file: io.BufferedReader, key: bytes) -> Record | None:
     mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     body = _aligned(_START.size + length)
     columns = [
-        np.frombuffer(mapped, each.dtype, each.length, body + each.offset)
-        if each.length
-        else np.frombuffer(b"", each.dtype)
-        for each in header.places
+        np.frombuffer(mapped, place.dtype, place.length, body + place.offset)
+        if place.length
+        else np.frombuffer(b"", place.dtype)
+        for place in header.places
     ]
     return Record(header.document, columns)
 
 
 def checksum_of_rest(file: io.BufferedReader) -> int:
-    """The CRC-32 of what follows in the file, read in pieces."""
+    """The CRC-32 of the rest of the file, read in pieces."""
     value: int = 0
     buffer = memoryview(bytearray(_PIECE))
     while count := file.readinto(buffer):
@@ -321,8 +319,8 @@ def checksum_of_rest(file: io.BufferedReader) -> int:
 def write_record(
     file: io.BufferedWriter, key: bytes, record: Record, stopped: Callable[[], bool]
 ) -> None:
-    """Write all of it. Raises LoadCancelled where ``stopped``, which is asked between pieces of
-    256 KiB, says so."""
+    """Write all of it. Raises LoadCancelled if ``stopped``, which is called between pieces of 256
+    KiB, returns True."""
     arrays = [np.ascontiguousarray(column) for column in record.columns]
     text = msgspec.json.encode(Header(msgspec.Raw(record.document), tuple(_places(arrays))))
     file.write(bytes(_START.size))
@@ -339,7 +337,7 @@ def write_record(
 
 
 def size_of(record: Record) -> int:
-    """Bytes that its arrays take, and about those of all else."""
+    """Bytes of its arrays and, roughly, of everything else."""
     return len(bytes(record.document)) + sum(column.nbytes for column in record.columns)
 
 
@@ -351,7 +349,7 @@ def _places(arrays: Sequence[Array]) -> Iterator[ArrayPlace]:
 
 
 def _pieces(arrays: Sequence[Array], position: int) -> Iterator[bytes | memoryview]:
-    """The arrays with what fills up before each, from ``position`` in the file on."""
+    """The arrays with padding before each, from ``position`` in the file on."""
     for array in arrays:
         gap = _aligned(position) - position
         yield bytes(gap)
@@ -367,26 +365,26 @@ def _aligned(position: int) -> int:
 
 @dataclass(frozen=True)
 class Store:
-    """One directory of kept traces. What cannot be read or written is as if it were not there."""
+    """One directory of cached traces. Files that cannot be read or written count as missing."""
 
     directory: Path
     most_bytes: int = MOST_BYTES
 
     def find(self, source: Path, key: bytes) -> Record | None:
-        """What was kept of ``source`` under ``key``; None without it, or where it is damaged."""
+        """The record of ``source`` under ``key``; None if it is missing or damaged."""
         if not is_private(self.directory):
             return None
         place = self._place(source)
-        found = read_record(place, key)
-        if found is not None:
+        record = read_record(place, key)
+        if record is not None:
             with suppress(OSError):
                 os.utime(place)
-        return found
+        return record
 
     def keep(self, source: Path, key: bytes, record: Record, stopped: Callable[[], bool]) -> bool:
-        """Keep it in place of what was kept of ``source``; whether it was.
+        """Replace the record of ``source``; returns whether it was kept.
 
-        ``stopped`` is asked between pieces of 256 KiB.
+        ``stopped`` is called between pieces of 256 KiB.
         """
         try:
             make_private(self.directory)
@@ -408,7 +406,7 @@ class Store:
         try:
             with os.fdopen(handle, "wb") as file:
                 write_record(file, key, record, stopped)
-            # Not forced to the disk: a file that a crash leaves torn does not have its checksum.
+            # Not forced to the disk: a file torn by a crash fails its checksum.
             Path(temporary).replace(place)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -416,26 +414,26 @@ class Store:
 
 
 def cache_name(source: Path) -> str:
-    """What the names of all that is kept of a file begin with: the same for all its links."""
+    """Prefix of the names of all cached files of one source: the same for all its links."""
     name = os.fsencode(os.path.realpath(source))
     return hashlib.blake2b(name, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)
 class Exports:
-    """One directory of kept exports. What cannot be read or written is as if it were not there.
+    """One directory of cached exports. Files that cannot be read or written count as missing.
 
     An export is named by the path of its report, the identity of that, and its own checksum: it is
-    found only for the same report, and only whole.
+    found only for the same report, and only complete.
     """
 
     directory: Path
     most_bytes: int = MOST_BYTES
 
     def find(self, report: Path, identity: bytes) -> Path | None:
-        """The export of ``report``; None without one, or where it is damaged.
+        """The export of ``report``; None if it is missing or damaged.
 
-        Every byte of it is read, which takes a fraction of what reading its rows does.
+        Every byte is read, which takes a fraction of the time of reading its rows.
         """
         if not is_private(self.directory):
             return None
@@ -447,7 +445,7 @@ class Exports:
         return None
 
     def workplace(self) -> Path | None:
-        """A new empty directory to export into; None where there is no room for an export."""
+        """A new empty directory to export into; None if there is no room for an export."""
         try:
             make_private(self.directory)
             if is_private(self.directory) and has_room(self.directory, 0, self.most_bytes):
@@ -456,14 +454,14 @@ class Exports:
             pass
         return None
 
-    def keep(self, report: Path, identity: bytes, made: Path) -> Path | None:
-        """Move what was made in ``workplace`` to where it is found; None if it is not kept."""
+    def keep(self, report: Path, identity: bytes, export: Path) -> Path | None:
+        """Move an export from ``workplace`` to its final name; None if it is not kept."""
         try:
-            if made.stat().st_size > self.most_bytes or not has_room(self.directory, 0):
+            if export.stat().st_size > self.most_bytes or not has_room(self.directory, 0):
                 return None
-            name = f"{_export(report, identity)}-{_checksum(made):08x}{EXPORT}"
-            made.chmod(0o600)
-            made.replace(self.directory / name)
+            name = f"{_export(report, identity)}-{_checksum(export):08x}{EXPORT}"
+            export.chmod(0o600)
+            export.replace(self.directory / name)
         except OSError:
             return None
         with suppress(OSError):
@@ -475,13 +473,13 @@ class Exports:
 
 
 def cached_exports() -> Exports | None:
-    """The exports kept for this user; None where nothing is to be kept."""
+    """The cached exports of this user; None if caching is off."""
     directory = cache_directory()
     return None if directory is None else Exports(directory)
 
 
 def touch(export: Path) -> None:
-    """Say that it was used, and change nothing that it is known by. Raises OSError."""
+    """Mark it as used, without changing its identity. Raises OSError."""
     os.utime(export, ns=(time.time_ns(), export.stat().st_mtime_ns))
 
 

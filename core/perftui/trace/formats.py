@@ -1,4 +1,4 @@
-"""The formats of trace files: their names, how each is recognised, and what reads it."""
+"""The formats of trace files: names, recognition, loaders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perftui.run.files import open_regular
 from perftui.trace.model import Cancelled, Preview, Progress, Trace, TraceError
 
 if TYPE_CHECKING:
-    # Every command asks for the endings: what reads a format is imported when a file needs it.
+    # Every command needs the endings: a format's loader is imported when a file needs it.
     from perftui.trace.model import Loader
     from perftui.trace.nsys.report import ExportProgress
 
@@ -23,15 +23,15 @@ class Format:
     """One format of trace files."""
 
     endings: tuple[str, ...]
-    """How names of such files end: of a directory no others are looked into."""
+    """Suffixes of such files: other files of a directory are not considered."""
     reads: Callable[[Path], bool]
-    """Whether the file is for this format to open; its loader reports what is wrong with it. False
-    for a file that cannot be read."""
+    """Whether this format opens the file; its loader reports errors. False for a file that cannot
+    be read."""
     loader: Callable[[Path, ExportProgress | None], Loader]
-    """What loads the file; the second argument is called with how far another program has come that
-    has to export it first. Raises TraceError where this Python lacks what that takes."""
+    """Loads the file; the second argument is called with the progress of another program that has
+    to export it first. Raises TraceError if this Python lacks a module for it."""
     is_trace: Callable[[Path], bool] = lambda _: True
-    """Whether a file for this format begins like a trace: others of a directory are passed over."""
+    """Whether a file for this format begins like a trace: others of a directory are skipped."""
 
 
 def _report_loader(path: Path, exporting: ExportProgress | None) -> Loader:
@@ -53,7 +53,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _need_sqlite(path: Path) -> None:
-    """Only these files need it. Raises TraceError where this Python was built without."""
+    """Check for sqlite, which only these files need. Raises TraceError if this Python lacks it."""
     try:
         import sqlite3  # noqa: F401 - to see whether it is there
     except ImportError as error:
@@ -99,7 +99,7 @@ NSYS_REPORT = Format(
 Exporting all of a directory would take minutes. ``.qdrep`` was the name to 2021."""
 
 NSYS = Format((".sqlite", ".db"), _is_database, _nsys_loader, _is_nsys)
-"""What Nsight Systems exports."""
+"""Exports of Nsight Systems."""
 
 KINETO = Format((".json", ".gz", ".trace"), lambda _: True, _kineto_loader, _is_kineto)
 """Chrome traces as ``torch.profiler`` exports them, plain or gzip."""
@@ -109,22 +109,22 @@ FORMATS = (
     NSYS,
     KINETO,
 )
-"""In this order they are asked; the last one reports what is wrong with any other file."""
+"""In order of recognition; the last one reports the errors of any other file."""
 
 ENDINGS = tuple(dict.fromkeys(ending for one in FORMATS for ending in one.endings))
-"""How names of trace files end."""
+"""Suffixes of trace files."""
 
 
 def format_of(path: Path) -> Format:
-    """The format that the file at ``path`` is for."""
-    return next(one for one in FORMATS if one.reads(path))
+    """The format that opens the file at ``path``."""
+    return next(fmt for fmt in FORMATS if fmt.reads(path))
 
 
 def find_traces(directory: Path) -> list[Path]:
     """All traces below ``directory`` (a TensorBoard log directory, for instance), sorted by path.
 
-    Hidden directories are left out, links to directories not followed, and what cannot be read
-    skipped. Raises TraceError if there is no such directory.
+    Hidden directories are left out, links to directories not followed, unreadable files skipped.
+    Raises TraceError if there is no such directory.
     """
     if not directory.is_dir():
         raise TraceError(f"{directory} is not a directory")
@@ -132,18 +132,18 @@ def find_traces(directory: Path) -> list[Path]:
 
 
 def traces_beside(path: Path) -> list[Path]:
-    """The traces of the directory of ``path``, without those below it, newest first.
+    """The other traces in the directory of ``path`` itself, newest first.
 
     Raises:
         OSError: the directory cannot be listed.
     """
-    files = [one for one in path.parent.iterdir() if one.name.endswith(ENDINGS)]
-    newest = sorted(filter(is_trace, files), key=lambda one: one.stat().st_mtime_ns, reverse=True)
-    return [one for one in newest if one != path]
+    files = [file for file in path.parent.iterdir() if file.name.endswith(ENDINGS)]
+    newest = sorted(filter(is_trace, files), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+    return [file for file in newest if file != path]
 
 
 def unreadable_files(directory: Path) -> list[Path]:
-    """Files that are named like traces and that this user may not read, sorted by path."""
+    """Files named like traces that this user may not read, sorted by path."""
     return sorted(path for path in _candidates(directory) if not os.access(path, os.R_OK))
 
 
@@ -154,7 +154,7 @@ def _candidates(directory: Path) -> Iterator[Path]:
 
 
 def is_trace(path: Path) -> bool:
-    """Whether the file begins like a trace; False for one that cannot be read."""
+    """Whether the file begins like a trace; False if it cannot be read."""
     return path.is_file() and format_of(path).is_trace(path)
 
 
@@ -167,13 +167,13 @@ def load_trace(
 ) -> Trace:
     """Load a Kineto (Chrome) trace, plain or gzip whatever its name says, or one of Nsight Systems.
 
-    What can be read of a damaged file is loaded, and ``Trace.warnings`` says what was not.
+    The readable part of a damaged file is loaded, and ``Trace.warnings`` says what is missing.
     ``progress`` and ``cancelled`` are called between pieces of 256 KiB, ``preview`` with the trace
-    of what was read so far, now and then where there is much more to come. ``exporting`` is called
-    with how far ``nsys`` has come where it must export the file first.
+    so far, now and then while much more is to come. ``exporting`` is called with the progress of
+    ``nsys`` if it must export the file first.
 
-    Raises TraceError, which says what to do, where the file is missing, empty or no trace, or holds
-    no event with a duration; LoadCancelled after ``cancelled`` returned True.
+    Raises TraceError, which says what to do, if the file is missing, empty or no trace, or holds no
+    event with a duration; LoadCancelled after ``cancelled`` returned True.
     """
     load = format_of(path).loader(path, exporting)
     return load(path, progress, cancelled, preview)

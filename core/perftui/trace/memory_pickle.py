@@ -1,10 +1,10 @@
-"""Pickled numbers, text, lists, tuples and dicts, read without Python's pickle.
+"""Memory snapshots: pickles of plain values, read without Python's pickle.
 
 A pickle is a program for a small stack machine, and some of its instructions import a name or call
-it. This machine has no code for those: what asks for one is refused, whatever it names. Python's
-own unpickler with a ``find_class`` that raises is not enough: codes of the extension registry that
-are in its cache never reach ``find_class``, an index of the memo makes it allocate as much as the
-index asks, and a key of deeply nested tuples is hashed by recursion in C.
+it. This machine has no code for those: they are refused, whatever they name. Python's own unpickler
+with a ``find_class`` that raises is not enough: codes of the extension registry that are in its
+cache never reach ``find_class``, an index of the memo makes it allocate as much as the index asks,
+and a key of deeply nested tuples is hashed by recursion in C.
 """
 
 from __future__ import annotations
@@ -31,19 +31,13 @@ from perftui.trace.memory_snapshot import (
 from perftui.trace.model import LoadCancelled, LoadWarning, TraceError
 from perftui.trace.text import printable
 
-# A pickle is a program for a small stack machine, and some of its instructions import a name or
-# call it. This machine has no code for those: what asks for one is refused, whatever it names.
-# Python's own unpickler with a ``find_class`` that raises is not enough: codes of the extension
-# registry that are in its cache never reach ``find_class``, an index of the memo makes it allocate
-# as much as the index asks, and a key of deeply nested tuples is hashed by recursion in C.
-
 PIECE = 256 * 1024
 """Bytes between two calls of ``watch``."""
 
 ENDED = "it ends before its value does"
 
 _STOPPED = 1 << 62
-"""The position behind the last instruction."""
+"""The position after the last instruction."""
 
 _RUNS_CODE = b"cRiobPQ\x81\x82\x83\x84\x92\x93"
 """GLOBAL, REDUCE, INST, OBJ, BUILD, PERSID, BINPERSID, NEWOBJ, EXT1 to EXT4, NEWOBJ_EX and
@@ -64,12 +58,12 @@ class DamagedError(ValueError):
 
 
 class EndedError(DamagedError):
-    """An instruction needs bytes behind the end of the data."""
+    """An instruction needs bytes beyond the end of the data."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Where reading stopped, and why: all before ``at`` was read."""
+    """Where reading stopped, and why: everything before ``at`` was read."""
 
     why: str
     at: int
@@ -86,18 +80,18 @@ class PlainPickle:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.end = 0
-        """The offset behind the pickle, once it was read to its end."""
+        """The offset after the pickle, if it was read to its end."""
         self.stack: list[Plain] = []
-        """The value; of a damaged pickle also what waits to be put into lists and dicts."""
+        """The value; of a damaged pickle also values not yet put into lists and dicts."""
         self.marks: list[int] = []
         """Heights of the stack; no pickler makes them fall."""
         self._memo: list[Plain] = []
         self._handlers = self._table()
 
     def run(self, watch: Callable[[int], None]) -> Damage | None:
-        """Read as far as it goes; ``watch`` is called with the bytes read so far, and may raise.
+        """Read as far as possible; ``watch`` is called with the bytes read so far, and may raise.
 
-        Raises TraceError where the data asks to run code.
+        Raises TraceError if the data asks to run code.
         """
         position, size = 0, len(self.data)
         while position < size:
@@ -128,12 +122,12 @@ class PlainPickle:
         except (EndedError, struct.error):
             return position, Damage(ENDED, position)
         except (IndexError, ValueError) as error:
-            # The last byte may lack its argument; whatever it is, the value does not end with it.
+            # The last byte may lack its argument; it cannot complete the value anyway.
             return position, Damage(ENDED if position + 1 == len(data) else str(error), position)
         return position, None
 
     def _table(self) -> list[Callable[[int], int]]:
-        """By instruction what is given the position behind it, and returns the next."""
+        """Function of each instruction: takes the position after it, and returns the next."""
         handlers: list[Callable[[int], int]] = [self._unknown] * 256
         for code in _RUNS_CODE:
             handlers[code] = self._refused
@@ -179,7 +173,7 @@ class PlainPickle:
         )
 
     def _wanted(self, at: int) -> str:
-        """What was to be imported, as far as it is written there."""
+        """The name to be imported, as far as it is written there."""
         parts: list[str] = []
         if self.data[at - 1] in b"ci":
             lines = self.data[at : at + 200].split(b"\n")[:2]
@@ -240,7 +234,7 @@ class PlainPickle:
         return at
 
     def _below(self, begin: int, kind: type[Kind]) -> Kind:
-        """What the values from ``begin`` on are put into; the stack stays as it is if they fail."""
+        """The container for the values from ``begin`` on; the stack is unchanged if they fail."""
         target = self.stack[begin - 1] if begin > 0 else None
         if not isinstance(target, kind):
             raise DamagedError(f"values are put into something that is not a {kind.__name__}")
@@ -261,7 +255,7 @@ class PlainPickle:
         return self._push(self._bytes(length, at).decode("utf-8", "surrogatepass"), at + length)
 
     def _put(self, index: int, position: int) -> int:
-        # Every pickler numbers its memo without gaps; a gap would cost memory that nothing fills.
+        # Every pickler numbers its memo without gaps; a gap would take memory that nothing fills.
         if index > len(self._memo):
             raise DamagedError(f"memo {index} follows memo {len(self._memo) - 1}")
         if index == len(self._memo):
@@ -272,11 +266,11 @@ class PlainPickle:
 
 
 def _name(code: int) -> str:
-    """What Python's documentation calls the instruction."""
+    """The instruction's name in Python's documentation."""
     from pickletools import opcodes
 
-    named = {each.code: each.name for each in opcodes}
-    return named.get(chr(code), f"an instruction spelled {bytes([code])!r}")
+    names = {opcode.code: opcode.name for opcode in opcodes}
+    return names.get(chr(code), f"an instruction spelled {bytes([code])!r}")
 
 
 _SEGMENTS, _TRACES = "segments", "device_traces"
@@ -284,20 +278,20 @@ _SEGMENTS, _TRACES = "segments", "device_traces"
 
 @dataclass(frozen=True)
 class Content:
-    """Rows are segments and events; none of them has been looked at yet."""
+    """Rows are segments and events, not yet checked."""
 
     fields: dict[str, Plain]
-    """Fields of the top level; the rows are taken from below."""
+    """Fields of the top level, without the rows."""
     segments: list[Plain]
     traces: list[Plain]
     """One list of events for each device."""
     segments_whole: bool = True
     whole_traces: int | None = None
-    """How many traces have all their events; None for all."""
+    """Number of complete traces; None for all."""
 
 
 def content_of(pickle: PlainPickle, damage: Damage | None) -> Content:
-    """What was read; raises TraceError for what is no snapshot, and where no row was read."""
+    """The content of ``pickle``; raises TraceError if it is no snapshot, or without a row."""
     if damage is None:
         return _whole(pickle.stack[-1])
     problem = f"it is damaged at byte {damage.at}: {damage.why}; nothing before that can be shown"
@@ -312,7 +306,7 @@ def content_of(pickle: PlainPickle, damage: Damage | None) -> Content:
 
 
 def _whole(tree: Plain) -> Content:
-    """What a pickle holds that was read to its end."""
+    """Content of a complete pickle."""
     if isinstance(tree, list) and tree:
         return Content({}, tree, [])
     if not isinstance(tree, dict) or not {_SEGMENTS, _TRACES} & tree.keys():
@@ -326,10 +320,10 @@ def _whole(tree: Plain) -> Content:
 
 
 def _finished(stack: Sequence[Plain], marks: Sequence[int]) -> Content:
-    """What a pickle that stops in the middle had finished.
+    """Content that an incomplete pickle had finished.
 
-    A list on the stack is taken as far as it goes: it may be open, and no row of it is. A dict on
-    top of the stack is left out: whether it was complete is not known.
+    A list on the stack is taken as far as it goes: it may be unfinished, but none of its rows is. A
+    dict on top of the stack is left out: it may be incomplete.
     """
     root = stack[0] if stack else None
     if isinstance(root, list):
@@ -337,7 +331,7 @@ def _finished(stack: Sequence[Plain], marks: Sequence[int]) -> Content:
     if not isinstance(root, dict):
         raise TraceError("it holds nothing that could be read")
     tree, at, open_ones = dict(root), 1, set(marks)
-    # What lies below a mark is being filled.
+    # Values below a mark are being filled.
     while _is_key(stack, at) and _is_key(stack, at + 2) and at + 2 not in open_ones:
         tree[str(stack[at])] = stack[at + 1]
         at += 2
@@ -364,14 +358,14 @@ def _is_key(stack: Sequence[Plain], at: int) -> bool:
 
 
 def _rows(stack: Sequence[Plain], at: int, end: int) -> list[Plain]:
-    """The list at ``at`` and what waits above it to be put into it, but for the last before
-    ``end``."""
+    """The list at ``at`` and the values above it that wait to be appended, except for the last
+    before ``end``."""
     listed = stack[at] if at < len(stack) else None
     return [*(listed if isinstance(listed, list) else ()), *islice(stack, at + 1, end - 1)]
 
 
 def _end(stack: Sequence[Plain], at: int, kind: type[object]) -> int:
-    """Where what stands above ``at`` is of another kind."""
+    """The first index from ``at`` on with another kind of value."""
     end = at + 1
     while end < len(stack) and isinstance(stack[end], kind):
         end += 1
@@ -383,15 +377,14 @@ MOST_INFLATED = 128
 can hold a thousand times its size."""
 
 _ALWAYS = 1024 * 1024
-"""Bytes that are inflated of any file."""
+"""Bytes that may be inflated of any file."""
 
 
 def read_bytes(path: Path, check: Callable[[], None]) -> tuple[bytes, Source]:
     """Read and inflate the file, within twice its (inflated) size; ``check`` may raise to stop.
 
-    All that could be read of it, and where it came from, which says whether gzip was damaged.
-
-    Raises TraceError where it cannot be read, is empty, or is larger than ``MOST_INFLATED`` allows.
+    Returns all readable bytes, and their source, which knows whether gzip was damaged. Raises
+    TraceError if it cannot be read, is empty, or is larger than ``MOST_INFLATED`` allows.
     """
     source = Source(path)
     most = max(_ALWAYS, MOST_INFLATED * source.total)
@@ -415,7 +408,7 @@ def read_bytes(path: Path, check: Callable[[], None]) -> tuple[bytes, Source]:
 
 
 def inflated_head(head: bytes, size: int) -> bytes:
-    """The first bytes of what a file holds, given those of the file, which may be gzip."""
+    """The first bytes of the content, from the first bytes of the file, which may be gzip."""
     if not head.startswith(MAGIC):
         return head[:size]
     try:
@@ -433,7 +426,7 @@ _FIRST_KEY = re.compile(rb"segments|device_traces|total_size|allocated_size|segm
 
 
 def is_memory_snapshot(first_bytes: bytes) -> bool:
-    """Whether a file that begins so is a pickled memory snapshot, gzip or not.
+    """Whether a file with these first bytes is a pickled memory snapshot, gzip or not.
 
     Some hundred bytes are enough; of gzip some thousand, as its header can hold a name.
     """
@@ -446,19 +439,19 @@ def load_memory_snapshot(
     progress: Callable[[int, int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> MemorySnapshot:
-    """Load what ``torch.cuda.memory._dump_snapshot`` wrote, or a pickled ``memory_snapshot()``.
+    """Load a file of ``torch.cuda.memory._dump_snapshot``, or a pickled ``memory_snapshot()``.
 
     It may be gzip. Nothing in the file is imported, called or built beyond numbers, text, lists,
-    tuples and dicts; ``PlainPickle`` bounds the memory, and ``read_bytes.MOST_INFLATED`` what gzip
-    can make of a file. ``progress`` is called with the bytes of the pickle read and in all, and
-    ``cancelled`` asked, every 256 KiB.
+    tuples and dicts; ``PlainPickle`` bounds the memory, and ``MOST_INFLATED`` the size of inflated
+    content. ``progress`` is called with the bytes of the pickle read and in all, and ``cancelled``
+    asked, every 256 KiB.
 
     Of a file that is cut off or damaged the segments and events before the damage are loaded; one
-    of ``warnings`` says where it lies. Nothing behind it is read: instructions name values by the
-    count of those before them, so it would be read as something else than was written.
+    of ``warnings`` says where it lies. Nothing after it is read: instructions refer to values by
+    the count of those before them, so they would be misread.
 
-    Raises TraceError, which says what to do, where the file cannot be read, is no memory snapshot,
-    is damaged before its first segment or event is read, holds one whose fields are none of a
+    Raises TraceError, which says what to do, if the file cannot be read, is no memory snapshot, is
+    damaged before its first segment or event is read, holds one whose fields are none of a
     snapshot, or asks for more than plain values, damaged or not; LoadCancelled after ``cancelled``
     returned True.
     """
@@ -484,15 +477,15 @@ def load_memory_snapshot(
 
 
 def _damage_of(source: Source, damage: Damage | None, end: int, size: int) -> list[LoadWarning]:
-    """At most one warning; the bytes behind what is whole are no damage."""
+    """At most one warning; bytes after a complete pickle are no damage."""
     at = end if damage is None else damage.at
-    where = f"loaded up to byte {at:,}{' of the inflated pickle' if source.compressed else ''}"
+    extent = f"loaded up to byte {at:,}{' of the inflated pickle' if source.compressed else ''}"
     if damage is not None and damage.why != ENDED:
-        return [LoadWarning(f"the file is damaged ({damage.why}); {where}", at)]
+        return [LoadWarning(f"the file is damaged ({damage.why}); {extent}", at)]
     if source.damage is not None:
-        return [LoadWarning(f"{source.damage}; {where}", at)]
+        return [LoadWarning(f"{source.damage}; {extent}", at)]
     if damage is not None:
-        return [LoadWarning(f"the file ends before its value does; {where}", at)]
+        return [LoadWarning(f"the file ends before its value does; {extent}", at)]
     if size > end:
         return [LoadWarning(f"{size - end} bytes after the snapshot were not read", end)]
     return []

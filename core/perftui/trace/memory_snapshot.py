@@ -21,7 +21,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class BlockState(enum.IntEnum):
-    """What a block is to the allocator."""
+    """State of a block for the allocator."""
 
     INACTIVE = 0
     """In the cache, free to be handed out."""
@@ -32,7 +32,7 @@ class BlockState(enum.IntEnum):
 
 
 class Action(enum.IntEnum):
-    """What an event of the trace is about."""
+    """Kind of an event of the trace."""
 
     ALLOC = 0
     FREE_REQUESTED = 1
@@ -44,14 +44,14 @@ class Action(enum.IntEnum):
     SEGMENT_UNMAP = 6
     SNAPSHOT = 7
     OOM = 8
-    """Out of memory: the size is what was asked for."""
+    """Out of memory: the size is the requested one."""
     OTHER = 9
-    """An annotation, or a name that is not known here: a warning of the snapshot names it."""
+    """An annotation, or an unknown name, which a warning of the snapshot lists."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One call of a stack, as the file spells it; text is not yet safe to show."""
+    """One call of a stack, as spelled in the file; text is not yet safe to show."""
 
     filename: str
     line: int
@@ -66,7 +66,7 @@ class Stacks:
     frame: Int32
     """Indices into ``frames``, one stack after the other."""
     start: Int64
-    """Where each stack begins in ``frame``; one longer than there are stacks."""
+    """Start of each stack in ``frame``; one longer than there are stacks."""
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -108,7 +108,7 @@ class BlockTable:
     size: Int64
     """Size of the block in bytes, as the allocator rounded it."""
     requested: Int64
-    """Size of the block in bytes, as the program asked for it; ``size`` if the file lacks it."""
+    """Requested size of the block in bytes; ``size`` if the file lacks it."""
     state: Int8
     """A ``BlockState``."""
     stack: Int32
@@ -120,7 +120,7 @@ class BlockTable:
 
 @dataclass(frozen=True, eq=False)
 class EventTable:
-    """What one device's allocator did, in order; the oldest events may have been overwritten."""
+    """Actions of one device's allocator, in order; the oldest may have been overwritten."""
 
     device: int
     action: Int8
@@ -128,14 +128,14 @@ class EventTable:
     address: UInt64
     """0 for OOM, which has none."""
     size: Int64
-    """Size in bytes, as the program asked for it."""
+    """Requested size in bytes."""
     time: Int64
     """NONE where the file has no times: older torch recorded none."""
     stack: Int32
     device_free: Int64
     """Bytes that the driver had left, for OOM; NONE elsewhere."""
     whole: bool = True
-    """Whether the last events could be read: they led to the segments that the file lists."""
+    """Whether the last events could be read: they led to the segments in the file."""
 
     def __len__(self) -> int:
         return len(self.action)
@@ -159,16 +159,16 @@ class MemorySnapshot:
     whole: bool = True
     """Whether all segments and events of the file could be read; a warning names where it ends."""
     warnings: tuple[LoadWarning, ...] = ()
-    """What of the file is not here; offsets are those of the pickle, inflated."""
+    """Missing parts of the file; offsets are those of the inflated pickle."""
 
     @property
     def devices(self) -> tuple[int, ...]:
         """Devices with memory or events, in order."""
-        seen = {trace.device for trace in self.traces if len(trace)}
-        return tuple(sorted(seen | set(self.segments.device.tolist())))
+        in_traces = {trace.device for trace in self.traces if len(trace)}
+        return tuple(sorted(in_traces | set(self.segments.device.tolist())))
 
     def trace_of(self, device: int) -> EventTable | None:
-        """The events of one device, None where the file has none for it."""
+        """The events of one device, None if the file has none for it."""
         return next((trace for trace in self.traces if trace.device == device), None)
 
 
@@ -187,19 +187,19 @@ def rows_of(value: object, what: str) -> list[Row]:
 
 
 def integers(rows: Sequence[Row], key: str, default: int | None = None) -> list[int]:
-    """One field of every row; raises TraceError where it is no integer, or absent and needed."""
+    """One field of every row; raises TraceError if it is no integer, or absent and needed."""
     return whole([row.get(key, default) for row in rows], key)
 
 
 def whole(values: list[object], key: str) -> list[int]:
-    """``values``, all of them integers; raises TraceError where one is none."""
+    """``values``, if all are integers; raises TraceError otherwise."""
     if set(map(type, values)) - {int}:
         raise TraceError(f"{key!r} is missing or not an integer: this is not a memory snapshot")
     return values  # type: ignore[return-value]  # checked above, faster than a loop
 
 
 def column(values: list[int], key: str, lowest: int = -(2**63), highest: int = _INT64_MAX) -> Int64:
-    """64-bit integers; raises TraceError for one that is above ``highest`` or below ``lowest``."""
+    """64-bit integers from ``lowest`` to ``highest``; raises TraceError for others."""
     _check(values, key, lowest, highest)
     return np.array(values, np.int64)
 
@@ -233,10 +233,10 @@ _LINE_BITS = 64
 
 
 class StackTable:
-    """Numbers distinct stacks; the lists given to it must outlive it, as it knows them by identity.
+    """Numbers distinct stacks; the lists given to it must outlive it, as it compares identities.
 
-    A snapshot repeats the same frame dicts a hundred thousand times: comparing what they are made
-    of instead took two to three times as long.
+    A snapshot repeats the same frame dicts a hundred thousand times: comparing their content
+    instead took two to three times as long.
     """
 
     def __init__(self) -> None:
@@ -247,16 +247,16 @@ class StackTable:
         self._frames: dict[Frame, int] = {}
 
     def add(self, frames: object) -> int:
-        """The number of one stack, NONE for no stack; raises TraceError for what is none."""
+        """The number of one stack, NONE for no stack; raises TraceError for anything else."""
         if frames is None:
             return NONE
-        known = self._by_list.get(id(frames))
-        if known is None:
+        number = self._by_list.get(id(frames))
+        if number is None:
             if not isinstance(frames, list | tuple):
                 raise TraceError("'frames' is not a list: this is not a memory snapshot")
-            known = self._number(frames) if frames else NONE
-            self._by_list[id(frames)] = known
-        return known
+            number = self._number(frames) if frames else NONE
+            self._by_list[id(frames)] = number
+        return number
 
     def stacks(self) -> Stacks:
         """All stacks in the order of their numbers."""
@@ -268,16 +268,16 @@ class StackTable:
 
     def _number(self, frames: list[object] | tuple[object, ...]) -> int:
         identity = tuple(map(id, frames))
-        known = self._by_identity.get(identity)
-        if known is None:
+        number = self._by_identity.get(identity)
+        if number is None:
             indices = tuple(map(self._frame, frames))
-            known = self._by_frames.setdefault(indices, len(self._by_frames))
-            self._by_identity[identity] = known
-        return known
+            number = self._by_frames.setdefault(indices, len(self._by_frames))
+            self._by_identity[identity] = number
+        return number
 
     def _frame(self, value: object) -> int:
-        known = self._frame_of.get(id(value))
-        if known is None:
+        number = self._frame_of.get(id(value))
+        if number is None:
             fields = value if isinstance(value, dict) else {}
             filename, line, function = (fields.get(key) for key in ("filename", "line", "name"))
             if not (isinstance(filename, str) and isinstance(function, str)
@@ -285,8 +285,8 @@ class StackTable:
                 message = "a frame has no file, line and name: this is not a memory snapshot"
                 raise TraceError(message)
             frame = Frame(filename, line, function)
-            known = self._frame_of[id(value)] = self._frames.setdefault(frame, len(self._frames))
-        return known
+            number = self._frame_of[id(value)] = self._frames.setdefault(frame, len(self._frames))
+        return number
 
 
 _STATES = {
@@ -321,8 +321,8 @@ def segment_table(segments: Sequence[Row], whole: bool) -> SegmentTable:
 def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> BlockTable:
     """One row for each block of each segment.
 
-    Raises TraceError where there are more than ``most``: a file can name one list of blocks any
-    number of times.
+    Raises TraceError if there are more than ``most``: a file can name one list of blocks any number
+    of times.
     """
     rows: list[Row] = []
     counts: list[int] = []
@@ -333,13 +333,13 @@ def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> Block
         rows += rows_of(blocks, "blocks")
         counts.append(len(rows))
     size = integers(rows, "size")
-    where = np.searchsorted(np.array(counts, np.int64), np.arange(len(rows)), side="right")
+    segment_of = np.searchsorted(np.array(counts, np.int64), np.arange(len(rows)), side="right")
     histories = [_newest(row) for row in rows]
     requested = [row.get("requested_size", history.get("real_size", own))
                  for row, history, own in zip(rows, histories, size, strict=True)]  # fmt: skip
     return BlockTable(
-        segment=where.astype(np.int32),
-        address=addresses(_block_addresses(segments, rows, size, where.tolist()), "address"),
+        segment=segment_of.astype(np.int32),
+        address=addresses(_block_addresses(segments, rows, size, segment_of.tolist()), "address"),
         size=sizes(size, "size"),
         requested=sizes(whole(requested, "requested_size"), "requested_size"),
         state=np.array([_state(row) for row in rows], np.int8),
@@ -354,7 +354,7 @@ def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> Block
 
 
 def _newest(block: Row) -> Row:
-    """The last allocation in a block: older torch listed them, and its viewer takes the first."""
+    """The newest allocation in a block: older torch listed them, and its viewer takes the first."""
     history = block.get("history")
     if history is None or history == []:
         return _NO_HISTORY
@@ -362,13 +362,13 @@ def _newest(block: Row) -> Row:
 
 
 def _block_addresses(
-    segments: Sequence[Row], rows: list[Row], size: list[int], where: list[int]
+    segments: Sequence[Row], rows: list[Row], size: list[int], segment_of: list[int]
 ) -> list[int]:
-    """Addresses of blocks; in old files, which have none, they lie one behind the other."""
+    """Addresses of blocks; in old files, which have none, blocks are contiguous."""
     starts = integers(segments, "address")
     result: list[int] = []
     following, previous = 0, NONE
-    for row, length, segment in zip(rows, size, where, strict=True):
+    for row, length, segment in zip(rows, size, segment_of, strict=True):
         if segment != previous:
             following, previous = starts[segment], segment
         own = row.get("address", following)
@@ -383,15 +383,15 @@ def _state(block: Row) -> BlockState:
     state = block.get("state")
     if not isinstance(state, str) or state not in _STATES:
         kind = type(state).__name__
-        shown = f"'{printable(state)[:40]}'" if isinstance(state, str) else kind
-        raise TraceError(f"a block is {shown}: this is not a memory snapshot")
+        text = f"'{printable(state)[:40]}'" if isinstance(state, str) else kind
+        raise TraceError(f"a block is {text}: this is not a memory snapshot")
     return _STATES[state]
 
 
 def event_table(
     device: int, events: list[Row], stacks: StackTable, unknown: Counter[str], whole: bool
 ) -> EventTable:
-    """One row for each event; names of actions that are not known are counted in ``unknown``."""
+    """One row for each event; unknown names of actions are counted in ``unknown``."""
     micros = integers(events, "time_us", NONE)
     times = [NONE if us == NONE else us * _NS_PER_US for us in micros]
     return EventTable(

@@ -1,4 +1,4 @@
-"""The one columnar form that every trace format ends in."""
+"""The columnar form of all trace formats."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.signedinteger[Any]]
 Mask = npt.NDArray[np.bool_]
-"""Integers of whatever width holds them: not to be added up or multiplied as they are."""
+"""Integers of any width: not to be added or multiplied without widening."""
 
 NONE = -1
 """Stands for "absent" in every integer column (no correlation, no stream, no parent...)."""
 
 NOT_READ = "perftui.notRead"
-"""Key of a trace's metadata: by name, how many rows each table of the file has that is not read, or
-a word where they cannot be counted."""
+"""Key of a trace's metadata: by name, the number of rows in each table of the file that is not
+read, or a word if they cannot be counted."""
 
 
 def no_arguments(row: int) -> Mapping[str, Any]:  # noqa: ARG001 - the signature of a reader
-    """Arguments of a trace that was not read from a file: none."""
+    """Arguments of a trace without a file: none."""
     return {}
 
 
@@ -45,9 +45,9 @@ class Track:
     device: int = NONE
     stream: int = NONE
     rank: int = NONE
-    """Whose it is, where the traces of several ranks were put together."""
+    """Its rank, if traces of several ranks were combined."""
     own_device: int = NONE
-    """The rank's own number of the device, where ``rank`` is set."""
+    """The rank's own number of the device, if ``rank`` is set."""
 
     @property
     def is_device(self) -> bool:
@@ -57,7 +57,7 @@ class Track:
 
 @dataclass(frozen=True)
 class LoadWarning:
-    """What could not be read, in words that name the place, and where (byte offset, inflated)."""
+    """Which part could not be read, in words with its place, and where (byte offset, inflated)."""
 
     message: str
     offset: int | None = None
@@ -69,9 +69,9 @@ def _none() -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class MemoryEvents:
-    """What PyTorch's allocators did, in order of time, as ``profile_memory`` records it.
+    """Actions of PyTorch's allocators, in order of time, as ``profile_memory`` records them.
 
-    Every column is as long as ``start``. NONE stands for a figure that the file does not give.
+    Every column is as long as ``start``. NONE stands for a value missing in the file.
     """
 
     start: Int64 = field(default_factory=_none)
@@ -86,9 +86,9 @@ class MemoryEvents:
     reserved: Int64 = field(default_factory=_none)
     """Bytes that the caching allocator holds afterwards."""
     address: Int64 = field(default_factory=_none)
-    """Of the block: a release has that of its allocation."""
+    """Address of the block: a release has that of its allocation."""
     track: Int64 = field(default_factory=_none)
-    """Index into ``Trace.tracks`` of the thread that did it, NONE where that has no rows."""
+    """Index into ``Trace.tracks`` of the acting thread, NONE if that has no rows."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -130,14 +130,14 @@ class Trace:
     origin: int
     """Nanoseconds to add to ``start`` for the file's absolute time."""
     wall_origin: int | None
-    """Wall-clock nanoseconds since the epoch of ``start`` 0; None where the file lacks it."""
+    """Wall-clock nanoseconds since the epoch at ``start`` 0; None if the file lacks it."""
     complete_events: int = 0
-    """Events with a duration in the file, with those that are no rows: spans of the recording."""
+    """Events with a duration in the file, including spans of the recording, which are no rows."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """``deviceProperties``, ``distributedInfo`` and the file's other top-level fields."""
     warnings: tuple[LoadWarning, ...] = ()
     read_arguments: Callable[[int], Mapping[str, Any]] = no_arguments
-    """Arguments of one row, read from the file when asked for."""
+    """Arguments of one row, read from the file on demand."""
     memory: MemoryEvents = field(default_factory=MemoryEvents)
 
     def __len__(self) -> int:
@@ -149,7 +149,7 @@ class Trace:
         return self.start + self.duration
 
     def ends_of(self, rows: Ints | npt.NDArray[np.bool_] | slice) -> Int64:
-        """``end`` of some rows, without working out that of all."""
+        """``end`` of some rows, without computing that of all."""
         ends: Int64 = self.start[rows] + self.duration[rows]
         return ends
 
@@ -158,7 +158,7 @@ class Trace:
         chosen = np.zeros(len(self), dtype=bool)
         for number, name in enumerate(self.categories):
             if name in categories:
-                # A table of answers, asked by number, takes six times as long.
+                # Looking up answers in a table by number takes six times as long.
                 chosen |= self.category == number
         return chosen
 
@@ -179,10 +179,10 @@ Progress = Callable[[int, int], None]
 """Called with the bytes read so far and in all, as they are on disk."""
 
 Cancelled = Callable[[], bool]
-"""Asked whether to stop."""
+"""Returns whether to stop."""
 
 Preview = Callable[[Trace], None]
-"""Called with the trace of what was read so far."""
+"""Called with the trace of the rows read so far."""
 
 Loader = Callable[[Path, Progress | None, Cancelled | None, Preview | None], Trace]
 """Reads a file of one format."""
@@ -191,7 +191,7 @@ FIRST_PREVIEW = 64_000
 """Rows of the first preview: read in 0.1 to 0.2 s, and more than a screen can distinguish."""
 
 PREVIEW_GROWTH = 8
-"""Times as many rows from one preview to the next: all of them cost a seventh of the last."""
+"""Growth in rows from one preview to the next: all of them cost a seventh of the last."""
 
 
 KERNEL = "kernel"
@@ -202,30 +202,30 @@ PYTHON = "python_function"
 ANNOTATION = "user_annotation"
 DEVICE_ANNOTATION = "gpu_user_annotation"
 SPAN = "trace"
-"""The recording itself drawn as an event; as long as the file, and no activity."""
+"""The recording itself as an event, as long as the file; no activity."""
 
 STEP, PHASE = "training step", "training phase"
 DERIVED = (STEP, PHASE)
-"""What analysis found and draws beside the rows that it found it in; no file holds them."""
+"""Results of analysis, drawn beside the rows they come from; no file holds them."""
 
 DEVICE_ACTIVITY = (KERNEL, MEMCPY, MEMSET)
-"""What keeps a device busy."""
+"""Activity that keeps a device busy."""
 
 MTIA = "mtia_ccp_events"
-"""What an MTIA device does, whatever it is."""
+"""Any activity of an MTIA device."""
 
 ON_DEVICE = (*DEVICE_ACTIVITY, DEVICE_ANNOTATION, "cuda_sync", "cuda_event", MTIA)
-"""Everything that is drawn on a device's tracks."""
+"""Everything on a device's tracks."""
 
 LAUNCHES = (
     *("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "xpu_driver"),
     *("mtia_runtime", "glow_runtime", "hpu_op", "privateuse1_runtime", "privateuse1_driver"),
 )
 """Calls on the CPU whose correlation id device activity carries; of Kineto's activity types
-(``ActivityType.h``) those that it calls runtime and driver. Calls of HIP are ``cuda_runtime``."""
+(``ActivityType.h``) those of runtime and driver. Calls of HIP are ``cuda_runtime``."""
 
 XPU_WAIT = "xpu_sync"
-"""Waits of the host for an Intel GPU, beside the calls that they happen in, and barriers on it."""
+"""Waits of the host for an Intel GPU, beside the calls that contain them, and barriers on it."""
 
 RANGES = (
     *(ANNOTATION, DEVICE_ANNOTATION, XPU_WAIT, "cuda_sync", "cuda_event", MTIA),
@@ -237,12 +237,12 @@ _LEGACY = {"operator": CPU_OP, "runtime": "cuda_runtime", "python": PYTHON}
 _LEGACY |= {"memcpy": MEMCPY, "memset": MEMSET}
 
 _BY_PROCESS = {"CPU functions": CPU_OP, "CUDA functions": KERNEL}
-"""The first autograd profiler wrote no category but named its two processes so."""
+"""The first autograd profiler wrote no category but named its two processes like this."""
 
 
 @lru_cache(1024)
 def normalise(category: str | None, process: str) -> str:
-    """Today's name of a category, lower-cased; by the process where the file names none."""
+    """Current name of a category, in lower case; by the process if the file names none."""
     if category is None:
         return _BY_PROCESS.get(process, "")
     lowered = category.lower()

@@ -1,7 +1,7 @@
-"""What NVIDIA Nsight Compute (ncu) measured of each kernel launch.
+"""Measurements of each kernel launch by NVIDIA Nsight Compute (ncu).
 
-It is read from the CSV of either page (one row a metric, or one row a launch), or from a binary
-report, through the ncu that is installed.
+They are read from the CSV of either page (one row a metric, or one row a launch), or from a binary
+report, through the installed ncu.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from perftui.trace.model import TraceError
 from perftui.trace.text import printable
 
 _SPACES = re.compile("[\\s\u00a0\u2009\u202f'\u2019]")
-"""What groups digits besides point and comma: spaces of every width, and the Swiss apostrophe."""
+"""Group separators besides point and comma: spaces of every width, and the Swiss apostrophe."""
 
 _INSTANCES = re.compile(r"\s*\([^()]*;[^()]*\)$")
 """``--print-metric-instances`` puts the values of the units behind the value itself."""
@@ -46,10 +46,10 @@ _SWAP = str.maketrans(",.", ".,")
 
 
 def decimal_mark(cells: Iterable[str]) -> str:
-    """``,`` where the cells of one file can only be read so, else ``.``.
+    """``,`` if the cells of one file can only be read that way, else ``.``.
 
-    ``1,234`` alone proves nothing; ``64,86`` or ``1.234,5`` does. A file with both ways is read
-    with a point.
+    ``1,234`` alone proves nothing; ``64,86`` or ``1.234,5`` does. A file with both is read with a
+    point.
     """
     comma = False
     for cell in cells:
@@ -62,7 +62,7 @@ def decimal_mark(cells: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Unit:
-    """What a value is multiplied by, and the unit that it then has."""
+    """Factor for a value, and its unit afterwards."""
 
     factor: int
     name: str
@@ -94,7 +94,7 @@ _PREFIXED = re.compile(r"([KkMGTP]?)(byte|B|cycle|inst|sector|request|warp|threa
 
 @lru_cache(maxsize=1024)
 def unit_of(text: str) -> Unit:
-    """How to bring a value of this unit to ns, byte, Hz, byte/s, or the unit without its prefix."""
+    """Conversion of this unit to ns, byte, Hz, byte/s, or the unit without its prefix."""
     text = text.strip()
     if text in _NS:
         return Unit(_NS[text], "ns")
@@ -115,16 +115,16 @@ MAGIC = b"NVR\0"
 """First bytes of an ``.ncu-rep``."""
 
 PATIENCE = 300.0
-"""Seconds that ncu may take before it counts as stuck."""
+"""Seconds after which ncu counts as stuck."""
 
 _LONGEST_MESSAGE = 300
 
 
 def csv_of_report(path: Path) -> str:
-    """The raw page, with values as they were measured instead of rounded to two digits.
+    """The raw page, with measured values instead of values rounded to two digits.
 
-    Raises TraceError where there is no ncu, with the command to run where there is one; where ncu
-    cannot read the report, with its output; and after ``PATIENCE``.
+    Raises TraceError if there is no ncu, with the command to run where there is one; if ncu cannot
+    read the report, with its output; and after ``PATIENCE``.
     """
     ncu = shutil.which("ncu")
     if ncu is None:
@@ -133,7 +133,7 @@ def csv_of_report(path: Path) -> str:
             f"{printable(str(path))} is a binary report and ncu is not on PATH; where Nsight "
             f"Compute is installed, run: {printable(command)} > kernels.csv; then open kernels.csv"
         )
-    # ncu writes lock files and what it unpacks to the directory for temporary files.
+    # ncu writes lock and unpacked files to the directory for temporary files.
     with tempfile.TemporaryDirectory(prefix="perftui-ncu-") as private:
         return _run([ncu, "--import", str(path.resolve()), "--csv", "--page", "raw"], private, path)
 
@@ -175,7 +175,7 @@ class Metric:
     """One value; text is not yet safe to show."""
 
     value: float | None
-    """None where ncu printed no number: ``n/a``, ``nan``, or words."""
+    """None if ncu printed no number: ``n/a``, ``nan``, or words."""
     unit: str
     """Times are ``ns``, sizes ``byte``, rates ``Hz`` and ``byte/s``, shares ``%``; units of other
     kinds (``warp``, ``register/thread``) are spelled as in the file, without a prefix."""
@@ -185,7 +185,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a kernel. What the file lacks is None."""
+    """One launch of a kernel. Values missing in the file are None."""
 
     id: str
     name: str
@@ -194,22 +194,22 @@ class Launch:
 
     @property
     def duration(self) -> float | None:
-        """Nanoseconds that the kernel took under ncu: clocks fixed, caches flushed by default."""
+        """Duration of the kernel under ncu in ns: clocks fixed, caches flushed by default."""
         return self._named(_DURATION, NANOSECONDS)
 
     @property
     def compute_throughput(self) -> float | None:
-        """Percent of the peak that the busiest compute unit reached."""
+        """Busiest compute unit, percent of peak."""
         return self._named(_COMPUTE, PERCENT)
 
     @property
     def memory_throughput(self) -> float | None:
-        """Percent of the peak that the busiest memory unit reached."""
+        """Busiest memory unit, percent of peak."""
         return self._named(_MEMORY, PERCENT)
 
     @property
     def achieved_occupancy(self) -> float | None:
-        """Percent of the warps that fit which were active."""
+        """Active warps, percent of those that fit."""
         return self._named(_OCCUPANCY, PERCENT)
 
     def _named(self, names: tuple[str, ...], unit: str) -> float | None:
@@ -220,7 +220,7 @@ class Launch:
         return None
 
 
-# The name on the raw page, then those that versions of ncu print on the details page, newest first.
+# The name on the raw page, then those of ncu's versions on the details page, newest first.
 _DURATION = ("gpu__time_duration.sum", "Duration")
 _COMPUTE = (
     "sm__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -266,16 +266,16 @@ Cells: TypeAlias = Mapping[str, str]
 
 
 _Draft: TypeAlias = tuple[Cells, dict[MetricKey, Metric]]
-"""A launch: what describes it, and its metrics."""
+"""A launch: its describing columns, and its metrics."""
 
 
 def parse(path: Path, text: str) -> KernelMetrics:
-    """Every launch of one page; raises TraceError where there is no page or no launch in it."""
+    """Every launch of one page; raises TraceError if there is no page or no launch in it."""
     header = HEADER.search(text)
     if header is None:
         if error := _ERROR.search(text):
-            said = printable(error.group())[:_LONGEST_QUOTE]
-            raise TraceError(f"{path} holds no metrics, ncu failed: {said}")
+            words = printable(error.group())[:_LONGEST_QUOTE]
+            raise TraceError(f"{path} holds no metrics, ncu failed: {words}")
         raise TraceError(
             f"{path} is not CSV from ncu: it has no header with ID and Kernel Name; create it "
             "with: ncu --import REPORT --csv --page raw"
@@ -323,10 +323,10 @@ def _raw(columns: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[list[_D
     if body and not body[0][0].strip():
         units, body = dict(zip(columns, body[0], strict=False)), body[1:]
     whole = [dict(zip(columns, row, strict=False)) for row in body if len(row) >= len(columns)]
-    named = [name for name in columns if name and not _DESCRIBING.fullmatch(name)]
-    mark = decimal_mark(cells[name] for cells in whole for name in named)
+    metrics = [name for name in columns if name and not _DESCRIBING.fullmatch(name)]
+    mark = decimal_mark(cells[name] for cells in whole for name in metrics)
     drafts: list[_Draft] = [
-        (cells, {("", name): _metric(cells[name], units.get(name, ""), mark) for name in named})
+        (cells, {("", name): _metric(cells[name], units.get(name, ""), mark) for name in metrics})
         for cells in whole
     ]
     return drafts, len(body) - len(whole)
@@ -341,18 +341,18 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def is_ncu(first_bytes: bytes) -> bool:
-    """Whether a file that begins so is a report of ncu, or CSV whose header is in these bytes."""
+    """Whether a file with these first bytes is a report of ncu, or CSV whose header is in them."""
     return first_bytes.startswith(MAGIC) or HEADER.search(_text(first_bytes)) is not None
 
 
 def load_ncu(path: Path) -> KernelMetrics:
     """Load CSV of ``ncu --csv`` (pages ``details`` and ``raw``) or an ``.ncu-rep``.
 
-    What the program and ncu printed around the CSV is skipped. Values are not combined over passes
-    or launches; they are only brought to ns, byte, Hz and byte/s. A report needs ``ncu`` on PATH.
+    Output of the program and ncu around the CSV is skipped. Values are not combined over passes or
+    launches; they are only converted to ns, byte, Hz and byte/s. A report needs ``ncu`` on PATH.
 
-    Raises TraceError, which says what to do, where the file cannot be read, holds no page of ncu or
-    no kernel, or is a report that ncu is needed for and cannot read.
+    Raises TraceError, which says what to do, if the file cannot be read, holds no page of ncu or no
+    kernel, or is a report that ncu is needed for and cannot read.
     """
     try:
         data = path.read_bytes()
@@ -364,6 +364,6 @@ def load_ncu(path: Path) -> KernelMetrics:
 
 
 def _text(data: bytes) -> str:
-    """PowerShell writes what is redirected to a file as UTF-16."""
+    """Decode the file: PowerShell redirects output as UTF-16."""
     encoding = "utf-16" if data.startswith(_UTF16) else "utf-8-sig"
     return data.decode(encoding, "replace")

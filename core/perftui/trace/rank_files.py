@@ -1,4 +1,4 @@
-"""Which rank of a distributed training wrote each trace of a directory, by its name and its text.
+"""The rank of each trace in a directory, by its name and its text.
 
 Only the head of a file is read, and the end of a plain one: kernels and operators are not."""
 
@@ -20,7 +20,7 @@ from perftui.trace.model import TraceError
 
 _ENDINGS = re.compile(rf"(?:{'|'.join(map(re.escape, ('.pt', *ENDINGS)))})+$", re.IGNORECASE)
 _SPAN = re.compile(r"\.(\d{10}|\d{13}|\d{16}|\d{19})$", re.ASCII)
-"""What ``tensorboard_trace_handler`` puts behind a worker's name: the time of writing since the
+"""Suffix of ``tensorboard_trace_handler`` after a worker's name: the time of writing since the
 epoch, in ms until torch 2.1 and ns since."""
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -45,29 +45,29 @@ _WORKER = re.compile(r"(?<![a-z])worker[-_]?(\d{1,6})$", re.ASCII | re.IGNORECAS
 
 @dataclass(frozen=True)
 class NameParts:
-    """The parts of a file name; None for those that it lacks."""
+    """The parts of a file name; None for missing ones."""
 
     worker: str
-    """The name without endings and time: who wrote it."""
+    """The name without endings and time: the writer."""
     stamp: str | None
     """The time of writing as the name spells it: it distinguishes the recordings of one worker."""
     time_ns: int | None
-    """The time of writing in ns since the epoch; None where the name has no time, or no year and
-    ``parse_name`` was not given when the file was changed."""
+    """Time of writing in ns since the epoch; None if the name has no time, or no year and
+    ``parse_name`` did not get the file's time of change."""
     rank: int | None
-    """The rank; None where the name has none, or several."""
+    """The rank; None if the name has none, or several."""
     series: str
-    """The worker without the number of its rank: the same for the files of one recording that are
-    named by their rank."""
+    """The worker without the number of its rank: equal for files of one recording that are named by
+    rank."""
 
 
 def without_endings(name: str) -> str:
-    """A file name without the endings that traces have."""
+    """A file name without the suffixes of traces."""
     return _ENDINGS.sub("", name)
 
 
 def parse_name(name: str, changed_ns: int | None = None) -> NameParts:
-    """Read a file name such as ``rank-3.json`` or ``worker0.1623143089861.pt.trace.json.gz``.
+    """Parse a file name such as ``rank-3.json`` or ``worker0.1623143089861.pt.trace.json.gz``.
 
     A date without a year is the last one before the file was changed, ``changed_ns`` since the
     epoch; its zone is taken for UTC, so it can be off by some hours.
@@ -85,28 +85,28 @@ def parse_name(name: str, changed_ns: int | None = None) -> NameParts:
             written = calendar.timegm((year - 1, *rest))
         time_ns = written * 10**9
     worker = stem[: stamped.start()] if stamped else stem
-    found = _rank(worker)
+    match = _rank(worker)
     return NameParts(
         worker=worker,
         stamp=stamped[1] if stamped else None,
         time_ns=time_ns,
-        rank=found[0] if found else None,
-        series=f"{worker[: found[1]]}*{worker[found[2] :]}" if found else "",
+        rank=match[0] if match else None,
+        series=f"{worker[: match[1]]}*{worker[match[2] :]}" if match else "",
     )
 
 
 def is_rank_directory(name: str) -> bool:
-    """Whether a directory is named by a rank alone: ``rank_3`` holds what rank 3 wrote."""
+    """Whether a directory is named by a rank alone: ``rank_3`` holds traces of rank 3."""
     match = _RANK.fullmatch(name)
     return match is not None and match["part"] is None
 
 
 def _rank(worker: str) -> tuple[int, int, int] | None:
-    """The rank that is named, and where its digits begin and end."""
-    named = [match for match in _RANK.finditer(worker) if match["part"] is None]
-    if len({int(match["rank"]) for match in named}) == 1:
-        return int(named[0]["rank"]), *named[0].span("rank")
-    if named:
+    """The rank in the name, and the start and end of its digits."""
+    matches = [match for match in _RANK.finditer(worker) if match["part"] is None]
+    if len({int(match["rank"]) for match in matches}) == 1:
+        return int(matches[0]["rank"]), *matches[0].span("rank")
+    if matches:
         return None
     match = _WORKER.search(worker)
     return (int(match[1]), *match.span(1)) if match else None
@@ -129,13 +129,13 @@ _INFO = re.compile(rb'"distributedInfo"\s*:')
 
 @dataclass(frozen=True)
 class RankFile:
-    """One trace, and whose it is."""
+    """One trace and its rank."""
 
     path: Path
     rank: int | None
     source: Literal["file", "name"] | None
-    """Where the rank is from: ``distributedInfo`` in the file, or the file's or its directory's
-    name; None where neither has it."""
+    """Source of the rank: ``distributedInfo`` in the file, or the file's or its directory's name;
+    None without either."""
     name: NameParts
     world_size: int | None
     """Ranks of the training, None where the file does not name it."""
@@ -146,23 +146,23 @@ class RankFile:
 
     @property
     def directory(self) -> Path:
-        """Where the recording lies: above ``rank_3/``, which holds one rank's part of it."""
+        """Directory of the recording: above ``rank_3/``, which holds only one rank."""
         parent = self.path.parent
         return parent.parent if is_rank_directory(parent.name) else parent
 
 
 def find_ranks(directory: Path) -> tuple[RankFile, ...]:
-    """All traces below ``directory`` with what is known of their ranks, sorted by path.
+    """All traces below ``directory`` with their ranks, if known, sorted by path.
 
-    A file whose head cannot be read goes by its name: opening it reports what is wrong. Raises
+    A file whose head cannot be read goes by its name: opening it reports the error. Raises
     TraceError if there is no such directory.
     """
-    found = (_rank_file(path) for path in find_traces(directory))
-    return tuple(file for file in found if file is not None)
+    files = (_rank_file(path) for path in find_traces(directory))
+    return tuple(file for file in files if file is not None)
 
 
 def _rank_file(path: Path) -> RankFile | None:
-    """The rank's file at ``path``; None for one that has gone meanwhile."""
+    """The rank's file at ``path``; None if it is gone meanwhile."""
     try:
         status = path.stat()
     except OSError:
@@ -171,12 +171,12 @@ def _rank_file(path: Path) -> RankFile | None:
     with suppress(TraceError):
         info = distributed_info(path)
     name = parse_name(path.name, status.st_mtime_ns)
-    named = name.rank
-    if named is None and is_rank_directory(path.parent.name):
-        named = parse_name(path.parent.name).rank
+    name_rank = name.rank
+    if name_rank is None and is_rank_directory(path.parent.name):
+        name_rank = parse_name(path.parent.name).rank
     stated = _whole(info.get("rank"), 0)
     source: Literal["file", "name"] = "name" if stated is None else "file"
-    rank = named if stated is None else stated
+    rank = name_rank if stated is None else stated
     return RankFile(
         path=path,
         rank=rank,
@@ -189,7 +189,7 @@ def _rank_file(path: Path) -> RankFile | None:
 
 
 def distributed_info(path: Path) -> Mapping[str, Any]:
-    """``distributedInfo`` as it stands in the head or at the end of the file; empty without one.
+    """``distributedInfo`` from the head or the end of the file; empty if missing.
 
     Raises:
         TraceError: the file cannot be opened.
@@ -215,7 +215,7 @@ def distributed_info(path: Path) -> Mapping[str, Any]:
 
 
 def _behind(end: bytes) -> Mapping[str, Any]:
-    """The field behind the events; text that it does not close to the last bracket is deeper."""
+    """The field after the events; it must be closed by the last bracket, or it is nested deeper."""
     for match in list(_INFO.finditer(end))[-_TRIES:]:
         fields = fields_behind(b"," + end[match.start() :])
         info = (fields or {}).get("distributedInfo")
@@ -225,5 +225,5 @@ def _behind(end: bytes) -> Mapping[str, Any]:
 
 
 def _whole(value: object, lowest: int) -> int | None:
-    """A number that can be a rank or a count of them; ``True`` is none."""
+    """A number that can be a rank or a count of ranks; ``True`` is not."""
     return value if type(value) is int and lowest <= value < _MOST else None

@@ -1,4 +1,4 @@
-"""Traces of a directory as recordings, what all ranks wrote at one time, and which is opened."""
+"""Traces of a directory grouped into recordings, each of all ranks at one time; which to open."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from perftui.trace.model import TraceError
 from perftui.trace.rank_files import RankFile, find_ranks
 
 SAME_TIME_NS = 10 * 10**9
-"""Two workers that claim one rank within so long are one recording: a training that was started
-again has first to import torch and to warm up. Chosen; not measured."""
+"""Two workers that claim one rank within so long are one recording: a restarted training first has
+to import torch and to warm up. Chosen; not measured."""
 
 
 @dataclass(frozen=True)
 class TraceFiles:
-    """Files of one directory that belong together, by rank and then path.
+    """Files of one recording in one directory, by rank and then path.
 
-    A trace of no rank and with no time in its name is a recording of its own.
+    A trace without a rank and without a time in its name is a recording of its own.
     """
 
     files: tuple[RankFile, ...]
 
     @property
     def directory(self) -> Path:
-        """The directory that the recording lies in."""
+        """Directory of the recording."""
         return self.files[0].directory
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Ranks that are there, in order."""
+        """Present ranks, in order."""
         return tuple(sorted({file.rank for file in self.files if file.rank is not None}))
 
     @property
     def world_sizes(self) -> tuple[int, ...]:
-        """Numbers of ranks that the files name: more than one where they disagree."""
+        """Numbers of ranks named in the files: more than one if they disagree."""
         return tuple(sorted({file.world_size for file in self.files if file.world_size}))
 
     @property
     def world_size(self) -> int | None:
-        """Ranks of the training; None where no file names it, or they disagree."""
+        """Ranks of the training; None if no file names it, or they disagree."""
         return self.world_sizes[0] if len(self.world_sizes) == 1 else None
 
     @property
     def missing(self) -> tuple[range, ...]:
-        """Ranks of the training that are not there; none where its size is not known."""
+        """Missing ranks of the training; empty if its size is unknown."""
         edges = [-1, *(rank for rank in self.ranks if rank < (self.world_size or 0))]
         after = [*edges[1:], self.world_size or 0]
         gaps = (range(low + 1, high) for low, high in zip(edges, after, strict=True))
@@ -55,7 +55,7 @@ class TraceFiles:
 
     @property
     def duplicates(self) -> tuple[tuple[RankFile, ...], ...]:
-        """Files that claim one rank, newest first, for each such rank."""
+        """For each rank claimed by several files, those files, newest first."""
         return tuple(files for rank in self.ranks if len(files := self.of(rank)) > 1)
 
     def of(self, rank: int) -> tuple[RankFile, ...]:
@@ -67,9 +67,9 @@ class TraceFiles:
 def find_recordings(files: Iterable[RankFile]) -> tuple[TraceFiles, ...]:
     """Group ``files``; newest first.
 
-    Files with a time in their names are one recording up to where a worker or its rank comes again,
-    as the TensorBoard plugin counts a worker's spans. Files without one are one recording, or one
-    for each series of names (``step1_rank*``) where that leaves no rank twice and none alone.
+    Files with a time in their names are one recording until a worker or its rank repeats, as the
+    TensorBoard plugin counts a worker's spans. Files without one are one recording, or one for each
+    series of names (``step1_rank*``) if that leaves no rank twice and none alone.
     """
     stamped, ranked, others = defaultdict(list), defaultdict(list), []
     for file in files:
@@ -80,33 +80,33 @@ def find_recordings(files: Iterable[RankFile]) -> tuple[TraceFiles, ...]:
         else:
             others.append([file])
     groups: list[list[RankFile]] = []
-    for found in stamped.values():
+    for files_ in stamped.values():
         last: list[RankFile] = []
-        for file in sorted(found, key=lambda file: (file.time_ns, str(file.path))):
+        for file in sorted(files_, key=lambda file: (file.time_ns, str(file.path))):
             if not last or any(_comes_again(file, other) for other in last):
                 last = []
                 groups.append(last)
             last.append(file)
-    for found in ranked.values():
+    for files_ in ranked.values():
         series = defaultdict(list)
-        for file in found:
+        for file in files_:
             series[file.name.series].append(file)
         alone = [*series.values()]
         apart = all(1 < len(group) == len({file.rank for file in group}) for group in alone)
-        groups += alone if apart else [found]
-    made = [
+        groups += alone if apart else [files_]
+    result = [
         TraceFiles(tuple(sorted(group, key=lambda f: (f.rank is None, f.rank or 0, str(f.path)))))
         for group in (*groups, *others)
     ]
-    # Times of change are when files were copied: they are compared only with one another.
-    by_name = all(file.name.stamp is not None for each in made for file in each.files)
-    return tuple(sorted(made, key=lambda each: _newest(each, by_name), reverse=True))
+    # Times of change may be times of copying: they are only compared with each other.
+    by_name = all(file.name.stamp is not None for part in result for file in part.files)
+    return tuple(sorted(result, key=lambda part: _newest(part, by_name), reverse=True))
 
 
 def _newest(recording: TraceFiles, by_name: bool) -> tuple[int, int, str]:
-    named = max(file.time_ns for file in recording.files)
+    time_named = max(file.time_ns for file in recording.files)
     changed = max(file.changed_ns for file in recording.files)
-    return (named if by_name else changed), named, str(recording.files[0].path)
+    return (time_named if by_name else changed), time_named, str(recording.files[0].path)
 
 
 def _comes_again(file: RankFile, other: RankFile) -> bool:
@@ -126,16 +126,16 @@ class RankChoice:
 
     path: Path
     notes: tuple[str, ...]
-    """What else is there, what is missing and what is doubtful; not yet safe to show."""
+    """Other traces, missing and doubtful ones, in words; not yet safe to show."""
     ranks: tuple[RankFile, ...]
-    """The newest file of each rank of the recording, in order; empty where no rank is known."""
+    """The newest file of each rank of the recording, in order; empty if no rank is known."""
 
 
 def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
     """The trace of ``rank``, by default of the lowest, in the newest complete recording.
 
-    Recordings in the directory of the newest one go before it where it lacks ranks and they do not.
-    Where no trace names its rank the newest trace is chosen; None where there is no trace.
+    Recordings in the same directory take precedence over the newest if it lacks ranks and they do
+    not. If no trace names its rank the newest trace is chosen; None if there is no trace.
 
     Raises:
         TraceError: there is no such directory, or no trace of that rank in it.
@@ -144,16 +144,16 @@ def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
     if not files:
         return None
     recordings = find_recordings(files)
-    wanted = [each for each in recordings if rank is None or rank in each.ranks]
-    if rank is not None and not wanted:
+    candidates = [recording for recording in recordings if rank is None or rank in recording.ranks]
+    if rank is not None and not candidates:
         newest = recordings[0]
         if not newest.ranks:
             raise TraceError(f"no trace in {directory} records its rank; name the file")
-        there = _spelled([range(each, each + 1) for each in newest.ranks])
+        present = _spelled([range(present_rank, present_rank + 1) for present_rank in newest.ranks])
         size = f" of {newest.world_size}" if newest.world_size else ""
-        raise TraceError(f"{directory} holds no trace of rank {rank}; there are {there}{size}")
-    chosen = _newest_complete(wanted)
-    ranks = tuple(chosen.of(each)[0] for each in chosen.ranks)
+        raise TraceError(f"{directory} holds no trace of rank {rank}; there are {present}{size}")
+    chosen = _newest_complete(candidates)
+    ranks = tuple(chosen.of(one_rank)[0] for one_rank in chosen.ranks)
     locked = unreadable_files(directory)
     unread = (f"cannot be read: {_names(path.name for path in locked)}",) if locked else ()
     if ranks:
@@ -168,14 +168,14 @@ def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
 
 
 def _newest_complete(recordings: Sequence[TraceFiles]) -> TraceFiles:
-    """``recordings`` are newest first; completeness is a matter of one directory."""
-    beside = [each for each in recordings if each.directory == recordings[0].directory]
-    whole = {rank for each in beside for rank in each.ranks}
-    workers = max(len(each.files) for each in beside)
-    for each in beside:
-        complete = not each.missing if each.world_size else whole <= set(each.ranks)
-        if complete and (each.ranks or len(each.files) == workers):
-            return each
+    """``recordings`` are newest first; completeness is judged within one directory."""
+    siblings = [files for files in recordings if files.directory == recordings[0].directory]
+    all_ranks = {rank for files in siblings for rank in files.ranks}
+    workers = max(len(files.files) for files in siblings)
+    for files in siblings:
+        complete = not files.missing if files.world_size else all_ranks <= set(files.ranks)
+        if complete and (files.ranks or len(files.files) == workers):
+            return files
     return recordings[0]
 
 
@@ -189,15 +189,15 @@ def _notes(
     elif len(chosen.files) > 1:
         names = f"{len(chosen.files)} traces were recorded together, and none records its rank"
         yield f"{names}; this is {opened.path.name}"
-    others = [each for each in recordings if each is not chosen]
+    others = [files for files in recordings if files is not chosen]
     if not others:
         return
-    if not any(each.ranks for each in recordings) and len(chosen.files) == 1:
-        yield f"the newest of {sum(len(each.files) for each in recordings)} traces in {directory}"
+    if not any(files.ranks for files in recordings) and len(chosen.files) == 1:
+        yield f"the newest of {sum(len(files.files) for files in recordings)} traces in {directory}"
         return
-    which = "newest" if chosen is recordings[0] else "newest complete"
-    named = _names(str(each.files[0].path.relative_to(directory)) for each in others)
-    yield f"the {which} of {len(recordings)} recordings in {directory}; others begin with {named}"
+    kind = "newest" if chosen is recordings[0] else "newest complete"
+    names_ = _names(str(files.files[0].path.relative_to(directory)) for files in others)
+    yield f"the {kind} of {len(recordings)} recordings in {directory}; others begin with {names_}"
 
 
 def _heading(chosen: TraceFiles, opened: RankFile) -> str:
@@ -215,8 +215,8 @@ def _heading(chosen: TraceFiles, opened: RankFile) -> str:
 
 def _doubts(chosen: TraceFiles) -> Iterator[str]:
     for files in chosen.duplicates[:_NAMED]:
-        named = _names(file.path.name for file in files)
-        yield f"{len(files)} files claim rank {files[0].rank}, the first is opened: {named}"
+        names = _names(file.path.name for file in files)
+        yield f"{len(files)} files claim rank {files[0].rank}, the first is opened: {names}"
     if len(chosen.duplicates) > _NAMED:
         yield f"{len(chosen.duplicates)} ranks in all are claimed by more than one file"
     if len(chosen.world_sizes) > 1:
@@ -231,9 +231,9 @@ def _doubts(chosen: TraceFiles) -> Iterator[str]:
 
 
 def _names(names: Iterable[str]) -> str:
-    found = list(names)
-    more = len(found) - _NAMED
-    return ", ".join(found[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    items = list(names)
+    more = len(items) - _NAMED
+    return ", ".join(items[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _spelled(gaps: Iterable[range]) -> str:

@@ -1,4 +1,4 @@
-"""Traces named by a URL: how it is shown without its secrets, what is there, and copies of it."""
+"""Traces named by a URL: display without secrets, listing, and copies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _QUERY = re.compile(r"(://[^\s?#'\"<>]*)[?#][^\s'\"<>]*")
 
 
 def is_url(text: str) -> bool:
-    """Whether ``text`` names something by its URL, and not by a path."""
+    """Whether ``text`` is a URL, and not a path."""
     return _URL.match(text) is not None
 
 
@@ -50,11 +50,11 @@ _NOT_FOUND = 404
 
 
 def filesystem_of(url: str) -> tuple[AbstractFileSystem, str]:
-    """What opens ``url``, with nothing of earlier listings, and the path of the URL in it.
+    """The file system of ``url``, without cached listings, and the URL's path in it.
 
     Raises:
         TraceError: fsspec is not installed.
-        Exception: as fsspec raises where it knows no such file system, or lacks a package for it.
+        Exception: as fsspec raises if it knows no such file system, or lacks a package for it.
     """
     try:
         from fsspec.core import url_to_fs
@@ -67,7 +67,7 @@ def filesystem_of(url: str) -> tuple[AbstractFileSystem, str]:
 
 @contextmanager
 def errors_of(url: str) -> Iterator[None]:
-    """Turn whatever the file system of ``url`` raises into a ``TraceError`` with what to do."""
+    """Turn any error of the file system of ``url`` into a ``TraceError`` with what to do."""
     try:
         yield
     except (TraceError, LoadCancelled):
@@ -76,24 +76,24 @@ def errors_of(url: str) -> Iterator[None]:
         raise TraceError(_sentence(without_secrets(url), error)) from None
 
 
-def _sentence(shown: str, error: Exception) -> str:
+def _sentence(name: str, error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         if not isinstance(error.__cause__, Exception) or _status(error.__cause__) == _NOT_FOUND:
-            return f"{shown} is not there"
-        # That of a web server, whatever it answered.
+            return f"{name} is not there"
+        # The cause is the web server's error, whatever its status.
         error = error.__cause__
     lines = without_secrets(str(error)).strip().splitlines()
     why = lines[0][:_LONGEST] if lines else type(error).__name__
     refused = isinstance(error, PermissionError) or _status(error) in _REFUSED
     if refused or "credential" in why.lower():
-        return f"{shown} may not be read: {why}; {CREDENTIALS}"
+        return f"{name} may not be read: {why}; {CREDENTIALS}"
     if isinstance(error, ImportError):
-        return f"{shown} cannot be read: {why} (with pip, where it is read)"
-    return f"{shown} cannot be read: {why}"
+        return f"{name} cannot be read: {why} (with pip, where it is read)"
+    return f"{name} cannot be read: {why}"
 
 
 def _status(error: Exception) -> object:
-    """The status that a web server answered with; None of any other error."""
+    """The status in a web server's answer; None for any other error."""
     return getattr(error, "status", None)
 
 
@@ -102,7 +102,7 @@ def fetch(
 ) -> None:
     """Copy ``url`` to ``target``, piece by piece; nothing is left there after an error.
 
-    ``progress`` is called with bytes read and bytes in all, where their number is known.
+    ``progress`` is called with bytes read and bytes in all, if their number is known.
 
     Raises:
         TraceError: it cannot be read, was cut off, has changed meanwhile, or there is no room.
@@ -121,10 +121,10 @@ def fetch(
             before = _state(fs, path)
             size = int(before["size"]) if before["size"] else None
             free = shutil.disk_usage(target.parent).free
-            shown = without_secrets(url)
+            name = without_secrets(url)
             if size is not None and size > free:
                 raise TraceError(
-                    f"{shown} has {size:,} bytes, and {target.parent} room for {free:,}: name a "
+                    f"{name} has {size:,} bytes, and {target.parent} room for {free:,}: name a "
                     "larger directory in TMPDIR"
                 )
             from fsspec.callbacks import Callback
@@ -132,28 +132,28 @@ def fetch(
             fs.get_file(path, str(target), callback=Callback(hooks={"report": report}))
             read = target.stat().st_size
             if size is not None and read != size:
-                message = f"{shown} was cut off after {read:,} of {size:,} bytes: run it again"
+                message = f"{name} was cut off after {read:,} of {size:,} bytes: run it again"
                 raise TraceError(message)
             fs.invalidate_cache()
             if _state(fs, path) != before:
-                raise TraceError(f"{shown} has changed while it was read: run it again")
+                raise TraceError(f"{name} has changed while it was read: run it again")
     except BaseException:
         target.unlink(missing_ok=True)
         raise
 
 
 def _state(fs: AbstractFileSystem, path: str) -> dict[str, str]:
-    """Size, time of change, ETag and whatever else the file system tells of a state of the file."""
-    # The address that a server redirects to can be another each time.
-    known = {name: str(value) for name, value in fs.info(path).items() if name != "url"}
-    size = known.get("size", "")
-    return {**known, "size": size if size.isdecimal() else ""}
+    """Size, time of change, ETag and whatever else the file system reports on a file's state."""
+    # A server may redirect to another address each time.
+    facts = {name: str(value) for name, value in fs.info(path).items() if name != "url"}
+    size = facts.get("size", "")
+    return {**facts, "size": size if size.isdecimal() else ""}
 
 
-# A stand-in is a private file of the size of the remote one that holds its ends and takes no room
-# in between. What finds the ranks of a directory reads no more than that, and works on it as on any
-# file. What reads a trace asks for the whole of it first: ``fill`` puts it in place for as long as
-# this process lives, ``at_hand`` copies it for a moment.
+# A stand-in is a private file of the size of the remote one that holds its ends and takes no space
+# in between. Finding the ranks of a directory reads no more than that, and works as on any file.
+# Loading a trace needs the whole of it first: ``fill`` puts it in place for as long as this process
+# lives, ``at_hand`` copies it for a moment.
 
 
 @dataclass(frozen=True)
@@ -166,15 +166,15 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """The URL as it may be shown."""
+        """The URL without secrets."""
         return without_secrets(self.url)
 
 
 _FILES = (".json", ".gz", ".trace", ".sqlite", ".db", ".nsys-rep", ".pickle")
-"""Names of files: whether a web server has a directory there costs a request or more."""
+"""Suffixes of files: whether a web server has a directory there costs a request or more."""
 
 _roots: dict[Path, str] = {}
-"""Directories of stand-ins, and the URL of each as it may be shown."""
+"""Directories of stand-ins, and the URL of each without secrets."""
 
 _files: dict[Path, RemoteFile] = {}
 _filled: set[Path] = set()
@@ -183,9 +183,9 @@ _filling: dict[Path, threading.Lock] = {}
 
 def mirror(url: str, tell: Callable[[int, int], None] | None = None) -> Path:
     """The stand-in of the trace at ``url``, or a directory of those of all traces below it. They
-    are gone when this process has ended.
+    are deleted when this process ends.
 
-    ``tell`` is called with of how many files of a directory the ends have been read.
+    ``tell`` is called with the number of files of a directory read so far, and in all.
 
     Raises:
         TraceError: it cannot be read, or holds no trace; the message says what to do.
@@ -210,26 +210,26 @@ def mirror(url: str, tell: Callable[[int, int], None] | None = None) -> Path:
 def _directory(url: str, folder: Path, tell: Callable[[int, int], None] | None) -> Path:
     root = folder / (url.rsplit("/", 1)[-1] or "traces")
     _roots[root] = without_secrets(url)
-    for each in list_traces(url, tell):
-        stand_in = root / each.name
+    for ends in list_traces(url, tell):
+        stand_in = root / ends.name
         stand_in.parent.mkdir(parents=True, exist_ok=True)
         with stand_in.open("xb") as file:
-            file.write(each.head)
-            file.truncate(each.size)
-            file.seek(each.size - len(each.tail))
-            file.write(each.tail)
-        os.utime(stand_in, ns=(each.changed_ns, each.changed_ns))
-        _files[stand_in] = RemoteFile(each.url, stand_in)
+            file.write(ends.head)
+            file.truncate(ends.size)
+            file.seek(ends.size - len(ends.tail))
+            file.write(ends.tail)
+        os.utime(stand_in, ns=(ends.changed_ns, ends.changed_ns))
+        _files[stand_in] = RemoteFile(ends.url, stand_in)
     return root
 
 
 def remote_of(path: Path) -> RemoteFile | None:
-    """What ``path`` stands in for; None for a file of this machine, and once it has been filled."""
+    """The remote file behind the stand-in ``path``; None for a local file, or once it is filled."""
     return None if path in _filled else _files.get(path)
 
 
 def fill(path: Path, progress: Progress | None = None, cancelled: Cancelled | None = None) -> bool:
-    """Put the whole of what ``path`` stands in for in its place; whether it is a remote file.
+    """Replace the stand-in ``path`` by the whole remote file; returns whether it is a remote file.
 
     Raises:
         TraceError: it cannot be read.
@@ -251,10 +251,10 @@ def fill(path: Path, progress: Progress | None = None, cancelled: Cancelled | No
 def at_hand(
     place: Path | RemoteFile, cancelled: Cancelled | None = None, directory: Path | None = None
 ) -> Iterator[Path]:
-    """A file with the whole of the trace at ``place``; that of a remote one is deleted afterwards.
+    """A file with the whole trace at ``place``; a copy of a remote one is deleted afterwards.
 
-    It is copied to ``directory``, or beside the stand-in, whose process deletes what is left there,
-    or to the usual place of temporary files.
+    It is copied to ``directory``, or beside the stand-in, whose process deletes leftovers, or to
+    the usual place of temporary files.
 
     Raises:
         TraceError: it cannot be read.
@@ -275,14 +275,14 @@ def at_hand(
 
 
 def named(text: str) -> str:
-    """``text`` with URLs in place of stand-ins, as they may be shown."""
+    """``text`` with stand-ins replaced by their URLs without secrets."""
     for root, url in _roots.items():
         text = text.replace(str(root), url)
     return text
 
 
 SUFFIXES = (".json", ".gz", ".trace")
-"""Names of traces whose rank can be told by their ends; of a database it cannot."""
+"""Suffixes of traces whose ends show their rank; those of a database do not."""
 
 HEAD = 128 * 1024
 TAIL = 64 * 1024
@@ -292,11 +292,11 @@ AT_ONCE = 16
 """Files whose ends are read at once: most of the time is spent waiting for the answer."""
 
 UNREAD = b'{"traceEvents": ['
-"""In place of a head that cannot be read: such a trace goes by its name until it is opened."""
+"""Replaces a head that cannot be read: such a trace goes by its name until it is opened."""
 
 _INFO = b'"distributedInfo"'
 _CHANGED = ("LastModified", "last_modified", "mtime", "updated", "created")
-"""Where file systems tell when a file was changed."""
+"""Keys of file systems for the time of change."""
 
 
 @dataclass(frozen=True)
@@ -304,25 +304,25 @@ class RemoteEnds:
     """A remote trace, and the bytes at its ends."""
 
     name: PurePosixPath
-    """Below the directory that was listed."""
+    """Path relative to the listed directory."""
     url: str = field(repr=False)
     size: int
     changed_ns: int
-    """Since the epoch; now, where the file system does not tell."""
+    """Since the epoch; now, if the file system does not report it."""
     head: bytes = field(repr=False)
     tail: bytes = field(repr=False)
-    """The last bytes; empty where the head says all, of a compressed file, and if a server gives
-    files from their start only."""
+    """The last bytes; empty if the head is enough, for a compressed file, and if a server serves
+    files only from their start."""
 
 
 def list_traces(url: str, tell: Callable[[int, int], None] | None = None) -> Iterator[RemoteEnds]:
-    """What is named like a trace below ``url``, which has no slash at its end; hidden directories
-    are left out.
+    """Files named like traces below ``url``, which has no slash at its end, except in hidden
+    directories.
 
-    ``tell`` is called with how many of how many have been read.
+    ``tell`` is called with the number read so far, and in all.
 
     Raises:
-        TraceError: nothing there is.
+        TraceError: there is nothing.
         Exception: as the file system raises.
     """
     fs, root = filesystem_of(url)
@@ -332,19 +332,19 @@ def list_traces(url: str, tell: Callable[[int, int], None] | None = None) -> Ite
         raise TraceError(
             f"{without_secrets(url)} is a recorded run: copy it to this machine, and name the copy"
         )
-    found = [(name, each) for name, each in sorted(entries.items()) if name.name.endswith(SUFFIXES)]
-    if not found:
+    traces = [(name, e) for name, e in sorted(entries.items()) if name.name.endswith(SUFFIXES)]
+    if not traces:
         raise TraceError(f"{without_secrets(url)} contains no trace (*.json[.gz]), or is not there")
     with ThreadPoolExecutor(AT_ONCE, "perftui-remote") as threads:
-        reading = threads.map(lambda one: _ends(fs, url, *one), found)
+        reading = threads.map(lambda trace: _ends(fs, url, *trace), traces)
         for done, ends in enumerate(reading, 1):
             yield ends
             if tell is not None:
-                tell(done, len(found))
+                tell(done, len(traces))
 
 
 def _below(root: str, path: str) -> PurePosixPath | None:
-    """The place of ``path`` below ``root``; None for hidden ones, and what cannot be below."""
+    """The path of ``path`` relative to ``root``; None for hidden files, and paths not below it."""
     base = root.rstrip("/") + "/"
     name = PurePosixPath(path[len(base) :]) if path.startswith(base) else None
     if name is None or not name.parts or name.is_absolute() or "\0" in path:
@@ -359,10 +359,10 @@ def _ends(
 
     path, changed_ns = str(entry["name"]), _changed_ns(entry)
     try:
-        known = entry if entry.get("size") is not None else {**entry, **fs.info(path)}
+        facts = entry if entry.get("size") is not None else {**entry, **fs.info(path)}
         with fs.open(path, "rb", cache_type="none") as file:
             head = file.read(HEAD)
-            size = int(known.get("size") or len(head))
+            size = int(facts.get("size") or len(head))
             plain = size > len(head) and not head.startswith(MAGIC)
             tail = _tail(file, size) if plain and _INFO not in head else b""
     except Exception:  # noqa: BLE001 - each file system has errors of its own, told on opening it
@@ -375,7 +375,7 @@ def _tail(file: Any, size: int) -> bytes:
         file.seek(max(HEAD, size - TAIL))
         return bytes(file.read(TAIL))
     except ValueError:
-        # Servers without range requests.
+        # Some servers lack range requests.
         return b""
 
 

@@ -13,19 +13,19 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """The text with every control character spelled as an escape (``\\x1b``, ``\\u202e``).
+    """The text with every control character spelled as an escape (``\x1b``, ``\u202e``).
 
-    The result holds no character that a terminal acts on and can be encoded as UTF-8; text
-    without such characters is returned unchanged.
+    The result holds no character that a terminal acts on and can be encoded as UTF-8; text without
+    such characters is returned unchanged.
     """
     escaped = _UNSAFE.sub(_escape, text)
     return _SURROGATE.sub(_escape, escaped)
 
 
 def encodable(text: str) -> str:
-    """The text with U+FFFD for each half of a surrogate pair that stands alone.
+    """The text with U+FFFD for each unpaired half of a surrogate pair.
 
-    Escapes in JSON and names of files can hold such halves; no encoding has room for them.
+    Escapes in JSON and names of files can hold such halves; no encoding can represent them.
     """
     return _SURROGATE.sub("\ufffd", text)
 

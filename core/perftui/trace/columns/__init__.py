@@ -1,1 +1,1 @@
-"""What is done to the columns of any trace: storing, nesting, and the compiled loops."""
+"""Operations on the columns of any trace: storing, nesting, and the compiled loops."""

@@ -1,4 +1,4 @@
-"""Arrays that grow, take a smaller type, overlap and nest."""
+"""Integer arrays: growing, narrowing, outliers in time, and nesting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMITS = tuple((kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.i
 
 
 def downcast(column: npt.NDArray[np.signedinteger[Any]]) -> Ints:
-    """The column as 16, 32 or 64 bits, whatever its values need; the same array if it is so."""
+    """The column as 16, 32 or 64 bits, as its values need; the same array if it already is."""
     if not len(column):
         return column
     lowest, highest = int(column.min()), int(column.max())
@@ -32,10 +32,10 @@ _FEWEST = 1 << 14
 
 
 class GrowableArray:
-    """Values in one block that is made longer in place.
+    """Values in one block that grows in place.
 
-    A list of small arrays, joined at the end, takes twice the memory: what the small ones leave
-    free is too scattered to be given back.
+    A list of small arrays, joined at the end, takes twice the memory: the freed small ones are too
+    scattered to be given back.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class GrowableArray:
         return self._length
 
     def extend(self, values: Ints) -> None:
-        """Append; the column becomes as wide as the widest value needs."""
+        """Append; the column becomes as wide as its largest value needs."""
         if not len(values):
             return
         length = self._length + len(values)
@@ -56,7 +56,7 @@ class GrowableArray:
         if values.dtype.itemsize > width:
             self._values = self._values[: self._length].astype(values.dtype)
         if length > len(self._values):
-            # An eighth more: what is not used yet is filled with zeros, and so takes memory.
+            # An eighth more: the unused part is filled with zeros, and so takes memory.
             self._values.resize(max(_FEWEST, length + length // 8), refcheck=False)
         self._values[self._length : length] = values
         self._length = length
@@ -77,43 +77,43 @@ class GrowableArray:
 
 _HOURS = 3_600_000_000_000
 FAR = 6 * _HOURS
-"""An interval without any event, in ns, that no recording has."""
+"""A gap without events, in ns, longer than any recording."""
 
 
 @dataclass(frozen=True, eq=False)
 class TimeOutliers:
-    """Few events with a long silence between them and all others."""
+    """A few events separated from all others by a long silence."""
 
     rows: Int64
     message: str
 
 
 def time_outliers(start: Int64) -> TimeOutliers | None:
-    """The events that are far from the rest; None where all are together."""
+    """Events that are far from the rest; None if there are none."""
     if int(start.max()) - int(start.min()) < FAR:
         return None
     ordered = np.sort(start)
     gaps = np.diff(ordered)
-    where = int(np.argmax(gaps)) + 1
-    if gaps[where - 1] < FAR:
+    split = int(np.argmax(gaps)) + 1
+    if gaps[split - 1] < FAR:
         return None
-    before = start < ordered[where]
-    rows = np.flatnonzero(before if 2 * where <= len(start) else ~before)
+    before = start < ordered[split]
+    rows = np.flatnonzero(before if 2 * split <= len(start) else ~before)
     lies = "event lies" if len(rows) == 1 else "events lie"
-    hours = round(int(gaps[where - 1]) / _HOURS)
+    hours = round(int(gaps[split - 1]) / _HOURS)
     message = f"{len(rows):,} {lies} {hours:,} hours from all others, by the times in the file"
     return TimeOutliers(rows, message)
 
 
 BLOCK = 1 << 15
-"""Rows that are lists of integers at a time: those take five times the memory of an array, and are
-five times as fast in a loop."""
+"""Rows that are converted to lists of integers at a time: lists take five times the memory of an
+array, and are five times as fast in a loop."""
 
 OUTSIDE = 1
-"""Mark of a row that is no part of the call stack."""
+"""Mark of a row outside the call stack."""
 
 OVERLAPPING = 2
-"""Mark of a range that a pass found in a partial overlap, to be outside in the next."""
+"""Mark of a range that overlaps partially in this pass, and is outside in the next."""
 
 
 def sweep(
@@ -132,25 +132,25 @@ def sweep(
     end, is_outside = start + duration, outside == OUTSIDE
     if np.all(start[1:] >= end[:-1]):
         return
-    # End and row of what is open, outermost first; no row ends later than those it is in.
+    # End and row of each open row, outermost first; no row ends later than those it is in.
     stack: list[tuple[int, int]] = []
     for place in range(0, len(start), BLOCK):
         block = slice(place, place + BLOCK)
-        found = []
-        rows = zip(*(each[block].tolist() for each in (start, end, is_outside)), strict=True)
+        nested = []
+        rows = zip(*(column[block].tolist() for column in (start, end, is_outside)), strict=True)
         for row, (begin, stop, is_out) in enumerate(rows, place):
             if is_out:
-                found.append((NONE, 0))
+                nested.append((NONE, 0))
                 continue
             while stack and stack[-1][0] <= begin:
                 stack.pop()
             if stack and stop > stack[-1][0]:
-                # In a partial overlap: the row itself, or those open that it outlasts.
-                outlasted = [each for until, each in stack if is_range[each] and until < stop]
+                # A partial overlap: take out the row itself, or the open ranges that it outlasts.
+                outlasted = [at for until, at in stack if is_range[at] and until < stop]
                 outside[[row] if is_range[row] else outlasted] = OVERLAPPING
-            found.append((stack[-1][1] + first if stack else NONE, len(stack)))
+            nested.append((stack[-1][1] + first if stack else NONE, len(stack)))
             stack.append((min(stop, stack[-1][0]) if stack else stop, row))
-        parents[block], depths[block] = zip(*found, strict=True)
+        parents[block], depths[block] = zip(*nested, strict=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,7 @@ class Nesting:
 
 
 def order(track: Ints, start: Int64, duration: Int64) -> Int32:
-    """Rows in file order, put in order of (track, start, longest first, file order)."""
+    """Rows in file order, sorted by (track, start, longest first, file order)."""
     compiled = native.compiled()
     if compiled is None:
         return np.lexsort((-duration, start, track)).astype(np.int32)
@@ -177,7 +177,7 @@ def order(track: Ints, start: Int64, duration: Int64) -> Int32:
 def nest_by_category(
     track: Ints, start: Int64, duration: Int64, category: Ints, categories: Sequence[str]
 ) -> Nesting:
-    """``nest``, with ranges found by the category of each row, an index into ``categories``."""
+    """``nest``, with ranges given by the category of each row, an index into ``categories``."""
     is_range = np.isin(category, [i for i, name in enumerate(categories) if name in RANGES])
     return nest(track, start, duration, is_range)
 
@@ -186,10 +186,10 @@ def nest(track: Ints, start: Int64, duration: Int64, is_range: npt.NDArray[np.bo
     """Nest ordered rows, track by track.
 
     A row is the child of the innermost row that is open when it starts. A call that outlasts its
-    parent (clocks are read one after the other) stays its child, but takes no child behind the
+    parent (clocks are read one after the other) stays its child, but takes no child beyond the
     parent's end: its own time is cut there, and theirs would be lost. A range (an annotation,
-    something asynchronous) that overlaps other rows only partially is no part of the call stack:
-    it gets depth 0 and no parent or child.
+    something asynchronous) that overlaps other rows only partially is no part of the call stack: it
+    gets depth 0 and no parent or child.
     """
     parent = np.full(len(track), NONE, dtype=np.int32)
     depth = np.zeros(len(track), dtype=np.int32)

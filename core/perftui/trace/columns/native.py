@@ -26,7 +26,7 @@ _U8 = np.ctypeslib.ndpointer(np.uint8, flags="C")
 
 
 class Output(ctypes.Structure):
-    """Columns that ``perftui_scan`` fills, with room for ``room`` rows, and what it counted."""
+    """Columns that ``perftui_scan`` fills, with space for ``room`` rows, and its counts."""
 
     WIDE = ("start", "duration", "correlation", "external_id", "bytes")
     NARROW = ("name", "category", "track", "begin", "stop", "metadata_begin", "metadata_stop")
@@ -46,7 +46,7 @@ class Sums(ctypes.Structure):
 
 
 class Blocks(ctypes.Structure):
-    """The largest values of blocks of many widths, as ``timeline.longest`` arranges them."""
+    """Largest values of blocks of many widths, arranged as by ``timeline.longest``."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("shift", "n_levels")),
@@ -56,7 +56,7 @@ class Blocks(ctypes.Structure):
     def __init__(
         self, shift: int, values: Int64, maxima: Int64, places: Int64, levels: Int64
     ) -> None:
-        columns = [np.ascontiguousarray(each) for each in (values, maxima, places, levels)]
+        columns = [np.ascontiguousarray(column) for column in (values, maxima, places, levels)]
         super().__init__(shift, len(levels), *[column.ctypes.data for column in columns])
         self._kept_alive = columns
 
@@ -79,12 +79,12 @@ _SIGNATURES: Mapping[str, tuple[Any, ...]] = {
     "scanner_text": (ctypes.c_void_p, _SCANNER, _NUMBER, _COUNT, ctypes.POINTER(_COUNT)),
     "scan": (_NUMBER, _SCANNER, ctypes.c_char_p, _COUNT, ctypes.POINTER(Output)),
 }
-"""What each function gives, and what it takes."""
+"""Result and argument types of each function."""
 
 
 @cache
 def compiled() -> ctypes.CDLL | None:
-    """The compiled library; None where there is none, and Python does its work."""
+    """The compiled library; None if there is none and Python does the work."""
     try:
         loaded = ctypes.CDLL(str(_LIBRARY))
     except OSError:
@@ -119,48 +119,48 @@ def sweep(
 def dominant(
     compiled: ctypes.CDLL, blocks: Blocks, start: Int64, end: Int64, times: Int64
 ) -> Int64:
-    """Which event covers most between each of ``times`` and the next, -1 where none does.
+    """The event that covers most between each of ``times`` and the next, -1 for none.
 
-    Events are by start and do not overlap; ``blocks`` are those of their durations.
+    Events are ordered by start and do not overlap; ``blocks`` are those of their durations.
     """
-    found = np.empty(len(times) - 1, dtype=np.int64)
+    result = np.empty(len(times) - 1, dtype=np.int64)
     events = np.ascontiguousarray(start), np.ascontiguousarray(end)
-    compiled.perftui_dominant(blocks, len(start), *events, len(found), times, found)
-    return found
+    compiled.perftui_dominant(blocks, len(start), *events, len(result), times, result)
+    return result
 
 
 def by_track(
     compiled: ctypes.CDLL, track: Int32, start: Int64, duration: Int64
 ) -> tuple[Int32, Int64, Mask]:
-    """Rows by track, in file order within one, where each track begins among them, and which tracks
-    are not in order of (start, longest first)."""
+    """Rows by track, in file order within each; where each track begins among them; and which
+    tracks are not in order of (start, longest first)."""
     counts = np.bincount(track)
     begins = np.cumsum(counts) - counts
     rows = np.empty(len(track), dtype=np.int32)
     last, mixed = np.empty(len(counts), dtype=np.int32), np.empty(len(counts), dtype=np.uint8)
-    columns = [np.ascontiguousarray(each) for each in (track, start, duration)]
+    columns = [np.ascontiguousarray(column) for column in (track, start, duration)]
     compiled.perftui_by_track(len(track), *columns, len(counts), begins.copy(), rows, last, mixed)
     return rows, begins, mixed.view(np.bool_)
 
 
 def sort(compiled: ctypes.CDLL, rows: Int32, start: Int64, duration: Int64) -> None:
-    """Put ``rows`` in order of start, the longest first; equal ones stay as they are."""
+    """Sort ``rows`` by start, the longest first; stable."""
     times = np.ascontiguousarray(start), np.ascontiguousarray(duration)
     compiled.perftui_sort(len(rows), *times, rows, np.empty(len(rows), dtype=np.int32))
 
 
 def innermost(compiled: ctypes.CDLL, parent: Int32, wanted: Mask) -> Int32:
-    """For each row the nearest wanted one among itself and its callers, -1 without one."""
-    found = np.empty(len(parent), dtype=np.int32)
-    compiled.perftui_innermost(len(parent), parent, wanted.view(np.uint8), found)
-    return found
+    """The nearest wanted row among each row and its callers, -1 for none."""
+    result = np.empty(len(parent), dtype=np.int32)
+    compiled.perftui_innermost(len(parent), parent, wanted.view(np.uint8), result)
+    return result
 
 
 def called(
     compiled: ctypes.CDLL, trace: Trace, around: Int32, chosen: Mask
 ) -> tuple[Int64, Int32, Int64]:
-    """The ``chosen`` rows, the position of the caller of each among them (-1 without one), and the
-    time of each without what it called; ``around`` is ``innermost`` of rows that hold them all."""
+    """The ``chosen`` rows, the position of each one's caller among them (-1 for none), and the self
+    time of each; ``around`` is ``innermost`` of rows that include them all."""
     count = int(np.count_nonzero(chosen))
     rows, own = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     caller, position = np.empty(count, dtype=np.int32), np.empty(len(trace), dtype=np.int32)
@@ -172,7 +172,7 @@ def called(
 def sums_by_name(
     compiled: ctypes.CDLL, trace: Trace, around: Int32, device: Int64
 ) -> dict[str, Int64]:
-    """``Sums`` of the rows that are innermost themselves in ``around``, by the trace's names."""
+    """``Sums`` by name, over the rows that are their own innermost in ``around``."""
     columns = {name: np.zeros(len(trace.names), dtype=np.int64) for name in Sums.NAMES}
     sums = Sums(*[column.ctypes.data for column in columns.values()])
     if not compiled.perftui_calls(

@@ -1,7 +1,7 @@
-"""Arguments of single events, read from the file again when they are asked for.
+"""Arguments of single events, read from the file again on demand.
 
 Nothing is kept per event: a table with one entry per chunk of text finds the chunk, which is
-decoded anew. What decodes is imported then: a cached trace is opened without it.
+decoded again. Decoders are imported only then: a cached trace is opened without them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from perftui.trace.kineto.source import Source
 from perftui.trace.model import Int32, Int64, LoadCancelled, Trace, TraceError
 
 _AT_ONCE = 8 * 1024 * 1024
-"""Bytes of text that are read in one go where many rows are asked for: compressed text is inflated
-from the last place that was remembered, 16 MiB back at most."""
+"""Bytes of text that are read at once for many rows: compressed text is inflated from the last
+checkpoint, 16 MiB back at most."""
 
 _FIRST = attrgetter("first")
 
 
 class Chunk(NamedTuple):
-    """Text of the file that holds ``rows`` rows, from ``first`` (in file order) on."""
+    """Text of the file with ``rows`` rows, from ``first`` (in file order) on."""
 
     first: int
     rows: int
@@ -45,8 +45,8 @@ class ArgumentReader:
 
     def __call__(self, row: int) -> Mapping[str, Any]:
         """The ``args`` of the event in one row of the trace."""
-        _, found = next(self.many(np.array([row], dtype=np.int64)))
-        return found
+        _, arguments = next(self.many(np.array([row], dtype=np.int64)))
+        return arguments
 
     def many(self, rows: Int64) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Each of ``rows`` with its ``args``, in the order of the file, which is read once."""
@@ -62,20 +62,20 @@ class ArgumentReader:
                 offset = chunk.offset
                 text = self.source.read_at(offset, self._piece(chunk, sequences[begin:]))
             at = chunk.offset - offset
-            wanted = (sequences[begin:stop] - chunk.first).tolist()
-            held, found = arguments_in(text[at : at + chunk.length], chunk.strict, wanted)
-            self._check(chunk, held)
-            for row, arguments in zip(rows[begin:stop].tolist(), found, strict=True):
+            numbers = (sequences[begin:stop] - chunk.first).tolist()
+            count, values = arguments_in(text[at : at + chunk.length], chunk.strict, numbers)
+            self._check(chunk, count)
+            for row, arguments in zip(rows[begin:stop].tolist(), values, strict=True):
                 yield row, arguments if isinstance(arguments, dict) else {}
             begin = stop
 
     def _chunk(self, sequence: int) -> Chunk:
-        """The chunk of the row that came as number ``sequence`` in the file."""
+        """The chunk of row number ``sequence`` in the file."""
         return self.chunks[bisect_right(self.chunks, sequence, key=_FIRST) - 1]
 
     def _piece(self, chunk: Chunk, sequences: Int32) -> int:
-        """How much to read from ``chunk`` on: to the last of the rows ``sequences`` that ends
-        within reach."""
+        """Bytes to read from ``chunk`` on: to the end of the last of the rows ``sequences`` within
+        reach."""
         length = chunk.length
         number = bisect_right(self.chunks, chunk.first, key=_FIRST)
         for after in self.chunks[number:]:
@@ -88,16 +88,16 @@ class ArgumentReader:
         return length
 
     def first_offset(self, rows: Int64) -> int:
-        """Where in the file (inflated) the event begins that comes first of these rows."""
+        """Offset in the (inflated) file of the first event among these rows."""
         from perftui.trace.kineto.json_text import recover
         from perftui.trace.kineto.scanner import is_row
 
         sequence = int(self.sequence[rows].min())
         chunk = self._chunk(sequence)
         text = self.source.read_at(chunk.offset, chunk.length)
-        found = recover(text, last=True)
-        events = zip(found.objects, found.starts, strict=True)
-        starts = [start for each, start in events if is_row(each.get("ph"), each.get("cat"))]
+        recovered = recover(text, last=True)
+        events = zip(recovered.objects, recovered.starts, strict=True)
+        starts = [start for fields, start in events if is_row(fields.get("ph"), fields.get("cat"))]
         self._check(chunk, len(starts))
         return chunk.offset + starts[sequence - chunk.first]
 
@@ -107,7 +107,7 @@ class ArgumentReader:
 
 
 MOST_SINGLE = 2_000
-"""Rows that are read where each takes a look into the file: 1 ms."""
+"""Most rows that are read one by one: 1 ms each."""
 
 _PROGRESS_EVERY = 4096
 
@@ -115,37 +115,37 @@ Rows = Iterator[tuple[int, Mapping[str, Any]]]
 
 
 class TooManyRowsError(TraceError):
-    """The arguments are in the file, but to look for each would take too long."""
+    """The file has the arguments, but reading them one by one would take too long."""
 
 
 def arguments_of(
     trace: Trace, rows: Int64, progress: Callable[[float], bool] | None = None
 ) -> Rows:
-    """Each of ``rows`` with its arguments, in no order that means anything.
+    """Each of ``rows`` with its arguments, in no particular order.
 
     It takes 5 us a row, and as much for each of their neighbours in the file. ``progress`` is
     called with the share read so far, and returns whether to go on.
 
     Raises:
-        TooManyRowsError: the format takes a look into the file for each, and these are more than
-            ``MOST_SINGLE``.
+        TooManyRowsError: the format needs one look into the file per row, and these are more
+            than ``MOST_SINGLE``.
         TraceError: while reading, as reading a single row does.
-        LoadCancelled: while reading, where ``progress`` returned False.
+        LoadCancelled: while reading, if ``progress`` returned False.
     """
     reader = trace.read_arguments
     if isinstance(reader, ArgumentReader):
-        found = reader.many(rows)
+        pairs = reader.many(rows)
     elif len(rows) > MOST_SINGLE:
         raise TooManyRowsError(
             f"too many rows to read one by one: {len(rows):,}, more than {MOST_SINGLE:,}"
         )
     else:
-        found = ((row, reader(row)) for row in rows.tolist())
+        pairs = ((row, reader(row)) for row in rows.tolist())
 
     def watched(read: Callable[[float], bool]) -> Rows:
-        for done, each in enumerate(found):
+        for done, pair in enumerate(pairs):
             if done % _PROGRESS_EVERY == 0 and not read(done / len(rows)):
                 raise LoadCancelled
-            yield each
+            yield pair
 
-    return found if progress is None else watched(progress)
+    return pairs if progress is None else watched(progress)

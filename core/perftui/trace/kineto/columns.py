@@ -1,4 +1,4 @@
-"""Columns of a trace while it is being read: appended to batch by batch, then put in order."""
+"""Columns of a trace while it is read: appended batch by batch, then sorted."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from perftui.trace.model import (
 
 
 class Side(IntEnum):
-    """Where an event ran, by its category.
+    """Side on which an event ran, by its category.
 
-    A thread and a stream can have the same ids: the main thread of a container's first process is
-    1 of 1, and so is stream 1 of device 1.
+    A thread and a stream can have the same ids: the main thread of a container's first process is 1
+    of 1, and so is stream 1 of device 1.
     """
 
     EITHER = 0
@@ -55,15 +55,15 @@ class Side(IntEnum):
 
 _ON_HOST = (CPU_OP, PYTHON, *LAUNCHES)
 _STREAM = re.compile(r"stream\b", re.IGNORECASE)
-"""Begins PyTorch's names of streams."""
+"""Prefix of PyTorch's names of streams."""
 
 _ALL_DEVICES = "CUDA functions"
-"""The process of all kernels in files of PyTorch before Kineto (1.7 and older, and later without
-it), whose threads are the devices: streams are not known."""
+"""Process of all kernels in files of PyTorch before Kineto (1.7 and older, and later without it),
+whose threads are the devices: streams are unknown."""
 
 
 class TrackTable:
-    """Numbers tracks in order of appearance and gathers what they are called."""
+    """Numbers tracks in order of appearance and collects their names."""
 
     def __init__(self) -> None:
         self.index = _TrackNumbers()
@@ -73,7 +73,7 @@ class TrackTable:
         self._places: dict[int, tuple[bool, int, int]] = {}
 
     def name(self, event: Event) -> None:
-        """Take a metadata event."""
+        """Use the name in a metadata event."""
         name = event.args.name
         if not isinstance(name, str) or not name:
             return
@@ -84,16 +84,16 @@ class TrackTable:
             self._thread_names[label(event.pid), label(event.tid), is_stream] = name
 
     def place(self, track: int, event: Event, category: str) -> None:
-        """Take an event of the device's side: it names the device and stream of its track.
+        """Use an event of the device's side: it names the device and stream of its track.
 
-        What kernels, copies and sets name goes before what the track's own ids suggest.
+        Those of kernels, copies and sets take precedence over the track's own ids.
         """
         certain = category in DEVICE_ACTIVITY
-        known = self._places.get(track)
-        if known is not None and (known[0] or not certain):
+        place = self._places.get(track)
+        if place is not None and (place[0] or not certain):
             return
         device, stream = (
-            next((each for each in map(identifier, pair) if each != NONE), NONE)
+            next((number for number in map(identifier, pair) if number != NONE), NONE)
             for pair in ((event.args.device, event.pid), (event.args.stream, event.tid))
         )
         if event.pid == _ALL_DEVICES and identifier(event.args.device) == NONE:
@@ -108,16 +108,16 @@ class TrackTable:
     def tracks(self) -> tuple[tuple[Track, ...], Int32]:
         """All tracks, and the index among them of each number that was given out.
 
-        Events that do not show their side are on the host where the ids are also a thread's,
-        else on the device where they are also a stream's.
+        Events of unknown side are on the host if the ids are also a thread's, else on the device if
+        they are also a stream's.
         """
         numbers, tracks, order = self.index.numbers, Numbering(), []
         for process, thread, side in numbers:
             sides = (Side.HOST, Side.DEVICE) if side is Side.EITHER else ()
-            known = (each for each in sides if (process, thread, each) in numbers)
-            order.append(tracks[process, thread, next(known, side)])
-        found = tuple(self._track(process, thread, side) for process, thread, side in tracks)
-        return found, np.array(order, dtype=np.int32)
+            shown = (side_ for side_ in sides if (process, thread, side_) in numbers)
+            order.append(tracks[process, thread, next(shown, side)])
+        result = tuple(self._track(process, thread, side) for process, thread, side in tracks)
+        return result, np.array(order, dtype=np.int32)
 
     def _track(self, process: str, thread: str, side: Side) -> Track:
         numbers, of_device = self.index.numbers, side is Side.DEVICE
@@ -138,14 +138,14 @@ class TrackTable:
 
 
 class Numbering(dict[Any, int]):
-    """Gives each key it has not seen the next number."""
+    """Gives each new key the next number."""
 
     def __missing__(self, key: Any) -> int:
         return self.setdefault(key, len(self))
 
 
 class _TrackNumbers(dict[tuple[Any, Any, int], int]):
-    """By ids as the file has them; ids that are spelled differently share a number."""
+    """By ids as in the file; different spellings of an id share a number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class _TrackNumbers(dict[tuple[Any, Any, int], int]):
 
 
 def label(value: Any) -> str:
-    """A process's or thread's id as text; nothing where the file has none."""
+    """A process's or thread's id as text; empty if the file has none."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return "" if value is None else str(value)
@@ -166,7 +166,7 @@ def label(value: Any) -> str:
 METADATA = "M"
 INSTANT = "i"
 MEMORY = "[memory]"
-"""Name of the instants at which an allocator did something."""
+"""Name of instants at which an allocator acted."""
 _PAIRED = frozenset("BE")
 _KNOWN = frozenset("XMBEIiCbnesftSTpFPNODVvRc(),")
 """Every kind of event that the trace event format names."""
@@ -183,7 +183,7 @@ class Tally:
 
     count: int = 0
     first: int | None = None
-    """Where in the file (inflated) the first of them begins."""
+    """Offset of the first of them in the (inflated) file."""
 
     def note(self, batch: Batch, faulty: Sequence[Event]) -> None:
         """Count events of a batch."""
@@ -194,12 +194,12 @@ class Tally:
 
 
 COLUMNS = ("start", "duration", "name", "category", "track", "correlation", "external_id", "bytes")
-"""What is kept of each row, as in ``Trace``."""
+"""Columns of each row, as in ``Trace``."""
 
 
 @dataclass
 class Columns:
-    """What has been read so far."""
+    """All columns read so far."""
 
     rows: dict[str, GrowableArray] = field(
         default_factory=lambda: {name: GrowableArray() for name in COLUMNS}
@@ -210,7 +210,7 @@ class Columns:
     )
     """Columns of ``MemoryEvents`` in file order, times as in the file, threads by ``threads``."""
     threads: dict[tuple[str, str], int] = field(default_factory=Numbering)
-    """Process and thread of what allocators did: it makes no track, rows do."""
+    """Process and thread of allocators' actions: they make no tracks, rows do."""
     names: dict[str, int] = field(default_factory=Numbering)
     categories: dict[tuple[str | None, str], int] = field(default_factory=Numbering)
     """By spelling and, where there is none, by process."""
@@ -218,7 +218,7 @@ class Columns:
     events: int = 0
     """Events of any kind."""
     complete_events: int = 0
-    """Events with a duration, those that are no rows too."""
+    """Events with a duration, including those that are no rows."""
     untimed: Tally = field(default_factory=Tally)
     """Events left out because their time is no number."""
     unmeasured: Tally = field(default_factory=Tally)
@@ -228,9 +228,9 @@ class Columns:
     unpaired: Tally = field(default_factory=Tally)
     """Begin and end events, which PyTorch does not write."""
     unknown: Tally = field(default_factory=Tally)
-    """Events that do not name what they are."""
+    """Events that do not name their kind."""
     _sides: Int32 = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    """By category, as far as they were asked for."""
+    """By category, as far as requested."""
 
     def so_far(self) -> Columns:
         """A copy of the rows read until now, to be used up while more are read into this one."""
@@ -239,7 +239,7 @@ class Columns:
         return replace(self, rows=rows, memory=memory)
 
     def add(self, batch: Batch) -> int:
-        """Append the rows of a batch; how many there are."""
+        """Append the rows of a batch; returns their count."""
         others = [event for event in batch.events if event.ph != COMPLETE]
         for event in others:
             if event.ph == METADATA:
@@ -261,32 +261,32 @@ class Columns:
         return self.threads[label(process), label(thread)]
 
     def add_memory(self, columns: Mapping[str, Int64]) -> None:
-        """Append what allocators did, columns of ``MemoryEvents``."""
+        """Append actions of allocators, columns of ``MemoryEvents``."""
         for name, column in self.memory.items():
             column.extend(columns[name])
 
     def append(
         self, rows: Mapping[str, Ints], sides: Int32, event_of: Callable[[int], Event]
     ) -> None:
-        """Take ``COLUMNS`` of a batch; ``event_of`` gives the event of one of its rows."""
+        """Append ``COLUMNS`` of a batch; ``event_of`` gives the event of one of its rows."""
         for name, column in self.rows.items():
             column.extend(rows[name])
-        # The tracks' table is notified of rows on devices as long as it does not know their place.
+        # The tracks' table gets rows on devices until it knows their place.
         tracks, on_device = rows["track"], sides == Side.DEVICE
         for track in _distinct(tracks[on_device]):
             if self.tracks.is_placed(track):
                 continue
-            here = np.flatnonzero(on_device & (tracks == track))
-            categories = rows["category"][here]
+            rows_here = np.flatnonzero(on_device & (tracks == track))
+            categories = rows["category"][rows_here]
             for category in _distinct(categories):
-                first = int(here[np.argmax(categories == category)])
+                first = int(rows_here[np.argmax(categories == category)])
                 name = normalise(*list(self.categories)[category])
                 self.tracks.place(track, event_of(first), name)
 
     def sides(self, category: Ints) -> Int32:
-        """Where events of each category run, as numbers of ``Side``."""
+        """Sides of events of each category, as numbers of ``Side``."""
         if len(self._sides) < len(self.categories):
-            # Annotations, for one, are drawn on both sides.
+            # Some, such as annotations, are drawn on both sides.
             names = [normalise(*key) for key in self.categories]
             sides = [Side.DEVICE if name in ON_DEVICE else
                      Side.HOST if name in _ON_HOST else Side.EITHER for name in names]  # fmt: skip
@@ -297,23 +297,23 @@ class Columns:
     def _add_rows(self, rows: list[Event], batch: Batch) -> None:
         start, duration = self._times(rows, batch)
         arguments = [event.args for event in rows]
-        external = id_column([each.external_id for each in arguments])
-        legacy = id_column([each.legacy_external_id for each in arguments])
+        external = id_column([a.external_id for a in arguments])
+        legacy = id_column([a.legacy_external_id for a in arguments])
         category = _numbers(
             self.categories,
             [(event.cat, "" if event.cat is not None else label(event.pid)) for event in rows],
         )
         sides = self.sides(category)
-        tracks = [(one.pid, one.tid, side) for one, side in zip(rows, sides.tolist(), strict=True)]
+        tracks = [(e.pid, e.tid, side) for e, side in zip(rows, sides.tolist(), strict=True)]
         columns: dict[str, Ints] = {
             "start": start,
             "duration": duration,
             "name": _numbers(self.names, [event.name for event in rows]),
             "category": category,
             "track": _numbers(self.tracks.index, tracks),
-            "correlation": id_column([each.correlation for each in arguments]),
+            "correlation": id_column([a.correlation for a in arguments]),
             "external_id": np.where(external == NONE, legacy, external),
-            "bytes": id_column([each.bytes for each in arguments]),
+            "bytes": id_column([a.bytes for a in arguments]),
         }
         self.append(columns, sides, rows.__getitem__)
 
@@ -328,12 +328,12 @@ class Columns:
         arguments = [event.args for event in events]
         columns = {
             "start": start,
-            "change": integers([each.change for each in arguments]),
-            "device_type": integers([each.device_type for each in arguments]),
-            "device": integers([each.memory_device for each in arguments]),
-            "allocated": integers([each.allocated for each in arguments]),
-            "reserved": integers([each.reserved for each in arguments]),
-            "address": integers([each.address for each in arguments]),
+            "change": integers([a.change for a in arguments]),
+            "device_type": integers([a.device_type for a in arguments]),
+            "device": integers([a.memory_device for a in arguments]),
+            "allocated": integers([a.allocated for a in arguments]),
+            "reserved": integers([a.reserved for a in arguments]),
+            "address": integers([a.address for a in arguments]),
             "track": np.array([self.thread(event.pid, event.tid) for event in events], np.int64),
         }
         self.add_memory({name: column[timed] for name, column in columns.items()})
@@ -353,32 +353,32 @@ class Columns:
         self.negative.note(batch, [rows[row] for row in np.flatnonzero(negative).tolist()])
         return start, np.where(negative, 0, duration)
 
-    def _spelled(self, batch: Batch, wanted: Callable[[Event], bool]) -> list[tuple[Any, Any]]:
+    def _spelled(self, batch: Batch, chosen: Callable[[Event], bool]) -> list[tuple[Any, Any]]:
         """Start and duration of the wanted events, with every digit of the file."""
         if not batch.strict:
-            return [(event.ts, event.dur) for event in batch.events if wanted(event)]
+            return [(event.ts, event.dur) for event in batch.events if chosen(event)]
         texts = zip(batch.events, TIMES.decode(batch.text), strict=True)
 
         def unquoted(text: msgspec.Raw) -> str:
             return bytes(text).decode("utf-8", "replace").strip('"')
 
-        return [(unquoted(text.ts), unquoted(text.dur)) for event, text in texts if wanted(event)]
+        return [(unquoted(text.ts), unquoted(text.dur)) for event, text in texts if chosen(event)]
 
 
 def is_memory(event: Event) -> bool:
-    """Whether an event is something that an allocator did."""
+    """Whether an event is an action of an allocator."""
     return event.ph == INSTANT and event.name == MEMORY
 
 
 def _filled(values: list[int | None], absent: int) -> Int64:
-    return np.array([absent if each is None else each for each in values], dtype=np.int64)
+    return np.array([absent if value is None else value for value in values], dtype=np.int64)
 
 
 def _distinct(numbers: Ints) -> list[int]:
-    """Each number once, in order. The first ``np.unique`` of a process imports ``numpy.ma``, which
+    """Distinct numbers, in order. The first ``np.unique`` of a process imports ``numpy.ma``, which
     takes longer than to read 3 MB."""
-    found: list[int] = np.flatnonzero(np.bincount(numbers)).tolist()
-    return found
+    result: list[int] = np.flatnonzero(np.bincount(numbers)).tolist()
+    return result
 
 
 def _numbers(table: dict[Any, int], keys: Sequence[Any]) -> Int32:
@@ -386,7 +386,7 @@ def _numbers(table: dict[Any, int], keys: Sequence[Any]) -> Int32:
 
 
 class ScannedColumns:
-    """The columns' numbers of names, categories and tracks, by those of the scanner."""
+    """Translates the scanner's numbers of names, categories and tracks to those of the columns."""
 
     def __init__(self, columns: Columns, values: Values) -> None:
         self._columns = columns
@@ -399,7 +399,7 @@ class ScannedColumns:
         self._threads = _Translation(lambda n: columns.thread(*self._ids[n]))
 
     def add(self, scanned: Scanned) -> int:
-        """Append the rows; how many there are."""
+        """Append the rows; returns their count."""
         for event in scanned.metadata:
             self._columns.tracks.name(event)
         self._columns.events += scanned.events
@@ -423,7 +423,7 @@ class ScannedColumns:
 
 
 class _Translation:
-    """An array that is filled as numbers are met, in their order of appearance."""
+    """An array that is filled as numbers appear, in that order."""
 
     def __init__(self, number_of: Callable[[int], int]) -> None:
         self._number_of = number_of
@@ -436,10 +436,10 @@ class _Translation:
             longer = np.full(2 * largest + 1, -1, dtype=np.int32)
             longer[: len(self._known)] = self._known
             self._known = longer
-        found = self._known[numbers]
-        new = numbers[found < 0]
+        result = self._known[numbers]
+        new = numbers[result < 0]
         if len(new):
             for number in dict.fromkeys(new.tolist()):
                 self._known[number] = self._number_of(number)
-            found = self._known[numbers]
-        return found
+            result = self._known[numbers]
+        return result

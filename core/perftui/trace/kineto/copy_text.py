@@ -21,7 +21,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 Rewrite = Callable[[Any], Any]
-"""Gives other values in place of decoded ones."""
+"""Returns new values for decoded ones."""
 
 
 def with_events(
@@ -30,9 +30,9 @@ def with_events(
     """The text of ``source`` with the events ``ours``, each as JSON, in front of its own.
 
     Events and the fields around them are the file's text, byte for byte. The result is valid JSON
-    also where the file is not: what can be repaired is, what cannot be read is left out. With
-    ``rewrite`` nothing of the text is copied: each event and the fields around them are what that
-    makes of them.
+    even if the file is not: repairable parts are repaired, unreadable ones left out. With
+    ``rewrite`` none of the text is copied: each event and the fields around them are replaced by
+    its results.
 
     Raises:
         TraceError: the file is gone, has changed since or is no trace.
@@ -48,8 +48,8 @@ def with_events(
     else:
         yield b"{" + _fields(fields_before(head), rewrite) + b'"traceEvents": ['
     separator = b""
-    for one in ours:
-        yield separator + one
+    for event in ours:
+        yield separator + event
         separator = b",\n"
     batches = Batches(begin, open_scanner())
     for batch in batches.decode(chained(first, pieces)):
@@ -68,14 +68,14 @@ def with_events(
 
 def _events(batch: Batch | Scanned, rewrite: Rewrite | None) -> bytes:
     if rewrite is not None:
-        return b",\n".join(_encoded(rewrite(one)) for one in _decoded(batch))
+        return b",\n".join(_encoded(rewrite(event)) for event in _decoded(batch))
     if isinstance(batch, Scanned) or batch.strict:
         return batch.text[1:-1]
-    found = recover(batch.raw, last=True)
+    recovered = recover(batch.raw, last=True)
     texts = []
-    bounds = pairwise((*found.starts, len(batch.raw)))
-    for (start, end), fields in zip(bounds, found.objects, strict=True):
-        # As it is spelled, or where that is no JSON its fields.
+    bounds = pairwise((*recovered.starts, len(batch.raw)))
+    for (start, end), fields in zip(bounds, recovered.objects, strict=True):
+        # The original text, or its fields if that is no JSON.
         spelled = batch.raw[start : batch.raw.rfind(b"}", start, end) + 1]
         texts.append(spelled if _is_object(spelled) else _encoded(fields))
     return b",\n".join(texts)
@@ -91,10 +91,10 @@ def _decoded(batch: Batch | Scanned) -> list[dict[str, Any]]:
     return recover(batch.raw, last=True).objects
 
 
-def _fields(known: dict[str, Any] | None, rewrite: Rewrite | None) -> bytes:
-    """Fields of an object, each with a comma behind it."""
-    kept = {name: value for name, value in (known or {}).items() if name != "traceEvents"}
-    return _encoded(rewrite(kept) if rewrite else kept)[1:-1] + b"," if kept else b""
+def _fields(fields: dict[str, Any] | None, rewrite: Rewrite | None) -> bytes:
+    """Fields of an object, each followed by a comma."""
+    others = {name: value for name, value in (fields or {}).items() if name != "traceEvents"}
+    return _encoded(rewrite(others) if rewrite else others)[1:-1] + b"," if others else b""
 
 
 def _encoded(value: Any) -> bytes:
@@ -110,11 +110,11 @@ def _is_object(text: bytes) -> bool:
 
 
 def _encodable(value: Any) -> Any:
-    """Plain values with all digits of their numbers; ``null`` for those that JSON cannot spell."""
+    """Plain values with all digits of their numbers; ``null`` for those that JSON lacks."""
     if isinstance(value, dict):
-        return {name: _encodable(each) for name, each in value.items()}
+        return {name: _encodable(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_encodable(each) for each in value]
+        return [_encodable(item) for item in value]
     if isinstance(value, Decimal) or (isinstance(value, int) and abs(value) > _LARGEST):
         return msgspec.Raw(str(value).encode())
     return value

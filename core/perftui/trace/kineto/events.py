@@ -1,4 +1,4 @@
-"""Events as the file spells them, decoded many at a time."""
+"""Events in the file's spelling, decoded many at a time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Event(msgspec.Struct, gc=False, kw_only=True):
 
 
 class Times(msgspec.Struct, gc=False):
-    """The text of an event's times, for files whose times a float cannot hold."""
+    """The text of an event's times, for files whose times exceed a float's precision."""
 
     ts: msgspec.Raw = msgspec.Raw(b"")
     dur: msgspec.Raw = msgspec.Raw(b"")
@@ -74,7 +74,7 @@ class RowText(msgspec.Struct, gc=False):
 
 
 NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding text that is not plain JSON, or not as typed here, raises."""
+"""Exceptions from decoding text that is not plain JSON, or not as typed here."""
 
 EVENTS = msgspec.json.Decoder(list[Event])
 TIMES = msgspec.json.Decoder(list[Times])
@@ -83,7 +83,7 @@ OBJECT = msgspec.json.Decoder(Any)
 
 
 def event_of(fields: dict[str, Any]) -> Event:
-    """An event from a decoded object whose fields may have any type."""
+    """An event from a decoded object with fields of any type."""
     arguments = fields.get("args")
     return Event(
         ph=_text(fields.get("ph")),
@@ -98,9 +98,7 @@ def event_of(fields: dict[str, Any]) -> Event:
 
 
 def _arguments(fields: dict[str, Any]) -> Arguments:
-    values = {
-        each.name: _plain(fields.get(each.encode_name, each.default)) for each in _ARGUMENT_FIELDS
-    }
+    values = {f.name: _plain(fields.get(f.encode_name, f.default)) for f in _ARGUMENT_FIELDS}
     name = values["name"]
     return Arguments(**{**values, "name": encodable(name) if isinstance(name, str) else name})
 
@@ -110,7 +108,7 @@ def _text(value: Any) -> str:
 
 
 def _scalar(value: Any) -> Any:
-    """A number (a Decimal keeps its digits) or text; what is neither is spelled as text."""
+    """A number (a Decimal keeps its digits) or text; anything else as text."""
     is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
     return value if value is None or is_number else _text(value)
 
@@ -123,7 +121,7 @@ _UNSIGNED_MINUS_ONE = (2**32 - 1, 2**64 - 1)
 
 
 def identifier(value: Any) -> int:
-    """One id; NONE where it is none, or beyond 63 bits."""
+    """One id; NONE if it is not one, or exceeds 63 bits."""
     if isinstance(value, str):
         try:
             value = int(value, 0)
@@ -137,11 +135,9 @@ def identifier(value: Any) -> int:
 
 
 def integers(values: Sequence[Any]) -> Int64:
-    """A column of numbers as they are; NONE for what is no integer of 64 bits."""
-    whole = (
-        each if isinstance(each, int) and not isinstance(each, bool) else NONE for each in values
-    )
-    return np.array([each if abs(each) < 2**63 else NONE for each in whole], dtype=np.int64)
+    """A column of integers; NONE for anything but an integer of 64 bits."""
+    whole = (v if isinstance(v, int) and not isinstance(v, bool) else NONE for v in values)
+    return np.array([v if abs(v) < 2**63 else NONE for v in whole], dtype=np.int64)
 
 
 def id_column(values: Sequence[Any]) -> Int64:
@@ -166,16 +162,16 @@ EXACT_FLOAT_US = float(2**43)
 """Microseconds below which a float64 keeps whole nanoseconds."""
 
 LIMIT = 2**61
-"""Nanoseconds, 73 years: times from here on could overflow when they are added up."""
+"""Nanoseconds, 73 years: sums of larger times could overflow."""
 
 _LIMIT_US = LIMIT // 1000
 
 UNTIMED = -(2**63)
-"""Start of a row whose time is no number; such rows are left out in the end."""
+"""Start of a row whose time is no number; such rows are dropped in the end."""
 
 
 def nanoseconds(value: Any) -> int | None:
-    """One time in microseconds (number, or number as text) as integer ns; None if it is none.
+    """A time in microseconds (number, or number as text) as integer ns; None for anything else.
 
     Text is read exactly; digits below a nanosecond are rounded half to even.
     """
@@ -192,7 +188,7 @@ def nanoseconds(value: Any) -> int | None:
 
 
 def time_column(values: Sequence[Any]) -> Int64 | None:
-    """A column of microseconds as exact ns, or None where only the text is exact."""
+    """A column of microseconds as exact ns, or None if only the text is exact."""
     try:
         numbers = np.array(values)
     except (ValueError, OverflowError):
@@ -203,10 +199,10 @@ def time_column(values: Sequence[Any]) -> Int64 | None:
         return None
     whole = np.floor(numbers)
     thousandths = np.rint((numbers - whole) * 1000)
-    found: Int64 = whole.astype(np.int64) * 1000 + thousandths.astype(np.int64)
-    # Both are exact below 2**53 ns, so this is the float that three decimals spell. Others have
-    # more, and only their text shows to which side a half is rounded.
-    return found if np.array_equal(found / 1000, numbers) else None
+    ns: Int64 = whole.astype(np.int64) * 1000 + thousandths.astype(np.int64)
+    # Both are exact below 2**53 ns, so this is the float of a number with three decimals. Others
+    # have more, and only their text shows how to round a half.
+    return ns if np.array_equal(ns / 1000, numbers) else None
 
 
 def _beyond(numbers: Any, limit: float) -> bool:

@@ -1,8 +1,8 @@
 """The text of a trace: where its events begin, and events out of text that a strict parser refuses.
 
-An event that cannot be read is left out, and reading resumes at the next one that can. Files in use
-hold bare ``NaN``, ``Infinity`` and ``N/A``, Windows paths with single backslashes, control
-characters, and bytes that are no UTF-8; those are read as what they mean.
+An unreadable event is left out, and reading resumes at the next readable one. Files in use hold
+bare ``NaN``, ``Infinity`` and ``N/A``, Windows paths with single backslashes, control characters,
+and bytes that are no UTF-8; those are read as what they mean.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 
 @dataclass
 class Repaired:
-    """Text that was repaired, and where its parts stood before."""
+    """Repaired text, and the original positions of its parts."""
 
     text: str
     _repaired_ends: list[int] = field(default_factory=list)
     _original_ends: list[int] = field(default_factory=list)
 
     def original(self, index: int) -> int:
-        """Index before mending of what stands at ``index`` now, outside of what was repaired."""
+        """Original index of the character now at ``index``, outside of repaired parts."""
         edit = bisect_right(self._repaired_ends, index) - 1
         if edit < 0:
             return index
@@ -50,7 +50,7 @@ class Repaired:
 
 
 def repair(text: str) -> Repaired:
-    """Double backslashes that escape nothing, and write values that are none as ``null``."""
+    """Double backslashes that escape nothing, and replace invalid values by ``null``."""
     parts: list[str] = []
     repaired = Repaired("")
     copied = length = 0
@@ -75,20 +75,20 @@ def _whole(match: re.Match[str], token: str) -> str:
 
 
 def _whole_escape(match: re.Match[str]) -> str:
-    """A backslash that escapes nothing stands for itself."""
+    """Double a backslash that escapes nothing."""
     return match.group() if match.group(1) else "\\\\"
 
 
 def decoder(fraction: Callable[[str], Any]) -> json.JSONDecoder:
-    """A decoder that takes control characters in strings, NaN, Infinity and numbers of any size.
+    """A decoder that accepts control characters in strings, NaN, Infinity and numbers of any size.
 
-    ``fraction`` makes numbers with decimals.
+    ``fraction`` converts numbers with decimals.
     """
     return json.JSONDecoder(strict=False, parse_float=fraction, parse_int=_integer)
 
 
 def exact(text: str) -> Any:
-    """A number with all its digits; infinity where its exponent is beyond any meaning."""
+    """A number with all its digits; infinity if its exponent is meaninglessly large."""
     try:
         return Decimal(text)
     except ArithmeticError:
@@ -106,17 +106,17 @@ _FLOATS = decoder(float)
 
 
 def fields_before(head: bytes) -> dict[str, Any] | None:
-    """Fields of a document up to its array of events, which is empty; None if unreadable."""
+    """Fields of a document up to its array of events, taken as empty; None if unreadable."""
     return {} if head.startswith(b"[") else _object(head + b"]}")
 
 
 def fields_behind(tail: bytes) -> dict[str, Any] | None:
-    """Fields of a document from the end of its array of events on; None if unreadable."""
+    """Fields of a document after its array of events; None if unreadable."""
     return _object(b'{"traceEvents":[]' + tail) if tail.strip() else {}
 
 
 def _object(raw: bytes) -> dict[str, Any] | None:
-    """The object that the whole text spells, repaired where it must be."""
+    """The object in ``raw``, repaired if necessary."""
     text = raw.decode("utf-8", "replace")
     for spelled in (text, repair(text).text):
         try:
@@ -142,35 +142,33 @@ _CLOSE = re.compile(r"\](?=\s*(?:\Z|\}|,\s*(?:\"|\Z)))", re.ASCII)
 """A bracket that may close the array: a field follows, or nothing more."""
 
 _PROOF = 64 * 1024 * 1024
-"""Characters that are read, all attempts together, to find where a damaged array ends."""
+"""Most characters to read, in all attempts together, to find the end of a damaged array."""
 
 
 @dataclass
 class Recovered:
-    """What was read of one piece of text; offsets are bytes from its start."""
+    """Objects read from one piece of text; offsets are bytes from its start."""
 
     objects: list[dict[str, Any]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
-    """Where each object begins."""
+    """Start of each object."""
     consumed: int = 0
-    """How far the text need not be read again."""
+    """End of the text that need not be read again."""
     closed: bool = False
     """Whether the array of events ends at ``consumed``."""
     skipped: list[int] = field(default_factory=list)
-    """Where the events begin that could not be read."""
+    """Starts of unreadable events."""
     repaired: list[int] = field(default_factory=list)
-    """Where what was read is no valid JSON: an event as it is spelled, or what parts it from the
-    one before."""
+    """Positions of invalid JSON that was read: an event, or the separator before it."""
     cut: int | None = None
-    """Where the event begins that the text ends within."""
+    """Start of the event in which the text ends."""
 
 
 def recover(raw: bytes, last: bool, fraction: Callable[[str], Any] = exact) -> Recovered:
-    """Read the text, which begins with an event, and take every event that is whole.
+    """Read the text, which begins with an event, and return every complete event.
 
-    Unless ``last``, the text goes on after its end, and what cannot be read is left for later until
-    an event follows that can. ``fraction`` makes numbers with decimals: by default it keeps every
-    digit.
+    Unless ``last``, the text continues, and unreadable parts are left for later until a readable
+    event follows. ``fraction`` converts numbers with decimals: by default it keeps every digit.
     """
     return _Walk(raw, last, decoder(fraction)).run()
 
@@ -202,8 +200,8 @@ class _Walk:
         return self._found
 
     def candidates(self, at: int) -> Iterator[re.Match[str]]:
-        """What looks like the start of an event, from ``at`` on up to where no event can follow:
-        fields behind the array can be long."""
+        """Possible starts of events from ``at`` on, up to where no event can follow: fields after
+        the array can be long."""
         kind = -1
         for match in _START.finditer(self._text, at):
             if kind < match.end():
@@ -218,9 +216,9 @@ class _Walk:
         return decoded is not None and _KIND in decoded[0]
 
     def _offset(self, index: int) -> int:
-        """Bytes before a character, counted on from the one that was asked for last."""
-        known, offset = self._known if index >= self._known[0] else (0, 0)
-        offset += len(self._bytes[known:index].encode("utf-8", "surrogateescape"))
+        """Byte offset of a character, counted on from the last one requested."""
+        start, offset = self._known if index >= self._known[0] else (0, 0)
+        offset += len(self._bytes[start:index].encode("utf-8", "surrogateescape"))
         self._known = (index, offset)
         return offset
 
@@ -229,14 +227,14 @@ class _Walk:
         return between.end() if between else at
 
     def _close(self, at: int) -> int:
-        """End the array at a bracket, or pass over one that stands where an event should."""
+        """End the array at a bracket, or skip one in place of an event."""
         if _CLOSE.match(self._text, at):
             self._found.closed = True
             return at + 1
         return self._next(at + 1)
 
     def _take(self, at: int) -> int | None:
-        """Read or skip the event at ``at``; where the next begins, None to wait for more text."""
+        """Read or skip the event at ``at``; the start of the next, None to wait for more text."""
         decoded = self._decode(at) if self._text[at] == "{" else None
         if decoded is None:
             return self._skip(at)
@@ -252,7 +250,7 @@ class _Walk:
         return following
 
     def _is_strict(self, begin: int, end: int) -> bool:
-        """Whether an event is valid JSON as it is spelled."""
+        """Whether an event is valid JSON as spelled."""
         try:
             msgspec.json.decode(self._bytes[begin:end].encode("utf-8", "surrogateescape"))
         except NOT_STRICT:
@@ -260,7 +258,7 @@ class _Walk:
         return True
 
     def _skip(self, at: int) -> int | None:
-        """Pass over what is no event, up to one that is."""
+        """Skip to the next readable event."""
         lost = [at] if self._text[at] == "{" else []
         for match in self.candidates(at + 1):
             start = match.end() - 1
@@ -273,16 +271,16 @@ class _Walk:
                 lost.append(start)
         if self._last:
             return self._to_the_end(at, lost or [at])
-        # All but the last are surely whole; they are not looked at again with every piece of text.
+        # All but the last are surely complete; they are not looked at again with every piece.
         self._found.skipped += [self._offset(index) for index in lost[:-1]]
         return lost[-1] if len(lost) > 1 else None
 
     def _shows_kind(self, start: int) -> bool:
-        """Whether what cannot be read is an event, and not an object in the list of another."""
+        """Whether an unreadable object is an event, and not in a list of another event."""
         return f'"{_KIND}"' in self._text[start : next(self._ends(start))]
 
     def _to_the_end(self, at: int, lost: list[int]) -> int:
-        """Pass over the last events of the file, up to the array's end if the text has one."""
+        """Skip the last events of the file, up to the array's end if the text has one."""
         room = _PROOF
         for match in _CLOSE.finditer(self._text, at):
             room -= len(self._text) - match.end()
@@ -298,10 +296,10 @@ class _Walk:
         return len(self._text)
 
     def _decode(self, at: int) -> tuple[dict[str, Any], int] | None:
-        """The object at ``at``, repaired where it must be, and where it ends.
+        """The object at ``at``, repaired if necessary, and its end.
 
-        It is read up to the next start, and further only as long as it goes on: an error costs time
-        by the text before it, whose lines are counted.
+        It is read up to the next start, and further only while it continues: an error costs time in
+        proportion to the text before it, whose lines are counted.
         """
         for end in self._ends(at):
             goes_on = False
@@ -314,21 +312,21 @@ class _Walk:
                 except RecursionError:
                     return None
                 else:
-                    found = value, at + spelled.original(length)
-                    return found if isinstance(value, dict) else None
+                    result = value, at + spelled.original(length)
+                    return result if isinstance(value, dict) else None
             if not goes_on:
                 return None
         return None
 
     def _ends(self, at: int) -> Iterator[int]:
-        """The first start behind ``at``, then the second, the fourth...: a list may be long."""
+        """The first start after ``at``, then the second, the fourth...: a list may be long."""
         starts = _START.finditer(self._text, at + 1)
         following = (match for match in starts if not match.group("nested"))
-        wanted = 1
+        next_ = 1
         for number, match in enumerate(following, 1):
-            if number == wanted:
+            if number == next_:
                 yield match.start()
-                wanted *= 2
+                next_ *= 2
         yield len(self._text)
 
 
@@ -340,22 +338,22 @@ _OPENING = re.compile(rb"(?:%s)?\s*" % BYTE_ORDER_MARK)
 _SIGNS = re.compile(
     rb'"traceEvents"\s*:|"deviceProperties"\s*:|"baseTimeNanoseconds"\s*:|"ph"\s*:\s*"[XMBEifsCb]"'
 )
-"""What the first piece of a trace holds: a top-level list starts with an event at once."""
+"""Signs in the first piece of a trace: a top-level list starts with an event at once."""
 
 LIMIT = 64 * 1024 * 1024
-"""Bytes within which the events must begin; what comes before them is kept in memory."""
+"""Bytes within which the events must begin; the text before them is kept in memory."""
 
 
 def begins_like_a_trace(piece: bytes) -> bool:
-    """Whether a file whose first piece of text is ``piece`` begins like a trace."""
+    """Whether a file with the first text ``piece`` begins like a trace."""
     text = piece.removeprefix(BYTE_ORDER_MARK).lstrip()
     return text[:1] in (b"{", b"[") and _SIGNS.search(text) is not None
 
 
 def start_of_events(path: Path, text: bytearray, searched: int = 0) -> int | None:
-    """Offset of the first event, or None where more text is needed.
+    """Offset of the first event, or None if more text is needed.
 
-    ``searched`` bytes are known not to hold it. Raises TraceError for text that is no trace.
+    The first ``searched`` bytes do not hold it. Raises TraceError for text that is no trace.
     """
     opening = _OPENING.match(text)
     begin = opening.end() if opening else 0
@@ -379,7 +377,7 @@ def start_of_events(path: Path, text: bytearray, searched: int = 0) -> int | Non
 
 
 def _closes(head: bytes) -> bool:
-    """Whether the text so far is one object open at its top: only there does ``]}`` complete it."""
+    """Whether the text so far is one object open at its top: only then ``]}`` completes it."""
     try:
         msgspec.json.decode(head + b"]}", type=dict[str, msgspec.Raw])
     except NOT_STRICT:
@@ -388,13 +386,13 @@ def _closes(head: bytes) -> bool:
 
 
 def unproven_start(text: bytearray) -> int | None:
-    """The first thing that looks like the events, in a head that cannot be parsed."""
+    """The first position that looks like the events, in a head that cannot be parsed."""
     match = _EVENTS.search(text)
     return match.end() if match else None
 
 
 def top_level_fields(head: bytes, tail: bytes) -> tuple[Mapping[str, Any], bool]:
-    """Fields before and behind the events, and whether all of them could be read."""
+    """Fields before and after the events, and whether all of them could be read."""
     before = fields_before(head.removeprefix(BYTE_ORDER_MARK).strip())
     behind = fields_behind(tail)
     merged = {**(before or {}), **(behind or {})}
@@ -403,7 +401,7 @@ def top_level_fields(head: bytes, tail: bytes) -> tuple[Mapping[str, Any], bool]
 
 
 def second_list(tail: bytes) -> int | None:
-    """Where another list of events begins behind the first, None where there is none."""
+    """Start of another list of events after the first, None if there is none."""
     match = _ARRAY.search(tail)
     if match is None:
         return None

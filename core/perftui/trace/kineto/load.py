@@ -1,4 +1,4 @@
-"""The parser of Kineto (Chrome) traces: reads a file into one ordered, nested ``Trace``."""
+"""Loads Kineto (Chrome) traces: one file into one ordered, nested ``Trace``."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from perftui.trace.model import (
 )
 
 _KERNEL = re.compile(r".+-dtype_\w+")
-"""``fc-dtype_Float``: an operator, and what it computes in. Other events are commands of the
-firmware, as ``merge`` and ``event_wait``, of which some wait for others."""
+"""``fc-dtype_Float``: an operator and its data type. Other events are commands of the firmware, as
+``merge`` and ``event_wait``, of which some wait for others."""
 
 _COPY = "dma_request"
 
@@ -57,25 +57,25 @@ def with_device_kernels(
     categories: tuple[str, ...], category: Ints, names: tuple[str, ...], name: Int32
 ) -> tuple[tuple[str, ...], Ints]:
     """``categories`` and the column of indices into them, with operators that the device runs as
-    kernels, and its transfers beside them as copies; unchanged where there are none."""
+    kernels, and its transfers beside them as copies; unchanged if there are none."""
     if MTIA not in categories:
         return categories, category
-    is_kernel = np.array([_KERNEL.match(each) is not None for each in names])
+    is_kernel = np.array([_KERNEL.match(text) is not None for text in names])
     of_device = category == categories.index(MTIA)
     kernels = of_device & is_kernel[name]
     if not kernels.any():
         return categories, category
-    copies = of_device & np.array([each == _COPY for each in names])[name]
-    known = tuple(dict.fromkeys((*categories, KERNEL, MEMCPY)))
-    told = np.where(kernels, known.index(KERNEL), category)
-    return known, downcast(np.where(copies, known.index(MEMCPY), told).astype(np.int32))
+    copies = of_device & np.array([text == _COPY for text in names])[name]
+    extended = tuple(dict.fromkeys((*categories, KERNEL, MEMCPY)))
+    kinds = np.where(kernels, extended.index(KERNEL), category)
+    return extended, downcast(np.where(copies, extended.index(MEMCPY), kinds).astype(np.int32))
 
 
 _WALL_CLOCK = 10**18
-"""Nanoseconds since the epoch in 2001: an origin beyond is no time since boot."""
+"""Nanoseconds since the epoch in 2001: a later origin is no time since boot."""
 
 _LONGEST = 30
-"""Digits from which on a number is no time."""
+"""Most digits of a number that can be a time."""
 
 _SINGULAR = dict(
     event="event", it="it", **{"is": "is"}, was="was", has="has", does="does", seems="seems",
@@ -91,7 +91,7 @@ _PLURAL = dict(
 def assemble(
     source: Source, head: bytes, batches: Batches, columns: Columns, chunks: Sequence[Chunk]
 ) -> Trace:
-    """The trace; ``columns`` are used up. Raises TraceError where there is no row."""
+    """The trace; ``columns`` are used up. Raises TraceError if there is no row."""
     if not len(columns.rows["start"]):
         damage = f" ({source.damage})" if source.damage else ""
         if columns.events:
@@ -111,9 +111,9 @@ def assemble(
 def arrange(
     source: Source, columns: Columns, chunks: Sequence[Chunk], metadata: Mapping[str, Any]
 ) -> Trace:
-    """The rows in order and nested; ``columns`` are used up, and hold at least one row.
+    """The rows, sorted and nested; ``columns`` are used up, and hold at least one row.
 
-    Raises TraceError where no row has a time.
+    Raises TraceError if no row has a time.
     """
     tracks, among_tracks = columns.tracks.tracks()
     track = downcast(among_tracks)[columns.rows["track"].take()]
@@ -162,20 +162,20 @@ def arrange(
 
 
 def _memory(columns: Columns, origin: int, among_tracks: Int32) -> MemoryEvents:
-    """Allocations and releases by time; those at one time stay as they are in the file."""
-    taken = {
+    """Allocations and releases by time; equal times keep the order of the file."""
+    memory = {
         name: column.take().astype(np.int64, copy=False) for name, column in columns.memory.items()
     }
-    taken["start"] -= origin
-    if len(taken["track"]):
-        # Threads that no row is on have no track.
+    memory["start"] -= origin
+    if len(memory["track"]):
+        # Threads without rows have no track.
         numbers = columns.tracks.index.numbers
         sides = ([(*ids, side) for side in (Side.HOST, Side.EITHER)] for ids in columns.threads)
-        found = (next((numbers[key] for key in keys if key in numbers), NONE) for keys in sides)
-        of_thread = [NONE if each == NONE else among_tracks[each] for each in found]
-        taken["track"] = np.array(of_thread, np.int64)[taken["track"]]
-    order = np.argsort(taken["start"], kind="stable")
-    return MemoryEvents(**{name: column[order] for name, column in taken.items()})
+        numbers_ = (next((numbers[key] for key in keys if key in numbers), NONE) for keys in sides)
+        of_thread = [NONE if number == NONE else among_tracks[number] for number in numbers_]
+        memory["track"] = np.array(of_thread, np.int64)[memory["track"]]
+    order = np.argsort(memory["start"], kind="stable")
+    return MemoryEvents(**{name: column[order] for name, column in memory.items()})
 
 
 def _ordered(source: Source, track: Ints, start: Int64, duration: Int64) -> Int32:
@@ -189,7 +189,7 @@ def _ordered(source: Source, track: Ints, start: Int64, duration: Int64) -> Int3
 
 
 def _categories(columns: Columns, rows: Int32) -> tuple[tuple[str, ...], Ints]:
-    """Names of categories, each once, and the column of indices into them."""
+    """Distinct names of categories, and the column of indices into them."""
     labels = [normalise(*key) for key in columns.categories]
     names = tuple(dict.fromkeys(labels))
     renumber = np.array([names.index(label) for label in labels], dtype=np.int32)
@@ -207,7 +207,7 @@ def _warnings(
     if not understood:
         yield LoadWarning("the fields around the list of events are not valid JSON")
     unread = Tally(len(batches.skipped), min(batches.skipped, default=None))
-    # An event can be misspelled, and not parted from the one before it.
+    # An event can be invalid JSON, or lack the separator before it.
     repaired = Tally(len({*batches.repaired}), min(batches.repaired, default=None))
     counts = (
         (unread, "left out {} that {is} not valid JSON"),
@@ -221,9 +221,9 @@ def _warnings(
     for tally, message in counts:
         if tally.first is not None:
             words = _SINGULAR if tally.count == 1 else _PLURAL
-            said = message.format(f"{tally.count:,} {words['event']}", **words)
+            text = message.format(f"{tally.count:,} {words['event']}", **words)
             place = f"; the first is at byte {tally.first:,}{unit}"
-            yield LoadWarning(said + place, tally.first)
+            yield LoadWarning(text + place, tally.first)
     again = second_list(batches.tail)
     if again is not None:
         at = batches.offset + again
@@ -236,7 +236,7 @@ def _warnings(
 
 
 MOST_ROWS = 2**31 - 1
-"""Rows of the columns that number them."""
+"""Most rows of the columns that number them."""
 
 
 def load_kineto(
@@ -290,7 +290,7 @@ def _watched(
 
 
 def read_head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
-    """The text before the first event, and the text after that which was read with it."""
+    """The text before the first event, and the text already read after that."""
     text, searched = bytearray(), 0
     begin = None
     for piece in pieces:
@@ -313,7 +313,7 @@ def read_head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
 
 
 def chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """All text behind the head, none of it longer than a piece: what is read at once is kept so."""
+    """All text after the head; the first part is split so that none exceeds a piece."""
     for begin in range(0, len(first), PIECE):
         yield first[begin : begin + PIECE]
     yield from pieces
@@ -321,7 +321,7 @@ def chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Decoding makes millions of short-lived objects and no cycle; collecting triples its time."""
+    """Decoding makes millions of short-lived objects, no cycles; collecting triples its time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

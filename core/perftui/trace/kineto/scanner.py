@@ -29,35 +29,35 @@ _TEXT = msgspec.json.Decoder(str)
 _IDS = msgspec.json.Decoder(tuple[Id, Id])
 
 Values = tuple[list[Any], list[Any], list[Any]]
-"""What the scanner's texts mean, by their numbers: names, categories, and tracks as process and
-thread; None for one that is no valid text."""
+"""The scanner's texts by number: names, categories, and tracks as process and thread; None for an
+invalid text."""
 
 _TABLES = ("name", "category", "track")
 
 
 @dataclass(frozen=True, eq=False)
 class Scanned:
-    """Events that follow one another in the file."""
+    """Consecutive events of the file."""
 
     columns: dict[str, Ints]
     """``perftui.trace.kineto.columns.COLUMNS`` of the rows, with indices into the scanner's
-    ``Values`` for ``name``, ``category`` and ``track``; where in ``text`` each row's event begins
-    and where it ends."""
+    ``Values`` for ``name``, ``category`` and ``track``; start and end of each row's event in
+    ``text``."""
     memory: dict[str, Int64]
     """Columns of ``MemoryEvents``, times as in the file, the thread as an index into ``Values``."""
     metadata: list[Event]
     events: int
-    """How many events of any kind there are."""
+    """Number of events of any kind."""
     complete: int
-    """How many events have a duration, those that are no rows too."""
+    """Number of events with a duration, including those that are no rows."""
     text: bytes
     offset: int
-    """Where the text begins in the file (inflated)."""
+    """Start of the text in the (inflated) file."""
     length: int
     strict: bool = True
 
     def event_at(self, row: int) -> Event:
-        """One row's event."""
+        """The event of one row."""
         begin, stop = self.columns["begin"][row], self.columns["stop"][row]
         (event,) = EVENTS.decode(b"[" + self.text[begin:stop] + b"]")
         return event
@@ -70,12 +70,12 @@ def open_scanner() -> Scanner | None:
 
 
 class Scanner:
-    """Numbers texts from the first piece to the last; holds memory of C until it is let go."""
+    """Numbers texts from the first piece to the last; holds memory of C until it is released."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.values: Values = ([], [], [])
         self._bad: tuple[list[int], list[int], list[int]] = ([], [], [])
-        """Numbers of the texts, by table, that are not valid."""
+        """Numbers of invalid texts, by table."""
         self._library = library
         self._handle = library.perftui_scanner_open()
         if not self._handle:
@@ -88,9 +88,9 @@ class Scanner:
             self._library.perftui_scanner_close(self._handle)
 
     def scan(self, text: bytes, offset: int, length: int) -> Scanned | None:
-        """The events of ``text``, an array; None where it holds anything out of the ordinary.
+        """The events of ``text``, an array; None if it holds anything unusual.
 
-        The text stands at ``offset`` of the file and takes ``length`` bytes there.
+        The text is at ``offset`` of the file and takes ``length`` bytes there.
         """
         output, room = self._output, len(text) // 40 + 64
         if room > output.room:
@@ -127,14 +127,14 @@ class Scanner:
         )
 
     def _understood(self, columns: Mapping[str, Any], threads: Int64) -> bool:
-        """Take new texts into ``values``; whether all of the rows and of ``threads`` are valid."""
+        """Add new texts to ``values``; whether all texts of rows and ``threads`` are valid."""
         understood = True
         for table, column in enumerate(_TABLES):
-            known, bad = self.values[table], self._bad[table]
+            values, bad = self.values[table], self._bad[table]
             count = self._library.perftui_scanner_count(self._handle, table)
-            for number in range(len(known), count):
-                known.append(self._value(table, number))
-                if known[number] is None:
+            for number in range(len(values), count):
+                values.append(self._value(table, number))
+                if values[number] is None:
                     bad.append(number)
             understood &= not bad or not np.isin(columns[column], bad).any()
         return understood and not np.isin(threads, self._bad[-1]).any()
@@ -162,45 +162,45 @@ _TAIL_LIMIT = 64 * 1024 * 1024
 
 @dataclass
 class Batch:
-    """Events that follow one another in the file."""
+    """Consecutive events of the file."""
 
     events: list[Event]
     text: bytes
-    """What they were decoded from, as an array; empty if that is no valid JSON."""
+    """Their text, as an array; empty if that is no valid JSON."""
     offset: int
-    """Where their text begins in the file (inflated)."""
+    """Start of their text in the (inflated) file."""
     length: int
     strict: bool
     """Whether the text is plain JSON, or had to be read event by event."""
     starts: list[int] = field(default_factory=list)
-    """Where each event begins, counted from ``offset``; empty if strict."""
+    """Start of each event, counted from ``offset``; empty if strict."""
     raw: bytes = b""
     """The file's text, ``length`` bytes; empty if strict."""
 
     def offset_of(self, number: int) -> int:
-        """Where in the file (inflated) one event of the batch begins."""
+        """Offset of one event of the batch in the (inflated) file."""
         starts = recover(self.text[1:-1], last=True).starts if self.strict else self.starts
         return self.offset + starts[number]
 
 
 @dataclass
 class Batches:
-    """Decodes the array of events piece by piece; the outcome is known when the pieces end."""
+    """Decodes the array of events piece by piece; its attributes are final when the pieces end."""
 
     offset: int
-    """Where the first event begins in the file (inflated)."""
+    """Start of the first event in the (inflated) file."""
     scanner: Scanner | None = None
     """Reads what is plain, several times as fast."""
     skipped: list[int] = field(default_factory=list)
-    """Where in the file the events begin that could not be read."""
+    """Offsets in the file of unreadable events."""
     repaired: list[int] = field(default_factory=list)
-    """Where in the file stands what was read though it is no valid JSON."""
+    """Offsets in the file of invalid JSON that was read."""
     cut: int | None = None
-    """Where in the file the event begins that its end cuts off."""
+    """Offset in the file of the event that its end cuts off."""
     closed: bool = False
     """Whether the array ended with its bracket."""
     tail: bytes = b""
-    """What follows the array."""
+    """The text after the array."""
     _held: bytes = b""
 
     def decode(self, pieces: Iterable[bytes]) -> Iterator[Batch | Scanned]:
@@ -227,14 +227,14 @@ class Batches:
             yield self._recovered(last=True)
 
     def _reopened(self) -> bool:
-        """Go on behind a bracket that did not close the array: events follow, and no fields."""
+        """Go on after a bracket that did not close the array: events follow, and no fields."""
         if not self.closed or fields_behind(self.tail) is not None or not holds_event(self.tail):
             return False
         self.closed, self._held, self.tail = False, self.tail, b""
         return True
 
     def _whole_events(self) -> Batch | Scanned | None:
-        """The batch of all whole events held, if any."""
+        """The batch of all complete events so far, if any."""
         cut = last_boundary(self._held)
         if cut is None:
             return self._recovered(last=False) if len(self._held) > _GIVE_UP else None
@@ -253,19 +253,19 @@ class Batches:
         return batch
 
     def _recovered(self, last: bool) -> Batch:
-        found = recover(self._held, last)
-        if not found.consumed and len(self._held) > _GIVE_UP:
-            found.consumed, found.skipped = len(self._held), [0]
-        self.skipped += [self.offset + offset for offset in found.skipped]
-        self.repaired += [self.offset + offset for offset in found.repaired]
-        self.cut = None if found.cut is None else self.offset + found.cut
-        events = [event_of(fields) for fields in found.objects]
-        # Where inflating met damage another pass may end a few bytes earlier: none of the text is
-        # missing then if it ends before the event that was cut.
-        length = found.consumed if found.cut is None else found.cut
-        batch = Batch(events, b"", self.offset, length, False, found.starts, self._held[:length])
-        self._advance(found.consumed)
-        if found.closed:
+        result = recover(self._held, last)
+        if not result.consumed and len(self._held) > _GIVE_UP:
+            result.consumed, result.skipped = len(self._held), [0]
+        self.skipped += [self.offset + offset for offset in result.skipped]
+        self.repaired += [self.offset + offset for offset in result.repaired]
+        self.cut = None if result.cut is None else self.offset + result.cut
+        events = [event_of(fields) for fields in result.objects]
+        # At damaged gzip another pass may end a few bytes earlier: none of the text is missing then
+        # if it ends before the event that was cut.
+        length = result.consumed if result.cut is None else result.cut
+        batch = Batch(events, b"", self.offset, length, False, result.starts, self._held[:length])
+        self._advance(result.consumed)
+        if result.closed:
             self.closed, self.tail, self._held = True, self._held, b""
         return batch
 
@@ -275,9 +275,9 @@ class Batches:
 
 
 def last_boundary(text: bytes) -> tuple[int, int] | None:
-    """Where the last event but one ends and the last begins, judging by punctuation alone.
+    """End of the last event but one and start of the last, judged by punctuation alone.
 
-    The cut is right exactly if what precedes it parses: an array cut inside a string or a nested
+    The cut is right exactly if the text before it parses: an array cut inside a string or a nested
     value is no JSON.
     """
     window = _WINDOW
@@ -292,22 +292,22 @@ def last_boundary(text: bytes) -> tuple[int, int] | None:
 
 
 def arguments_in(text: bytes, strict: bool, rows: Sequence[int]) -> tuple[int, list[Any]]:
-    """How many rows of the trace one batch makes, and the ``args`` of some of them, by number."""
+    """Number of rows in one batch, and the ``args`` of some of them, by number."""
     if strict:
         try:
             events = ROWS.decode(b"[" + text.rstrip(b", \t\r\n") + b"]")
             texts = [event.args for event in events if is_row(event.ph, event.cat)]
-            known = [row for row in rows if row < len(texts)]
-            return len(texts), [OBJECT.decode(texts[row]) for row in known]
+            valid = [row for row in rows if row < len(texts)]
+            return len(texts), [OBJECT.decode(texts[row]) for row in valid]
         except NOT_STRICT:
-            # Arguments that are no columns were skipped before without looking into them.
+            # Arguments that are no columns were skipped before without decoding them.
             pass
     objects = recover(text, last=True, fraction=float).objects
-    found = [each.get("args", {}) for each in objects if is_row(each.get("ph"), each.get("cat"))]
-    return len(found), [found[row] for row in rows if row < len(found)]
+    args = [e.get("args", {}) for e in objects if is_row(e.get("ph"), e.get("cat"))]
+    return len(args), [args[row] for row in rows if row < len(args)]
 
 
 def is_row(kind: Any, category: Any) -> bool:
-    """What ``becomes_row`` returns for an event with that ``ph`` and ``cat``, without making one: a
-    piece holds a thousand."""
+    """``becomes_row`` for an event with that ``ph`` and ``cat``, without constructing one: a piece
+    holds a thousand."""
     return kind == COMPLETE and (category is None or str(category).lower() != SPAN)

@@ -15,7 +15,7 @@ GZIP_WINDOW = 31
 """zlib's window bits for a gzip member with its header."""
 
 _MOST_OF_A_BYTE = 2048
-"""Deflate makes at most 1032 bytes of one."""
+"""Deflate expands one byte to at most 1032."""
 
 
 class DamagedGzip(Exception):  # noqa: N818 - says how the stream ended
@@ -23,14 +23,14 @@ class DamagedGzip(Exception):  # noqa: N818 - says how the stream ended
 
 
 class State(NamedTuple):
-    """Where inflating can be taken up: bytes of the file consumed, and zlib's own state."""
+    """Where inflating can resume: bytes of the file consumed, and zlib's own state."""
 
     consumed: int
     inflater: Any
 
 
 def _zlib() -> Any:
-    """zlib-ng, 2.5 times as fast as the standard library's zlib, which is used where it is not."""
+    """zlib-ng, 2.5 times as fast as the standard library's zlib, or the latter if it is missing."""
     try:
         return importlib.import_module("zlib_ng.zlib_ng")
     except ImportError:
@@ -43,15 +43,15 @@ zlib = _zlib()
 def inflate(file: BinaryIO, size: int, state: State | None = None) -> Iterator[tuple[bytes, State]]:
     """Segments of at most ``size`` bytes, each with the state after it.
 
-    Members follow one another as in ``cat a.gz b.gz``; zero padding behind the last is ignored.
-    Raises DamagedGzip after all that could be inflated was given out, but for a few bytes.
+    Members follow one another as in ``cat a.gz b.gz``; zero padding after the last is ignored.
+    Raises DamagedGzip after everything that could be inflated, except for a few bytes.
     """
     inflater = state.inflater.copy() if state else zlib.decompressobj(GZIP_WINDOW)
     file.seek(state.consumed if state else 0)
     while raw := file.read(size):
         while raw:
-            # A call that meets the fault gives out nothing: it is made again from before, for ever
-            # less. The copy takes 1 to 4 us, inflating a piece of 256 KiB more than 100.
+            # A call that meets the fault returns nothing: it is repeated with ever less input. The
+            # copy takes 1 to 4 us, inflating a piece of 256 KiB more than 100.
             before = inflater.copy()
             try:
                 piece, raw, inflater = _step(inflater, raw, size)
@@ -70,7 +70,7 @@ def inflate(file: BinaryIO, size: int, state: State | None = None) -> Iterator[t
 
 
 def _by_bytes(inflater: Any, raw: bytes, end: int) -> Iterator[tuple[bytes, State]]:
-    """What can be had up to the very byte of the input in which the fault lies."""
+    """All output up to the byte of the input with the fault."""
     for position in range(len(raw)):
         try:
             piece, _, inflater = _step(inflater, raw[position : position + 1], _MOST_OF_A_BYTE)
@@ -80,7 +80,7 @@ def _by_bytes(inflater: Any, raw: bytes, end: int) -> Iterator[tuple[bytes, Stat
 
 
 def _step(inflater: Any, raw: bytes, size: int) -> tuple[bytes, bytes, Any]:
-    """One piece, the input left over, and the inflater for what follows."""
+    """One piece, the rest of the input, and the inflater for it."""
     if inflater.eof:
         raw = raw.lstrip(b"\0")
         if not raw:
@@ -94,20 +94,20 @@ PIECE = 256 * 1024
 """Bytes in a piece: 64 KiB decodes 30 % slower, 4 MiB 10 % slower and holds more memory."""
 
 _CHECKPOINT_EVERY = 16 * 1024 * 1024
-"""Inflated bytes between states that are kept: reading any part again inflates at most this."""
+"""Inflated bytes between saved states: reading any part again inflates at most this."""
 
 
 class Source:
     """Reads one file from its start; ``done`` and ``total`` count bytes on disk.
 
-    Raises TraceError where the file cannot be opened.
+    Raises TraceError if the file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.done = 0
         self.damage: str | None = None
-        """Why the stream ended before its data did, if so."""
+        """Why the stream ended before its data did; None if it did not."""
         self._states: list[tuple[int, State]] = []
         try:
             status = path.stat()
@@ -119,12 +119,12 @@ class Source:
         self.total = status.st_size
 
     def pieces(self) -> Iterator[bytes]:
-        """The whole text in order; at its end ``damage`` is set if some of it was lost."""
+        """The whole text in order; sets ``damage`` at the end if some of it was lost."""
         with self._open() as file:
             yield from self._inflated(file) if self.compressed else self._plain(file)
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """A part of the (inflated) text that ``pieces`` has given out.
+        """A part of the (inflated) text that ``pieces`` has returned.
 
         Raises TraceError if the file is gone, has changed since or can no longer be inflated.
         """
@@ -165,26 +165,26 @@ class Source:
             self._states.append((position, State(state.consumed, state.inflater.copy())))
 
     def _inflated_at(self, file: BinaryIO, offset: int, length: int) -> bytes:
-        before = [known for known in self._states if known[0] <= offset]
+        before = [saved for saved in self._states if saved[0] <= offset]
         position, state = before[-1] if before else (0, None)
         text = bytearray()
         try:
             for piece, after in inflate(file, PIECE, state):
                 text += piece[max(0, offset - position) :]
                 position += len(piece)
-                # A file that was not read from its start, as what was kept of it was taken.
+                # The file may be read here for the first time, if its trace was cached.
                 self._remember(position, after)
                 if len(text) >= length:
                     break
         except DamagedGzip as damage:
-            # What stands before the damage was loaded, and is still there.
+            # The text before the damage was loaded, and is still there.
             if len(text) < length:
                 raise TraceError(f"cannot read {self.path}: {damage}") from damage
         return bytes(text[:length])
 
 
 def first_piece(path: Path) -> bytes:
-    """The first ``PIECE`` of the file's text at most; empty where it cannot be read."""
+    """The file's text, at most ``PIECE`` bytes; empty if it cannot be read."""
     try:
         return next(Source(path).pieces(), b"")
     except TraceError:

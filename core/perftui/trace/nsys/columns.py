@@ -1,4 +1,4 @@
-"""Columns of an export while it is being read, batch by batch, and the Trace that they become."""
+"""Columns of an export while it is read, batch by batch, and the Trace made of them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def process_of(owner: int) -> int:
 class TrackTable(dict[tuple[int, int, int], int]):
     """Numbers tracks in order of appearance, by device, stream and global id of the owner.
 
-    ``gpus`` is the number in the machine of a process's device, by (pid, device), where the file
-    says: each process counts the devices that it was given from 0.
+    ``gpus`` is the number in the machine of a process's device, by (pid, device), if the file has
+    it: each process counts its own devices from 0.
     """
 
     def __init__(self, gpus: dict[tuple[int, int], int]) -> None:
@@ -63,23 +63,23 @@ class TrackTable(dict[tuple[int, int, int], int]):
 
 @dataclass(frozen=True)
 class Names:
-    """What the file calls processes (by global id without the thread) and threads."""
+    """Names in the file of processes (by global id without the thread) and threads."""
 
     processes: dict[int, str]
     threads: dict[int, str]
 
 
 def read_names(texts: StringTables, database: Database, connection: sqlite3.Connection) -> Names:
-    """Read the names of processes and threads, of the whole machine where nsys listed it.
+    """Read the names of processes and threads, of the whole machine if nsys listed it.
 
-    Raises sqlite3.DatabaseError where they are damaged.
+    Raises sqlite3.DatabaseError if they are damaged.
     """
     processes, threads = {}, {}
     if database.has("PROCESSES", "globalPid", "name"):
         rows = connection.execute("select globalPid, name from PROCESSES where name is not null")
         processes = {owner >> 24: str(name) for owner, name in rows if isinstance(owner, int)}
     if database.has("ThreadNames", "globalTid", "nameId"):
-        # A thread that was renamed has several: that of the highest priority counts.
+        # A renamed thread has several: the one of highest priority counts.
         order = " order by priority" if database.has("ThreadNames", "priority") else ""
         rows = connection.execute(f"select globalTid, nameId from ThreadNames{order}")  # noqa: S608 - constants
         threads = {owner: texts.string(name) or "" for owner, name in rows.fetchall()}
@@ -87,7 +87,7 @@ def read_names(texts: StringTables, database: Database, connection: sqlite3.Conn
 
 
 def _track(device: int, stream: int, owner: int, names: Names) -> Track:
-    """``owner`` is a thread, or the process of what runs on a device."""
+    """``owner`` is a thread, or for activity of a device its process."""
     if device != NONE:
         return Track(
             process=str(process_of(owner << 24)),
@@ -108,24 +108,24 @@ ENDLESS = -(2**62)
 """End of a row that has none."""
 
 CONTEXT = 5
-"""Where rows have the context that they ran in."""
+"""Position in rows of their context."""
 
 DEVICE = 6
-"""Where rows have device, stream and owner: see ``place``."""
+"""Position in rows of device, stream and owner: see ``place``."""
 
 OWNER = 8
-"""Where rows have the global id of their process or thread."""
+"""Position in rows of the global id of their process or thread."""
 
 KEYS = 9
-"""Where the columns begin that rows are named by."""
+"""Position in rows of the first column that names them."""
 
 
 def place(
     database: Database, table: str, owner: str, on_device: bool, device: str = ""
 ) -> tuple[str, ...]:
-    """SQL of what is read of every row, next to its id and before what names it.
+    """SQL of the columns read of every row, between its id and its naming keys.
 
-    ``device`` is SQL of the device, where that is not simply a column of the table.
+    ``device`` is SQL of the device, unless that is simply a column of the table.
     """
 
     def column(name: str) -> str:
@@ -150,7 +150,7 @@ _COLUMNS = (
 
 @dataclass
 class Columns:
-    """What has been read so far."""
+    """All columns read so far."""
 
     tracks: TrackTable
     rows: dict[str, GrowableArray] = field(
@@ -169,7 +169,7 @@ class Columns:
     negative: int = 0
     """Rows that end before they start, and count as lasting 0."""
     untimed: int = 0
-    """Rows left out because they start or end where no time can be."""
+    """Rows left out because they start or end at impossible times."""
 
     def __len__(self) -> int:
         return len(self.rows["start"])
@@ -179,9 +179,9 @@ class Columns:
         return replace(self, rows={name: column.copy() for name, column in self.rows.items()})
 
     def add(self, table: str, rows: Rows, label: Callable[..., Label]) -> int:
-        """Append a batch of rows (id, ``place``, keys); ``label`` names one by its keys.
+        """Append a batch of rows (id, ``place``, keys); ``label`` names a row by its keys.
 
-        Returns how many became events.
+        Returns the number of new events.
         """
         if not rows:
             return 0
@@ -193,36 +193,36 @@ class Columns:
             for who, context, on in set(zip(*used, strict=True)):
                 if context != NONE:
                     self.contexts.setdefault((who, context), on)
-        named = [label(*keys) for keys in zip(*columns[KEYS:], strict=True)]
-        # Ids are counted by each process: those of the second and later ones are moved apart.
+        labels = [label(*keys) for keys in zip(*columns[KEYS:], strict=True)]
+        # Each process counts its own ids: those of the second and later ones are shifted.
         process = _numbers(self.processes, (owner >> 24).tolist()).astype(np.int64)
-        # Exports of old wrote 0 for the end of what never ended, where new ones have NULL.
+        # Old exports wrote 0 as the end of rows that never ended, new ones write NULL.
         finished = (end > 0) | ((start <= 0) & (end != ENDLESS))
         timed = _possible(start) & (_possible(end) | ~finished)
-        kept = finished & timed
+        valid = finished & timed
         self.endless += int(np.count_nonzero(timed & ~finished))
         self.untimed += int(np.count_nonzero(~timed))
-        self.negative += int(np.count_nonzero(kept & (end < start)))
-        if not kept.any():
+        self.negative += int(np.count_nonzero(valid & (end < start)))
+        if not valid.any():
             return 0
-        found = {
+        new = {
             "start": start,
             "duration": np.maximum(end - start, 0),
-            "name": _numbers(self.names, [each.name for each in named]),
-            "category": _numbers(self.categories, [each.category for each in named]),
+            "name": _numbers(self.names, [item.name for item in labels]),
+            "category": _numbers(self.categories, [item.category for item in labels]),
             "track": _numbers(self.tracks, zip(*columns[DEVICE:KEYS], strict=True)),
             "correlation": np.where(correlation > 0, correlation + (process << 32), NONE),
             "bytes": size,
             "table": np.full(len(rows), self.tables[table], dtype=np.int32),
             "row_id": row_id,
         }
-        for name, column in found.items():
-            self.rows[name].extend(column[kept])
-        first, last = int(start[kept].min()), int(np.maximum(start, end)[kept].max())
+        for name, column in new.items():
+            self.rows[name].extend(column[valid])
+        first, last = int(start[valid].min()), int(np.maximum(start, end)[valid].max())
         if self.span is not None:
             first, last = min(first, self.span[0]), max(last, self.span[1])
         self.span = first, last
-        return int(np.count_nonzero(kept))
+        return int(np.count_nonzero(valid))
 
 
 def _possible(times: Int64) -> npt.NDArray[np.bool_]:
@@ -247,7 +247,7 @@ _LABELS = {
 
 @dataclass(frozen=True, eq=False)
 class RowPlaces:
-    """Where in an export the row behind each row of the trace is."""
+    """Where in an export the source of each row of the trace is."""
 
     tables: tuple[str, ...]
     table: Ints
@@ -259,7 +259,7 @@ class RowPlaces:
 
 @dataclass(frozen=True, eq=False)
 class RowReader:
-    """Reads the row of an export behind a row of the trace.
+    """Reads the export's row behind a row of the trace.
 
     Raises TraceError if the file is gone, has changed or is damaged there.
     """
@@ -268,7 +268,7 @@ class RowReader:
     rows: RowPlaces
 
     def __call__(self, row: int) -> Mapping[str, Any]:
-        """Columns that are not NULL; ids of strings and constants as what they stand for, first."""
+        """Columns that are not NULL; ids of strings and constants as their text, first."""
         table = self.rows.tables[int(self.rows.table[row])]
         with self.database.connect() as connection:
             try:
@@ -276,13 +276,13 @@ class RowReader:
                     f"select * from {quoted(table)} where rowid = ?",  # noqa: S608 - quoted
                     (int(self.rows.row_id[row]),),
                 )
-                found = cursor.fetchone()
+                cells = cursor.fetchone()
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise TraceError(f"{self.database.path}: {table} is damaged ({error})") from error
-            if found is None:
+            if cells is None:
                 raise TraceError(f"{self.database.path} has changed since it was opened")
             texts = StringTables(self.database, connection)
-            raw = {column[0]: value for column, value in zip(cursor.description, found, strict=True)
+            raw = {column[0]: value for column, value in zip(cursor.description, cells, strict=True)
                    if value is not None}  # fmt: skip
             spelled, others = {}, {}
             # SQLite puts anything into any column, and so does damage.
@@ -306,18 +306,18 @@ class RowReader:
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """A ``RowReader`` but for where its database lies, as columns that are kept with the trace."""
+    """A ``RowReader`` without the place of its database, as columns cached with the trace."""
 
     export: str | None
-    """Name of the kept export of a report; None where the trace is the database itself."""
+    """Name of the cached export of a report; None if the trace is the database itself."""
     identity: tuple[int, int]
     columns: Mapping[str, tuple[str, ...]]
     """Columns of each table of the database."""
     rows: RowPlaces
 
     def reader(self, path: Path, directory: Path) -> RowReader | None:
-        """The reader for the trace at ``path``, whose export is kept in ``directory``; None if
-        that export is gone or is another one by now."""
+        """The reader for the trace at ``path``, whose export is cached in ``directory``; None if
+        that export is gone or has changed."""
         place = path if self.export is None else directory / self.export
         database = Database(place, self.identity, self.columns)
         if self.export is not None:
@@ -329,7 +329,7 @@ class StoredRows:
 
 
 def stored_rows(reader: RowReader, path: Path, directory: Path) -> StoredRows | None:
-    """What is kept of the reader of the trace at ``path``; None if its export is not kept in
+    """The columns of the reader of the trace at ``path``; None if its export is not cached in
     ``directory``."""
     database = reader.database
     place = database.path
@@ -341,7 +341,7 @@ def stored_rows(reader: RowReader, path: Path, directory: Path) -> StoredRows | 
 
 @dataclass(frozen=True)
 class AboutExport:
-    """What an export holds beside its events."""
+    """Content of an export besides its events."""
 
     names: Names
     metadata: Mapping[str, Any]
@@ -354,14 +354,14 @@ def assemble(
     database: Database, columns: Columns, about: AboutExport, warnings: tuple[LoadWarning, ...]
 ) -> Trace:
     """The trace; ``columns``, which hold at least one row, are used up."""
-    taken = {name: column.take() for name, column in columns.rows.items()}
-    track = taken["track"]
-    start, duration = (taken[name].astype(np.int64, copy=False) for name in ("start", "duration"))
+    raw = {name: column.take() for name, column in columns.rows.items()}
+    track = raw["track"]
+    start, duration = (raw[name].astype(np.int64, copy=False) for name in ("start", "duration"))
     rows = order(track, start, duration)
     start, duration, track = start[rows], duration[rows], track[rows]
     apart = time_outliers(start)
     categories = tuple(columns.categories)
-    category = taken["category"][rows]
+    category = raw["category"][rows]
     nesting = nest_by_category(track, start, duration, category, categories)
     origin = int(start.min())
     start -= origin
@@ -369,12 +369,12 @@ def assemble(
         path=database.path,
         start=start,
         duration=duration,
-        name=taken["name"][rows].astype(np.int32, copy=False),
+        name=raw["name"][rows].astype(np.int32, copy=False),
         category=category,
         track=track,
-        correlation=taken["correlation"][rows],
+        correlation=raw["correlation"][rows],
         external_id=np.full(len(rows), NONE, dtype=np.int64),
-        bytes=taken["bytes"][rows],
+        bytes=raw["bytes"][rows],
         parent=nesting.parent,
         depth=nesting.depth,
         names=tuple(columns.names),
@@ -389,8 +389,8 @@ def assemble(
             database,
             RowPlaces(
                 tuple(columns.tables),
-                taken["table"][rows],
-                taken["row_id"][rows],
+                raw["table"][rows],
+                raw["row_id"][rows],
                 tuple((*key, name) for key, name in about.domains.items()),
             ),
         ),

@@ -1,4 +1,4 @@
-"""One export, opened so that nothing about it can change, and what is read of its tables."""
+"""One export, opened read-only and unchanged, and access to its tables."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ STRINGS = "StringIds"
 _OTHER_SIGNS = ("OSRT_API", "SCHED_EVENTS", "ANALYSIS_DETAILS", "TARGET_INFO_SYSTEM_ENV")
 
 _PAGE_SIZE_AT = 16
-"""Where the header of a database has the size of its pages: https://www.sqlite.org/fileformat.html"""
+"""Offset of the page size in the header of a database: https://www.sqlite.org/fileformat.html"""
 
 AGAIN = "export it again with: nsys export --type sqlite REPORT.nsys-rep"
 
 
 @dataclass(frozen=True)
 class Database:
-    """A file, what it was when it was opened first, and its tables with their columns."""
+    """A file, its state when first opened, and its tables with their columns."""
 
     path: Path
     identity: tuple[int, int]
@@ -62,7 +62,7 @@ class Database:
         return table in self.tables and set(columns) <= set(self.tables[table])
 
     def column(self, table: str, column: str) -> str:
-        """SQL that gives a column of integers, -1 where it is absent or NULL."""
+        """SQL of a column of integers, -1 if it is absent or NULL."""
         if not self.has(table, column):
             return "-1"
         return f"ifnull(cast({quoted(column)} as integer), -1)"
@@ -77,7 +77,7 @@ class Database:
         return self.size % (65536 if size <= 1 else size) != 0
 
     def is_there(self) -> bool:
-        """Whether the file is still what it was when it was opened first."""
+        """Whether the file is unchanged since it was first opened."""
         try:
             return _identity(self.path) == self.identity
         except TraceError:
@@ -87,7 +87,7 @@ class Database:
     def connect(self) -> Iterator[sqlite3.Connection]:
         """A connection for reading.
 
-        Raises TraceError if the file is gone or has changed since it was opened first.
+        Raises TraceError if the file is gone or has changed since it was first opened.
         """
         if _identity(self.path) != self.identity:
             raise TraceError(f"{self.path} has changed since it was opened: open it again")
@@ -96,20 +96,20 @@ class Database:
 
 
 def open_database(path: Path) -> Database:
-    """Look at the tables of an export.
+    """Read the list of tables of an export.
 
-    Raises TraceError where the file is missing, damaged in its first pages, or no export.
+    Raises TraceError if the file is missing, damaged in its first pages, or no export.
     """
     identity = _identity(path)
     try:
         with _connected(path) as connection:
-            # Damage makes blobs of names, and of a page of rows a list of tables.
+            # Damage can turn names into blobs, and a page of rows into a list of tables.
             listed = connection.execute(
                 "select name from sqlite_master where type = 'table' and typeof(name) = 'text'"
             ).fetchall()
             described = {name: connection.execute(f"pragma table_info({quoted(name)})").fetchall()
                          for (name,) in listed}  # fmt: skip
-            tables = {name: tuple(each[1] for each in rows) for name, rows in described.items()}
+            tables = {name: tuple(row[1] for row in rows) for name, rows in described.items()}
     except sqlite3.DatabaseError as error:
         raise TraceError(
             f"{path} is an SQLite database whose list of tables cannot be read ({error}): {AGAIN}"
@@ -146,9 +146,9 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.Error as error:
         raise TraceError(f"cannot read {path}: {error}") from error
     try:
-        # Without this SQLite opens no file that is shorter than its header says: one cut off.
+        # Otherwise SQLite refuses a file that is shorter than its header says: one cut off.
         connection.execute("pragma writable_schema = on")
-        # Views, triggers and columns that are computed call no function that could do harm.
+        # Views, triggers and computed columns cannot call harmful functions.
         connection.execute("pragma trusted_schema = off")
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         yield connection
@@ -165,10 +165,10 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass
 class Scan:
-    """Reads ``columns`` (SQL expressions) of a table; the row's id is put before them.
+    """Reads ``columns`` (SQL expressions) of a table, after the row's id.
 
-    Rows come in order of their ids. Where a page is damaged those before it are read, then those
-    behind it from the last backwards, and ``damage`` is SQLite's error.
+    Rows come in order of their ids. At a damaged page the rows before it are read, then those after
+    it from the last backwards, and ``damage`` is SQLite's error.
     """
 
     connection: sqlite3.Connection
@@ -180,7 +180,7 @@ class Scan:
     """Largest id given out so far."""
 
     def batches(self) -> Iterator[Rows]:
-        """All rows that can be read."""
+        """All readable rows."""
         yield from self._read("asc", None)
         if self.damage:
             yield from self._read("desc", self.last)
@@ -197,7 +197,7 @@ class Scan:
         except sqlite3.DatabaseError as error:
             self.damage = str(error)
             if size > 1:
-                # A fetch that fails gives none of its rows, though most may be readable.
+                # A fetch that fails returns none of its rows, though most may be readable.
                 yield from self._read(direction, above, 1, reached)
 
     def _query(
@@ -210,7 +210,7 @@ class Scan:
         if above is not None:
             limits.append("rowid > ?")
             values.append(above)
-        # The parts are names of this package, and columns that the file was seen to have.
+        # The parts are names of this package, and columns seen in the file.
         sql = (
             f"select rowid, {', '.join(self.columns)} from {self.table} "  # noqa: S608 - see above
             f"where {' and '.join(limits)} order by rowid {direction}"
@@ -278,7 +278,7 @@ class StringTables:
     _enumerations: dict[str, Mapping[int, tuple[str, str]]] = field(default_factory=dict)
 
     def string(self, key: int) -> str | None:
-        """The text of an id; None where there is none."""
+        """The text of an id; None if there is none."""
         if key not in self._strings:
             self._strings[key] = None
             if self.database.has(STRINGS, "id", "value"):
@@ -287,11 +287,11 @@ class StringTables:
         return self._strings[key]
 
     def name(self, enumeration: str, value: int) -> str:
-        """The constant's name, such as ``CUDA_MEMCPY_KIND_HTOD``; empty where it is not known."""
+        """The constant's name, such as ``CUDA_MEMCPY_KIND_HTOD``; empty if unknown."""
         return self._enumeration(enumeration).get(value, ("", ""))[0]
 
     def label(self, enumeration: str, value: int) -> str:
-        """The constant in texts, such as ``Pageable``; empty where it is not known."""
+        """The constant in words, such as ``Pageable``; empty if unknown."""
         return self._enumeration(enumeration).get(value, ("", ""))[1]
 
     def values(self, enumeration: str, *names: str) -> list[int]:
@@ -301,15 +301,15 @@ class StringTables:
 
     def _enumeration(self, table: str) -> Mapping[int, tuple[str, str]]:
         if table not in self._enumerations:
-            known = dict(_KNOWN.get(table, {}))
+            constants = dict(_KNOWN.get(table, {}))
             if table == MEMORY_KINDS and self.database.has("TARGET_INFO_CUDA_GPU"):
-                known[_MANAGED] = "", "Unknown"
+                constants[_MANAGED] = "", "Unknown"
             rows: Rows = []
             if self.database.has(table, "id", "name"):
                 label = "label" if self.database.has(table, "label") else "name"
                 rows = self._read(f"select id, name, {label} from {table}")  # noqa: S608 - constants
             read = {key: (str(name), str(text)) for key, name, text in rows if isinstance(key, int)}
-            self._enumerations[table] = read or known
+            self._enumerations[table] = read or constants
         return self._enumerations[table]
 
     def _read(self, sql: str, *values: int) -> Rows:

@@ -70,7 +70,7 @@ like ``CUpti_ActivityDevice``."""
 
 
 def _gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
-    """Number in the machine of each process's devices, by (pid, device); empty if not known."""
+    """Number in the machine of each process's devices, by (pid, device); empty if unknown."""
     if not database.has(*_DEVICES_OF_PROCESSES):
         return {}
     rows = connection.execute("select pid, cudaId, gpuId from TARGET_INFO_CUDA_DEVICE")
@@ -78,9 +78,9 @@ def _gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[int,
 
 
 def _metadata(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
-    """``deviceProperties`` as in a Kineto file, the versions of the export, and in ``NOT_READ``
-    how many rows each table has that holds events and is not read: samples, context
-    switches, calls of the operating system... "damaged" stands for what cannot be counted."""
+    """``deviceProperties`` as in a Kineto file, the versions of the export, and in ``NOT_READ`` the
+    number of rows of each table with events that is not read: samples, context switches, calls of
+    the operating system... "damaged" stands for an unknown count."""
     metadata: dict[str, Any] = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         if database.has(table, "name", "value"):
@@ -105,16 +105,16 @@ def _session_start(database: Database, connection: sqlite3.Connection) -> int | 
     """Nanoseconds since the epoch of the export's time 0; None in exports without it."""
     if not database.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
         return None
-    found = connection.execute(
+    row = connection.execute(
         "select utcEpochNs from TARGET_INFO_SESSION_START_TIME "
         "where typeof(utcEpochNs) = 'integer' and utcEpochNs > 0"
     ).fetchone()
-    return None if found is None else int(found[0])
+    return None if row is None else int(row[0])
 
 
 def _count(connection: sqlite3.Connection, table: str) -> int | str:
-    """How many rows there are. These tables stand last and are the largest: what cuts a file off
-    damages them first, which must not cost what else it holds of the machine."""
+    """Number of rows. These tables come last and are the largest: a file cut off is damaged there
+    first, which must not cost the other facts about the machine."""
     try:
         (rows,) = connection.execute(f"select count(*) from {quoted(table)}").fetchone()  # noqa: S608 - quoted
     except sqlite3.DatabaseError:
@@ -129,7 +129,7 @@ def _devices(database: Database, connection: sqlite3.Connection) -> list[dict[st
         if not database.has(table, "deviceId", "name"):
             return []
     elif database.has(table, "cuDevice") and not database.has(*_DEVICES_OF_PROCESSES):
-        # Without a table of which device of a process is which GPU, devices are CUDA's.
+        # Without a table that maps devices of processes to GPUs, devices are CUDA's.
         number = "ifnull(cuDevice, id)"
     columns = [column for column in properties if database.has(table, column)]
     rows = connection.execute(
@@ -147,16 +147,16 @@ _DOMAIN = "NvtxDomainCreate"
 
 @dataclass
 class Ranges:
-    """Says which rows of ``NVTX_EVENTS`` are ranges and what they are called."""
+    """Selects the rows of ``NVTX_EVENTS`` that are ranges, and names them."""
 
     database: Database
     texts: StringTables
     domains: dict[tuple[int, int], str] = field(default_factory=dict)
-    """Names by (global id of the process, domain), as far as they were read."""
+    """Names by (global id of the process, domain), as far as read."""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """SQL of the columns that ranges are named by."""
+        """SQL of the columns that name ranges."""
         numbers = (
             self.database.column(RANGES, name) for name in ("eventType", "domainId", "textId")
         )
@@ -164,14 +164,14 @@ class Ranges:
 
     @property
     def where(self) -> str:
-        """SQL that leaves out marks and what only names threads, categories and devices."""
+        """SQL that excludes marks and rows that only name threads, categories and devices."""
         if not self.database.has(RANGES, "eventType"):
             return '"end" > "start"'
         types = self.texts.values(EVENT_TYPES, *_RANGES, _DOMAIN)
         return f"eventType in ({', '.join(map(str, types))})"
 
     def only(self, batches: Iterable[Rows]) -> Iterator[Rows]:
-        """The ranges of each batch; what names a domain is kept apart."""
+        """The ranges of each batch; names of domains are stored."""
         naming = set(self.texts.values(EVENT_TYPES, _DOMAIN))
         for rows in batches:
             for row in rows:
@@ -199,13 +199,13 @@ def load_nsys(
     """Load an SQLite export of any version of Nsight Systems since 2021.
 
     Kernels, copies, sets, graphs launched as a whole and synchronisation by stream; calls of the
-    CUDA runtime and driver, NVTX ranges and the profiler's overhead by thread. What can be read of
+    CUDA runtime and driver, NVTX ranges and the profiler's overhead by thread. The readable part of
     a damaged file is loaded, and ``Trace.warnings`` names the tables that lost rows. ``progress``
-    is given the share of the file's bytes that the rows read so far stand for; it and
-    ``cancelled`` are called for every 8192 rows, ``preview`` with the trace of what was read so
-    far, now and then where there is much more to come.
+    is given the share of the file's bytes that the rows read so far stand for; it and ``cancelled``
+    are called for every 8192 rows, ``preview`` with the trace so far, now and then while much more
+    is to come.
 
-    Raises TraceError, which says what to do, where the file is missing or no export, or holds no
+    Raises TraceError, which says what to do, if the file is missing or no export, or holds no
     event; LoadCancelled after ``cancelled`` returned True.
     """
     database = open_database(path)
@@ -237,7 +237,7 @@ class _Loading:
         )
 
     def run(self) -> Trace:
-        """Read everything there is."""
+        """Read everything."""
         self._report(0)
         ranges = self.ranges
         # Before all else: of two rows with the same times the range encloses the call.
@@ -260,15 +260,15 @@ class _Loading:
         return trace
 
     def _read_activity(self, activity: Activity) -> None:
-        table, where = activity.table, "1"
+        table, condition = activity.table, "1"
         if activity.within_others:
             first, last = self.columns.span or (0, 0)
-            where = f'"start" >= {first} and "end" <= {last}'
+            condition = f'"start" >= {first} and "end" <= {last}'
         keys = tuple(self.database.column(table, column) for column in activity.keys)
         device = self._device_by_context(table) if activity.by_context else ""
         label = cache(partial(activity.label, self.texts))
         columns = (*place(self.database, table, activity.owner, activity.on_device, device), *keys)
-        scan = self._scan(table, columns, where)
+        scan = self._scan(table, columns, condition)
         added = sum(self.columns.add(table, rows, label) for rows in self._watched(scan))
         if added and activity is GRAPHS:
             self._note(
@@ -276,19 +276,19 @@ class _Loading:
                 "kernel; to see their kernels, record with: nsys profile --cuda-graph-trace=node"
             )
 
-    def _scan(self, table: str, columns: tuple[str, ...], where: str) -> Scan:
-        return Scan(self.connection, table, columns, f'"start" is not null and {where}')
+    def _scan(self, table: str, columns: tuple[str, ...], condition: str) -> Scan:
+        return Scan(self.connection, table, columns, f'"start" is not null and {condition}')
 
     def _device_by_context(self, table: str) -> str:
-        """SQL of the device of a row's context, as kernels and copies in it had it."""
+        """SQL of the device of a row's context, as known from kernels and copies in it."""
         column = self.database.column
         owner, context = column(table, "globalPid"), column(table, "contextId")
-        known = "".join(
+        cases = "".join(
             f" when {owner} = {who} and {context} = {which} then {device}"
             for (who, which), device in self.columns.contexts.items()
         )
-        given = column(table, "deviceId")
-        return f"case{known} else {given} end" if known else given
+        own = column(table, "deviceId")
+        return f"case{cases} else {own} end" if cases else own
 
     def _watched(self, scan: Scan) -> Iterable[Rows]:
         for rows in scan.batches():
@@ -312,16 +312,16 @@ class _Loading:
         if table not in self.database.tables:
             return 0
         try:
-            found = self.connection.execute(f"select max(rowid) from {table}").fetchone()  # noqa: S608 - a constant
+            row = self.connection.execute(f"select max(rowid) from {table}").fetchone()  # noqa: S608 - a constant
         except sqlite3.DatabaseError:
-            # Only the share for the progress is lost: reading the rows will show what is wrong.
+            # Only the progress is wrong then: reading the rows will report the error.
             return 0
-        return int(found[0] or 0)
+        return int(row[0] or 0)
 
     def _tolerated(
         self, read: Callable[[Database, sqlite3.Connection], Value], otherwise: Value
     ) -> Value:
-        """What ``read`` finds, or ``otherwise`` and a warning where the file is damaged there."""
+        """The result of ``read``, or ``otherwise`` and a warning if the file is damaged there."""
         try:
             return read(self.database, self.connection)
         except sqlite3.DatabaseError as error:

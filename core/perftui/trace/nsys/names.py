@@ -1,4 +1,4 @@
-"""What events are called, by the tables they are in: as a person reads it, and as analysis does."""
+"""Names of events, by table: for people and for analysis."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CAST = re.compile(r"\((?:unsigned )?(?:int|long|bool|char|short)\)(?=-?\d)")
 """``(int)4``: how nsys spells a template argument that is a number."""
 
 _OPERATOR_SUFFIX = re.compile(r", (?:seq|op_id) = -?\d+(?:, (?:op_id|sizes|input_op_ids) = .*)?$")
-"""What ``torch.autograd.profiler.emit_nvtx`` appends to the name of what it marks (PyTorch,
+"""Suffix that ``torch.autograd.profiler.emit_nvtx`` appends to the name of a range (PyTorch,
 ``torch/csrc/profiler/util.cpp``, ``getNvtxStr``)."""
 
 _OPERATOR = re.compile(r"[a-z_]\w*::\S|\w*Backward\d*$|detach_?$")
@@ -43,22 +43,22 @@ class Label:
 def kernel_name(short: str | None, demangled: str | None) -> str:
     """The function with its template arguments: ``reduce_kernel<512, 1, at::MeanOps<float>>``.
 
-    The short name alone would make one of all elementwise kernels; the demangled one begins with a
-    return type and namespaces and ends with parameters, which distinguish nothing.
+    The short name alone would merge all elementwise kernels; the demangled one begins with a return
+    type and namespaces and ends with parameters, which distinguish nothing.
     """
     if not short or not demangled:
         return short or demangled or "unknown kernel"
-    # The function's own name stands before its template arguments or parameters.
-    found = re.search(rf"(?<!\w){re.escape(short)}(?!\w)", demangled)
-    if found is None or demangled[found.end() : found.end() + 1] != "<":
+    # The function's own name precedes its template arguments or parameters.
+    match = re.search(rf"(?<!\w){re.escape(short)}(?!\w)", demangled)
+    if match is None or demangled[match.end() : match.end() + 1] != "<":
         return short
-    return _CAST.sub("", demangled[found.start() : _closed(demangled, found.end())])
+    return _CAST.sub("", demangled[match.start() : _closed(demangled, match.end())])
 
 
 def _closed(text: str, opened: int) -> int:
-    """Index behind the ``>`` that closes the ``<`` at ``opened``, or the end where none does.
+    """Index after the ``>`` that closes the ``<`` at ``opened``, or the end if none does.
 
-    What is in parentheses may hold comparisons, and does not count.
+    Text in parentheses may hold comparisons, and does not count.
     """
     depth = parentheses = 0
     for index in range(opened, len(text)):
@@ -88,10 +88,9 @@ def copy_name(constant: str, source: str, destination: str) -> str:
 
 
 def range_label(text: str) -> Label:
-    """An NVTX range: an operator where PyTorch marked one, else an annotation.
+    """An NVTX range: an operator if PyTorch marked one, else an annotation.
 
-    Ranges that PyTorch marked carry numbers, which are left out: with them no two would share a
-    name.
+    PyTorch's ranges carry numbers, which are dropped: with them no two would share a name.
     """
     name = _OPERATOR_SUFFIX.sub("", text) if " = " in text else text
     marked = _OPERATOR if name != text else _DISPATCHED
@@ -99,7 +98,7 @@ def range_label(text: str) -> Label:
 
 
 UNSIGNED_NONE = 2**32 - 1
-"""Stream of what concerns a whole context, event of what waits for none."""
+"""Stream of operations on a whole context, event of those that wait for none."""
 
 
 SYNC = "cuda_sync"
@@ -112,8 +111,8 @@ OVERHEAD = "overhead"
 class Activity:
     """A table whose rows are named by ids.
 
-    ``keys`` are the columns that ``label`` makes name and category from, -1 where the file has no
-    such column.
+    ``keys`` are the columns from which ``label`` makes name and category, -1 if the file lacks the
+    column.
     """
 
     table: str
@@ -121,13 +120,13 @@ class Activity:
     keys: tuple[str, ...]
     label: Callable[..., Label]
     by_context: bool = False
-    """Whether the table's own device is not to be trusted, and that of the context is."""
+    """Whether to use the device of the context, as the table's own is unreliable."""
     within_others: bool = False
-    """Whether only rows count that lie within the time of all other tables."""
+    """Whether only rows within the time of all other tables count."""
 
     @property
     def owner(self) -> str:
-        """The column of whose row it is: a process on the device, a thread on the CPU."""
+        """Column of the row's owner: a process on the device, a thread on the CPU."""
         return "globalPid" if self.on_device else "globalTid"
 
 
@@ -155,14 +154,14 @@ def _copy(texts: StringTables, kind: int, source: int, destination: int) -> Labe
 
 
 def _set(texts: StringTables, kind: int) -> Label:
-    """As Kineto writes it: ``Memset (Device)``."""
+    """Name as in Kineto: ``Memset (Device)``."""
     memory = texts.label(MEMORY_KINDS, kind)
     return Label(f"Memset ({memory})" if memory else "Memset", MEMSET)
 
 
 def _sync(texts: StringTables, kind: int, event: int, stream: int) -> Label:
-    """Up to schema 3.24 the kinds do not follow the file's own enumeration: of waits for a stream
-    or a context, which are on no event, the stream distinguishes them."""
+    """Up to schema 3.24 the kinds do not follow the file's own enumeration: waits for a stream or a
+    context, which have no event, differ by the stream."""
     if event == UNSIGNED_NONE:
         return Label("Context sync" if stream == UNSIGNED_NONE else "Stream sync", "cuda_sync")
     return Label(texts.label(SYNC_KINDS, kind) or "Synchronisation", "cuda_sync")
@@ -188,7 +187,7 @@ SYNCHRONISATION = Activity(
     _sync,
     by_context=True,
 )
-"""CUPTI has the context that is waited for and no device: nsys writes 0, whichever it was."""
+"""CUPTI reports the awaited context and no device: nsys writes 0 for any device."""
 
 
 ACTIVITIES = (
@@ -201,8 +200,8 @@ ACTIVITIES = (
     Activity("CUPTI_ACTIVITY_KIND_MEMSET", True, ("memKind",), _set),
     GRAPHS,
     SYNCHRONISATION,
-    # The profiler also works before the program's first call and after its last: that is no part
-    # of what it did.
+    # The profiler also works before the program's first call and after its last: that is no part of
+    # the program's activity.
     Activity("PROFILER_OVERHEAD", False, ("nameId",), _overhead, within_others=True),
 )
 """All but NVTX ranges, which have texts for names. What the operating system does (``OSRT_API``) is

@@ -31,7 +31,7 @@ _LAST_WORDS = 400
 
 @dataclass(frozen=True)
 class Exporting:
-    """How far an export has come: nobody knows how much of it there will be."""
+    """Progress of an export, whose final size is unknown."""
 
     seconds: float
     """Since it began."""
@@ -43,8 +43,8 @@ ExportProgress = Callable[[Exporting], None]
 
 
 def command(program: str, report: Path, exported: Path) -> list[str]:
-    """What exports ``report``."""
-    # "--output=" and not two words: so the manual spells it for every version.
+    """The command that exports ``report``."""
+    # "--output=" in one word: the spelling of the manual in every version.
     options = ("--type=sqlite", "--force-overwrite=true", f"--output={exported}")
     return [program, "export", *options, str(report)]
 
@@ -56,7 +56,7 @@ def export(
     progress: ExportProgress | None,
     cancelled: Callable[[], bool] | None,
 ) -> Path:
-    """The export of ``report``, made in ``directory``, which is empty and only its user's.
+    """The export of ``report``, in ``directory``, which is empty and private to its user.
 
     ``progress`` and ``cancelled`` are called ten times a second.
 
@@ -67,7 +67,7 @@ def export(
     words = command(program, report.absolute(), exported)
     begin = time.monotonic()
     with log.open("wb") as output:
-        # A session of its own: nsys may be a script, and what that starts must end with it.
+        # A session of its own: nsys may be a script, and its children must end with it.
         process = subprocess.Popen(  # noqa: S603 - a list, no shell; the program that reads reports
             words,
             stdin=subprocess.DEVNULL,
@@ -76,7 +76,7 @@ def export(
             start_new_session=True,
         )
 
-        # Who leaves the app does not wait for the thread that is here.
+        # Leaving the app does not wait for this thread.
         def at_exit() -> None:
             _kill(process)
             shutil.rmtree(directory, ignore_errors=True)
@@ -117,23 +117,23 @@ def load_report(
     preview: Preview | None = None,
     exporting: ExportProgress | None = None,
 ) -> Trace:
-    """Export a report with ``nsys``, and load that.
+    """Export a report with ``nsys``, and load the export.
 
-    ``exporting`` is called with how far ``nsys`` has come; the others are those of ``load_nsys``.
-    The export is kept for the next time, unless ``PERFTUI_CACHE=off`` or the disk is full: then it
-    lies in a private temporary directory for as long as the trace, whose arguments are read from
+    ``exporting`` is called with the progress of ``nsys``; the others are those of ``load_nsys``.
+    The export is cached for the next time, unless ``PERFTUI_CACHE=off`` or the disk is full: then
+    it lies in a private temporary directory for as long as the trace, whose arguments are read from
     it.
 
-    Raises TraceError where the report is missing, ``nsys`` is not on PATH or fails, or exports
-    nothing that can be loaded; LoadCancelled after ``cancelled`` returned True.
+    Raises TraceError if the report is missing, ``nsys`` is not on PATH or fails, or exports nothing
+    that can be loaded; LoadCancelled after ``cancelled`` returned True.
     """
     if not path.is_file():
         raise TraceError(f"cannot read {path}: no such file")
     exports, identity = cached_exports(), file_identity(path)
     if exports is not None and identity is not None:
-        found = exports.find(path, identity)
-        if found is not None:
-            return _load(found, path, progress, cancelled, preview)
+        cached = exports.find(path, identity)
+        if cached is not None:
+            return _load(cached, path, progress, cancelled, preview)
     program = shutil.which("nsys")
     if program is None:
         words = command("nsys", path, path.with_suffix(".sqlite"))
@@ -145,15 +145,15 @@ def load_report(
     directory = directory or Path(tempfile.mkdtemp(prefix="perftui-nsys-"))
     try:
         exported = export(program, path, directory, exporting, cancelled)
-        kept = None
-        # A report that was written to meanwhile is not the one that was exported.
+        stored = None
+        # A report that changed meanwhile is not the exported one.
         if exports is not None and identity is not None and file_identity(path) == identity:
-            kept = exports.keep(path, identity, exported)
-        trace = _load(kept or exported, path, progress, cancelled, preview)
+            stored = exports.keep(path, identity, exported)
+        trace = _load(stored or exported, path, progress, cancelled, preview)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
-    if kept is None:
+    if stored is None:
         weakref.finalize(trace.read_arguments, shutil.rmtree, directory, ignore_errors=True)
     else:
         shutil.rmtree(directory, ignore_errors=True)
@@ -167,11 +167,11 @@ def _load(
     cancelled: Cancelled | None,
     preview: Preview | None,
 ) -> Trace:
-    def named(trace: Trace) -> Trace:
+    def with_path(trace: Trace) -> Trace:
         return dataclasses.replace(trace, path=path)
 
     try:
-        shown = None if preview is None else lambda trace: preview(named(trace))
-        return named(load_nsys(exported, progress, cancelled, shown))
+        show = None if preview is None else lambda trace: preview(with_path(trace))
+        return with_path(load_nsys(exported, progress, cancelled, show))
     except TraceError as error:
         raise TraceError(str(error).replace(str(exported), str(path))) from error

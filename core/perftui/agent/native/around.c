@@ -1,7 +1,7 @@
-/* Stands around a function of torch's without a frame: see ``around.py``. Compiled, because a frame
-   of Python's between the script and torch is seen: a warning that torch gives in the name of its
-   caller would name us, and be shown again, and a traceback would lead through here. Nor does a
-   signal arrive between a phase and what is noted of its beginning and its end. */
+/* Wraps a function of torch without a frame: see ``around.py``. Compiled, because a Python frame
+   between the script and torch is visible: a warning that torch gives in the name of its caller
+   would name us, and be shown again, and a traceback would lead through here. Nor can a signal
+   arrive between a phase and the notes of its beginning and end. */
 
 #include "compiled.h"
 
@@ -16,7 +16,7 @@ typedef struct {
     PyObject *names, *weak;
 } Around;
 
-/* As Python's ``finally`` has it: what is raised now was raised while ``error`` was under way. */
+/* As in Python's ``finally``: the current exception was raised while ``error`` was handled. */
 static void raise_over(PyObject *type, PyObject *error, PyObject *trace)
 {
     PyObject *newer_type, *newer, *newer_trace, *outer, *last, *next;
@@ -26,7 +26,7 @@ static void raise_over(PyObject *type, PyObject *error, PyObject *trace)
     PyErr_NormalizeException(&type, &error, &trace);
     if (trace != NULL)
         PyException_SetTraceback(error, trace);
-    /* What the script handles meanwhile lies beneath both. */
+    /* An exception that the script is handling lies beneath both. */
     outer = PyException_GetContext(error);
     last = newer;
     Py_INCREF(last);
@@ -47,7 +47,7 @@ static void raise_over(PyObject *type, PyObject *error, PyObject *trace)
     PyErr_Restore(newer_type, newer, newer_trace);
 }
 
-/* What ``leave`` is called with; None where it is not to be called. */
+/* The token for ``leave``; None if that is not to be called. */
 static PyObject *begin(Around *around, PyObject *args, PyObject *named)
 {
     if (around->fast_enter != NULL) {
@@ -63,12 +63,12 @@ static PyObject *begin(Around *around, PyObject *args, PyObject *named)
     return PyObject_CallFunctionObjArgs(around->enter, args, named == NULL ? Py_None : named, NULL);
 }
 
-/* Whether nobody else has to see the end, -1 with an error. */
+/* Whether the fast path has handled the end; -1 with an error. */
 static int end_fast(Around *around, PyObject *args, PyObject *token, int arrived)
 {
     PyObject *first, *answer;
     int is_all;
-    /* A pass has ended however it did; where no batch has come is for the session. */
+    /* A pass has ended either way; a fetch without a batch is left to the session. */
     if (around->fast_leave == NULL || !(arrived || around->phase != NULL))
         return 0;
     first = around->phase == NULL ? PyTuple_GetItem(args, 0) : around->phase;
@@ -90,7 +90,7 @@ static int end(Around *around, PyObject *args, PyObject *token, PyObject *result
     return answer == NULL ? -1 : 0;
 }
 
-/* Calls the original, and ``leave`` where there is one to be asked. */
+/* Calls the original, then ``leave`` if there is one. */
 static PyObject *pass(Around *around, PyObject *args, PyObject *named, PyObject *token)
 {
     PyObject *type, *error, *trace, *result;
@@ -135,7 +135,7 @@ static PyObject *call(Around *around, PyObject *args, PyObject *named)
         PyErr_SetString(PyExc_RuntimeError, "it stands around nothing");
         return NULL;
     }
-    /* Without an argument the original says what is missing. */
+    /* Without an argument the original reports what is missing. */
     if ((around->fast_path != NULL && around->fast_path->inside) || PyTuple_Size(args) == 0)
         return PyObject_Call(around->original, args, named);
     token = begin(around, args, named);
@@ -155,7 +155,7 @@ static PyObject *call(Around *around, PyObject *args, PyObject *named)
     return result;
 }
 
-/* ``types.MethodType``, which is not in the stable part. */
+/* ``types.MethodType``, which is not in the stable API. */
 static PyObject *bound_method;
 
 int find_bound_method(void)
@@ -175,7 +175,7 @@ static PyObject *bind(PyObject *around, PyObject *object, PyObject *type)
     return around;
 }
 
-/* What it does not have itself is the original's. */
+/* Attributes that it lacks are the original's. */
 static PyObject *get(Around *around, PyObject *name)
 {
     PyObject *found = PyObject_GenericGetAttr((PyObject *)around, name);
@@ -199,7 +199,7 @@ static PyObject *represent(Around *around)
     return PyObject_Repr(around->original);
 }
 
-/* By its name, as functions are. */
+/* Pickled by its name, as functions are. */
 static PyObject *reduce(PyObject *around, PyObject *unused)
 {
     (void)unused;
@@ -264,5 +264,5 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-/* Found in a class it is called with the object, not bound to it first. */
+/* As a method it is called with the object, not bound to it first. */
 PyType_Spec around_spec = SPEC("CompiledAround", Around, Py_TPFLAGS_METHOD_DESCRIPTOR);

@@ -1,4 +1,4 @@
-/* The module ``_compiled``: what the agent does so often that Python would take too long. */
+/* The module ``_compiled``: hooks of the agent that run too often for Python. */
 
 #include "compiled.h"
 

@@ -1,4 +1,4 @@
-/* What the files of ``_compiled`` share: the part of Python's API that every version from 3.10 on
+/* Shared by the files of ``_compiled``: the part of Python's API that every version from 3.10 on
    has, hence one library for all of them. */
 
 #define PY_SSIZE_T_CLEAN
@@ -21,9 +21,9 @@ static inline int64_t clock_ns(clockid_t clock)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* A reference of its own to an object that is always there. ``Py_RETURN_TRUE`` and its like count none
-   with the headers of Python 3.12 and later, whose own such objects cannot be freed: in an older Python,
-   which may load what was compiled there, each time took one away, and after some ten thousand steps the
+/* A new reference to an immortal object. ``Py_RETURN_TRUE`` and its like count none with the headers
+   of Python 3.12 and later, where such objects are never freed: in an older Python, which may load the
+   library compiled there, each return took one reference away, and after some ten thousand steps the
    interpreter aborted. */
 static inline PyObject *counted(PyObject *object)
 {
@@ -31,7 +31,7 @@ static inline PyObject *counted(PyObject *object)
     return object;
 }
 
-/* How a fast path begins, for who stands around a phase: see ``_compiled.pyi``. */
+/* The head of a fast path, for the wrappers of phases: see ``_compiled.pyi``. */
 typedef struct {
     PyObject_HEAD
     char inside, is_off, goes_back;
@@ -71,5 +71,5 @@ void let_go(PyObject *object, inquiry clear);
 
 extern PyType_Spec around_spec, fast_path_spec, page_spec, pauses_spec;
 
-/* Has what ``around.c`` needs; -1 with an error. */
+/* Prepares the globals of ``around.c``; -1 with an error. */
 int find_bound_method(void);

@@ -1,15 +1,15 @@
-/* The fast path: what a loop that is known does in each step, written to the ring and compared with
-   what the steps before it did. ``recording/fast_path.py`` says when. Compiled, because a hook runs once a
+/* The fast path: writes the events of a known loop to the ring, and compares each step with those
+   before it. ``recording/fast_path.py`` says when. Compiled, because a hook runs once a
    millisecond at most, when the caches hold little of it: in Python these hooks took 30 us of each
    such step, most of it waiting for memory.
 
    Python code runs in here where a measured step ends or begins, where a loader with workers is
-   asked, and for errors. Handlers of signals and what the garbage collector calls may come in
-   between there, and close the fast path: whether it is open is asked again after each. */
+   asked, and for errors. Signal handlers and callbacks of the garbage collector may run there
+   and close the fast path: whether it is open is checked again after each. */
 
 #include "compiled.h"
 
-/* A text that is generated calls a module for each of its tokens. */
+/* Generating text calls a module for each token. */
 enum { MOST_EVENTS = 4096, MOST_OPTIMIZERS = 8, MOST_OPTIMIZER_STEPS = 48 };
 
 /* Where no loader is asked for batches, steps also end with more forward or backward passes than this:
@@ -53,12 +53,12 @@ typedef struct {
 
     long long index, step_start, usual_until, slow_after, micro_batches, last_activity;
     long long steps, steps_ns, steps_hooks; /* since the fast path was opened */
-    long long most_steps; /* no further one ends here */
+    long long most_steps; /* most steps that may end here */
 
     long long calls, fetch_calls, until_sample, sampled_ns, sampled_calls;
     double call_ns;
 
-    int n_optimizers, going_on; /* going_on: which of them steps, or -1 */
+    int n_optimizers, going_on; /* going_on: index of the one that steps, or -1 */
     long long optimizer_start, finished;
     Optimizer optimizers[MOST_OPTIMIZERS];
 
@@ -79,13 +79,13 @@ static void write_record(FastPath *path, int kind, int64_t start, int64_t end, i
     path->last_activity = end;
 }
 
-/* Whether all has happened as in the steps before, and then this ``event`` did. */
+/* Whether the events so far, with ``event``, match the steps before. */
 static int is_next(FastPath *path, int event)
 {
     return path->is_usual && path->n_events < path->n_usual && path->usual[path->n_events] == event;
 }
 
-/* Notes that ``event`` has happened. */
+/* Appends ``event``. */
 static void push(FastPath *path, int event)
 {
     path->is_usual = (char)is_next(path, event);
@@ -93,7 +93,7 @@ static void push(FastPath *path, int event)
     path->calls++;
 }
 
-/* How long ``list`` is, or -1 with an error where it is none, or deleted. */
+/* Length of ``list``, or -1 with an error if it is no list, or deleted. */
 static Py_ssize_t length(PyObject *list)
 {
     if (list != NULL)
@@ -108,7 +108,7 @@ static int is_planned(FastPath *path)
     return path->plan != NULL && __atomic_load_n(path->plan, __ATOMIC_RELAXED) != path->planned;
 }
 
-/* A measured step begins or, as one more that has ended, ends. */
+/* A measured step begins, or one more has ended. */
 static int update_meter(FastPath *path, int ended)
 {
     PyObject *result = PyObject_CallMethod((PyObject *)path, "update_meter", "i", ended);
@@ -116,7 +116,7 @@ static int update_meter(FastPath *path, int ended)
     return result == NULL ? -1 : 0;
 }
 
-/* Whether the step may end here at ``end``, where all but ``n_left`` of its events have happened; -1 with
+/* Whether the step may end here at ``end``, with all but ``n_left`` of its events; -1 with
    an error. The fast path may be closed when this returns 0. */
 static int may_end(FastPath *path, int64_t end, int n_left)
 {
@@ -139,7 +139,7 @@ static int may_end(FastPath *path, int64_t end, int n_left)
     return path->is_usual && path->n_events + n_left == path->n_usual;
 }
 
-/* The step is written, and the next one begins. -1 with an error; the fast path may be closed when this
+/* Writes the step and begins the next. -1 with an error; the fast path may be closed when this
    returns. */
 static int end_step(FastPath *path, int64_t end, int was_sampling)
 {
@@ -161,7 +161,7 @@ static int end_step(FastPath *path, int64_t end, int was_sampling)
 
 /* The hooks. */
 
-/* Whether the calling thread's hooks may come here. */
+/* Whether the calling thread may use the fast path. */
 static int is_here(FastPath *path)
 {
     if (!path->is_open || path->ring == NULL || path->capacity <= 0)
@@ -171,7 +171,7 @@ static int is_here(FastPath *path)
     return PyThread_get_thread_ident() == path->own_thread;
 }
 
-/* What a weak reference refers to, borrowed; None where that is gone. */
+/* Target of a weak reference, borrowed; None if it is gone. */
 static PyObject *referent(PyObject *reference)
 {
     PyObject *alive = PyWeakref_GetObject(reference);
@@ -188,20 +188,20 @@ static int has_room(FastPath *path)
     return path->n_events < MOST_EVENTS && referent(path->iterator) != Py_None;
 }
 
-/* Whether the batch that was asked for never came, and nobody saw the end of that. */
+/* Whether the requested batch never came, and its end was missed. */
 static int is_broken_off(FastPath *path)
 {
     return path->is_fetching && !path->head.inside;
 }
 
-/* An error of ours ends the recording; one of the script's signal handlers is passed on. */
+/* An error of ours ends the recording; that of a signal handler of the script is passed on. */
 static PyObject *failed(FastPath *path)
 {
     PyObject *type, *error, *trace, *kept;
     PyErr_Fetch(&type, &error, &trace);
     PyErr_NormalizeException(&type, &error, &trace);
     if (trace != NULL)
-        /* By where it came through it is known for a handler's. */
+        /* Its traceback shows whether it is a handler's. */
         PyException_SetTraceback(error, trace);
     kept = PyObject_CallFunctionObjArgs(path->guards, error, NULL);
     if (kept != NULL && kept != Py_True) {
@@ -213,13 +213,13 @@ static PyObject *failed(FastPath *path)
     Py_XDECREF(error);
     Py_XDECREF(trace);
     if (kept == NULL)
-        /* A handler has raised meanwhile. */
+        /* A handler has raised in between. */
         return NULL;
     Py_DECREF(kept);
     return PyLong_FromLong(0);
 }
 
-/* iterator: it is asked for a batch. When, or 0 where that is for the session. */
+/* iterator is asked for a batch. Returns the time, or 0 to leave it to the session. */
 static PyObject *enter_fetch(FastPath *path, PyObject *const *args)
 {
     if (!is_here(path) || !path->is_fed || referent(path->iterator) != args[0])
@@ -252,7 +252,7 @@ static PyObject *enter_fetch(FastPath *path, PyObject *const *args)
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
-/* iterator, start: it has given a batch. Whether that is all. */
+/* iterator, start: it has returned a batch. Whether that was handled here. */
 static PyObject *leave_fetch(FastPath *path, PyObject *const *args)
 {
     int64_t start, end, used;
@@ -271,7 +271,7 @@ static PyObject *leave_fetch(FastPath *path, PyObject *const *args)
     return counted(Py_True);
 }
 
-/* The outermost module is called. When, or 0 where that is for the session. */
+/* The outermost module is called. Returns the time, or 0 to leave it to the session. */
 static PyObject *enter_forward(FastPath *path, PyObject *const *args)
 {
     PyObject *enabled;
@@ -296,7 +296,7 @@ static PyObject *enter_backward(FastPath *path, PyObject *const *args)
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
-/* kind, start: a forward or backward pass has returned or raised. Whether that is all. */
+/* kind, start: a forward or backward pass has returned or raised. Whether that was handled here. */
 static PyObject *leave(FastPath *path, PyObject *const *args)
 {
     long kind;
@@ -312,7 +312,7 @@ static PyObject *leave(FastPath *path, PyObject *const *args)
     return counted(Py_True);
 }
 
-/* optimizer: its step begins. Whether it is known, and no other's goes on. */
+/* optimizer: its step begins. Whether it is known, and no other one steps. */
 static PyObject *enter_optimizer(FastPath *path, PyObject *const *args)
 {
     int i;
@@ -328,7 +328,7 @@ static PyObject *enter_optimizer(FastPath *path, PyObject *const *args)
     return counted(Py_False);
 }
 
-/* The optimizer that steps has done so at ``end``. */
+/* The current optimizer step ends at ``end``. */
 static void write_optimizer(FastPath *path, int64_t end, int event)
 {
     write_record(path, OPTIMIZER, path->optimizer_start, end, 0, 0);
@@ -338,7 +338,7 @@ static void write_optimizer(FastPath *path, int64_t end, int event)
     push(path, event);
 }
 
-/* optimizer: its step is done. Whether it began here, and all was as usual where that may end a step. */
+/* optimizer: its step ends. Whether it began here, and all was as usual if that may end a step. */
 static PyObject *leave_optimizer(FastPath *path, PyObject *const *args)
 {
     Optimizer *optimizer;
@@ -354,7 +354,7 @@ static PyObject *leave_optimizer(FastPath *path, PyObject *const *args)
     event = STEPPED + optimizer->number;
     end = clock_ns(CLOCK_MONOTONIC);
     if (!path->is_fed) {
-        /* One within a backward pass ends no step before that has ended. */
+        /* An optimizer step within a backward pass ends no step before the pass ends. */
         if (path->head.inside || !is_next(path, event))
             return counted(Py_False);
         if (path->n_events + 1 == path->n_usual) {
@@ -375,8 +375,8 @@ static PyObject *leave_optimizer(FastPath *path, PyObject *const *args)
 
 typedef PyObject *Hook(FastPath *path, PyObject *const *args);
 
-/* The hook, with what it costs added up. The one that ends a measured step is not counted, nor the one
-   that begins it: both do more than the others. */
+/* Calls the hook and adds up its cost. The hooks that begin or end a measured step are not counted:
+   both do more than the others. */
 static PyObject *measured(Hook *hook, FastPath *path, PyObject *const *args)
 {
     int64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID), start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -419,9 +419,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* The class: its attributes, and what it refers to. */
+/* The class: its attributes and references. */
 
-/* A list of numbers becomes ``values``; how many, or -1 with an error. */
+/* Copies a list of numbers to ``values``; returns their count, or -1 with an error. */
 static int numbers(PyObject *list, uint16_t *values)
 {
     Py_ssize_t i, n = length(list);
@@ -461,7 +461,7 @@ static int set_events(FastPath *path, PyObject *list, void *unused)
         return -1;
     path->n_events = n;
     path->optimizer_steps = 0;
-    /* A step of which the step machine has seen events ends there, or those events would stay. */
+    /* If the step machine has seen events of a step, it must end there, or they would stay. */
     path->is_usual = n == 0;
     for (i = 0; i < n; i++)
         path->optimizer_steps += path->events[i] >= STEPPED;

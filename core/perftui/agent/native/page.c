@@ -14,7 +14,7 @@ typedef struct {
     int stage;
     long long number, since, began, batches, sized, bytes, fetch, collate, squares;
     unsigned long long address; /* of the record, 0 while nothing is written */
-    PyObject *whose; /* the batch that is made, or NULL */
+    PyObject *whose; /* the batch being made, or NULL */
     PyObject *tensor, *strided, *modes, *batch_bytes;
 } Page;
 
@@ -24,7 +24,7 @@ static void store(Page *page)
     if (record == NULL)
         return;
     page->number++;
-    /* A reader that finds two numbers, or another record when it reads again, tries again. */
+    /* A reader that sees two numbers, or another record at its second look, tries again. */
     __atomic_store_n(&record[0], page->number, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     record[1] = page->batches;
@@ -53,7 +53,7 @@ static void enter_stage(Page *page, int stage)
         store(page);
 }
 
-/* Bytes of a plain tensor; -2 where ``part`` is none, -1 with an error. */
+/* Bytes of a plain tensor; -2 if ``part`` is not one, -1 with an error. */
 static long long tensor_bytes(Page *page, PyObject *part)
 {
     PyObject *layout, *size;
@@ -74,7 +74,7 @@ static long long tensor_bytes(Page *page, PyObject *part)
     return bytes;
 }
 
-/* Whether looking at a tensor calls a function of the script: of a mode for torch's functions. */
+/* Whether looking at a tensor calls a function of the script: one of its torch function modes. */
 static int is_watched(Page *page)
 {
     PyObject *modes = PyObject_CallFunctionObjArgs(page->modes, NULL);
@@ -83,7 +83,7 @@ static int is_watched(Page *page)
     return n < 0 ? -1 : n > 0;
 }
 
-/* Bytes of a tensor, or a list or tuple of tensors; -2 where the batch is anything else. */
+/* Bytes of a tensor, or a list or tuple of tensors; -2 if the batch is anything else. */
 static long long plain_bytes(Page *page, PyObject *batch)
 {
     int is_list = PyList_CheckExact(batch), watched = is_watched(page);
@@ -95,7 +95,7 @@ static long long plain_bytes(Page *page, PyObject *batch)
         return tensor_bytes(page, batch);
     n = PySequence_Size(batch);
     for (i = 0; i < n; i++) {
-        /* It is its container that keeps it alive: nothing of the script runs meanwhile. */
+        /* Its container keeps it alive: no code of the script runs meanwhile. */
         PyObject *part = is_list ? PyList_GetItem(batch, i) : PyTuple_GetItem(batch, i);
         long long bytes = n < MOST_PARTS ? tensor_bytes(page, part) : -2;
         if (bytes < 0)
@@ -105,7 +105,7 @@ static long long plain_bytes(Page *page, PyObject *batch)
     return total;
 }
 
-/* stage: what goes on from now on. */
+/* The batch enters ``stage``. */
 static PyObject *mark(Page *page, PyObject *stage)
 {
     long number = PyLong_AsLong(stage);
@@ -115,7 +115,7 @@ static PyObject *mark(Page *page, PyObject *stage)
     return counted(Py_None);
 }
 
-/* whose: a batch that begins. Whether that is counted: none is while another one is made. */
+/* whose: a batch that begins. Whether it is counted: none is while another one is being made. */
 static PyObject *enter(Page *page, PyObject *whose)
 {
     if (page->whose != NULL && page->whose != whose)
@@ -123,12 +123,12 @@ static PyObject *enter(Page *page, PyObject *whose)
     Py_INCREF(whose);
     Py_XDECREF(page->whose);
     page->whose = whose;
-    page->stage = IDLE; /* nobody may have seen the end of the one before */
+    page->stage = IDLE; /* the end of the batch before may have been missed */
     enter_stage(page, FETCH);
     return counted(Py_True);
 }
 
-/* whose: it has ended, if it is the one that is made. */
+/* whose: it has ended, if it is the one being made. */
 static PyObject *leave(Page *page, PyObject *whose)
 {
     if (page->whose != whose)
@@ -141,7 +141,7 @@ static PyObject *leave(Page *page, PyObject *whose)
     return counted(Py_None);
 }
 
-/* The batch that is made is another process's. */
+/* Another process makes the current batch. */
 static PyObject *forget(Page *page, PyObject *unused)
 {
     (void)unused;
@@ -149,7 +149,7 @@ static PyObject *forget(Page *page, PyObject *unused)
     return counted(Py_None);
 }
 
-/* batch: it is made. */
+/* batch is complete. */
 static PyObject *count(Page *page, PyObject *batch)
 {
     long long bytes, took;

@@ -1,17 +1,17 @@
 /* The inner loops of loading a trace, compiled where a C compiler is at hand. Plain C without the
-   Python API: loaded by ctypes, which lets other threads run meanwhile. Whatever is here is also in
+   Python API: loaded by ctypes, which lets other threads run meanwhile. All of it also exists in
    Python, with the same results. */
 
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Raised with every change of a function's meaning, and in native.py with it. */
+/* Increased with every change of a function's meaning, here and in native.py. */
 int32_t perftui_native_version(void) { return 15; }
 
 /* The order of rows: by track, start, the longest first. The compiled form of arrays.order. */
 
 /* Puts rows 0 to n - 1 in order of track, and of row within a track. `begins` holds where each track
-   begins in `rows`, and is used up. Says of each track in `mixed` whether some row starts before the
+   begins in `rows`, and is used up. Sets `mixed` for each track where some row starts before the
    one that precedes it, or with it and lasts longer. */
 void perftui_by_track(int64_t n, const int32_t *track, const int64_t *start,
                       const int64_t *duration, int64_t tracks, int64_t *begins, int32_t *rows,
@@ -32,13 +32,13 @@ typedef struct {
     const int64_t *start, *duration;
 } times;
 
-/* Whether row a comes before row b, which stands before it. */
+/* Whether row a must come before row b, which now precedes it. */
 static int overtakes(const times *of, int32_t a, int32_t b) {
     return of->start[a] != of->start[b] ? of->start[a] < of->start[b]
                                         : of->duration[a] > of->duration[b];
 }
 
-/* How many of the n rows, in order, `row` that stands behind them does not overtake. */
+/* How many of the n sorted rows stay before `row`, which now follows them. */
 static int64_t not_overtaken(const times *of, const int32_t *rows, int64_t n, int32_t row) {
     int64_t begin = 0, stop = n;
     while (begin < stop) {
@@ -61,8 +61,8 @@ static void merge(const times *of, int32_t *rows, int64_t left, int64_t n, int32
                                                                            : spare[taken++];
 }
 
-/* Puts n rows in order of start, the longest first; equal ones stay as they are. Profilers write
-   most in order: such runs are checked and left. `spare` has room for n rows. */
+/* Sorts n rows by start, the longest first; stable. Profilers write most in order: such runs are
+   checked and left. `spare` has room for n rows. */
 void perftui_sort(int64_t n, const int64_t *start, const int64_t *duration, int32_t *rows,
                   int32_t *spare) {
     const times of = {start, duration};
@@ -82,7 +82,7 @@ void perftui_sort(int64_t n, const int64_t *start, const int64_t *duration, int3
         }
 }
 
-/* Who called whom on one track: the compiled form of arrays.sweep. */
+/* Callers of the rows on one track: the compiled form of arrays.sweep. */
 
 typedef struct {
     int64_t end;
@@ -140,10 +140,9 @@ int64_t perftui_sweep(int64_t n, int32_t first, const int64_t *start, const int6
     return found;
 }
 
-/* Loops over who called whom, one pass each: a caller stands before all that it calls. -1 stands for
-   no row. */
+/* Loops over callers, one pass each: a caller precedes all its callees. -1 stands for no row. */
 
-/* For each row the nearest wanted one among itself and its callers. */
+/* The nearest wanted row among each row and its callers. */
 void perftui_innermost(int64_t n, const int32_t *parent, const uint8_t *wanted, int32_t *found) {
     for (int64_t row = 0; row < n; row++) {
         if (wanted[row])
@@ -156,16 +155,16 @@ void perftui_innermost(int64_t n, const int32_t *parent, const uint8_t *wanted, 
 /* Sums by name over the wanted rows, each `names` long and 0 to begin with. */
 typedef struct {
     int64_t *calls, *cpu_total, *cpu_self, *device_total, *device_self;
-    int64_t *first; /* the longest row, the first of equals; only where there are calls */
+    int64_t *first; /* the longest row, the first of equals; only if there are calls */
 } by_name;
 
 static int32_t caller_of(int64_t row, const int32_t *parent, const int32_t *around) {
     return parent[row] < 0 ? -1 : around[parent[row]];
 }
 
-/* The `chosen` rows, for each the position of its caller among them, or -1, and its time without what
-   it called itself. `around` is what perftui_innermost found of rows that hold all of the chosen
-   ones, `position` room for n. Returns how many there are. */
+/* The `chosen` rows, the position of each one's caller among them (or -1), and its self time.
+   `around` is the result of perftui_innermost for rows that include all chosen ones, `position`
+   room for n. Returns the number of chosen rows. */
 int64_t perftui_called(int64_t n, const int64_t *duration, const int32_t *parent,
                        const int32_t *around, const uint8_t *chosen, int32_t *position,
                        int64_t *rows, int32_t *caller, int64_t *own) {
@@ -186,14 +185,14 @@ int64_t perftui_called(int64_t n, const int64_t *duration, const int32_t *parent
     return count;
 }
 
-/* Fills `sums`. `around` is what perftui_innermost found of the wanted rows, `device` the device time
-   that each row launched itself. A row lasts until its caller ends, at the latest. Inside another row
-   of its name it adds to no total. Returns 0 where there is no memory. */
+/* Fills `sums`. `around` is the result of perftui_innermost for the wanted rows, `device` the device
+   time that each row launched itself. A row lasts until its caller ends, at the latest. Inside another
+   row of its name it adds to no total. Returns 0 if out of memory. */
 int32_t perftui_calls(int64_t n, const int64_t *start, const int64_t *duration, const int32_t *name,
                       int64_t names, const int32_t *parent, const int32_t *around,
                       const int64_t *device, const by_name *sums) {
     int64_t *end = malloc((n ? n : 1) * sizeof *end);
-    int64_t *under = calloc(n ? n : 1, sizeof *under); /* device time of all that a row calls */
+    int64_t *under = calloc(n ? n : 1, sizeof *under); /* device time of a row's callees */
     uint8_t *inside = malloc(n ? n : 1); /* whether another row of its name is around it */
     int32_t *open = calloc(names ? names : 1, sizeof *open); /* by name, `last` and its callers */
     int32_t last = -1, done = end && under && inside && open;
@@ -207,7 +206,7 @@ int32_t perftui_calls(int64_t n, const int64_t *start, const int64_t *duration, 
         int64_t lasting = end[row] - start[row];
         for (; last != by && last >= 0; last = caller_of(last, parent, around))
             open[name[last]]--;
-        if (last < 0) /* a thread begins, or the row between was called by nobody */
+        if (last < 0) /* a thread begins, or the row between has no caller */
             for (int32_t each = by; each >= 0; each = caller_of(each, parent, around))
                 open[name[each]]++;
         last = (int32_t)row;
@@ -234,11 +233,11 @@ int32_t perftui_calls(int64_t n, const int64_t *start, const int64_t *duration, 
     return done;
 }
 
-/* The longest of stretches of events, and what fills the columns of a track: the compiled form of
-   what analysis/timeline/track.py searches. */
+/* The longest event in a stretch, and the event that fills each column of a track: the compiled form
+   of the search in analysis/timeline/track.py. */
 
-/* Where the largest values are: of every block of 2^shift values, from levels[0] of `places` on, then
-   of every block of as many of those, from levels[1] on; levels[n_levels - 1] is where they end.
+/* Places of the largest values: of every block of 2^shift values, from levels[0] of `places` on, then
+   of every block of as many of those, from levels[1] on; they end at levels[n_levels - 1].
    `maxima` are the values there. */
 typedef struct {
     int64_t shift, n_levels;
@@ -263,8 +262,8 @@ static int64_t longest(const blocks *of, int64_t begin, int64_t stop) {
     return best;
 }
 
-/* How many of the ascending values from `begin` to `stop` are below `limit`, or equal to it if so
-   asked, counted from the first of all. */
+/* Position of the first of the ascending values from `begin` to `stop` that is not below `limit`, or
+   not equal to it either if so asked. */
 static int64_t below(const int64_t *values, int64_t begin, int64_t stop, int64_t limit, int equal) {
     while (begin < stop) {
         int64_t middle = begin + (stop - begin) / 2;
@@ -276,8 +275,8 @@ static int64_t below(const int64_t *values, int64_t begin, int64_t stop, int64_t
     return begin;
 }
 
-/* Which of n events, by start and without overlap, covers most of each [times[i], times[i + 1]): the
-   first of equals, -1 where none does. The values of `of` are the durations. */
+/* The one of n events, by start and without overlap, that covers most of each [times[i],
+   times[i + 1]): the first of equals, -1 for none. The values of `of` are the durations. */
 void perftui_dominant(const blocks *of, int64_t n, const int64_t *start, const int64_t *end,
                       int64_t columns, const int64_t *times, int64_t *found) {
     int64_t first = 0, behind = 0;

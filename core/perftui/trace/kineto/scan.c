@@ -1,8 +1,8 @@
 /* Reads events of a trace file, an array of plain JSON objects, into columns.
 
-   Only what PyTorch ordinarily writes is read here. At the first thing out of the ordinary (text that
-   is no JSON, a time as text, an id that is no integer, an event without its category) the whole
-   range of text is refused, and Python reads it. So both give the same, and this stays small. */
+   Only ordinary output of PyTorch is read here. At the first unusual thing (text that is no JSON, a
+   time as text, an id that is no integer, an event without its category) the whole range of text is
+   refused, and Python reads it. So both give the same, and this stays small. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -101,10 +101,10 @@ static int32_t texts_number(texts *t, const char *text, int64_t length) {
     return (int32_t)t->count - 1;
 }
 
-/* JSON. Every function takes where a value begins and gives where it ends, NULL where it is odd. The
+/* JSON. Every function takes the start of a value and returns its end, NULL if it is unusual. The
    text ends with a bracket, at which every loop stops. */
 
-#define LARGEST_US (INT64_MAX / 4 / 1000) /* beyond lies no time: 73 years in ns are added up */
+#define LARGEST_US (INT64_MAX / 4 / 1000) /* largest time: 73 years in ns may be added up */
 
 typedef struct {
     const char *at;
@@ -160,7 +160,7 @@ static const char *number(const char *p) {
     return p;
 }
 
-/* Any value, looked at no further. `depth` bounds the recursion. */
+/* Skips any value. `depth` bounds the recursion. */
 static const char *skip(const char *p, const char *end, int depth) {
     span inner;
     char closing;
@@ -295,7 +295,7 @@ typedef struct {
     int64_t change, device_type, device, allocated, reserved, address; /* of an allocator */
 } event;
 
-/* The column that an argument goes into, NULL for one that is not kept. */
+/* The column of an argument, NULL if it is not kept. */
 static int64_t *column_of(span key, event *e) {
     switch (key.length) {
     case 4:
@@ -320,7 +320,7 @@ static int64_t *column_of(span key, event *e) {
 
 typedef const char *(*member)(const char *p, const char *end, span key, event *e);
 
-/* An object, each of whose values `take` is given. */
+/* An object; `take` is called with each of its values. */
 static const char *members(const char *p, const char *end, event *e, member take) {
     span key;
     if (*p != '{')
@@ -403,7 +403,7 @@ static int is_recording(span cat) {
            (cat.at[2] | 32) == 'a' && (cat.at[3] | 32) == 'c' && (cat.at[4] | 32) == 'e';
 }
 
-/* The number of the event's process and thread; -1 where it lacks one, or without memory. */
+/* The number of the event's process and thread; -1 if it lacks one, or without memory. */
 static int32_t track_of(scanner *s, const event *e) {
     char key[160];
     if (!e->pid.length || !e->tid.length)
@@ -447,7 +447,7 @@ static int add_memory(scanner *s, output *out, const event *e) {
     return e->has_ts && out->memory_track[row] >= 0;
 }
 
-/* Reads `text`, an array of events. Returns 1, or 0 where something in it is out of the ordinary. */
+/* Reads `text`, an array of events. Returns 1, or 0 if something in it is unusual. */
 int32_t perftui_scan(scanner *s, const char *text, int64_t length, output *out) {
     const char *p = blank(text), *end = text + length;
     out->rows = out->metadata = out->memory = out->events = out->complete = 0;

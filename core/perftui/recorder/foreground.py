@@ -141,7 +141,7 @@ class InPlace:
 
 
 Attachment: TypeAlias = OnTerminal | InPlace
-"""A started training and what carries its streams."""
+"""A started training and the carriers of its streams."""
 
 
 OUR_ERROR = 2

@@ -134,7 +134,7 @@ def _number(word: str | None) -> int:
 
 
 PATIENCE = 30.0
-"""Seconds a recorder may take to start: it imports numpy from what may be a cold network disk."""
+"""Seconds a recorder may take to start: it imports numpy, perhaps from a cold network disk."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Launch:
     """The full command, its interpreter first."""
     cwd: Path
     runs: Path
-    """Directory of runs; made where it is not there."""
+    """Directory of runs; made if missing."""
     overrides: tuple[Override, ...] = ()
     expected: tuple[Expected, ...] = ()
     """Expected gain of the fix that was applied to the source before this run."""

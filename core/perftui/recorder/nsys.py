@@ -181,7 +181,7 @@ class BelowNsys(Training):
             script.send_signal(number)
 
     def signal_group(self, number: int) -> None:
-        """Send ``number`` to the command and what it started in its group."""
+        """Send ``number`` to the command and its process group."""
         script = self._script()
         if script is None:
             super().signal_group(number)

@@ -230,7 +230,7 @@ MOST_FAILURES = 3
 """Failures in a row after which a process is left alone: an unknown Python stays unknown."""
 
 END_SECONDS = 1.0
-"""Time for py-spy to write at the end what it has: whoever waits for the exit code waits, too."""
+"""Seconds for py-spy to write its samples at the end: a wait for the exit code waits, too."""
 
 SPACING = 5.0
 """Seconds from the start of sampling a process to the next start. Starting takes py-spy some 40 ms
@@ -353,7 +353,7 @@ ALONE_SECONDS = 30
 """Length of later samplings where one process trains: py-spy writes only at the end."""
 
 SHARED_SECONDS = 10
-"""Where several processes are sampled one after the other."""
+"""Length of later samplings if several processes take turns."""
 
 
 LOCK_SECONDS = 5

@@ -163,7 +163,7 @@ _ACTIVITIES = tuple(
         (FORWARD, r"torch/nn/modules/module\.py "),
     )
 )
-"""By file and function of a frame anywhere on the stack, what counts first."""
+"""By file and function of a frame anywhere on the stack; the first match counts."""
 
 Locate: TypeAlias = Callable[[Sequence[Frame]], StackPlace]
 

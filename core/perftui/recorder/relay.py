@@ -129,8 +129,8 @@ class OutputLog:
 CHUNK = 1 << 16
 
 QUIET = 0.1
-"""Seconds without a byte after which a terminal has nothing more to give: the kernel hands what
-was written to it over a moment later, from a work queue."""
+"""Seconds without a byte after which a terminal is drained: the kernel passes on written bytes a
+moment later, from a work queue."""
 
 LONGEST = 1.0
 """Seconds to wait for that while processes that the script left behind go on writing."""

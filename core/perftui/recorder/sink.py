@@ -76,7 +76,7 @@ class JournalSink:
 
     @property
     def size(self) -> int:
-        """Bytes of the journal so far, 0 where it is not open or its size cannot be read."""
+        """Bytes of the journal so far, 0 if it is not open or its size cannot be read."""
         try:
             return 0 if self._journal is None else self._journal.size
         except OSError as error:

@@ -19,7 +19,7 @@ from perftui.run.layout import PRIVATE_MODE, RankLayout
 from perftui.wire.spool import Spool
 
 QUOTA = 1024 * 1024 * 1024
-"""Bytes that the windows of one rank may take: those of a week, when none is slow to write."""
+"""Most bytes of the windows of one rank: those of a week, unless they are slow to write."""
 
 
 class SpoolFileError(Exception):

@@ -98,7 +98,7 @@ def _take(path: Path) -> Request | None:
 BEAT_SCHEMA = 1
 
 BEAT_SECONDS = 5.0
-"""Between two signs of life: each is one small write to what may be a slow network disk."""
+"""Seconds between signs of life: each is one small write, perhaps to a slow network disk."""
 
 QUIET_SECONDS = 60.0
 """Network disks show a change up to a minute late; until then silence means nothing."""

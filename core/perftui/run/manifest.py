@@ -165,7 +165,7 @@ class Manifest:
     memory_bytes: int = 0
     gpus: tuple[str, ...] = ()
     gpu_driver: str | None = None
-    """Version of NVIDIA's driver; None where it is not loaded."""
+    """Version of NVIDIA's driver; None if it is not loaded."""
     git_commit: str | None = None
     git_dirty: bool | None = None
     overrides: tuple[Override, ...] = ()

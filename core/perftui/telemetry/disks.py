@@ -26,7 +26,7 @@ class DiskCounters(NamedTuple):
     busy: int
     """Time with a request in flight."""
     weighted: int
-    """Time of all requests, those in flight included (the kernel's ``time_in_queue``)."""
+    """Time of all requests, also those in flight (the kernel's ``time_in_queue``)."""
 
 
 class DiskUse(NamedTuple):
@@ -43,7 +43,7 @@ class DiskUse(NamedTuple):
     queue: float
     """Mean requests in flight or waiting."""
     wait: float | None
-    """ms from a request's start to its end, of those that have ended; None where none has."""
+    """ms from start to end of the requests that have ended; None if none has."""
 
 
 def read_disks(proc: str = PROC) -> dict[str, DiskCounters]:

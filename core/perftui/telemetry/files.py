@@ -35,7 +35,7 @@ def read(path: str) -> bytes:
 
 
 def read_or_empty(path: str) -> bytes:
-    """The whole file at ``path``, empty where it cannot be read (now, or at all)."""
+    """The whole file at ``path``, empty if it cannot be read."""
     try:
         return read(path)
     except OSError:
@@ -81,7 +81,7 @@ def link(path: str) -> str:
 
 
 def names_in(directory: str) -> list[str]:
-    """Names in ``directory``, sorted; none where it cannot be read."""
+    """Names in ``directory``, sorted; empty if it cannot be read."""
     try:
         return sorted(os.listdir(directory))  # noqa: PTH208 - text, as all paths here
     except OSError:

@@ -223,7 +223,7 @@ class ProcessTree:
         self._pace = Pace(0.0, MOST_SHARE)
         self._pids: list[int] = []
         self.main = table.read(pid)
-        """The first reading of ``pid``, None where it was gone by then or has ended since."""
+        """The first reading of ``pid``, None if it was gone by then or has ended since."""
 
     def readings(self, now: float) -> list[ProcessReading]:
         """Counters of all living processes."""
@@ -351,17 +351,17 @@ _VALUES: dict[str, tuple[str, Value]] = {
     **{f"{role}_involuntary": _rate("involuntary", role) for role in ROLES},
     **{f"{role}_rss": _resident(role) for role in ROLES},
 }
-"""By name without ``processes.``, what a process must report for it and how the value follows from
-a change."""
+"""By name without ``processes.``: the field that a process must report, and the value of a
+change."""
 
 
 class ProcessTreeSource:
-    """The process ``pid`` and its descendants; ``roles`` returns what each is.
+    """The process ``pid``, those in ``others``, and their descendants; ``roles`` returns their
+    roles.
 
-    So, too, those that ``others`` names: a run may be started rank by rank.
-
-    Rates sum the changes of the processes that are in two samples running; the first sample of a
-    process gives none, so that neither a start nor an end makes a jump.
+    A run may be started rank by rank, hence ``others``. Rates sum the changes of the processes that
+    are in two consecutive samples; the first sample of a process gives none, so that neither a
+    start nor an end makes a jump.
     """
 
     def __init__(

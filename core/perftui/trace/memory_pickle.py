@@ -41,7 +41,7 @@ _STOPPED = 1 << 62
 
 _RUNS_CODE = b"cRiobPQ\x81\x82\x83\x84\x92\x93"
 """GLOBAL, REDUCE, INST, OBJ, BUILD, PERSID, BINPERSID, NEWOBJ, EXT1 to EXT4, NEWOBJ_EX and
-STACK_GLOBAL import, call or build what the file names: refused, damaged or not."""
+STACK_GLOBAL import, call or build objects named in the file: refused, damaged or not."""
 
 _BINGET, _LONG_BINGET = ord("h"), ord("j")
 _UINT2, _UINT4, _UINT8 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")

@@ -112,7 +112,7 @@ class BlockTable:
     state: Int8
     """A ``BlockState``."""
     stack: Int32
-    """Where it was allocated, NONE where no history was recorded."""
+    """Stack of its allocation, NONE if no history was recorded."""
 
     def __len__(self) -> int:
         return len(self.address)
@@ -299,7 +299,7 @@ _ACTIONS = {action.name.lower(): action for action in Action if action is not Ac
 _ACTIONS["free"] = Action.FREE_COMPLETED
 
 _ANNOTATIONS = {"user_defined", "workspace_snapshot"}
-"""Events that torch's builds around 2.4, and of other vendors, put between those of the allocator;
+"""Events that builds of torch around 2.4, and of other vendors, put between those of the allocator;
 they hold no memory."""
 
 _NS_PER_US = 1000

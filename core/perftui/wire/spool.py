@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 SPOOL_VARIABLE = "PERFTUI_SPOOL"
-"""Absolute path of the spool; its presence is what arms the agent."""
+"""Absolute path of the spool; its presence arms the agent."""
 
 OPTIONS_VARIABLE = "PERFTUI_OPTIONS"
 """JSON object of the agent's options, see ``wire.options``."""
@@ -85,7 +85,7 @@ class AgentOptions:
     profile: bool = True
     """Whether windows are opened at all; steps are found and timed either way."""
     window_steps: int | None = None
-    """Steps in each profiled window; None lets the agent choose by what the last one cost."""
+    """Steps in each profiled window; None lets the agent choose by the cost of the last one."""
     first_step: int | None = None
     """The step at which the only window opens; None lets the agent choose when, and how often."""
     overhead: float = 0.01
@@ -114,8 +114,8 @@ class AgentOptions:
     is ``spared``, which the recorder knows."""
     spared: str = ""
     tracer: int = 0
-    """The process whose descendants may read the memory of those that train, as far as the system
-    asks for leave; 0 where that need not be declared."""
+    """A process whose descendants may read the memory of training processes, if the system requires
+    permission; 0 if it does not."""
 
     @property
     def in_detail(self) -> bool:

@@ -1,4 +1,4 @@
-"""The data loaders of one process: how each is set up, what it reads and feeds, which are live."""
+"""The data loaders of one process: their setup, data, consumers, and live iterators."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _mount(path: str) -> tuple[str | None, str | None]:
 
 
 def is_iterable_style(torch: Any, dataset: Any) -> bool:
-    """Whether the dataset decides by itself what comes next (every worker gets a whole copy)."""
+    """Whether the dataset itself decides on the next sample (every worker gets a whole copy)."""
     return isinstance(dataset, torch.utils.data.IterableDataset)
 
 
@@ -208,10 +208,10 @@ def fetches_itself(iterator: Any) -> bool:
 
 
 def batches_ready(iterator: Any) -> int:
-    """Batches that wait in the queues of a loader with workers; -1 where that is not known.
+    """Batches that wait in the queues of a loader with workers; -1 if unknown.
 
-    Counts what has arrived out of order, what lies in the workers' queue and what is pinned
-    already. A loader without workers has no queue. ``qsize`` is missing on macOS.
+    Counts batches that arrived out of order, lie in the workers' queue or are pinned already. A
+    loader without workers has no queue. ``qsize`` is missing on macOS.
     """
     tasks = getattr(iterator, "_task_info", None)
     queue = getattr(iterator, "_data_queue", None)
@@ -234,7 +234,7 @@ def _name(thing: Any) -> str:
 
 
 Origins = WeakKeyDictionary[Any, tuple[Optional[CallSite], Outcome]]
-"""Where each loader was made, and what became of its overrides."""
+"""Call site of each loader, and the outcome of its overrides."""
 
 MOST_ALIKE = 1000
 """Kinds of loaders that are remembered: scripts make a handful, unless no two are alike."""
@@ -248,7 +248,7 @@ class Loaders:
     """
 
     def __init__(self, torch: Any, notes: Notes, origins: Origins) -> None:
-        """``origins`` is what constructors report; a forked child takes it over from its parent."""
+        """``origins`` is filled by constructors; a forked child takes it over from its parent."""
         self._torch = torch
         self._notes = notes
         self._next = count(1)

@@ -114,7 +114,7 @@ class PageFile(Page):
     def __init__(self) -> None:
         super().__init__()
         self._memory: ctypes.Array[ctypes.c_char] | None = None
-        """Keeps what is mapped at ``address``."""
+        """Keeps the mapping at ``address`` alive."""
 
     def open(self, spool: Path, facts: dict[str, Any]) -> None:
         """Begin a new page in ``spool``; ``facts`` are the ``owner``, ``worker`` and ``loader``.

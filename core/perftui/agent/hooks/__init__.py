@@ -1,1 +1,1 @@
-"""What is put around functions of torch, and what keeps that invisible to the script."""
+"""Wrappers of torch's functions, invisible to the script."""

@@ -42,7 +42,7 @@ class PlainPage:
     """
 
     batch_bytes: Callable[[Any], int]
-    """How many bytes a batch holds, -1 where that is not known."""
+    """Bytes of a batch, -1 if unknown."""
 
     may_be_brief = is_brief = False
     stage = IDLE

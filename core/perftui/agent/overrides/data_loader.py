@@ -1,7 +1,7 @@
-"""Tries other arguments of a DataLoader for one run, where that changes no order and no batch.
+"""Tries other arguments of a DataLoader for one run, if they change no order and no batch.
 
-Augmentation that draws random numbers draws others in a worker than it would without one. A start
-of workers draws one too: with workers that persist, epochs after the first are shuffled otherwise.
+Random augmentation draws other numbers in a worker than without workers. Starting workers draws one
+too: with persistent workers, epochs after the first are shuffled otherwise.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class Overrides:
         if not outcome.applied:
             return args, kwargs, outcome
         # Every argument of the constructor after the loader itself may be given by name.
-        named = {**bound, **outcome.applied}
-        del named[next(iter(self._signature.parameters))]
+        arguments = {**bound, **outcome.applied}
+        del arguments[next(iter(self._signature.parameters))]
         if outcome.applied.get("num_workers") == 0:
-            off = {name for name in WORKER_SETTINGS if named.get(name)}
-            named = {name: value for name, value in named.items() if name not in off}
-        return (), named, outcome
+            off = {name for name in WORKER_SETTINGS if arguments.get(name)}
+            arguments = {name: value for name, value in arguments.items() if name not in off}
+        return (), arguments, outcome
 
     def _why_not(self, name: str, value: Any, bound: dict[str, Any]) -> str | None:
         if name not in CHANGEABLE:
@@ -131,7 +131,7 @@ class Overrides:
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:
-    """Remember where each loader is made and with what, and apply the overrides."""
+    """Remember the call and the overrides of each loader, and apply the overrides."""
     loader_class = torch.utils.data.DataLoader
     original = loader_class.__init__
     overrides = Overrides(torch, original, requests)

@@ -30,7 +30,7 @@ class Untrained:
         self._first: int | None = None
         self._steps = 0
         self._seen: list[tuple[Any, Any]] = []
-        """Parameters, and what identifies their values."""
+        """Parameters, each with a checksum of its values."""
         self.is_done = False
 
     def stepped(self, session: Session, optimizer: Any) -> None:

@@ -82,7 +82,7 @@ WRITERS = frozenset({"torch.utils.tensorboard.writer", "tensorboardX.writer"})
 
 
 def silence(torch: Any, session: Session, request: Request) -> None:
-    """Drop what the script prints, logs and saves; errors are still reported."""
+    """Drop output that the script prints, logs and saves; errors are still reported."""
     os.environ.update(VARIABLES)
     builtins.print = _nothing
     # The script's own writes, and those of progress bars.

@@ -60,7 +60,7 @@ def _why_not_on(
     if owner is None or not owner.__module__.startswith("torch.optim"):
         return f"{own_kind.__name__} overrides step()"
     if name == "foreach":
-        if any(_holds_tensor(torch, one) and not one.get("capturable") for one in settings):
+        if any(_holds_tensor(torch, group) and not group.get("capturable") for group in settings):
             return "lr or betas are tensors, which requires capturable"
         return None
     return _why_not_fused(torch, kind, list(_tensors(torch, settings[0].get("params"))))
@@ -155,12 +155,12 @@ class Overrides:
         self._making[id(optimizer)] = site, outcome
         return args, {**kwargs, **outcome.applied}
 
-    def _why_not(self, kind: type, name: str, value: Any, given: dict[str, Any]) -> str | None:
+    def _why_not(self, kind: type, name: str, value: Any, arguments: dict[str, Any]) -> str | None:
         if name not in CHANGEABLE:
             return "changes how the weights are updated"
         if name not in self._signature.parameters:
             return f"{kind.__name__} does not take it"
-        return why_not_implemented(self._torch, self._kind, kind, name, value, given)
+        return why_not_implemented(self._torch, self._kind, kind, name, value, arguments)
 
     def end(self, session: Session, optimizer: Any) -> None:
         """Report the outcome of each override that is meant for the optimizer."""

@@ -1,4 +1,4 @@
-"""Reads the overrides of the run, and hands each to what applies it."""
+"""Reads the overrides of the run, and passes each to its target."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ TARGETS = {
     "source": watch_source,
     "switch": switches.watch,
 }
-"""By target: what listens for it, and applies the requests it is given."""
+"""Function for each target, which listens for it and applies the requests given."""
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:

@@ -30,7 +30,7 @@ class Outcome:
         why_not: Callable[[str, Any, dict[str, Any]], Optional[str]],
         is_last: Callable[[str, Any], bool],
     ) -> None:
-        """Apply the arguments that ``why_not`` allows, in addition to what is ``given``.
+        """Apply the arguments that ``why_not`` allows, in addition to those ``given``.
 
         Arguments that are ``is_last`` are decided last: they may depend on the others.
         """

@@ -186,14 +186,14 @@ def watch(torch: Any, session: Session, requests: list[Request]) -> None:
     # If two requests name one switch, the last wins.
     deciding = {name: request for request in requests for name in request.arguments}
     for request in requests:
-        held, refused = [], {}
+        changeable, refused = [], {}
         for name, value in request.arguments.items():
             switch = SWITCHES.get(name)
             if switch is None:
                 refused[name] = "this version of perftui does not know the switch"
             elif deciding[name] is request:
-                held.append(HeldSwitch(torch, name, switch, value))
-        switches = HeldSwitches(torch, session, request, held, refused)
+                changeable.append(HeldSwitch(torch, name, switch, value))
+        switches = HeldSwitches(torch, session, request, changeable, refused)
         if request.blocks is None:
             switches.change()
         else:

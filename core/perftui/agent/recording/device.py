@@ -195,7 +195,7 @@ class MemoryProbe:
         return self._stats is not None and now >= self._not_before
 
     def read(self, now: int, clock: Any) -> MemoryReading:
-        """A reading, where it is due and CUDA is in use."""
+        """A reading, if it is due and CUDA is in use."""
         stats = self._stats(self._cuda.current_device())
         after = clock()
         self._not_before = after + BUDGET * (after - now)

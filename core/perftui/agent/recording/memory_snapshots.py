@@ -24,7 +24,7 @@ BUDGET = 100
 LEAST_PAUSE_NS = 10_000_000_000
 
 MARGIN = 20
-"""A peak counts as another where it is higher by one part in this."""
+"""A peak counts as new if it is higher by one part in this."""
 
 MOST_FAILURES = 3
 """Snapshots of memory that ran out: a script that searches for its largest batch runs out over and

@@ -138,5 +138,5 @@ def optimizer_settings(optimizer: Any, site: CallSite | None) -> dict[str, Any]:
         "end_line": site.end_line if site else None,
         **{name: attempt(in_force, optimizer, name) for name in OPTIONS},
         "groups": attempt(lambda: len(optimizer.param_groups)),
-        "parameters": attempt(lambda: sum(len(one["params"]) for one in optimizer.param_groups)),
+        "parameters": attempt(lambda: sum(len(g["params"]) for g in optimizer.param_groups)),
     }

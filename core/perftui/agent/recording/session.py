@@ -158,7 +158,7 @@ class Session:
                 leave_without_destructors()
 
     def guards(self, error: BaseException) -> bool:
-        """Stop for an error of ours; re-raise what handlers of the script raise, Ctrl-C first."""
+        """Stop for an error of ours; re-raise exceptions of the script's handlers, Ctrl-C first."""
         if isinstance(error, Exception) and not raised_by_handler(error):
             self.fail(error)
             return True
@@ -379,7 +379,7 @@ class Session:
 
     @guarded_and_timed
     def leave_loader_start(self, loader: Any, iterator: Any, start: int) -> None:
-        """``__iter__`` has returned ``iterator``, None where it raised."""
+        """``__iter__`` has returned ``iterator``, None if it raised."""
         recording = self.recording
         if recording is None:
             return

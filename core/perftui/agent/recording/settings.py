@@ -126,7 +126,7 @@ def settings_facts(
             "frozen": gc.get_freeze_count(),
         },
         "optimizers": lambda: [
-            optimizer_settings(*one) for one in list(optimizers.items())[:MOST_OPTIMIZERS]
+            optimizer_settings(*item) for item in list(optimizers.items())[:MOST_OPTIMIZERS]
         ],
         "wrappers": lambda: wrappers(called),
         "parameters": lambda: parameters(torch, called, list(optimizers)),
@@ -209,7 +209,7 @@ def devices(torch: Any) -> dict[str, Any] | None:
 
 
 def dynamo() -> dict[str, Any] | None:
-    """How often ``torch.compile`` compiles a function anew; None where it is not loaded."""
+    """How often ``torch.compile`` may compile a function anew; None if it is not loaded."""
     config = sys.modules.get("torch._dynamo.config")
     if config is None:
         return None

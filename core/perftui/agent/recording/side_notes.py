@@ -1,4 +1,4 @@
-"""Notes beside the steps: what ``torch.compile`` compiles and ``torch.save`` saves."""
+"""Notes beside the steps: compilations by ``torch.compile`` and calls of ``torch.save``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _list() -> Any:
 
 
 def _note(metrics: Any) -> tuple[int, dict[str, Any]]:
-    """Attributes differ between versions of torch; what is missing is None."""
+    """Attributes differ between versions of torch; missing ones are None."""
     seconds = getattr(metrics, "entire_frame_compile_time_s", None) or 0.0
     microseconds = getattr(metrics, "duration_us", None)
     start = getattr(metrics, "start_time", None)

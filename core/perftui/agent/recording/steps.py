@@ -251,7 +251,7 @@ class StepMachine:
         return self._has_gone_back and self._optimizers_exist()
 
     def end_explicitly(self, kind: str, now: int | None) -> list[Boundary]:
-        """The script says that a step of ``kind`` ends; ``now`` is None where none has begun.
+        """The script says that a step of ``kind`` ends; ``now`` is None if none has begun.
 
         The first time its end may have been found already.
         """
@@ -413,9 +413,9 @@ class Weights:
         if len(self._parameters) >= MOST:
             return
         with self._torch._C.DisableTorchFunction():
-            trained = (one for one in module.parameters() if one.requires_grad)
+            trained = (p for p in module.parameters() if p.requires_grad)
             # Tensors of inference mode do not count writes.
-            parameter = next((one for one in trained if not one.is_inference()), None)
+            parameter = next((p for p in trained if not p.is_inference()), None)
         if parameter is not None:
             self._parameters.append(ref(parameter))
 

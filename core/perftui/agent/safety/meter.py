@@ -22,12 +22,12 @@ MEMORY_CALLS = 200
 """Measured hooks after which the older half counts for half."""
 
 COMPILED_WEIGHT = 0.1
-"""Weight of the newest measured step among all that taught what a compiled hook costs."""
+"""Weight of the newest measured step in the average cost of a compiled hook."""
 
 COLD = 12
-"""What Python does around a compiled hook is not measured there. It takes so many times what
-calling an empty hook takes in a row (0.16 us), as its code and data have left the caches meanwhile:
-12 calls of which 0.4 us each are measured take some 30 us of a step by comparison
+"""Python's own work around a compiled hook is not measured there. It takes so many times a call of
+an empty hook in a row (0.16 us), as its code and data have left the caches meanwhile: 12 calls of
+which 0.4 us each are measured take some 30 us of a step by comparison
 (``tests/verify/benchmarks/bench_agent_step.py``)."""
 
 Clock = Callable[[], int]
@@ -38,7 +38,7 @@ class Mark(NamedTuple):
 
     wall: int
     clock: Optional[Clock]
-    """The one that times the hook in which the work happens, None where none does."""
+    """The clock of the hook in which the work happens, None without one."""
     since: int
     """Reading of that clock when the work began, ns."""
 

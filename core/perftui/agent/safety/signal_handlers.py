@@ -38,7 +38,7 @@ def _raised(on: Callable[[], object]) -> BaseException | None:
 
 
 def attempt(function: Callable[..., Any], *args: Any) -> Any:
-    """The result of ``function``, None where it raises; exceptions of a signal handler go on."""
+    """The result of ``function``, None if it raises; exceptions of a signal handler go on."""
     try:
         return function(*args)
     except Exception as error:

@@ -32,7 +32,7 @@ _CACHES = frozenset({"__pycache__", ".cache", "site-packages", "dist-packages", 
 
 
 class SparedFiles:
-    """Watches what Python opens for writing, removes and renames."""
+    """Watches files that Python opens for writing, removes and renames."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -1,1 +1,1 @@
-"""Profiled windows: when they open, how long they are, what they record."""
+"""Profiled windows: timing, length and content."""

@@ -1,1 +1,1 @@
-"""GPUs: what each metric means, how NVML and AMD SMI are asked for it, and which card is whose."""
+"""GPUs: metrics, questions to NVML and AMD SMI, and which card a training uses."""

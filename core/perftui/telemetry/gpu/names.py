@@ -35,7 +35,7 @@ class Gpu:
     """Prefix of its columns: ``gpu0`` for a card, ``gpu0.mig1`` for a MIG device of it."""
     name: str
     uuid: str | None = None
-    """By NVML, such as ``GPU-8a56...`` or ``MIG-f3c1...``; None where it has not answered."""
+    """By NVML, such as ``GPU-8a56...`` or ``MIG-f3c1...``; None if it has not answered."""
 
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -190,7 +190,7 @@ class Batches:
     offset: int
     """Start of the first event in the (inflated) file."""
     scanner: Scanner | None = None
-    """Reads what is plain, several times as fast."""
+    """Reads plain events, several times as fast."""
     skipped: list[int] = field(default_factory=list)
     """Offsets in the file of unreadable events."""
     repaired: list[int] = field(default_factory=list)

@@ -56,7 +56,7 @@ _PROPERTIES = {
     "computeMinor": "computeMinor",
     "smCount": "numSms",
 }
-"""Columns of TARGET_INFO_GPU, and what Kineto calls them."""
+"""Columns of TARGET_INFO_GPU, and their names in Kineto."""
 
 _OLD_PROPERTIES = {
     "name": "name",

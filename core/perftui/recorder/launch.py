@@ -148,7 +148,7 @@ class Launch:
     """Directory of runs; made if missing."""
     overrides: tuple[Override, ...] = ()
     expected: tuple[Expected, ...] = ()
-    """Expected gain of the fix that was applied to the source before this run."""
+    """Arguments that a fix wrote into the source before this run."""
     parent: str | None = None
     """Id of the run that this one repeats with a change."""
     name: str | None = None

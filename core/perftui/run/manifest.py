@@ -207,7 +207,7 @@ class Manifest:
 
     @property
     def patched(self) -> tuple[Expected, ...]:
-        """Calls as they are if the changes written to the source took effect."""
+        """Arguments of the run if the changes written to the source took effect."""
         if isinstance(self.expected, dict):
             return (Expected("DataLoader", self.expected),) if self.expected else ()
         return self.expected

@@ -365,7 +365,7 @@ def _rows(stack: Sequence[Plain], at: int, end: int) -> list[Plain]:
 
 
 def _end(stack: Sequence[Plain], at: int, kind: type[object]) -> int:
-    """The first index from ``at`` on with another kind of value."""
+    """The first index after ``at`` with another kind of value."""
     end = at + 1
     while end < len(stack) and isinstance(stack[end], kind):
         end += 1

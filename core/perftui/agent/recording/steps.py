@@ -383,7 +383,7 @@ class StepMachine:
         self._last_kind = kind
         counts, self._counts = self._counts, _Counts()
         # Several backward passes on one batch are one micro batch. Of batches that were fetched
-        # ahead, each backward pass that follows counts one; one may be used in the next step only.
+        # ahead, as many count as backward passes follow; one may be used in the next step only.
         batches = self._held_back + counts.batches
         turns = min(counts.turns, batches) if counts.batches else counts.turns
         self._held_back = min(max(batches - turns, 0), FETCHED_AHEAD)

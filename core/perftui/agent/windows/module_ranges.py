@@ -120,7 +120,7 @@ class ModuleRanges:
                     return None
                 return functools.partial(ranges.close, ranges.open(self._names.of(module)))
             if not marks.is_in_phase:
-                # It begins a forward pass, whose call of ``begin_root`` comes later.
+                # It begins a forward pass, which calls ``begin_root`` inside.
                 return None
             return functools.partial(marks.end_inner, marks.begin_inner(self._names.of(module)))
         except Exception as error:  # noqa: BLE001 - the script's module must still be called

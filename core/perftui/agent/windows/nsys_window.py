@@ -38,7 +38,7 @@ class NsysWindow:
             self._cuda.cudart().cudaProfilerStop()
 
     def drop(self) -> None:
-        """Stop nsys, which writes its report if it has begun, without waiting for the GPU."""
+        """Stop nsys, which writes its report, if it has begun; else nothing waits for the GPU."""
         if self._has_begun:
             self.stop()
 

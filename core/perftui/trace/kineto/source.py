@@ -50,8 +50,8 @@ def inflate(file: BinaryIO, size: int, state: State | None = None) -> Iterator[t
     file.seek(state.consumed if state else 0)
     while raw := file.read(size):
         while raw:
-            # A call that meets the fault returns nothing: it is repeated with ever less input. The
-            # copy takes 1 to 4 us, inflating a piece of 256 KiB more than 100.
+            # A call that meets the fault returns nothing: it is repeated for ever smaller pieces.
+            # The copy takes 1 to 4 us, inflating a piece of 256 KiB more than 100.
             before = inflater.copy()
             try:
                 piece, raw, inflater = _step(inflater, raw, size)

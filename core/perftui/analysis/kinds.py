@@ -278,11 +278,6 @@ def module_calls(trace: Trace) -> Mask:
     return marks if marks.any() else modules(trace)
 
 
-def is_module(name: str) -> bool:
-    """Whether ``name`` is of a call of a module."""
-    return _MODULE.match(name) is not None
-
-
 def module_of(name: str) -> str:
     """The module's own name in that of a call."""
     return _MODULE.sub("", name, count=1)

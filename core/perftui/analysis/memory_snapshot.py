@@ -57,19 +57,6 @@ class SourceTotal:
     count: int
 
 
-@dataclass(frozen=True)
-class TraceBalance:
-    """Change of memory held on one device over its trace, relative to the trace's start."""
-
-    device: int
-    net: int
-    """Change at the end."""
-    peak: int
-    """Largest change; 0 if the level never rose above the start."""
-    peak_row: int
-    """The first event that reached the peak; NONE without one."""
-
-
 @dataclass(frozen=True, eq=False)
 class TimeLine:
     """Memory held on one device as a step function: ``bytes[i]`` from ``time[i]`` on."""
@@ -142,7 +129,8 @@ def allocations_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
     own = _held(snapshot, device)
     if trace is None or not len(trace):
         return allocations_at_end(snapshot, device)
-    peak = trace_balance(trace).peak_row
+    # Of equals the first: NONE, the start, where memory never rose above that.
+    peak = int(np.argmax(trace_levels(trace))) - 1
     lives = lifetimes(trace)
     alive = (lives.first <= peak) & (lives.last > peak) & (lives.first != NONE)
     older = (lives.first == NONE) & (lives.last > peak)
@@ -164,12 +152,10 @@ def allocations_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
     return _totals(stack.astype(np.int32), np.concatenate(sizes))
 
 
-def trace_balance(trace: EventTable) -> TraceBalance:
-    """Net and peak of allocations minus completed frees, relative to the trace's start."""
-    level = np.concatenate([[0], np.cumsum(_changes(trace))])
-    row = int(np.argmax(level))
-    # Of equal levels the first: the start, if the level never rose above it.
-    return TraceBalance(trace.device, int(level[-1]), int(level[row]), row - 1 if row else NONE)
+def trace_levels(trace: EventTable) -> Int64:
+    """Bytes held at the trace's start (0) and after each event, relative to that start."""
+    levels: Int64 = np.concatenate([np.zeros(1, np.int64), np.cumsum(_changes(trace))])
+    return levels
 
 
 def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:

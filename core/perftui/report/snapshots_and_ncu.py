@@ -21,7 +21,6 @@ from perftui.analysis.memory_snapshot import (
     by_source,
     fragmentation,
     time_line,
-    trace_balance,
 )
 from perftui.facts.rounding import apportioned
 from perftui.report.kernel_metrics import MeasuredRow, MetricsReport, render_metrics, report_metrics
@@ -218,7 +217,7 @@ def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
     since = int(line.time[at] - line.time[0]) if line.timed else None
     span = int(trace.time.max() - trace.time.min()) if line.timed else None
     if not line.absolute:
-        return Peak(trace_balance(trace).peak, False, since, span, ())
+        return Peak(int(line.bytes[at]), False, since, span, ())
     level, totals = int(line.bytes[at]), allocations_at_peak(snapshot, device)
     agree = int(totals.bytes.sum()) == level
     sites = _sites(snapshot, totals) if agree else ()

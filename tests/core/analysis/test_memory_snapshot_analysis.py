@@ -16,7 +16,7 @@ from perftui.analysis.memory_snapshot import (
     by_source,
     fragmentation,
     time_line,
-    trace_balance,
+    trace_levels,
     user_frame,
 )
 from perftui.trace.memory_pickle import load_memory_snapshot
@@ -67,8 +67,8 @@ def test_what_is_held_by_line_at_the_end_and_at_the_peak_from_the_start_on(take:
     assert len(allocations_at_end(loaded, 1)) == 0
     held = lines(loaded, allocations_at_peak(loaded, 0))
     assert held == {4: (9000, 1), 1: (4000, 1), NONE: (700, 1), 3: (100, 1)}
-    balance = trace_balance(take(scenario()).traces[0])
-    assert (balance.device, balance.net, balance.peak, balance.peak_row) == (0, -550, 9100, 1)
+    levels = trace_levels(take(scenario()).traces[0])
+    assert (levels[-1], levels.max(), levels.argmax()) == (-550, 9100, 2)
 
 
 def test_a_trace_that_only_frees_peaks_at_its_start(take: Take) -> None:
@@ -78,8 +78,7 @@ def test_a_trace_that_only_frees_peaks_at_its_start(take: Take) -> None:
     allocator.recording = True
     allocator.free(first)
     loaded = take(allocator)
-    balance = trace_balance(loaded.traces[0])
-    assert (balance.net, balance.peak, balance.peak_row) == (-700, 0, NONE)
+    assert trace_levels(loaded.traces[0]).tolist()[:: len(loaded.traces[0])] == [0, -700]
     assert lines(loaded, allocations_at_peak(loaded, 0)) == {NONE: (700, 1), 1: (300, 1)}
     assert time_line(loaded, 0).bytes.tolist() == [1000, 300]
 
@@ -109,7 +108,7 @@ def test_without_a_trace_there_is_no_time_line_and_the_peak_is_the_end(take: Tak
         loaded, allocations_at_end(loaded, 0)
     )
     empty = take(scenario(), device_traces=[[]])
-    assert trace_balance(empty.traces[0]).peak_row == NONE
+    assert trace_levels(empty.traces[0]).tolist() == [0]
 
 
 def test_devices_are_kept_apart(take: Take) -> None:
@@ -202,8 +201,8 @@ def test_levels_and_holders_agree_with_an_allocator_that_kept_books(
     if not len(loaded.traces[0]):
         return
     assert time_line(loaded, 0).bytes.tolist() == levels
-    balance = trace_balance(loaded.traces[0])
-    assert (balance.net, balance.peak) == (levels[-1] - levels[0], max(levels) - levels[0])
+    changed = trace_levels(loaded.traces[0])
+    assert (changed[-1], changed.max()) == (levels[-1] - levels[0], max(levels) - levels[0])
     book = books[levels.index(max(levels))]
     held = lines(loaded, allocations_at_peak(loaded, 0))
     assert sum(size for size, _ in held.values()) == max(levels)

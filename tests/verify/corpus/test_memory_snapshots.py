@@ -25,7 +25,7 @@ from perftui.analysis.memory_snapshot import (
     by_source,
     fragmentation,
     time_line,
-    trace_balance,
+    trace_levels,
 )
 from perftui.report.kind import Kind, kind_of
 from perftui.report.snapshots_and_ncu import special_report
@@ -57,10 +57,10 @@ def loaded(name: str) -> MemorySnapshot:
 def _trace_net(snapshot: MemorySnapshot) -> dict[str, dict[str, Any]]:
     found = {}
     for trace in snapshot.traces:
-        balance = trace_balance(trace)
+        levels = trace_levels(trace)
         found[str(trace.device)] = {
-            "net": balance.net,
-            "peak_rel": balance.peak,
+            "net": int(levels[-1]),
+            "peak_rel": int(levels.max()),
             "has_time": trace.has_time,
             "span_us": (int(trace.time.max()) - int(trace.time.min())) // 1000,
         }

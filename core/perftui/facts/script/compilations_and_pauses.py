@@ -102,8 +102,6 @@ class Saves:
     """Steps between checkpoints, if always about the same; else 0."""
     place: Place | None
     """The script's line with most of the time; None if no frame was the script's."""
-    at_place: float
-    """Share of their time at this line, 0 to 1."""
 
 
 @fact
@@ -119,7 +117,7 @@ def saves(facts: Facts) -> Saves | None:
         count += _number(data, "count", 1)
         key = str(data.get("file") or ""), _number(data, "line")
         places[key] = places.get(key, 0) + ns
-    (file, line), longest = max(places.items(), key=lambda item: item[1])
+    file, line = max(places, key=lambda place: places[place])
     whole = int(time.sum())
     return Saves(
         per_step=whole // len(rows),
@@ -127,7 +125,6 @@ def saves(facts: Facts) -> Saves | None:
         each=whole // max(count, 1),
         every=usual_distance(np.unique(notes["step"])) if count == len(notes) else 0,
         place=Place(rank=facts.rank_number, file=file, line=line) if file else None,
-        at_place=longest / whole,
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 from perftui.experiments.trial_verdict import Outcome, is_decided
 from perftui.fixes.apply_and_undo import applied_patches, patch_store
 from perftui.fixes.option import FixOption, Risk
-from perftui.run.files import DAMAGE, UnreadableError, decode_versioned, read_regular, replace_file
+from perftui.run.files import read_or_none, replace_file
 from perftui.run.layout import PRIVATE_MODE, is_run_directory, trials_of
 
 if TYPE_CHECKING:
@@ -123,13 +123,8 @@ def write_proof(proof: Proof, directory: Path) -> None:
 def read_proof(directory: Path, fix: str) -> Proof | None:
     """The proof of ``fix``; None where none is kept, or none that can be read."""
     path = _path(directory, fix)
-    try:
-        if path.stat().st_size > LARGEST:
-            return None
-        proof = decode_versioned(read_regular(path), Proof, PROOF_SCHEMA, "the result of a trial")
-    except (OSError, UnreadableError):
-        return None
-    return proof if proof.fix == fix else None
+    proof = read_or_none(path, Proof, PROOF_SCHEMA, "the result of a trial", LARGEST)
+    return proof if proof is not None and proof.fix == fix else None
 
 
 def _path(directory: Path, fix: str) -> Path:
@@ -247,11 +242,7 @@ def journal_of(first: Path, directory: Path) -> Journal:
 
 def read_journal(path: Path) -> Journal | None:
     """The journal at ``path``; None where there is none that this version can read."""
-    try:
-        journal = msgspec.json.decode(read_regular(path), type=Journal)
-    except (OSError, *DAMAGE):
-        return None
-    return journal if journal.schema <= SCHEMA else None
+    return read_or_none(path, Journal, SCHEMA, "the journal of a tuning")
 
 
 def write_journal(path: Path, journal: Journal) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.run.files import UnreadableError, decode_versioned, replace_file
+from perftui.run.files import read_or_none, replace_file
 from perftui.trace.cache import cache_directory, is_private, make_private
 
 SCHEMA = 1
@@ -173,10 +173,8 @@ def _kept() -> Iterator[Ceilings]:
     if directory is None or not is_private(directory):
         return
     for path in sorted(directory.glob("*.json")):
-        # Damaged, or of a newer version: as if it were not there.
-        with suppress(OSError, UnreadableError):
-            if path.stat().st_size <= LARGEST:
-                yield decode_versioned(path.read_bytes(), Ceilings, SCHEMA, "measured ceilings")
+        if kept := read_or_none(path, Ceilings, SCHEMA, "measured ceilings", LARGEST):
+            yield kept
 
 
 def _key(rates: Ceilings) -> str:

@@ -19,10 +19,8 @@ import msgspec
 
 from perftui.run.files import (
     DAMAGE,
-    UnreadableError,
-    decode_versioned,
     open_regular,
-    read_regular,
+    read_or_none,
     replace_file,
 )
 from perftui.run.layout import RunLayout
@@ -144,11 +142,8 @@ def write_beat(path: Path, beat: Beat) -> None:
 
 
 def read_beat(path: Path) -> Beat | None:
-    """The newest sign of life; None if there is none, or it cannot be read now."""
-    try:
-        return decode_versioned(read_regular(path), Beat, BEAT_SCHEMA, "a sign of life")
-    except (OSError, UnreadableError):
-        return None
+    """The newest sign of life; None where there is none, or none that can be read now."""
+    return read_or_none(path, Beat, BEAT_SCHEMA, "a sign of life")
 
 
 def silent_seconds(path: Path, now_ns: int) -> float | None:

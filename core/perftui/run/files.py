@@ -148,3 +148,14 @@ def decode_versioned(content: bytes, kind: type[Content], newest: int, what: str
         return _decode(content, kind)
     except DAMAGE as error:
         raise UnreadableError(f"not {what} ({error})") from error
+
+
+def read_or_none(
+    path: Path, kind: type[Content], newest: int, what: str, most: int = MOST_BYTES
+) -> Content | None:
+    """The content of ``path`` by ``decode_versioned``; None where there is none of at most ``most``
+    bytes that this version can read."""
+    try:
+        return decode_versioned(read_regular(path, most), kind, newest, what)
+    except (OSError, UnreadableError):
+        return None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.run.files import UnreadableError, decode_versioned, read_regular, replace_file
+from perftui.run.files import read_or_none, replace_file
 from perftui.run.layout import RunLayout
 
 SCHEMA = 1
@@ -61,9 +61,4 @@ def write_worker_curve(root: Path, curve: WorkerCurve) -> None:
 def read_worker_curve(root: Path) -> WorkerCurve | None:
     """The curve stored in ``root``; None if there is none, or it cannot be read."""
     path = RunLayout(root).worker_curve
-    try:
-        if path.stat().st_size > LARGEST:
-            return None
-        return decode_versioned(read_regular(path), WorkerCurve, SCHEMA, "a curve of workers")
-    except (OSError, UnreadableError):
-        return None
+    return read_or_none(path, WorkerCurve, SCHEMA, "a curve of workers", LARGEST)

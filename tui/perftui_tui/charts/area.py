@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from perftui_tui.charts.bars import LOWER_EIGHTHS, filled_steps
 
@@ -40,13 +40,17 @@ def column_steps(value: float, low: float, high: float, steps: int) -> int:
 
 def area(values: Sequence[float], width: int, height: int, low: float, high: float) -> list[str]:
     """Rows, top first, of an area chart; NaN is blank, other values are clamped."""
-    full = len(LOWER_EIGHTHS) - 1
+    rows = _fills(values, width, height, low, high, len(LOWER_EIGHTHS) - 1)
+    return ["".join(LOWER_EIGHTHS[fill] for fill in row) for row in rows]
+
+
+def _fills(
+    values: Sequence[float], width: int, height: int, low: float, high: float, full: int
+) -> Iterator[list[int]]:
+    """How far each cell of each row is filled, of ``full`` steps."""
     steps = [column_steps(v, low, high, height * full) for v in resample(values, width)]
-    floors = [row * full for row in reversed(range(height))]
-    return [
-        "".join(LOWER_EIGHTHS[min(max(step - floor, 0), full)] for step in steps)
-        for floor in floors
-    ]
+    for row in reversed(range(height)):
+        yield [min(max(step - row * full, 0), full) for step in steps]
 
 
 def sparkline(values: Sequence[float], width: int, low: float, high: float) -> str:
@@ -91,11 +95,8 @@ def braille_area(
 
     More values than two a cell are binned by their maximum, as ``area`` does.
     """
-    steps = [column_steps(v, low, high, height * DOTS) for v in resample(values, 2 * width)]
-    floors = [line * DOTS for line in reversed(range(height))]
     rows = []
-    for floor in floors:
-        dots = [min(max(step - floor, 0), DOTS) for step in steps]
+    for dots in _fills(values, 2 * width, height, low, high, DOTS):
         pairs = zip(dots[::2], dots[1::2], strict=True)
         # A blank takes one byte, an empty pattern three.
         cells = (chr(_FIRST + _LEFT[a] + _RIGHT[b]) if a or b else " " for a, b in pairs)

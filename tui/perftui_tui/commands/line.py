@@ -222,10 +222,7 @@ class _Value(click.ParamType[Any]):
         return result
 
     def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002 - as the parser calls it
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
+        self, _: click.Context, __: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """The allowed values, or files."""
         from click.shell_completion import CompletionItem

@@ -50,11 +50,7 @@ class Calls:
         self._scopes: set[anyio.CancelScope] = set()
         self._running = ""
 
-    async def list_tools(
-        self,
-        context: Context,  # noqa: ARG002 - each handler of the SDK takes both
-        params: PaginatedRequestParams | None,  # noqa: ARG002
-    ) -> ListToolsResult:
+    async def list_tools(self, _: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         """All tools; few enough for one page."""
         return ListToolsResult(tools=[_listed(tool) for tool in self._tools.values()])
 

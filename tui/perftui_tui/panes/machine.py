@@ -48,11 +48,8 @@ def cores(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: AR
     shown = [max(busy[at : at + group]) for at in range(0, len(busy), group)]
     full = len(LOWER_EIGHTHS) - 1
     blocks = [
-        (
-            LOWER_EIGHTHS[max(filled_steps(value / 100, full), 1)],
-            "chart-warn" if value >= FULL else "chart",
-        )
-        for value in shown
+        (LOWER_EIGHTHS[max(filled_steps(v / 100, full), 1)], "chart-warn" if v >= FULL else "chart")
+        for v in shown
     ]
     drawn = row(("Cores".ljust(NAME_WIDTH), "bold"), *joined(blocks), (words, "dim"))
     return [crop(drawn, cells)]

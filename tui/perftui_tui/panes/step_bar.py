@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,10 @@ def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     breakdown = snapshot.breakdown
     rows = breakdown_bar(breakdown, cells, own=own_cost(snapshot))
     small = left_out(breakdown, cells) if breakdown else ()
-    return [*rows, _legend(small, breakdown.mean.mean, cells)] if breakdown and small else rows
+    if breakdown is None or not small:
+        return rows
+    legends = _legends(small, breakdown.mean.mean)
+    return [*rows, next((line for line in legends if width_of(line) <= cells), ())]
 
 
 def bar_alone(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
@@ -67,20 +70,16 @@ def left_out(breakdown: DrawnStep, cells: int) -> tuple[Part, ...]:
     return tuple(part for part in breakdown.parts if part.ns and not is_named(part))
 
 
-def _legend(parts: tuple[Part, ...], whole: int, cells: int) -> Row:
-    """``parts`` in the order of the bar; where they do not fit the largest, and how many more."""
-    for with_time in (True, False):
-        line = _entries(parts, whole, with_time)
-        if width_of(line) <= cells:
-            return line
-    kept = sorted(parts, key=lambda part: -part.ns)
+def _legends(parts: tuple[Part, ...], whole: int) -> Iterator[Row]:
+    """``parts`` in the order of the bar, with times and without; then the largest of them, and how
+    many more there are."""
+    yield _entries(parts, whole, with_time=True)
+    yield _entries(parts, whole, with_time=False)
+    largest = sorted(parts, key=lambda part: -part.ns)
     for count in range(len(parts) - 1, 0, -1):
-        some = [part for part in parts if part in kept[:count]]
+        some = [part for part in parts if part in largest[:count]]
         more = (f"and {len(parts) - count} smaller", "dim")
-        line = (*_entries(some, whole, with_time=False), more)
-        if width_of(line) <= cells:
-            return line
-    return ()
+        yield (*_entries(some, whole, with_time=False), more)
 
 
 def _entries(parts: Sequence[Part], whole: int, with_time: bool) -> Row:

@@ -39,7 +39,7 @@ def row_text(table: VirtualTable, row: int) -> str:
 
 def _text(view: RowView) -> str:
     """All rows, also those to which it would have to be scrolled, below its title."""
-    titled = next((one for one in (view, view.parent) if getattr(one, "border_title", None)), None)
+    titles = (getattr(one, "border_title", None) for one in (view, view.parent))
+    title = next((str(title) for title in titles if title), "")
     rows = [plain(safe(line)).rstrip() for line in view.rows]
-    title = str(getattr(titled, "border_title", "")) if titled is not None else ""
     return "\n".join([title] * bool(title and any(rows)) + rows).strip("\n")

@@ -107,25 +107,18 @@ class RunScreen(Screen[None]):
 
     NAME: ClassVar[str] = ""
     """One of ``keymap.SCREENS``."""
-
     HELP: ClassVar[str] = ""
     """What this screen shows and how to read it, for the help panel: a hint, with keys by name."""
-
     SAYS_VERDICT: ClassVar[bool] = True
     """Whether the verdict stands in one row below the header."""
-
     NEEDED: ClassVar[Size] = NEEDED
     """Cells and rows below which this screen says that the terminal is too small."""
-
     PART_WITH_KEYS: ClassVar[type[Widget] | None] = None
     """The part that has the keys where nothing else asks for them; None for the screen."""
-
     CHART: ClassVar[str] = ""
     """The chart that is opened first from here."""
 
-    DEFAULT_CSS = """
-    RunScreen #verdict-line { height: 1; overflow: hidden hidden; }
-    """
+    DEFAULT_CSS = "RunScreen #verdict-line { height: 1; overflow: hidden hidden; }"
 
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012 - Textual declares it as a list
         (0, "-narrow"),

@@ -130,11 +130,8 @@ def crumbs(trail: Sequence[str], current: str, room: int) -> str:
     if not trail:
         return ""
     names = [LONG_NAMES[SCREENS.index(name)] for name in (*trail, current)]
-    for shown in (names, ["...", *names[-2:]], names[-2:]):
-        text = " > ".join(shown)
-        if cell_len(text) <= room:
-            return text
-    return ""
+    ways = (" > ".join(kept) for kept in (names, ["...", *names[-2:]], names[-2:]))
+    return next((way for way in ways if cell_len(way) <= room), "")
 
 
 def _facts(snapshot: Snapshot, room: int) -> str:
@@ -144,11 +141,8 @@ def _facts(snapshot: Snapshot, room: int) -> str:
         facts = [f"step {snapshot.train_steps:,}", elapsed(snapshot.elapsed_ns)]
         if snapshot.rank_number:
             facts.insert(0, f"rank {snapshot.rank_number}")
-    for shown in ([snapshot.title, *facts], facts, facts[:1]):
-        text = "  ".join(shown)
-        if cell_len(text) <= room:
-            return text
-    return ""
+    texts = ("  ".join(kept) for kept in ([snapshot.title, *facts], facts, facts[:1]))
+    return next((text for text in texts if cell_len(text) <= room), "")
 
 
 class HeaderLine(RowView):

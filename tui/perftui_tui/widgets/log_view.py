@@ -33,9 +33,7 @@ def highlighted(line: str, pattern: str, style: str = "match") -> Row:
 class LogView(RowView):
     """Shows an ``Output``; follows its end until moved."""
 
-    DEFAULT_CSS = """
-    LogView { height: 1fr; }
-    """
+    DEFAULT_CSS = "LogView { height: 1fr; }"
 
     class Moved(Message):
         """What is shown, or whether it follows, has changed."""
@@ -146,9 +144,7 @@ class LogView(RowView):
 class LogStatus(RowView):
     """One row: how far, and whether it follows; while scrolled up, the newest line too."""
 
-    DEFAULT_CSS = """
-    LogStatus { height: 1; background: $panel; overflow: hidden hidden; }
-    """
+    DEFAULT_CSS = "LogStatus { height: 1; background: $panel; overflow: hidden hidden; }"
 
     def show(self, view: LogView) -> None:
         """Draw the state of ``view``."""

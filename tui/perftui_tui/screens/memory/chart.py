@@ -65,7 +65,8 @@ NOTE = "RSS counts a shared page in every process, PSS splits it between them."
 def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """A row for each kind of memory that was sampled: now, highest, capacity and history."""
     table = table_of(snapshot)
-    if table is None:
+    found = list(sampled(table)) if table is not None else []
+    if table is None or not found:
         return wrap(f"the host's memory: {why_absent(snapshot)}", cells, "dim")
     chart = cells - NAME_CELLS - 3 * FIGURE_CELLS - 1
     has_capacity = chart >= MOST_NARROW
@@ -74,7 +75,7 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     names = ("now", "highest", "capacity")[: 3 if has_capacity else 2]
     head = " " * NAME_CELLS + "".join(f"{name:>{FIGURE_CELLS}}" for name in names)
     rows = [row((head, "dim"))]
-    for name, column, limit in sampled(table):
+    for name, column, limit in found:
         values = table[column]
         known = values[values == values]
         most = float(known.max())
@@ -87,8 +88,6 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         history = over_all_columns(known.tolist(), columns)
         line = sparkline(history, columns, 0, max(most, 1.0))
         rows.append(fit(row(f"{name:<{NAME_CELLS}}", text, (f" {line}", "chart")), cells))
-    if len(rows) == 1:
-        return wrap(f"the host's memory: {why_absent(snapshot)}", cells, "dim")
     notes = wrap(NOTE, cells, "dim") if "processes.pss" in table else []
     return [*rows, *(notes if len(rows) + len(notes) <= height else [])][:height]
 

@@ -174,6 +174,8 @@ class Timeline(RowView, can_focus=True):
     action_show_hidden = _action(TimelineState.show_hidden, "nothing is hidden")
     action_pin = _action(TimelineState.pin_track)
     action_reorder = _action(TimelineState.reorder, "this track cannot move further")
+    action_zoom = _action(lambda state, direction: state.zoom(_KEY_ZOOM**direction))
+    action_page = _action(lambda state, pages: state.move_track(pages * state.track_rows))
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -268,14 +270,6 @@ class Timeline(RowView, can_focus=True):
 
     # Keys
 
-    def action_zoom(self, direction: int) -> None:
-        """Zoom in (1) or out (-1)."""
-        self.act(lambda state: state.zoom(_KEY_ZOOM if direction > 0 else 1 / _KEY_ZOOM))
-
-    def action_page(self, pages: int) -> None:
-        """Select a track a screenful away."""
-        self.act(lambda state: state.move_track(pages * state.track_rows))
-
     def action_same_name(self, step: int) -> None:
         """Select the next or previous event of the same name."""
         selected = self.state.selected if self.state else None
@@ -332,8 +326,8 @@ class Timeline(RowView, can_focus=True):
         elif event.shift:
             self.act(lambda state: state.pan(direction))
         else:
-            factor = _WHEEL_ZOOM if direction < 0 else 1 / _WHEEL_ZOOM
             column = self._column(event.x)
+            factor = _WHEEL_ZOOM**-direction
             self.act(lambda s: s.zoom(factor, s.view.time(column, self._columns())))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:

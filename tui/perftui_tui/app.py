@@ -133,8 +133,8 @@ class PerftuiApp(Session):
 
         self.trail: tuple[str, ...] = ()
         """The screens that led to this one, the first of them first: where ``back`` goes."""
-        self._place: tuple[int, int, int | None] | None = None
-        self._fix: tuple[str, str] | None = None
+        self.place: tuple[int, int, int | None] | None = None
+        self.fix: tuple[str, str] | None = None
 
         self.requests = RecorderRequests(self)
         self.source_fixes = SourceFixes(self)
@@ -307,23 +307,8 @@ class PerftuiApp(Session):
 
     def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
         """Show an interval of the trace (ns since its start) on the timeline."""
-        self._place = (start, end, row)
+        self.place = (start, end, row)
         self.follow("timeline")
-
-    def take_place(self) -> tuple[int, int, int | None] | None:
-        """The interval to show, returned once."""
-        place, self._place = self._place, None
-        return place
-
-    def go_to_fix(self, rule: str, fix: str) -> None:
-        """Show a finding by its rule, and one of its fixes, on the Diagnosis screen."""
-        self._fix = (rule, fix)
-        self.follow("diagnosis")
-
-    def take_fix(self) -> tuple[str, str] | None:
-        """The finding and the fix to show, returned once."""
-        found, self._fix = self._fix, None
-        return found
 
     def on_resize(self, event: events.Resize) -> None:
         """Tell where the terminal is too small, and resize the script's terminal."""

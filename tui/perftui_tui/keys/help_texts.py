@@ -18,14 +18,8 @@ class Entry:
     @property
     def text(self) -> str:
         """The whole help as a paragraph."""
-        parts = [self.what]
-        if self.unit:
-            parts.append(f"Unit: {self.unit}.")
-        if self.source:
-            parts.append(f"From: {self.source}.")
-        if self.good:
-            parts.append(f"Good: {self.good}.")
-        return " ".join(parts)
+        more = (("Unit", self.unit), ("From", self.source), ("Good", self.good))
+        return " ".join([self.what, *(f"{name}: {text}." for name, text in more if text)])
 
 
 STEP = Entry(

@@ -34,11 +34,6 @@ def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     return [*rows, next((line for line in legends if width_of(line) <= cells), ())]
 
 
-def bar_alone(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
-    """The bar with names and times, without its heading."""
-    return breakdown_bar(snapshot.breakdown, cells)[1:]
-
-
 def breakdown_bar(
     breakdown: DrawnStep | None, cells: int, room: int = 0, own: Sequence[Span] = ()
 ) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -72,6 +71,10 @@ class Session(Host):
     preview: TraceAnalysis | None
     kernel_metrics: KernelMetrics | None
     trail: tuple[str, ...]
+    place: tuple[int, int, int | None] | None
+    """Start, end and row to show on the timeline once that is seen."""
+    fix: tuple[str, str] | None
+    """The rule of a finding, and a fix, to show on the Diagnosis screen once that is seen."""
     baseline: Baseline
     playback: Playback
     rank_traces: RankTraces
@@ -89,17 +92,6 @@ class Session(Host):
 
     def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
         """Show ``start`` to ``end`` (ns since the trace's start) on the timeline."""
-
-    def go_to_fix(self, rule: str, fix: str) -> None:
-        """Show a finding and one of its fixes on the Diagnosis screen."""
-
-    @abstractmethod
-    def take_fix(self) -> tuple[str, str] | None:
-        """The finding and the fix to show there, returned once."""
-
-    @abstractmethod
-    def take_place(self) -> tuple[int, int, int | None] | None:
-        """The place to show on the timeline, returned once."""
 
 
 class RunScreen(Screen[None]):

@@ -1,5 +1,3 @@
 """The Compare screen: two runs, before and after."""
 
-from perftui_tui.screens.compare.screen import CompareScreen
-
-__all__ = ["CompareScreen"]
+from perftui_tui.screens.compare.screen import CompareScreen as CompareScreen

@@ -122,9 +122,9 @@ class DiagnosisScreen(RunScreen):
     def refresh_state(self) -> None:
         """Select what somebody was led here for."""
         super().refresh_state()
-        found = self.session.take_fix() if self.is_composed else None
-        if found is not None:
-            self.selected, self.chosen = found
+        if self.is_composed and self.session.fix is not None:
+            self.selected, self.chosen = self.session.fix
+            self.session.fix = None
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw both parts."""

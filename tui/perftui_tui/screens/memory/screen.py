@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from textual.containers import Container
 from textual.widget import Widget
@@ -10,7 +10,7 @@ from textual.widget import Widget
 from perftui.facts.gpu.memory import gpu_memory
 from perftui_tui.charts.run_charts import Chart
 from perftui_tui.keys.own_keys import bindings
-from perftui_tui.look.rows import Row, wrap
+from perftui_tui.look.rows import wrap
 from perftui_tui.panes.meter import SnapshotPane
 from perftui_tui.reading.memory import UNREADABLE, memory_curves
 from perftui_tui.reading.snapshot import Snapshot
@@ -92,7 +92,12 @@ class MemoryScreen(RunScreen):
         yield SnapshotPane(memory_now, id="memory-now")
         yield SnapshotPane(steps_line, id="steps-line", chart="memory")
         yield SnapshotPane(host_line, id="host-line", chart="rss")
-        categories = SnapshotPane(self._categories, id="memory-categories", chart="category")
+        categories = SnapshotPane(
+            # A legend where no table beside it has the figures.
+            lambda *of: category_chart(*of, legend=self.has_class("-short")),
+            id="memory-categories",
+            chart="category",
+        )
         steps = SnapshotPane(memory_chart, id="memory-chart", chart="memory")
         parts = SnapshotPane(peak_rows, id="memory-parts", title="At the peak")
         host = SnapshotPane(host_rows, id="memory-host", title="Host memory", chart="rss")
@@ -110,10 +115,6 @@ class MemoryScreen(RunScreen):
         if any(one.name == self.CHART for one in found):
             return found
         return tuple(sorted(found, key=lambda one: not one.name.startswith("category")))
-
-    def _categories(self, snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-        """The stacked chart, with a legend where no table beside it has the figures."""
-        return category_chart(snapshot, cells, height, legend=self.has_class("-short"))
 
     def show(self, snapshot: Snapshot) -> None:
         """Choose the panes, their heights and titles, and draw the allocations."""

@@ -1,5 +1,3 @@
 """The Overview screen: headline, meters, findings and gaps."""
 
-from perftui_tui.screens.overview.screen import OverviewScreen
-
-__all__ = ["OverviewScreen"]
+from perftui_tui.screens.overview.screen import OverviewScreen as OverviewScreen

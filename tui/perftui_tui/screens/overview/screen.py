@@ -18,7 +18,7 @@ from perftui_tui.look.rows import Row, fit, row, width
 from perftui_tui.panes.gpu import busy_word
 from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, SnapshotPane, draw_line
 from perftui_tui.panes.meters import step_time
-from perftui_tui.panes.step_bar import bar_alone, step_bar
+from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.top_ops import kernels, operators, top_ops
 from perftui_tui.panes.verdict import findings
 from perftui_tui.reading.output import Output
@@ -166,7 +166,7 @@ class OverviewScreen(RunScreen):
         """Everything between header and footer, top to bottom."""
         yield SnapshotPane(headline, id="headline")
         yield SnapshotPane(step_bar, id="step-bar", chart="parts")
-        yield SnapshotPane(bar_alone, id="bar-alone", chart="parts")
+        yield SnapshotPane(lambda *of: step_bar(*of)[1:3], id="bar-alone", chart="parts")
         lists = Vertical(
             SnapshotPane(findings, id="findings", title="Findings"),
             SnapshotPane(top_ops, id="top-ops", title="Top ops"),
@@ -256,9 +256,8 @@ class OverviewScreen(RunScreen):
         """Open what the second line is about: a fix and its finding, or the first finding."""
         found = next_thing(self.snapshot) if self.snapshot is not None else None
         if found is not None:
-            self.session.go_to_fix(found.finding.rule, found.option.fix)
-        else:
-            self.session.follow("diagnosis")
+            self.session.fix = (found.finding.rule, found.option.fix)
+        self.session.follow("diagnosis")
 
     def action_select_gap(self, step: int) -> None:
         """Select another gap of the list."""

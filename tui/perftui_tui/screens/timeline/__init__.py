@@ -1,5 +1,3 @@
 """The Timeline screen: threads and streams over time."""
 
-from perftui_tui.screens.timeline.screen import TimelineScreen
-
-__all__ = ["TimelineScreen"]
+from perftui_tui.screens.timeline.screen import TimelineScreen as TimelineScreen

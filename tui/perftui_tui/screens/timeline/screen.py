@@ -76,7 +76,7 @@ class TimelineScreen(RunScreen):
         view.show(snapshot.analysis)
         if snapshot.run is not None and snapshot.analysis is None:
             view.show_steps(snapshot.run)
-        place = self.session.take_place()
+        place, self.session.place = self.session.place, None
         if place is not None:
             view.jump(*place)
 

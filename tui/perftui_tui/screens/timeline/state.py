@@ -185,15 +185,9 @@ class TimelineState(TrackList):
             return False
         return self.select_row(navigation.same_name(self.trace, self.selected.row, step))
 
-    def next_step(self, step: int) -> bool:
-        """Show the next (1) or previous (-1) step."""
-        return self._show_step(self.steps, step)
-
-    def next_slow_step(self, step: int) -> bool:
-        """Show the next (1) or previous (-1) step that is slower than the others."""
-        return self._show_step(slow_steps(self.steps), step)
-
-    def _show_step(self, steps: Sequence[Step], step: int) -> bool:
+    def next_step(self, step: int, *, is_slow: bool = False) -> bool:
+        """Show the next (1) or previous (-1) step, or the next that is slower than the others."""
+        steps = slow_steps(self.steps) if is_slow else self.steps
         found = navigation.next_step(steps, self.selected, self.view, step)
         if found is None:
             return False

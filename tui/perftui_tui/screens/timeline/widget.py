@@ -288,7 +288,7 @@ class Timeline(RowView, can_focus=True):
         steps = self.state.steps if self.state else ()
         bound = format_ns(slow_from(steps))
         missing = f"no more steps took {bound} or more (10 % above the median)"
-        self.act(lambda state: state.next_slow_step(step), self._no_step(missing))
+        self.act(lambda state: state.next_step(step, is_slow=True), self._no_step(missing))
 
     def _no_step(self, missing: str) -> str:
         steps = self.state.steps if self.state else ()

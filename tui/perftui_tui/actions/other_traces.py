@@ -58,12 +58,14 @@ class Baseline:
         """Runs beside a run, then traces where the app was started; for a trace those beside it,
         then the runs recorded there."""
         from perftui.run.layout import RUNS_DIRECTORY
+        from perftui.trace.formats import traces_beside
 
         here = Path.cwd()
         runs = _runs(source.parent if is_run else here / RUNS_DIRECTORY, source)
-        traces = _traces(here / source.name if is_run else source)
-        choices = [*runs, *traces] if is_run else [*traces, *runs]
-        self._app.call_from_thread(self._ask, source.parent, choices)
+        beside = traces_beside(here / source.name if is_run else source)
+        traces = [(one, f"{printable(one.name)}  trace") for one in beside]
+        found = [*runs, *traces] if is_run else [*traces, *runs]
+        self._app.call_from_thread(self._ask, source.parent, found)
 
     def _ask(self, directory: Path, others: Sequence[_Other]) -> None:
         if not others:
@@ -100,13 +102,6 @@ def _runs(directory: Path, shown: Path) -> list[_Other]:
             change = f"  {entry.manifest.name}" if entry.manifest.name else ""
             others.append((entry.root, f"{entry.run_id}  {entry.manifest.state}{change}"))
     return others
-
-
-def _traces(path: Path) -> list[_Other]:
-    """The traces in the directory of ``path``, newest first."""
-    from perftui.trace.formats import traces_beside
-
-    return [(file, f"{printable(file.name)}  trace") for file in traces_beside(path)]
 
 
 def _dialog(others: Sequence[_Other]) -> ChoiceDialog:

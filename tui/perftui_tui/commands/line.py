@@ -485,17 +485,12 @@ def _opens(word: str) -> bool:
     from perftui.trace.formats import ENDINGS
     from perftui.trace.remote import is_url
 
-    return is_url(word) or path.is_dir() or word.lower().endswith(ENDINGS) or _has_report(path)
-
-
-def _has_report(path: Path) -> bool:
-    """Whether the file is no script but something that can be reported on."""
-    if path.suffix == ".py" or not path.is_file():
-        return False
+    if is_url(word) or path.is_dir() or word.lower().endswith(ENDINGS):
+        return True
     from perftui.report.kind import kind_of
 
     try:
-        return kind_of(path) is not None
+        return path.is_file() and kind_of(path) is not None
     except OSError:
         # What runs the script reports why it cannot be read.
         return False

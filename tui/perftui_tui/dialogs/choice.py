@@ -110,12 +110,12 @@ class ChoiceDialog(ModalScreen[str]):
         """Show something else in the place of both."""
         self._body, self._choices = tuple(body), tuple(choices)
         # A screen that is being taken down loses its parts before it is gone itself.
-        if self.is_mounted and self.is_running and len(self.query(RowView)) == self._parts:
+        if (
+            self.is_mounted
+            and self.is_running
+            and len(self.query(RowView)) == 2 + bool(self._below)
+        ):
             self._lay_out()
-
-    @property
-    def _parts(self) -> int:
-        return 3 if self._below else 2
 
     def on_mount(self) -> None:
         """Fill both parts, now that their sizes can be set, or fold them to the new width."""

@@ -1,4 +1,4 @@
-"""An operator, module, line or kernel opened: lines of text of which some lead somewhere."""
+"""The page of an operator, module, line of code or kernel: lines of text, some of them links."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from perftui_tui.widgets.row_view import RowView
 
 @dataclass(frozen=True)
 class ToRow:
-    """Leads to a row of the trace, on the timeline."""
+    """A link to an event on the timeline, by its row of the trace."""
 
     row: int
 
 
 @dataclass(frozen=True)
 class ToKernel:
-    """Leads to a kernel, by its name and category in the kernel table."""
+    """A link to the page of a kernel, by its name and category in the kernel table."""
 
     name: str
     category: str
@@ -42,7 +42,7 @@ class ToKernel:
 
 @dataclass(frozen=True)
 class ToGroup:
-    """Leads to a group of calls."""
+    """A link to the page of a group of calls."""
 
     label: str
 
@@ -52,25 +52,25 @@ Target = ToRow | ToKernel | ToGroup
 
 @dataclass(frozen=True)
 class LinkedLine:
-    """One line, safe to show, and where it leads."""
+    """One line, safe to show, with its link if it has one."""
 
     row: Row
     target: Target | None = None
 
 
 class LinkedLines(RowView, can_focus=True):
-    """Lines under a cursor that stops only where ``enter`` does something."""
+    """Lines with a cursor that goes from link to link."""
 
     BINDINGS = bindings("ops.detail")
 
     @dataclass(eq=False)
     class Chosen(Message):
-        """A line was opened with ``enter``, or by a click."""
+        """A link was followed, with ``enter`` or by a click."""
 
         target: Target
 
     class Left(Message):
-        """The reader wants back."""
+        """The page is to be closed."""
 
     _lines: tuple[LinkedLine, ...] = ()
     at = 0
@@ -82,7 +82,7 @@ class LinkedLines(RowView, can_focus=True):
         return "\n".join(plain(line.row).rstrip() for line in self._lines)
 
     def show_lines(self, lines: Sequence[LinkedLine], at: int | None = None) -> None:
-        """Show ``lines``; the cursor stays on its target, or is put on line ``at``."""
+        """Show ``lines``; the cursor stays on its link, or is put on line ``at``."""
         selected, before = self.target, self.at
         self._lines = tuple(lines)
         stops = self._stops()
@@ -95,7 +95,7 @@ class LinkedLines(RowView, can_focus=True):
 
     @property
     def target(self) -> Target | None:
-        """Where the line under the cursor leads."""
+        """The link under the cursor."""
         return self._lines[self.at].target if self.at < len(self._lines) else None
 
     def _stops(self) -> list[int]:
@@ -110,7 +110,7 @@ class LinkedLines(RowView, can_focus=True):
         ]
 
     def _reveal(self) -> None:
-        """The line in view, with the headings above the first."""
+        """Scroll the line into view, with the headings above the first link."""
         if self.size.height:
             top = 0 if self.at in self._stops()[:1] else self.at
             self.scroll_to_region(Region(0, top, 1, 1), animate=False, force=True, immediate=True)
@@ -121,7 +121,7 @@ class LinkedLines(RowView, can_focus=True):
         self._reveal()
 
     def action_move(self, steps: int) -> None:
-        """The next line that leads somewhere, or one before; at the end scroll on."""
+        """Go to the next or the previous link; where there is none scroll."""
         stops = self._stops()
         further = [place for place in stops if (place > self.at if steps > 0 else place < self.at)]
         if further:
@@ -130,29 +130,29 @@ class LinkedLines(RowView, can_focus=True):
             self.scroll_relative(y=steps, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """A screenful."""
+        """Go to the link nearest to a screenful away."""
         wanted = self.at + pages * max(self.size.height - 1, 1)
         stops = self._stops()
         if stops:
             self._go_to(min(stops, key=lambda place: abs(place - wanted)))
 
     def action_edge(self, direction: int) -> None:
-        """The first (-1) or last (1) line that leads somewhere."""
+        """Go to the first (-1) or the last (1) link."""
         stops = self._stops()
         if stops:
             self._go_to(stops[0 if direction < 0 else -1])
 
     def action_open(self) -> None:
-        """Go where the line leads."""
+        """Follow the link."""
         if self.target is not None:
             self.post_message(self.Chosen(self.target))
 
     def action_leave(self) -> None:
-        """Back to where it was opened."""
+        """Close the page."""
         self.post_message(self.Left())
 
     def on_click(self, event: events.Click) -> None:
-        """Go where the clicked line leads."""
+        """Follow the link that was clicked."""
         place = event.y + self.scroll_offset.y
         if place < len(self._lines) and self._lines[place].target is not None:
             event.stop()
@@ -172,13 +172,13 @@ _MARGIN = 3
 
 
 def line(*spans: tuple[str, str]) -> LinkedLine:
-    """A line that leads nowhere."""
+    """A line without a link."""
     return LinkedLine(spans)
 
 
 @dataclass(frozen=True)
 class Further:
-    """Facts of a page that take longer to find out; None while they are not known."""
+    """Parts of a page that take longer to read; None until they have been."""
 
     shapes: Sequence[Part] | None = None
     """Shapes of its inputs; empty where they were not recorded."""

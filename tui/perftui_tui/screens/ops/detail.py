@@ -1,4 +1,4 @@
-"""The page of an operator or a kernel: facts of its calls, what belongs to it, the way back."""
+"""The calls of a trace, read as they are asked for, and the pages about some of them."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class CallFacts:
 
 @dataclass
 class Page:
-    """What is opened, and where on it the reader is."""
+    """One page: what it is about, what is known of that, and the line of the cursor."""
 
     target: Target
     by: By

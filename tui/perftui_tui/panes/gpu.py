@@ -77,12 +77,9 @@ def _notes(snapshot: Snapshot, prefix: str) -> list[str]:
     if used is not None:
         notes.append(f"mem {format_bytes(used)}" + (f" of {format_bytes(whole)}" if whole else ""))
     notes += _allocator(snapshot)
-    power = latest(table, f"{prefix}.power")
-    if power is not None:
-        notes.append(f"{power:.0f} W")
-    temperature = latest(table, f"{prefix}.temperature")
-    if temperature is not None:
-        notes.append(f"{temperature:.0f} °C")
+    for metric, unit in (("power", "W"), ("temperature", "°C")):
+        if (now := latest(table, f"{prefix}.{metric}")) is not None:
+            notes.append(f"{now:.0f} {unit}")
     if held := clock_limits(table, prefix):
         notes.append(f"clocks limited by {' and '.join(held)}")
     return notes

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.fixes.option import Risk
@@ -57,26 +56,21 @@ class Dashboard(Vertical):
     """
 
     def compose(self) -> ComposeResult:
-        """Charts, meters, and the last step."""
-        yield Container(
-            self._chart("Step time"),
-            self._chart("GPU", self._draw_gpu),
-            self._chart("Data loader"),
-            id="charts",
-        )
-        yield Vertical(*self._meters(), id="meters")
+        """Charts, meters from the training to the machine's edges, and the last step."""
+        with Container(id="charts"):
+            yield self._chart("Step time")
+            yield self._chart("GPU", self._draw_gpu)
+            yield self._chart("Data loader")
+        with Vertical(id="meters"):
+            yield self._meter("Step time", "meter charted strip")
+            yield SnapshotPane(gpu_cards, id="meter-gpu", classes="meter strip", chart="gpu")
+            yield self._meter("Data loader", "meter charted strip")
+            yield SnapshotPane(workers, id="meter-workers", classes="meter", chart="loader")
+            yield self._meter("CPU")
+            yield SnapshotPane(cores, id="meter-cores", classes="meter", chart="cpu")
+            for name in ("Memory", "Disk", "Network"):
+                yield self._meter(name)
         yield SnapshotPane(last_step, id="last-step", title="Last profiled step")
-
-    def _meters(self) -> Iterable[Widget]:
-        """A row each, from the training to the machine's edges."""
-        yield self._meter("Step time", "meter charted strip")
-        yield SnapshotPane(gpu_cards, id="meter-gpu", classes="meter strip", chart="gpu")
-        yield self._meter("Data loader", "meter charted strip")
-        yield SnapshotPane(workers, id="meter-workers", classes="meter", chart="loader")
-        yield self._meter("CPU")
-        yield SnapshotPane(cores, id="meter-cores", classes="meter", chart="cpu")
-        for name in ("Memory", "Disk", "Network"):
-            yield self._meter(name)
 
     def _meter(self, name: str, classes: str = "meter") -> SnapshotPane:
         read, chart = METERS[name]

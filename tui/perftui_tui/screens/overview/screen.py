@@ -167,26 +167,22 @@ class OverviewScreen(RunScreen):
         yield SnapshotPane(headline, id="headline")
         yield SnapshotPane(step_bar, id="step-bar", chart="parts")
         yield SnapshotPane(lambda *of: step_bar(*of)[1:3], id="bar-alone", chart="parts")
-        lists = Vertical(
-            SnapshotPane(findings, id="findings", title="Findings"),
-            SnapshotPane(top_ops, id="top-ops", title="Top ops"),
-            id="lists",
-        )
-        yield Container(Dashboard(id="dashboard"), lists, id="live")
+        with Container(id="live"):
+            yield Dashboard(id="dashboard")
+            with Vertical(id="lists"):
+                yield SnapshotPane(findings, id="findings", title="Findings")
+                yield SnapshotPane(top_ops, id="top-ops", title="Top ops")
         yield RowView(id="log-tail", title="Log")
-        yield Vertical(*self._trace_body(), id="trace")
-
-    def _trace_body(self) -> Iterable[Widget]:
-        """What a trace has in place of meters and output."""
-        yield SnapshotPane(activity, id="activity")
-        waits = Vertical(
-            SnapshotPane(findings, id="trace-findings", title="Findings"), GapList(id="gaps")
-        )
-        work = Vertical(
-            SnapshotPane(kernels, id="kernels", title="Top kernels"),
-            SnapshotPane(operators, id="operators", title="Top operators"),
-        )
-        yield Container(waits, work, id="trace-panes")
+        # What a trace has in place of meters and output.
+        with Vertical(id="trace"):
+            yield SnapshotPane(activity, id="activity")
+            with Container(id="trace-panes"):
+                with Vertical():
+                    yield SnapshotPane(findings, id="trace-findings", title="Findings")
+                    yield GapList(id="gaps")
+                with Vertical():
+                    yield SnapshotPane(kernels, id="kernels", title="Top kernels")
+                    yield SnapshotPane(operators, id="operators", title="Top operators")
 
     def show(self, snapshot: Snapshot) -> None:
         """Titles and the log's end."""
@@ -241,14 +237,13 @@ class OverviewScreen(RunScreen):
 
     def show_output(self, output: Output) -> None:
         """The end of the log; empty while a run is played, since output has no times."""
-        is_played = self.snapshot is not None and self.snapshot.as_of is not None
-        goes_on = self.snapshot is not None and self.snapshot.goes_on
+        shown = self.snapshot
+        is_played = shown is not None and shown.as_of is not None
         lines = (hint(NOT_PLAYED),) if is_played else output.lines
-        manifest = self.snapshot.manifest if self.snapshot is not None else None
-        end = ""
+        stopped = shown.manifest.stopped if shown and shown.manifest and not is_played else None
         # A script ends with a traceback when it is stopped, which looks like a failure.
-        if manifest is not None and manifest.stopped and not is_played:
-            end = f"perftui: {manifest.stopped}; {hint(ALL_OUTPUT)}"
+        end = f"perftui: {stopped}; {hint(ALL_OUTPUT)}" if stopped else ""
+        goes_on = shown is not None and shown.goes_on
         make = partial(tail_rows, lines, nothing_printed(goes_on), end)
         self.query_one("#log-tail", RowView).draw(make)
 

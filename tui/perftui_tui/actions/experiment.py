@@ -95,7 +95,8 @@ class Experiment(Generic[State]):
         self.clock = clock
         self.state: State | None = None
         """The one that runs, or the last one; None before any."""
-        self._cancelled = threading.Event()
+        self.cancelled = threading.Event()
+        """Set to stop the one that runs."""
         self._lock = threading.Lock()
         self._timer: Timer | None = None
         self._dialog: ExperimentDialog[State] | None = None
@@ -150,20 +151,19 @@ class Experiment(Generic[State]):
         state = self.state
         return self.view.line(state, self.clock(), cells) if state is not None else ()
 
-    def begin(self, state: State, work: Callable[[threading.Event], None]) -> None:
-        """Show ``state``, and do the ``work`` on a thread until it ends or its event is set."""
-        self._cancelled = threading.Event()
+    def begin(self, state: State, work: Callable[[], None]) -> None:
+        """Show ``state``, and do the ``work`` on a thread until it ends or is ``cancelled``."""
+        self.cancelled = threading.Event()
         self.state = state
         self._is_unseen, self.is_leaving = True, False
-        cancelled = self._cancelled
-        self.app.on_thread(lambda: self._run(work, cancelled))
+        self.app.on_thread(lambda: self._run(work))
         self._timer = self.app.set_interval(TICK, self._tick)
         self.show()
 
     def stop(self) -> None:
         """Stop it and its training."""
         self.set(stage=Stage.STOPPING)
-        self._cancelled.set()
+        self.cancelled.set()
         self._tick()
 
     def stop_and_leave(self) -> None:
@@ -177,7 +177,7 @@ class Experiment(Generic[State]):
 
     def cancel(self) -> None:
         """Stop it without a word: nobody sees the app any more."""
-        self._cancelled.set()
+        self.cancelled.set()
 
     def show(self) -> None:
         """Show it in full."""
@@ -235,30 +235,30 @@ class Experiment(Generic[State]):
             if self.state is not None and self.is_running:
                 self.state = replace(self.state, **changes)
 
-    def await_training(self, root: Path, cancelled: threading.Event) -> None:
+    def await_training(self, root: Path) -> None:
         """Stop the training of the run at ``root`` first, where it goes on.
 
         Raises:
-            StartCancelledError: ``cancelled`` was set meanwhile.
+            StartCancelledError: it was ``cancelled`` meanwhile.
             StillRunningError: it does not stop.
         """
         from perftui.run.manifest import StopReason
         from perftui_tui.actions.requests import StartCancelledError, stop_training
 
         if self.state is not None and self.state.stage is Stage.WAITING:
-            stop_training(root, cancelled, StopReason.TRIAL)
-            if cancelled.is_set():
+            stop_training(root, self.cancelled, StopReason.TRIAL)
+            if self.cancelled.is_set():
                 raise StartCancelledError
             self.set(stage=Stage.RUNNING, began=self.clock())
 
-    def _run(self, work: Callable[[threading.Event], None], cancelled: threading.Event) -> None:
+    def _run(self, work: Callable[[], None]) -> None:
         from perftui.experiments.trial_runs import TrialCancelledError, TrialError
         from perftui.run.manifest import ManifestError
         from perftui_tui.actions.requests import StartCancelledError, StillRunningError
 
         stage, problem = Stage.FAILED, "it ended with an internal error"
         try:
-            work(cancelled)
+            work()
             stage, problem = Stage.DONE, ""
         except (TrialCancelledError, StartCancelledError):
             stage, problem = Stage.STOPPED, ""
@@ -302,7 +302,7 @@ class PairedTrials(Experiment["TrialState"]):
             began=self.clock(),
             stage=first_stage(run.root),
         )
-        self.begin(state, lambda cancelled: self._go_through(run, state, cancelled))
+        self.begin(state, lambda: self._go_through(run, state))
 
     def subject(self, state: TrialState) -> str:
         """The fix that was tried."""
@@ -317,15 +317,15 @@ class PairedTrials(Experiment["TrialState"]):
 
     # On the thread of the trial
 
-    def _go_through(self, run: RunSnapshot, state: TrialState, cancelled: threading.Event) -> None:
+    def _go_through(self, run: RunSnapshot, state: TrialState) -> None:
         from perftui.experiments.journal import keep_proof
         from perftui.experiments.trial import trial
         from perftui.run.layout import trials_of
 
         directory = trials_of(run.root)
-        self.await_training(run.root, cancelled)
-        tries = trial(run, state.option, directory, state.steps, cancelled, began=self._begin_run)
-        for progress in tries:
+        self.await_training(run.root)
+        stop, begin = self.cancelled, self._begin_run
+        for progress in trial(run, state.option, directory, state.steps, stop, began=begin):
             option = progress.option or state.option
             self.set(progress=progress, option=option)
             try:
@@ -353,7 +353,7 @@ class Tuning(Experiment["TuningState"]):
     def offer(self, root: Path, plan: TrialPlan, warnings: Sequence[str]) -> None:
         """Ask how the training of the run at ``root`` is tuned, and do it."""
         from perftui import format as fmt
-        from perftui_tui.dialogs.experiment import ALL, BUDGET, TuneDialog
+        from perftui_tui.dialogs.experiment import ALL, BUDGET, tune_dialog
         from perftui_tui.reading.experiment_state import BUDGET_SECONDS
 
         def answered(answer: str | None) -> None:
@@ -361,7 +361,7 @@ class Tuning(Experiment["TuningState"]):
                 self._start(root, plan, BUDGET_SECONDS if answer == BUDGET else None)
 
         budget = fmt.rough_time(BUDGET_SECONDS)
-        self.app.ask(TuneDialog(root, plan.label, budget, plan.note, warnings), answered)
+        self.app.ask(tune_dialog(root, plan.label, budget, plan.note, warnings), answered)
 
     def _start(self, root: Path, plan: TrialPlan, budget: float | None) -> None:
         from perftui_tui.reading.experiment_state import TuningState
@@ -374,7 +374,7 @@ class Tuning(Experiment["TuningState"]):
             began=self.clock(),
             stage=first_stage(root),
         )
-        self.begin(state, lambda cancelled: self._go_through(state, cancelled))
+        self.begin(state, lambda: self._go_through(state))
 
     def take(self, answer: str | None, state: TuningState) -> None:
         """Open the run recorded last, or take a fix back, where that was chosen."""
@@ -388,17 +388,17 @@ class Tuning(Experiment["TuningState"]):
 
     # On the thread of the tuning
 
-    def _go_through(self, state: TuningState, cancelled: threading.Event) -> None:
+    def _go_through(self, state: TuningState) -> None:
         from perftui.experiments.journal import Journal
         from perftui.experiments.tune import Keeping, Tuned, tune
         from perftui.report.trial import offers
         from perftui.run.layout import trials_of
 
         root, directory = state.root, trials_of(state.root)
-        self.await_training(root, cancelled)
+        self.await_training(root)
         deadline = time.monotonic() + (float("inf") if state.budget is None else state.budget)
-        events = tune(root, directory, state.steps, offers, cancelled, deadline, self._begin_run)
-        for event in events:
+        stop, begin = self.cancelled, self._begin_run
+        for event in tune(root, directory, state.steps, offers, stop, deadline, begin):
             if isinstance(event, Journal):
                 self.set(journal=event, trial=None, keeping="")
             elif isinstance(event, Tuned):
@@ -464,16 +464,16 @@ class Probing(Experiment["ProbeState"]):
         from perftui.probe.probe import SECONDS
         from perftui.run.manifest import data_place
         from perftui_tui.dialogs.choice import on_yes
-        from perftui_tui.dialogs.experiment import ProbeDialog
+        from perftui_tui.dialogs.experiment import probe_dialog
         from perftui_tui.reading.experiment_state import ProbeState
 
         path = Path(data_place(manifest) or manifest.cwd)
 
         def start() -> None:
             state = ProbeState(path, root=root, began=self.clock())
-            self.begin(state, lambda cancelled: self._measure(manifest, path, cancelled))
+            self.begin(state, lambda: self._measure(manifest, path))
 
-        self.app.ask(ProbeDialog(path, SECONDS), on_yes(start))
+        self.app.ask(probe_dialog(path, SECONDS), on_yes(start))
 
     def done(self, state: ProbeState) -> None:
         """Read the run again: its meters have scales now."""
@@ -482,7 +482,7 @@ class Probing(Experiment["ProbeState"]):
 
     # On its thread
 
-    def _measure(self, manifest: Manifest, path: Path, cancelled: threading.Event) -> None:
+    def _measure(self, manifest: Manifest, path: Path) -> None:
         from perftui.experiments.trial_runs import TrialCancelledError
         from perftui.probe.ceilings import keep
         from perftui.probe.probe import ProbeCancelledError, WorkerError, probe
@@ -492,7 +492,8 @@ class Probing(Experiment["ProbeState"]):
                 self.set(names=(*self.state.names, name))
 
         try:
-            rates = probe(manifest.interpreter or manifest.command[0], path, None, tell, cancelled)
+            python = manifest.interpreter or manifest.command[0]
+            rates = probe(python, path, None, tell, self.cancelled)
         except ProbeCancelledError as error:
             raise TrialCancelledError from error
         except WorkerError as error:

@@ -78,13 +78,13 @@ class SourceFixes:
         from perftui.run.layout import RunLayout
         from perftui.run.manifest import read_manifest
         from perftui.run.origin import check_run
-        from perftui_tui.dialogs.experiment import WriteDialog
+        from perftui_tui.dialogs.experiment import write_dialog
 
         check_unchanged(patch)
         root = self._app.target
         check_run(root, read_manifest(RunLayout(root).manifest))
         self._ask(
-            lambda: WriteDialog(option, patch, gain), lambda: self._write(option, patch, gain)
+            lambda: write_dialog(option, patch, gain), lambda: self._write(option, patch, gain)
         )
 
     def _ask(self, dialog: Callable[[], ChoiceDialog], work: Callable[[], None]) -> None:
@@ -107,7 +107,7 @@ class SourceFixes:
     def _find_earlier(self, root: Path) -> None:
         """What lies beside a run may come from anybody: it is shown before anything is written."""
         from perftui.fixes.apply_and_undo import last_applied, patch_store, undoing
-        from perftui_tui.dialogs.experiment import UndoDialog
+        from perftui_tui.dialogs.experiment import undo_dialog
 
         store = patch_store(root)
         applied = last_applied(store)
@@ -115,7 +115,7 @@ class SourceFixes:
             self._app.call_from_thread(self._app.warn, "nothing has been written to the source")
             return
         patch = undoing(applied, store)
-        self._ask(lambda: UndoDialog(applied.title, patch), lambda: self._restore(applied, store))
+        self._ask(lambda: undo_dialog(applied.title, patch), lambda: self._restore(applied, store))
 
     def _restore(self, applied: AppliedPatch, store: Path) -> None:
         from perftui.fixes.apply_and_undo import undo

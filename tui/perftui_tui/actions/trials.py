@@ -186,7 +186,7 @@ class Trials:
         """Run again with what was tried last, or with the source as it is now."""
         from perftui.experiments.rerun import Form
         from perftui_tui.dialogs.choice import on_yes
-        from perftui_tui.dialogs.experiment import RunAgainDialog
+        from perftui_tui.dialogs.experiment import run_again_dialog
 
         snapshot = self._app.snapshot
         if snapshot is None or snapshot.run is None:
@@ -200,7 +200,7 @@ class Trials:
             change = Change("the source as it is now")
         run, chosen = snapshot.run, change
         if self._may_start(run):
-            dialog = RunAgainDialog(chosen.label, run.manifest.command, warnings_of(snapshot))
+            dialog = run_again_dialog(chosen.label, run.manifest.command, warnings_of(snapshot))
             self._app.ask(dialog, on_yes(lambda: self._start(run, chosen)))
 
     def _ask_how(
@@ -209,7 +209,7 @@ class Trials:
         """Ask whether one run is made with a fix, or pairs of runs."""
         from perftui.experiments.rerun import Form
         from perftui_tui.dialogs.choice import YES
-        from perftui_tui.dialogs.experiment import PAIRS, TryDialog
+        from perftui_tui.dialogs.experiment import PAIRS, try_dialog
         from perftui_tui.reading.experiment_state import plan_of
 
         if not self._may_start(run):
@@ -223,7 +223,7 @@ class Trials:
                 self.pairs.start(run, option, plan)
 
         command, warnings = run.manifest.command, warnings_of(snapshot)
-        dialog = TryDialog(option, command, plan.label, plan.note, warnings, finding)
+        dialog = try_dialog(option, command, plan.label, plan.note, warnings, finding)
         self._app.ask(dialog, answered)
 
     def _may_start(self, run: RunSnapshot) -> bool:

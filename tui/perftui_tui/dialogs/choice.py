@@ -217,18 +217,16 @@ class QuitDialog(ChoiceDialog):
         super().__init__("Quit perftui?", body, choices)
 
 
-class DeleteRunDialog(ChoiceDialog):
+def delete_run_dialog(entry: RunEntry) -> ChoiceDialog:
     """Names the run and its size. Returns YES or NO."""
-
-    def __init__(self, entry: RunEntry) -> None:
-        name = entry.manifest.name if entry.manifest else None
-        size = sum(map(_size, entry.root.rglob("*")))
-        body = (
-            row((name or entry.run_id, "bold")),
-            Prose(str(entry.root), "dim"),
-            row(f"{format_bytes(size)} in all; this cannot be undone."),
-        )
-        super().__init__("Delete this run?", body, yes_or_no(("y",), "delete it", "keep it"))
+    name = entry.manifest.name if entry.manifest else None
+    size = sum(map(_size, entry.root.rglob("*")))
+    body = (
+        row((name or entry.run_id, "bold")),
+        Prose(str(entry.root), "dim"),
+        row(f"{format_bytes(size)} in all; this cannot be undone."),
+    )
+    return ChoiceDialog("Delete this run?", body, yes_or_no(("y",), "delete it", "keep it"))
 
 
 def _size(path: Path) -> int:

@@ -172,30 +172,28 @@ def proof_dialog(proof: Proof) -> ChoiceDialog:
     return ChoiceDialog(TRIAL.title, proof_rows(proof, experiments.USUAL_CELLS), (AFTERWARDS,))
 
 
-class TuneDialog(ChoiceDialog):
+def tune_dialog(
+    root: Path, plan: str, budget: str, runs: str, warnings: Sequence[str]
+) -> ChoiceDialog:
     """Asks how a training is tuned. Returns ALL, BUDGET or CANCEL.
 
     ``plan`` says how much there is to try, ``budget`` is the other way to end it, ``runs`` how many
     runs that takes."""
-
-    def __init__(
-        self, root: Path, plan: str, budget: str, runs: str, warnings: Sequence[str] = ()
-    ) -> None:
-        command = shlex.join(("perftui", "tune", str(root)))
-        body = [Prose(command, "bold"), *(Prose(warning, "warn") for warning in warnings)]
-        choices = (
-            Choice(("enter", "y"), plan, ALL),
-            Choice(("b",), f"the same, but start no fix after {budget}", BUDGET),
-            Choice(("escape", "n", "q"), "not now", CANCEL),
-        )
-        undo = hint("{diagnosis.undo_fix} undoes them byte for byte, the last one first")
-        risk = "each proven fix is written to your source"
-        below = [
-            Prose(risk, "warn", " " * 6, "Risk"),
-            Prose(undo, "", " " * 6, "Undo"),
-            Prose(runs, "", " " * 6, "Time"),
-        ]
-        super().__init__("Tune this training?", body, choices, below)
+    command = shlex.join(("perftui", "tune", str(root)))
+    body = [Prose(command, "bold"), *(Prose(warning, "warn") for warning in warnings)]
+    choices = (
+        Choice(("enter", "y"), plan, ALL),
+        Choice(("b",), f"the same, but start no fix after {budget}", BUDGET),
+        Choice(("escape", "n", "q"), "not now", CANCEL),
+    )
+    undo = hint("{diagnosis.undo_fix} undoes them byte for byte, the last one first")
+    risk = "each proven fix is written to your source"
+    below = [
+        Prose(risk, "warn", " " * 6, "Risk"),
+        Prose(undo, "", " " * 6, "Undo"),
+        Prose(runs, "", " " * 6, "Time"),
+    ]
+    return ChoiceDialog("Tune this training?", body, choices, below)
 
 
 WHAT_PROBE_DOES = (
@@ -205,22 +203,18 @@ WHAT_PROBE_DOES = (
 )
 
 
-class ProbeDialog(ChoiceDialog):
+def probe_dialog(path: Path, seconds: float) -> ChoiceDialog:
     """Asks before the machine is measured. Returns YES or NO."""
-
-    def __init__(self, path: Path, seconds: float) -> None:
-        command = shlex.join(("perftui", "probe", "--path", str(path)))
-        choices = yes_or_no(("enter", "y"), f"measure, about {seconds:.0f} s", "not now")
-        body = [Prose(command, "bold"), Prose(WHAT_PROBE_DOES)]
-        super().__init__("Measure this machine?", body, choices)
+    command = shlex.join(("perftui", "probe", "--path", str(path)))
+    choices = yes_or_no(("enter", "y"), f"measure, about {seconds:.0f} s", "not now")
+    body = [Prose(command, "bold"), Prose(WHAT_PROBE_DOES)]
+    return ChoiceDialog("Measure this machine?", body, choices)
 
 
-class RunAgainDialog(ChoiceDialog):
+def run_again_dialog(label: str, command: Sequence[str], warnings: Sequence[str]) -> ChoiceDialog:
     """Asks before a training is started again. Returns YES or NO."""
-
-    def __init__(self, label: str, command: Sequence[str], warnings: Sequence[str] = ()) -> None:
-        body = [row("With ", (label, "bold")), *_what_runs(command, warnings)]
-        super().__init__("Run again?", body, yes_or_no(("enter", "y"), "run it", "not now"))
+    body = [row("With ", (label, "bold")), *_what_runs(command, warnings)]
+    return ChoiceDialog("Run again?", body, yes_or_no(("enter", "y"), "run it", "not now"))
 
 
 PAIRS = "pairs"
@@ -230,27 +224,24 @@ MOST_RISKS = 3
 """So many can be read before a key is pressed; the others stand on the Diagnosis screen."""
 
 
-class TryDialog(ChoiceDialog):
+def try_dialog(
+    option: FixOption,
+    command: Sequence[str],
+    pairs: str,
+    note: str,
+    warnings: Sequence[str],
+    finding: str,
+) -> ChoiceDialog:
     """Asks how a fix is tried. Returns YES for one run, PAIRS, or NO.
 
     ``pairs`` is what pairs of runs take, empty where there can be none; ``note`` says more of it,
     or why. ``finding`` is what the fix is for, empty where that is plain."""
-
-    def __init__(
-        self,
-        option: FixOption,
-        command: Sequence[str],
-        pairs: str,
-        note: str,
-        warnings: Sequence[str] = (),
-        finding: str = "",
-    ) -> None:
-        title = row((option.title, "bold"), (f"   for {finding}" if finding else "", "dim"))
-        body = [title, *_what_runs(command, warnings)]
-        one, no = yes_or_no(("enter", "y"), "one run with it, compared with this one", "not now")
-        proof = (Choice(("p",), f"prove it: {pairs}", PAIRS),) if pairs else ()
-        below = [*short_risks(option.risks), Prose(note), Prose(option.explanation, "dim")]
-        super().__init__("Run again?", body, (one, *proof, no), below)
+    title = row((option.title, "bold"), (f"   for {finding}" if finding else "", "dim"))
+    body = [title, *_what_runs(command, warnings)]
+    one, no = yes_or_no(("enter", "y"), "one run with it, compared with this one", "not now")
+    proof = (Choice(("p",), f"prove it: {pairs}", PAIRS),) if pairs else ()
+    below = [*short_risks(option.risks), Prose(note), Prose(option.explanation, "dim")]
+    return ChoiceDialog("Run again?", body, (one, *proof, no), below)
 
 
 def _what_runs(command: Sequence[str], warnings: Sequence[str]) -> list[Row | Prose]:
@@ -260,25 +251,21 @@ def _what_runs(command: Sequence[str], warnings: Sequence[str]) -> list[Row | Pr
 NOT_MEASURED = "its gain has not been measured by pairs of runs"
 
 
-class WriteDialog(ChoiceDialog):
+def write_dialog(option: FixOption, patch: Patch, gain: str = "") -> ChoiceDialog:
     """Shows a patch as a diff before it is written, with its measured gain. Returns YES or NO."""
-
-    def __init__(self, option: FixOption, patch: Patch, gain: str = "") -> None:
-        measured = row((gain, "bold")) if gain else row((NOT_MEASURED, "warn"))
-        where = row((str(patch.path), "dim"))
-        body = [row((option.title, "bold")), measured, where, (), *diff_rows(patch)]
-        yes = hint("write it to the source; {diagnosis.undo_fix} undoes it")
-        choices = yes_or_no(("enter",), yes, "leave the source unchanged")
-        super().__init__("Write the fix?", body, choices)
+    measured = row((gain, "bold")) if gain else row((NOT_MEASURED, "warn"))
+    where = row((str(patch.path), "dim"))
+    body = [row((option.title, "bold")), measured, where, (), *diff_rows(patch)]
+    yes = hint("write it to the source; {diagnosis.undo_fix} undoes it")
+    choices = yes_or_no(("enter",), yes, "leave the source unchanged")
+    return ChoiceDialog("Write the fix?", body, choices)
 
 
-class UndoDialog(ChoiceDialog):
+def undo_dialog(title: str, patch: Patch) -> ChoiceDialog:
     """Shows what taking a fix back would change. Returns YES or NO."""
-
-    def __init__(self, title: str, patch: Patch) -> None:
-        body = [row(("undo ", "dim"), (title, "bold")), row((str(patch.path), "dim")), ()]
-        choices = yes_or_no(("enter",), "undo it", "leave the source unchanged")
-        super().__init__("Undo the fix?", [*body, *diff_rows(patch)], choices)
+    body = [row(("undo ", "dim"), (title, "bold")), row((str(patch.path), "dim")), ()]
+    choices = yes_or_no(("enter",), "undo it", "leave the source unchanged")
+    return ChoiceDialog("Undo the fix?", [*body, *diff_rows(patch)], choices)
 
 
 def short_risks(risks: Sequence[Risk]) -> list[Prose]:

@@ -16,7 +16,6 @@ from textual import events
 from textual.actions import SkipAction
 from textual.app import SystemCommand
 from textual.filter import LineFilter, Monochrome, NoColor
-from textual.reactive import reactive
 from textual.screen import Screen
 
 from perftui.trace.text import printable
@@ -42,10 +41,6 @@ from perftui_tui.widgets.row_view import RowView
 if TYPE_CHECKING:
     from textual.geometry import Size
 
-    from perftui.analysis.model import TraceAnalysis
-    from perftui.trace.ncu import KernelMetrics
-    from perftui.trace.rank_files import RankFile
-    from perftui_tui.dialogs.choice import ChoiceDialog
 
 FIRST_MESSAGE_SECONDS = 0.3
 """How long the first frame waits for what is read: drawn empty, it would be drawn twice."""
@@ -77,13 +72,6 @@ class PerftuiApp(Session):
     }
     DEFAULT_MODE = SCREENS[0]
 
-    snapshot: reactive[Snapshot | None] = reactive(
-        None, init=False, repaint=False, always_update=True
-    )
-    output: reactive[Output] = reactive(Output(), init=False, repaint=False)
-    paused: reactive[bool] = reactive(False, init=False, repaint=False)
-    """Whether new snapshots are received but not shown."""
-
     def __init__(
         self,
         target: Path,
@@ -108,34 +96,18 @@ class PerftuiApp(Session):
         """What went wrong in the app itself, where it ended so."""
         self.failure: str | None = None
         """Why nothing can be shown; printed again in the terminal after the app."""
-        self.is_stopping = False
-
         self.target = target
         self.is_replay = replay
         self.rank_number = 0
         """The rank of a run that is shown."""
-        self.own: Path | None = target if target.is_dir() else None
+        self.own = target if target.is_dir() else None
         self.attached_to: Path | None = None
         """The run that somebody else started and we only watch, however it is left."""
-        self.newest: Snapshot | None = None
-        self.preview: TraceAnalysis | None = None
-        """What can be drawn of a trace while the rest of it is read."""
-        self.shows_frames = False
-        """Whether what is drawn is shown: not before it is known what is read first."""
         self.notes: tuple[str, ...] = ()
         """Notifications at the start: which of several traces this is."""
-        self.ranks: tuple[RankFile, ...] = ()
-        self.kernel_metrics: KernelMetrics | None = None
-        """What ncu measured of the kernels, where that was given too."""
         self._clock = clock
         self._newest_output = Output()
         self._sources: tuple[ReadingThread, ...] = ()
-
-        self.trail: tuple[str, ...] = ()
-        """The screens that led to this one, the first of them first: where ``back`` goes."""
-        self.place: tuple[int, int, int | None] | None = None
-        self.fix: tuple[str, str] | None = None
-
         self.requests = RecorderRequests(self)
         self.source_fixes = SourceFixes(self)
         self.baseline = Baseline(self)
@@ -251,11 +223,6 @@ class PerftuiApp(Session):
         """Whether a dialog is open."""
         return not isinstance(self.screen, RunScreen)
 
-    def ask(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
-        """Show ``dialog``, unless another one is open."""
-        if not self.is_asking:
-            self.push_screen(dialog, answered)
-
     def action_help(self) -> None:
         """Keys, and what this screen shows."""
         from perftui_tui.dialogs.help import HelpDialog, pane_of
@@ -304,11 +271,6 @@ class PerftuiApp(Session):
         """Go to the next screen, or by ``step`` -1 to the one before."""
         at = SCREENS.index(self.current_mode)
         self.action_show(SCREENS[(at + step) % len(SCREENS)])
-
-    def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
-        """Show an interval of the trace (ns since its start) on the timeline."""
-        self.place = (start, end, row)
-        self.follow("timeline")
 
     def on_resize(self, event: events.Resize) -> None:
         """Tell where the terminal is too small, and resize the script's terminal."""
@@ -438,10 +400,6 @@ class PerftuiApp(Session):
             return None
         return self.trials.proofs.on(snapshot, self.source_fixes.fixes_of(snapshot.source))
 
-    def show_proofs(self) -> None:
-        """Draw what was proven or written meanwhile."""
-        self.snapshot = self.snapshot
-
     def watch_snapshot(self) -> None:
         """Hand the snapshot to the screen on top; others take it when they are returned to."""
         self.refresh_screen()
@@ -465,11 +423,6 @@ class PerftuiApp(Session):
         screen = self.base_screen()
         if screen is not None and screen is self.screen:
             screen.query_one(PlaybackBar).change_keys()
-
-    def take_played(self, snapshot: Snapshot) -> None:
-        """Show the run as it is known now, at the end of what is played."""
-        self.snapshot = snapshot
-        self.refresh_bar()
 
     def refresh_bar(self) -> None:
         """Draw the position of the playback."""

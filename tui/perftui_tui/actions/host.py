@@ -23,17 +23,20 @@ class Host(NotifyingApp):
 
     target: Path
     """The run directory or the trace file on screen."""
-    own: Path | None
+    own: Path | None = None
     """The run that the command was started for, or that was started in the app: leaving asks about
     it."""
-    snapshot: reactive[Snapshot | None]
-    """The snapshot on screen."""
-    newest: Snapshot | None
-    """The snapshot that was read last, also while the screen is paused."""
-    paused: reactive[bool]
-    is_stopping: bool
+    snapshot: reactive[Snapshot | None] = reactive(
+        None, init=False, repaint=False, always_update=True
+    )
+    """What is on screen."""
+    newest: Snapshot | None = None
+    """What was read last, also while the screen is paused."""
+    paused: reactive[bool] = reactive(False, init=False, repaint=False)
+    """Whether new snapshots are received but not shown."""
+    is_stopping = False
     """Whether the training was asked to stop on leaving."""
-    ranks: tuple[RankFile, ...]
+    ranks: tuple[RankFile, ...] = ()
     """The traces of all ranks, where a directory of them was named."""
 
     @property
@@ -51,7 +54,9 @@ class Host(NotifyingApp):
         """Show the run at ``root``, which was started here."""
 
     def take_played(self, snapshot: Snapshot) -> None:
-        """Show the run as it was at the end of what is played."""
+        """Show the run as it is known now, at the end of what is played."""
+        self.snapshot = snapshot
+        self.refresh_bar()
 
     def action_show(self, name: str) -> None:
         """Go to a screen by its name; no way leads back."""
@@ -60,7 +65,8 @@ class Host(NotifyingApp):
         """Draw the current state again."""
 
     def show_proofs(self) -> None:
-        """Draw new proofs and written fixes."""
+        """Draw what was proven or written meanwhile."""
+        self.snapshot = self.snapshot
 
     def refresh_bar(self) -> None:
         """Draw the position in a run that is played again."""
@@ -70,6 +76,8 @@ class Host(NotifyingApp):
 
     def ask(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
         """Show ``dialog``, unless another one is open."""
+        if not self.is_asking:
+            self.push_screen(dialog, answered)
 
     def warn(self, text: str) -> None:
         """Notify of something that cannot be done."""

@@ -66,14 +66,18 @@ class Session(Host):
     """The app, as far as screens need it."""
 
     is_replay: bool
-    output: reactive[Output]
-    shows_frames: bool
-    preview: TraceAnalysis | None
-    kernel_metrics: KernelMetrics | None
-    trail: tuple[str, ...]
-    place: tuple[int, int, int | None] | None
+    output: reactive[Output] = reactive(Output(), init=False, repaint=False)
+    shows_frames = False
+    """Whether what is drawn is shown: not before it is known what is read first."""
+    preview: TraceAnalysis | None = None
+    """What can be drawn of a trace while the rest of it is read."""
+    kernel_metrics: KernelMetrics | None = None
+    """What ncu measured of the kernels, where that was given too."""
+    trail: tuple[str, ...] = ()
+    """The screens that led to this one, the first of them first: where ``back`` goes."""
+    place: tuple[int, int, int | None] | None = None
     """Start, end and row to show on the timeline once that is seen."""
-    fix: tuple[str, str] | None
+    fix: tuple[str, str] | None = None
     """The rule of a finding, and a fix, to show on the Diagnosis screen once that is seen."""
     baseline: Baseline
     playback: Playback
@@ -92,6 +96,8 @@ class Session(Host):
 
     def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
         """Show ``start`` to ``end`` (ns since the trace's start) on the timeline."""
+        self.place = (start, end, row)
+        self.follow("timeline")
 
 
 class RunScreen(Screen[None]):

@@ -38,6 +38,7 @@ from perftui_tui.panes.step_bar import EDGE
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import TRACE_STYLES, name_within
 from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.tables.columns import known_column
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import RowView
@@ -276,10 +277,9 @@ def rank_table(
     if slowest is not None:
         marks = [SLOWEST if row.rank == slowest else "" for row in rows]
         columns.insert(1, Column("", marks, marks.__getitem__, len(SLOWEST), LEFT))
-    if any(row.peak_memory is not None for row in rows):
-        peaks = np.array([-1 if row.peak_memory is None else row.peak_memory for row in rows])
-        sizes = [format_bytes(row.peak_memory) for row in rows]
-        columns.append(Column("memory", peaks, sizes.__getitem__, 9, optional=14))
+    peaks = [row.peak_memory for row in rows]
+    if any(peak is not None for peak in peaks):
+        columns.append(known_column("memory", peaks, format_bytes, 9, 14))
     counts = np.array([row.steps for row in rows], np.int64)
     columns.append(Column("steps", counts, lambda at: format_count(rows[at].steps), 7, optional=12))
     hosts = [printable(row.host) for row in rows]

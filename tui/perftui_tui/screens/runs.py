@@ -42,7 +42,7 @@ from perftui_tui.reading.run_list import Listed, RunList, RunLister
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.view import read_once
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.tables.columns import name_column, text_column
+from perftui_tui.tables.columns import known_column, name_column, text_column
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import Make, RowView
@@ -97,18 +97,16 @@ def run_table(runs: RunList, shown: Path) -> TableData:
         return date_and_time(started[row]) if started[row] else MISSING
 
     scripts = [printable(one.script) if one else MISSING for one in manifests]
-    steps = np.array([one.summary.train_steps if one.summary else -1 for one in listed], np.int64)
-    means = np.array(
-        [one.summary.mean or -1 if one.summary else -1 for one in listed], dtype=np.int64
-    )
+    steps = [one.summary.train_steps if one.summary else None for one in listed]
+    means = [(one.summary.mean or None) if one.summary else None for one in listed]
     columns = (
         # The name that a person gave stands in front.
         replace(name_column("run", titles, "runs"), middle=False),
         Column("started", started, clock, 16, LEFT, optional=2),
         text_column("script", scripts, 16, 4),
         text_column("status", [_status(one) for one in listed], 11, 0),
-        Column("steps", steps, lambda row: format_count(_known(steps[row])), 7, optional=3),
-        Column("step", means, lambda row: format_ns(_known(means[row])), 8),
+        known_column("steps", steps, format_count, 7, 3),
+        known_column("step", means, format_ns, 8),
         text_column("verdict", [_verdict(one) for one in listed], 27, 0),
     )
     empty = runs.problem or "no runs here yet: perftui train.py records one"
@@ -117,10 +115,6 @@ def run_table(runs: RunList, shown: Path) -> TableData:
         for one, script in zip(listed, scripts, strict=True)
     ]
     return TableData(names, columns, sort_column=1, empty=printable(empty))
-
-
-def _known(value: int) -> float | None:
-    return None if value < 0 else float(value)
 
 
 def _name(one: Listed) -> str:

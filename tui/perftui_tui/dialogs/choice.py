@@ -109,13 +109,7 @@ class ChoiceDialog(ModalScreen[str]):
     def change(self, body: Sequence[Row | Prose], choices: Sequence[Choice]) -> None:
         """Show something else in the place of both."""
         self._body, self._choices = tuple(body), tuple(choices)
-        # A screen that is being taken down loses its parts before it is gone itself.
-        if (
-            self.is_mounted
-            and self.is_running
-            and len(self.query(RowView)) == 2 + bool(self._below)
-        ):
-            self._lay_out()
+        self._lay_out()
 
     def on_mount(self) -> None:
         """Fill both parts, now that their sizes can be set, or fold them to the new width."""
@@ -129,6 +123,10 @@ class ChoiceDialog(ModalScreen[str]):
         return min(LARGEST_WIDTH, int(self.app.size.width * SHARE)) - FRAME_CELLS
 
     def _lay_out(self) -> None:
+        # A screen that is being taken down loses its parts before it is gone itself, and has none
+        # where the app is being left.
+        if not self.is_running or len(self.query(RowView)) != 2 + bool(self._below):
+            return
         choices = self.query_one("#choices", RowView)
         height, cells = self.app.size.height, self.cells
         parts = [(self.query_one("#body", RowView), _rows(self._body, cells))]

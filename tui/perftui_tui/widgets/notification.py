@@ -119,7 +119,7 @@ class NotifyingApp(App[None]):
 
 def _put(screen: Screen[object], notice: Notification | None) -> None:
     """Show ``notice`` before the keys of ``screen``, or in their place where it is long."""
-    # A dialog that is opening asks again once it is there.
+    # A dialog that is opening asks again once it is there; an app that is left shows no more.
     if not (screen.is_running and screen.is_attached):
         return
     text = "" if notice is None else notice_text(notice)

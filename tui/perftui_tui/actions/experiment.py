@@ -9,7 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from perftui_tui.reading.experiment_state import ExperimentState, Stage
+from perftui_tui.reading.experiment_state import (
+    BUDGET_SECONDS,
+    ExperimentState,
+    ProbeState,
+    Stage,
+    TrialPlan,
+    TrialState,
+    TuningState,
+)
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -24,7 +32,6 @@ if TYPE_CHECKING:
     from perftui_tui.actions.source_fixes import SourceFixes
     from perftui_tui.dialogs.experiment import ExperimentDialog, View
     from perftui_tui.look.rows import Row
-    from perftui_tui.reading.experiment_state import ProbeState, TrialPlan, TrialState, TuningState
     from perftui_tui.reading.snapshot import Snapshot
 
 
@@ -276,7 +283,7 @@ def first_stage(root: Path) -> Stage:
     return Stage.WAITING if running_script(root) is not None else Stage.RUNNING
 
 
-class PairedTrials(Experiment["TrialState"]):
+class PairedTrials(Experiment[TrialState]):
     """A fix held against the training as it is, until it is known what it gains."""
 
     kind = "trial"
@@ -287,8 +294,6 @@ class PairedTrials(Experiment["TrialState"]):
         Raises:
             ValueError: the plan says that there can be no trial.
         """
-        from perftui_tui.reading.experiment_state import TrialState
-
         if plan.steps is None:
             raise ValueError(plan.why_not)
         state = TrialState(
@@ -345,7 +350,7 @@ class PairedTrials(Experiment["TrialState"]):
             self.set(run=now.run, run_began=now.run_began, made=now.made)
 
 
-class Tuning(Experiment["TuningState"]):
+class Tuning(Experiment[TuningState]):
     """What ``perftui tune`` does; its journal lets either go on with what the other began."""
 
     kind = "tuning"
@@ -354,7 +359,6 @@ class Tuning(Experiment["TuningState"]):
         """Ask how the training of the run at ``root`` is tuned, and do it."""
         from perftui import format as fmt
         from perftui_tui.dialogs.experiment import ALL, BUDGET, tune_dialog
-        from perftui_tui.reading.experiment_state import BUDGET_SECONDS
 
         def answered(answer: str | None) -> None:
             if answer in (ALL, BUDGET):
@@ -364,8 +368,6 @@ class Tuning(Experiment["TuningState"]):
         self.app.ask(tune_dialog(root, plan.label, budget, plan.note, warnings), answered)
 
     def _start(self, root: Path, plan: TrialPlan, budget: float | None) -> None:
-        from perftui_tui.reading.experiment_state import TuningState
-
         state = TuningState(
             plan.steps or 0,
             plan.run_seconds,
@@ -420,7 +422,6 @@ class Tuning(Experiment["TuningState"]):
     def _trial(self, event: Trying) -> TrialState | None:
         """The fix that is tried, with its pairs so far."""
         from perftui.experiments.tune import PAIRS
-        from perftui_tui.reading.experiment_state import TrialState
 
         state, now = self.state, self.clock()
         if state is None:
@@ -454,8 +455,8 @@ class Tuning(Experiment["TuningState"]):
                 self.has_news = True
 
 
-class Probing(Experiment["ProbeState"]):
-    """A probe with the interpreter of the run on screen, and the disk that holds its data set."""
+class Probing(Experiment[ProbeState]):
+    """With the interpreter of the run on screen, and the disk that holds its data set."""
 
     kind = "probe"
 
@@ -465,7 +466,6 @@ class Probing(Experiment["ProbeState"]):
         from perftui.run.manifest import data_place
         from perftui_tui.dialogs.choice import on_yes
         from perftui_tui.dialogs.experiment import probe_dialog
-        from perftui_tui.reading.experiment_state import ProbeState
 
         path = Path(data_place(manifest) or manifest.cwd)
 

@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui.experiments.trial_verdict import FEWEST_STEPS
-from perftui_tui.actions.experiment import NewProofs, PairedTrials, Probing, Tuning
+from perftui_tui.actions.experiment import Experiment, NewProofs, PairedTrials, Probing, Tuning
 from perftui_tui.keys.own_keys import hint
-from perftui_tui.reading.experiment_state import NO_FIX, NO_RUN, warnings_of
+from perftui_tui.reading.experiment_state import (
+    NO_FIX,
+    NO_RUN,
+    plan_of,
+    tuning_plan_of,
+    warnings_of,
+)
 from perftui_tui.reading.source import running_script
 
 if TYPE_CHECKING:
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
     from perftui.experiments.rerun import Form
     from perftui.fixes.option import FixOption
     from perftui.run.reader import RunSnapshot
-    from perftui_tui.actions.experiment import Experiment
     from perftui_tui.actions.host import Host
     from perftui_tui.actions.other_traces import Baseline
     from perftui_tui.actions.requests import RecorderRequests
@@ -149,8 +154,6 @@ class Trials:
         """Offer to tune the training of the run on screen, and do it as is answered.
 
         While a trial or a tuning runs that is shown instead."""
-        from perftui_tui.reading.experiment_state import tuning_plan_of
-
         snapshot = self._app.snapshot
         if self.running is not None:
             self.running.show()
@@ -210,7 +213,6 @@ class Trials:
         from perftui.experiments.rerun import Form
         from perftui_tui.dialogs.choice import YES
         from perftui_tui.dialogs.experiment import PAIRS, try_dialog
-        from perftui_tui.reading.experiment_state import plan_of
 
         if not self._may_start(run):
             return

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from perftui.doctor.row import Row, ok, unknown, warn
+from perftui.doctor.row import Row, State, ok, unknown, warn
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import DONE, ERROR, log, refusing, write_result
 from perftui_tui.commands.run import interpreter
@@ -19,7 +19,6 @@ def doctor(line: CommandLine) -> int:
     """Look at the machine and the interpreter, and print a row for each topic, worst first; 1
     where one fails."""
     from perftui.doctor.machine import examine
-    from perftui.doctor.row import State
     from perftui.report.machine import doctor_object, doctor_text
     from perftui.run.layout import RUNS_DIRECTORY
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.trace.remote import is_url, without_secrets
+from perftui.trace.remote import fill, is_url, mirror, named, without_secrets
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log_now_and_then, refusing
 
@@ -99,7 +99,6 @@ def _remote(url: str, rank: int | None) -> Target:
     """The local copy of a remote trace; of a directory, the trace that is to be opened."""
     from perftui.format import size
     from perftui.trace.model import TraceError
-    from perftui.trace.remote import fill, mirror, named
 
     shown = without_secrets(url)
     with refusing(TraceError, OSError):

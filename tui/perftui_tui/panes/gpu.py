@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from perftui.telemetry.gpu.names import gpu_name
+from perftui.telemetry.gpu.names import POWER, THERMAL, bits_of, clock_limit_words, gpu_name
 from perftui.trace.text import printable
 from perftui_tui.charts.area import over_all_columns, sparkline, steady_bins
 from perftui_tui.charts.bars import block_bar
@@ -87,8 +87,6 @@ def _notes(snapshot: Snapshot, prefix: str) -> list[str]:
 
 def clock_limits(table: Table | None, prefix: str) -> tuple[str, ...]:
     """What of heat and power holds the clocks down now, in words; empty for nothing."""
-    from perftui.telemetry.gpu.names import POWER, THERMAL, bits_of, clock_limit_words
-
     reasons = latest(table, f"{prefix}.throttle_reasons")
     if reasons is None:
         return ()

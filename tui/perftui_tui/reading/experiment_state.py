@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.experiments.trial_verdict import FEWEST_STEPS
+from perftui.experiments.trial_verdict import FEWEST_STEPS, LOOKS, TrialVerdict, next_look
 
 if TYPE_CHECKING:
     from perftui.experiments.journal import Attempt, Journal
     from perftui.experiments.trial_runs import NextRun, Pair, Progress
-    from perftui.experiments.trial_verdict import TrialVerdict
     from perftui.fixes.option import FixOption
     from perftui.probe.ceilings import Ceilings
     from perftui_tui.reading.snapshot import Snapshot
@@ -90,9 +89,6 @@ class TrialState(ExperimentState):
     @property
     def look(self) -> int:
         """The number of pairs at which the result is looked at next, or was looked at last."""
-        # Every screen reads this file before its first frame, which must not load more than it.
-        from perftui.experiments.trial_verdict import next_look
-
         # Where blocks did not tell, pairs of runs begin anew.
         in_blocks = self.progress is not None and self.progress.block_steps is not None
         count = 0 if in_blocks and not self.makes_blocks else len(self.pairs)
@@ -101,8 +97,6 @@ class TrialState(ExperimentState):
     @property
     def last_look(self) -> int:
         """The number of pairs after which it ends at the latest."""
-        from perftui.experiments.trial_verdict import LOOKS
-
         return self.most_pairs or LOOKS[-1][0]
 
     @property
@@ -227,7 +221,6 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     from perftui import format as fmt
     from perftui.experiments.trial import block_plan, counts_for
     from perftui.experiments.trial_runs import run_seconds, runs_of, steps_of_each
-    from perftui.experiments.trial_verdict import LOOKS
     from perftui.facts.fact import UnknownError
     from perftui.facts.step.steps import steady_step
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.facts.counters import memory_over_time
-from perftui.trace.model import NONE
+from perftui.trace.model import NONE, TraceError
 
 if TYPE_CHECKING:
     from perftui.analysis.memory_categories import MemoryOverTime
@@ -77,7 +77,6 @@ def read_memory(
     from perftui.analysis.memory_categories import memory_of_snapshot
     from perftui.report.snapshots_and_ncu import report_memory
     from perftui.trace.memory_pickle import load_memory_snapshot
-    from perftui.trace.model import TraceError
 
     try:
         snapshot = load_memory_snapshot(path, progress, cancelled)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.open_trace import open_trace
+from perftui.analysis.open_trace import never, open_trace
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding
 from perftui.experiments.journal import Proof, read_proof
@@ -33,7 +33,7 @@ from perftui.fixes.option import FixOption
 from perftui.run.layout import trials_of
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.script.command_line import script_of
-from perftui.trace.model import Trace
+from perftui.trace.model import Trace, TraceError
 from perftui_tui.reading.first_look import unjudged
 from perftui_tui.reading.memory import NOTHING, AllocationReader
 from perftui_tui.reading.snapshot import Phase, Snapshot
@@ -227,9 +227,6 @@ def open_window(
     Raises:
         LoadCancelled: ``cancelled`` returned True.
     """
-    from perftui.analysis.open_trace import never, open_trace
-    from perftui.trace.model import TraceError
-
     try:
         # While the training runs the disk is left to it.
         return open_trace(window, cancelled=cancelled, later=None if is_over else never)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from perftui.analysis.memory_categories import Category
+from perftui.analysis.memory_categories import Category, MemoryOverTime
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.rounding import apportioned
 from perftui.trace.text import printable
@@ -16,7 +16,6 @@ from perftui_tui.look.rows import Row, crop, fit, plain, row, spread, width, wra
 from perftui_tui.reading.memory import memory_curves
 
 if TYPE_CHECKING:
-    from perftui.analysis.memory_categories import MemoryOverTime
     from perftui.report.snapshots_and_ncu import AllocationSite, DeviceMemory, Peak
     from perftui_tui.reading.snapshot import Snapshot
 

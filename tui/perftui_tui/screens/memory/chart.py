@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.gpu.memory import MemoryUse, gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.area import over_all_columns, sparkline, steady_bins
 from perftui_tui.charts.stacked import (
@@ -25,7 +25,6 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.telemetry import RESIDENT, gpus, last_known, latest, table_of, why_absent
 
 if TYPE_CHECKING:
-    from perftui.facts.gpu.memory import MemoryUse
     from perftui.report.snapshots_and_ncu import MemoryReport
     from perftui.run.table import Table
 

@@ -9,6 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from perftui import format as fmt
+from perftui.run.layout import trials_of
+from perftui.run.manifest import Manifest, ManifestError, StopReason, data_place
 from perftui_tui.reading.experiment_state import (
     BUDGET_SECONDS,
     ExperimentState,
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from perftui.experiments.trial_runs import NextRun
     from perftui.experiments.tune import Trying
     from perftui.fixes.option import FixOption
-    from perftui.run.manifest import Manifest
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.host import Host
     from perftui_tui.actions.source_fixes import SourceFixes
@@ -249,7 +251,6 @@ class Experiment(Generic[State]):
             StartCancelledError: it was ``cancelled`` meanwhile.
             StillRunningError: it does not stop.
         """
-        from perftui.run.manifest import StopReason
         from perftui_tui.actions.requests import StartCancelledError, stop_training
 
         if self.state is not None and self.state.stage is Stage.WAITING:
@@ -260,7 +261,6 @@ class Experiment(Generic[State]):
 
     def _run(self, work: Callable[[], None]) -> None:
         from perftui.experiments.trial_runs import TrialCancelledError, TrialError
-        from perftui.run.manifest import ManifestError
         from perftui_tui.actions.requests import StartCancelledError, StillRunningError
 
         stage, problem = Stage.FAILED, "it ended with an internal error"
@@ -325,7 +325,6 @@ class PairedTrials(Experiment[TrialState]):
     def _go_through(self, run: RunSnapshot, state: TrialState) -> None:
         from perftui.experiments.journal import keep_proof
         from perftui.experiments.trial import trial
-        from perftui.run.layout import trials_of
 
         directory = trials_of(run.root)
         self.await_training(run.root)
@@ -357,7 +356,6 @@ class Tuning(Experiment[TuningState]):
 
     def offer(self, root: Path, plan: TrialPlan, warnings: Sequence[str]) -> None:
         """Ask how the training of the run at ``root`` is tuned, and do it."""
-        from perftui import format as fmt
         from perftui_tui.dialogs.experiment import ALL, BUDGET, tune_dialog
 
         def answered(answer: str | None) -> None:
@@ -394,7 +392,6 @@ class Tuning(Experiment[TuningState]):
         from perftui.experiments.journal import Journal
         from perftui.experiments.tune import Keeping, Tuned, tune
         from perftui.report.trial import offers
-        from perftui.run.layout import trials_of
 
         root, directory = state.root, trials_of(state.root)
         self.await_training(root)
@@ -456,14 +453,13 @@ class Tuning(Experiment[TuningState]):
 
 
 class Probing(Experiment[ProbeState]):
-    """With the interpreter of the run on screen, and the disk that holds its data set."""
+    """A probe with the interpreter of the run on screen, and the disk that holds its data set."""
 
     kind = "probe"
 
     def offer(self, root: Path, manifest: Manifest) -> None:
         """Ask whether the machine is measured, and do it."""
         from perftui.probe.probe import SECONDS
-        from perftui.run.manifest import data_place
         from perftui_tui.dialogs.choice import on_yes
         from perftui_tui.dialogs.experiment import probe_dialog
 

@@ -29,9 +29,9 @@ class Host(NotifyingApp):
     snapshot: reactive[Snapshot | None] = reactive(
         None, init=False, repaint=False, always_update=True
     )
-    """What is on screen."""
+    """The snapshot on screen."""
     newest: Snapshot | None = None
-    """What was read last, also while the screen is paused."""
+    """The snapshot that was read last, also while the screen is paused."""
     paused: reactive[bool] = reactive(False, init=False, repaint=False)
     """Whether new snapshots are received but not shown."""
     is_stopping = False
@@ -65,7 +65,7 @@ class Host(NotifyingApp):
         """Draw the current state again."""
 
     def show_proofs(self) -> None:
-        """Draw what was proven or written meanwhile."""
+        """Draw new proofs and written fixes."""
         self.snapshot = self.snapshot
 
     def refresh_bar(self) -> None:

@@ -63,9 +63,9 @@ class Baseline:
         here = Path.cwd()
         runs = _runs(source.parent if is_run else here / RUNS_DIRECTORY, source)
         beside = traces_beside(here / source.name if is_run else source)
-        traces = [(one, f"{printable(one.name)}  trace") for one in beside]
-        found = [*runs, *traces] if is_run else [*traces, *runs]
-        self._app.call_from_thread(self._ask, source.parent, found)
+        traces = [(file, f"{printable(file.name)}  trace") for file in beside]
+        choices = [*runs, *traces] if is_run else [*traces, *runs]
+        self._app.call_from_thread(self._ask, source.parent, choices)
 
     def _ask(self, directory: Path, others: Sequence[_Other]) -> None:
         if not others:

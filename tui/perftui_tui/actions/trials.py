@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui.experiments.trial_verdict import FEWEST_STEPS
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import StopReason
 from perftui_tui.actions.experiment import Experiment, NewProofs, PairedTrials, Probing, Tuning
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.reading.experiment_state import (
@@ -284,8 +286,6 @@ class Trials:
     def _leave_running(self, root: Path) -> None:
         """The app was left while the run was being started: the farewell is about that run."""
         from perftui.run.control import STOP, request
-        from perftui.run.layout import RunLayout
-        from perftui.run.manifest import StopReason
 
         self._app.target = self._app.own = root
         if self._app.is_stopping:

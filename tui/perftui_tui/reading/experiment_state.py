@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui import format as fmt
 from perftui.experiments.trial_verdict import FEWEST_STEPS, LOOKS, TrialVerdict, next_look
+from perftui.run.layout import trials_of
 
 if TYPE_CHECKING:
     from perftui.experiments.journal import Attempt, Journal
@@ -188,11 +190,9 @@ BUDGET_SECONDS = 900.0
 def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
     """The plan to tune the training of ``snapshot``: the label says how many fixes there are to try
     now, the note how many runs each takes."""
-    from perftui import format as fmt
     from perftui.experiments.journal import journal_of
     from perftui.experiments.trial import FEWEST_RUNS
     from perftui.experiments.tune import PAIRS
-    from perftui.run.layout import trials_of
 
     plan, root = plan_of(snapshot), snapshot.source
     if plan.steps is None:
@@ -218,7 +218,6 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
 
 def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     """The plan of a trial of ``option`` on the training of ``snapshot``, or of just any fix."""
-    from perftui import format as fmt
     from perftui.experiments.trial import block_plan, counts_for
     from perftui.experiments.trial_runs import run_seconds, runs_of, steps_of_each
     from perftui.facts.fact import UnknownError

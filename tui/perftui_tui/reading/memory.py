@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.analysis.memory_categories import MemoryOverTime, memory_of_snapshot
 from perftui.facts.counters import memory_over_time
 from perftui.trace.model import NONE, TraceError
 
 if TYPE_CHECKING:
-    from perftui.analysis.memory_categories import MemoryOverTime
     from perftui.report.snapshots_and_ncu import MemoryReport
     from perftui.run.reader import RankSnapshot
     from perftui_tui.reading.snapshot import Snapshot
@@ -74,7 +74,6 @@ def read_memory(
     Raises:
         LoadCancelled: ``cancelled`` returned True.
     """
-    from perftui.analysis.memory_categories import memory_of_snapshot
     from perftui.report.snapshots_and_ncu import report_memory
     from perftui.trace.memory_pickle import load_memory_snapshot
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import ManifestError
 from perftui_tui.reading.source import DUTY
 
 if TYPE_CHECKING:
@@ -81,7 +83,6 @@ class RunLister:
 
     def _summary(self, entry: RunEntry) -> RunSummary | None:
         from perftui.report.runs import summarise
-        from perftui.run.manifest import ManifestError
 
         stamp = _stamp(entry)
         try:
@@ -96,8 +97,6 @@ class RunLister:
 def _stamp(entry: RunEntry) -> object:
     """Changes with what a summary rests on: a run that is over is read once more when it has been
     concluded, one that lives now and then, since all of it is read."""
-    from perftui.run.layout import RunLayout
-
     manifest = entry.manifest
     if manifest is not None and not manifest.status.is_over:
         return manifest, time.monotonic() // LIVE_SECONDS

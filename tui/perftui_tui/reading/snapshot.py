@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.fixes.option import FixOption
+from perftui.run.manifest import Manifest, Status
 
 if TYPE_CHECKING:
     from perftui.analysis.memory_categories import MemoryOverTime
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from perftui.experiments.journal import Proof
     from perftui.facts.fact import Fact, Facts
     from perftui.report.snapshots_and_ncu import MemoryReport
-    from perftui.run.manifest import Manifest
     from perftui.run.reader import RankSnapshot, RunSnapshot
     from perftui.run.table import Table
     from perftui_tui.reading.step_breakdown import DrawnStep
@@ -154,8 +154,6 @@ class Snapshot:
 
 def phase_of(manifest: Manifest) -> Phase:
     """The phase of the run with this manifest."""
-    from perftui.run.manifest import Status
-
     if manifest.stopped:
         return Phase.STOPPED
     if manifest.status is Status.EXITED:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.run.manifest import ManifestError, run_state
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.thread import (
     Clock,
@@ -84,7 +85,6 @@ class RunSource(ReadingThread):
         frame does not wait for that, nor is it slowed by it. Returns what has read it."""
         if JUDGE in sys.modules:
             return None
-        from perftui.run.manifest import ManifestError
         from perftui.run.reader import RunReader
         from perftui_tui.reading.first_look import first_look
 
@@ -100,8 +100,6 @@ class RunSource(ReadingThread):
 
     def _post_one(self, view: RunView) -> bool:
         """Post a picture; whether another may follow."""
-        from perftui.run.manifest import ManifestError
-
         try:
             snapshot = view.read()
         except (ManifestError, OSError) as error:
@@ -196,8 +194,6 @@ class TraceSource(ReadingThread):
 
 def running_script(root: Path) -> str | None:
     """The script of the run at ``root``, None where it is over or ``root`` is no run."""
-    from perftui.run.manifest import ManifestError, run_state
-
     try:
         manifest = run_state(root)
     except ManifestError:

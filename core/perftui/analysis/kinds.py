@@ -279,7 +279,7 @@ def module_calls(trace: Trace) -> Mask:
 
 
 def module_of(name: str) -> str:
-    """The module's own name in that of a call."""
+    """The module in the name of its call."""
     return _MODULE.sub("", name, count=1)
 
 

@@ -20,7 +20,7 @@ from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 from perftui.trace.model import NONE, Int64, MemoryEvents
 
 _SAMPLING = 1_000_000_000
-"""Interval, ns, of a quantity sampled only once."""
+"""Assumed interval, ns, of a quantity sampled only once."""
 
 _CPU = 0
 """PyTorch's device type number of the CPU."""

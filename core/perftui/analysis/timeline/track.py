@@ -305,7 +305,7 @@ class Counter:
         )
 
     def prepare(self) -> None:
-        """Compute in advance everything needed of all samples."""
+        """Compute in advance everything that needs all samples."""
         _ = self._known, self._area, self.lowest, self.highest
 
     def place_at(self, time: int) -> int | None:

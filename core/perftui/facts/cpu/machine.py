@@ -49,7 +49,7 @@ class DeviceMemory:
 
     @property
     def name(self) -> str:
-        """Name of the GPU for people."""
+        """Display name of the GPU."""
         return gpu_name(self.prefix)
 
     @property
@@ -436,7 +436,7 @@ class GpuCard:
 
     @property
     def name(self) -> str:
-        """Name of the GPU for people."""
+        """Display name of the GPU."""
         return gpu_name(self.prefix)
 
 

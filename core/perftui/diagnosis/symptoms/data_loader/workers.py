@@ -67,7 +67,7 @@ LEAST_MAKING = 0.5
 """Share of the wait in which some worker makes batches, from which workers are waited for."""
 
 OF_TIME = 3.0
-"""Ratio of the batch made at a random moment to the mean one from which few are most of the
+"""Ratio of the batch made at a random moment to the mean one: above it, few hold most of the
 time."""
 
 SLOW_WORKER = 2.0

@@ -122,7 +122,7 @@ class _Flag:
     pattern: str = ""
     """Pattern of the line that sets the flag."""
     place: Place | None = None
-    """Where it shows otherwise."""
+    """Where else it shows."""
     set_by: tuple[str, ...] = ()
     """Its names in the places noted by a run."""
     is_least: bool = False

@@ -38,7 +38,7 @@ class Sawtooth:
     """Times of backward passes that grow and start over, ns."""
 
     shortest: int
-    """First decile."""
+    """Time of the first decile."""
     longest: int
     cost: int
     """Mean above the shortest."""

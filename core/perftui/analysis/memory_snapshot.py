@@ -114,7 +114,7 @@ def by_source(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[SourceTota
 
 def allocations_at_end(snapshot: MemorySnapshot, device: int) -> StackTotals:
     """Memory held when the snapshot was taken, including blocks still used by a stream."""
-    rows = _held(snapshot, device)
+    rows = _held_blocks(snapshot, device)
     return _totals(snapshot.blocks.stack[rows], snapshot.blocks.requested[rows])
 
 
@@ -126,7 +126,7 @@ def allocations_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
     NONE if freed since.
     """
     trace = snapshot.trace_of(device)
-    own = _held(snapshot, device)
+    own = _held_blocks(snapshot, device)
     if trace is None or not len(trace):
         return allocations_at_end(snapshot, device)
     # Of equals the first: NONE, the start, where memory never rose above that.
@@ -174,7 +174,7 @@ def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
     level = np.concatenate([np.zeros(1, np.int64), np.cumsum(changes[rows])])
     timed = trace.has_time
     times = np.maximum.accumulate(trace.time) if timed else np.arange(len(trace))
-    rows_held = _held(snapshot, device)
+    rows_held = _held_blocks(snapshot, device)
     base = int(snapshot.blocks.requested[rows_held].sum()) - int(level[-1])
     # Recording that was switched off and on misses changes: the sum can then go below zero.
     is_whole = trace.whole and snapshot.segments.whole
@@ -217,7 +217,7 @@ def _changes(trace: EventTable) -> Int64:
     return changes
 
 
-def _held(snapshot: MemorySnapshot, device: int) -> Mask:
+def _held_blocks(snapshot: MemorySnapshot, device: int) -> Mask:
     blocks = snapshot.blocks
     own = np.equal(snapshot.segments.device[blocks.segment], device)
     mask: Mask = own & (blocks.state != BlockState.INACTIVE)

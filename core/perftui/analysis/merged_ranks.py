@@ -257,7 +257,7 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
         step_parts=first.step_parts,
         notes=first.notes,
         timeline_tracks=tuple(
-            _moved_track(track, segment) for segment in segments for track in segment.tracks
+            _shift_track(track, segment) for segment in segments for track in segment.tracks
         ),
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
         idle=tuple(
@@ -266,12 +266,12 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
             for time in part.analysis.idle
         ),
         steps=tuple(
-            _moved_in_time(step, segment.shift, row=step.row + segment.row)
+            _shift(step, segment.shift, row=step.row + segment.row)
             for overview, segment in zip(overviews, of_overviews, strict=True)
             for step in overview.steps
         ),
         activity=tuple(
-            _moved_in_time(device, segment.shift, device=devices[segment.rank, device.device])
+            _shift(device, segment.shift, device=devices[segment.rank, device.device])
             for part, segment in zip(parts, recorded, strict=True)
             for device in part.analysis.activity
         ),
@@ -332,11 +332,11 @@ def _trace(segments: Sequence[_Segment], tracks: tuple[Track, ...], clock: int |
         duration=np.concatenate([trace.duration for trace in traces]),
         name=name,
         category=category,
-        track=_moved([trace.track for trace in traces], [segment.track for segment in segments]),
-        correlation=_apart([trace.correlation for trace in traces]),
-        external_id=_apart([trace.external_id for trace in traces]),
+        track=_offset([trace.track for trace in traces], [segment.track for segment in segments]),
+        correlation=_offset_ids([trace.correlation for trace in traces]),
+        external_id=_offset_ids([trace.external_id for trace in traces]),
         bytes=np.concatenate([trace.bytes for trace in traces]),
-        parent=_moved([trace.parent for trace in traces], rows).astype(np.int32),
+        parent=_offset([trace.parent for trace in traces], rows).astype(np.int32),
         depth=np.concatenate([trace.depth for trace in traces]),
         names=names,
         categories=categories,
@@ -359,7 +359,7 @@ def _together(
     return tuple(numbers), column
 
 
-def _moved(columns: Sequence[Ints], offsets: Sequence[int]) -> Int64:
+def _offset(columns: Sequence[Ints], offsets: Sequence[int]) -> Int64:
     """Row or track numbers, which restart at 0 in each trace, offset; NONE stays."""
     moved = [
         np.where(column == NONE, NONE, column.astype(np.int64) + offset)
@@ -368,13 +368,13 @@ def _moved(columns: Sequence[Ints], offsets: Sequence[int]) -> Int64:
     return np.concatenate(moved)
 
 
-def _apart(columns: Sequence[Ints]) -> Int64:
+def _offset_ids(columns: Sequence[Ints]) -> Int64:
     """Offset ids so that no two traces share one."""
     rooms = [int(column.max(initial=0)) + 1 for column in columns]
-    return _moved(columns, [0, *accumulate(rooms[:-1])])
+    return _offset(columns, [0, *accumulate(rooms[:-1])])
 
 
-def _moved_track(track: TimelineTrack, segment: _Segment) -> TimelineTrack:
+def _shift_track(track: TimelineTrack, segment: _Segment) -> TimelineTrack:
     index, shift = track.index, segment.shift
     moved = TrackIndex(
         (index.rows + segment.row).astype(np.int32),
@@ -390,7 +390,7 @@ def _gap(gap: Gap, shift: int, rows: int, device: int) -> Gap:
     def moved(row: int) -> int:
         return NONE if row == NONE else row + rows
 
-    return _moved_in_time(
+    return _shift(
         gap,
         shift,
         device=device,
@@ -402,5 +402,5 @@ def _gap(gap: Gap, shift: int, rows: int, device: int) -> Gap:
     )
 
 
-def _moved_in_time(what: _Timed, shift: int, **others: Any) -> _Timed:
+def _shift(what: _Timed, shift: int, **others: Any) -> _Timed:
     return replace(what, start=what.start + shift, end=what.end + shift, **others)

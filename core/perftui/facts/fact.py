@@ -97,7 +97,7 @@ class Fact(Generic[T]):
             UnknownError: the evidence is missing; the message names what.
             NotApplicableError: the subject of the fact does not exist.
         """
-        return _known(self, facts.worked_out, lambda: self._compute(facts))
+        return _cached(self, facts.worked_out, lambda: self._compute(facts))
 
     def or_none(self, facts: Facts) -> T | None:
         """The value, or None if it is unknown or not applicable."""
@@ -123,10 +123,10 @@ class TraceFact(Fact[T]):
         analysis = facts.analysis if isinstance(facts, Facts) else facts
         if analysis is None:
             raise UnknownError("no window has been profiled")
-        return _known(self, analysis.worked_out, lambda: self._compute_of_trace(analysis))
+        return _cached(self, analysis.worked_out, lambda: self._compute_of_trace(analysis))
 
 
-def _known(fact: Fact[T], worked_out: dict[object, object], compute: Callable[[], T]) -> T:
+def _cached(fact: Fact[T], worked_out: dict[object, object], compute: Callable[[], T]) -> T:
     """The cached value of ``fact``, computed on first use; cached errors are raised again."""
     if fact not in worked_out:
         try:

@@ -273,7 +273,7 @@ def short_name(name: str) -> str:
     if not part.arguments:
         return _of_library(part.base)
     family = "elementwise" if _ELEMENTWISE.fullmatch(part.base) else _FAMILIES.get(part.base)
-    text = None if family is None else _of_family(family, part)
+    text = None if family is None else _operation_name(family, part)
     return text or _plain(part)
 
 
@@ -306,7 +306,7 @@ def _of_mangled(name: str) -> str:
     return " ".join(shown) or name
 
 
-def _of_family(family: str, template: Component) -> str:
+def _operation_name(family: str, template: Component) -> str:
     """The operation that a template of loops is instantiated with; empty if unclear."""
     operations = [argument for argument in template.arguments if _is_operation(argument)]
     described = [_operation(argument) for argument in operations[:1]]
@@ -371,14 +371,14 @@ def _plain(component: Component) -> str:
     kinds = list(scalars(arguments))
     # The first type that is not an index: that of the values.
     kind = next((name for name in kinds if name not in INDICES), kinds[0] if kinds else "")
-    words = [*([kind] if kind else []), *filter(None, map(_told, arguments))]
+    words = [*([kind] if kind else []), *filter(None, map(_meaning, arguments))]
     if not kind:
         words += [floating_within(",".join(arguments))]
     words = [word for word in words if word][:_MOST_TOLD]
     return f"{component.base}<{', '.join(words)}>" if words else component.base
 
 
-def _told(argument: str) -> str:
+def _meaning(argument: str) -> str:
     """What an argument of a kernel says: the function it calls, or the head size of attention;
     empty for what lays out its work."""
     parts = components(argument)

@@ -174,7 +174,7 @@ def machine_use(facts: Facts) -> MachineFacts:
     whole_ones = [gpu for gpu in gpus if not any(other.startswith(f"{gpu}.") for other in gpus)]
     if not holding and len(whole_ones) == 1 and computes_on_gpu(facts):
         used = whole_ones
-    of_ranks = _told(facts)
+    of_ranks = _gpus_of_ranks(facts)
     if of_ranks:
         used = [gpu for gpu in gpus if gpu in of_ranks]
     shares = [steady.mean(f"{gpu}.utilization", 100) for gpu in used]
@@ -240,7 +240,7 @@ def _memory(whole: _Samples, gpus: list[str]) -> Iterator[DeviceMemory]:
             yield DeviceMemory(gpu, int(total.max()), int(peak))
 
 
-def _told(facts: Facts) -> frozenset[str]:
+def _gpus_of_ranks(facts: Facts) -> frozenset[str]:
     """Column prefixes of the GPUs used by the ranks on the host; empty if unknown for any rank."""
     own = [own_gpus.or_none(facts.of_rank(place)) for place in _places_here(facts)]
     return frozenset(prefix for prefixes in own for prefix in prefixes or () if None not in own)

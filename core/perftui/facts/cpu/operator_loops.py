@@ -170,7 +170,7 @@ def uneven_loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     return tuple(found_loops)
 
 
-def _undone(ops: Operators, uneven: Sequence[Loop]) -> tuple[Loop, ...]:
+def _backward_loops(ops: Operators, uneven: Sequence[Loop]) -> tuple[Loop, ...]:
     """Backward work for the pieces of ``uneven`` loops, if backward has nodes of such pieces."""
     pieces = sum(loop.turns for loop in uneven)
     back = np.flatnonzero((ops.caller == NONE) & ops.in_phase(BACKWARD))
@@ -255,4 +255,4 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     uneven = uneven_loops(analysis)
     taken = np.concatenate([np.empty(0, np.int64), *(loop.positions for loop in uneven)])
     even = [loop for loop in chosen if not np.isin(loop.positions, taken).any()]
-    return (*even, *undone, *uneven, *_undone(ops, uneven))
+    return (*even, *undone, *uneven, *_backward_loops(ops, uneven))

@@ -63,7 +63,7 @@ def batch_lines(facts: Facts) -> BatchLines | None:
     if facts.rank is None:
         return None
     if feeds is not None and feeds.num_workers:
-        stacks, time = facts.rank.worker_stacks, _held_by_workers(facts, feeds.numbers)
+        stacks, time = facts.rank.worker_stacks, _worker_times(facts, feeds.numbers)
     else:
         stacks, time = sampled(facts)
     if not len(stacks) or "stage" not in stacks:
@@ -78,7 +78,7 @@ def batch_lines(facts: Facts) -> BatchLines | None:
     first = own.first_own
     if first is not None and of_all.share(first) >= LEAST_NAMED:
         return BatchLines(of_all, first, "")
-    return BatchLines(of_all, None, _foreign(stacks, time, lines.covered))
+    return BatchLines(of_all, None, _package_frame(stacks, time, lines.covered))
 
 
 def asks_loader(stacks: Table, time: Int64) -> Mask:
@@ -90,7 +90,7 @@ def asks_loader(stacks: Table, time: Int64) -> Mask:
     return asks
 
 
-def _foreign(stacks: Table, times: Int64, covered: int) -> str:
+def _package_frame(stacks: Table, times: Int64, covered: int) -> str:
     """The package function with most of the time; empty if none stands out."""
     spent: Counter[str] = Counter()
     rows = np.flatnonzero(times > 0)
@@ -101,7 +101,7 @@ def _foreign(stacks: Table, times: Int64, covered: int) -> str:
     return printable(next(names, ""))
 
 
-def _held_by_workers(facts: Facts, numbers: tuple[int, ...]) -> Int64:
+def _worker_times(facts: Facts, numbers: tuple[int, ...]) -> Int64:
     """ns within the steady steps that each worker sample stands for, of the loaders ``numbers``."""
     stacks, during = facts.rank.worker_stacks if facts.rank else Table(), steady_span(facts)
     if "loader" not in stacks or during is None:
@@ -155,7 +155,7 @@ def loader_lines(facts: Facts) -> WorkerLines | None:
     feeds = training_loader(facts)
     if facts.rank is None or feeds is None or not len(stacks := facts.rank.worker_stacks):
         return None
-    time, stage = _held_by_workers(facts, feeds.numbers), stacks["stage"]
+    time, stage = _worker_times(facts, feeds.numbers), stacks["stage"]
     collating = np.where(stage == COLLATE, time, 0)
     making = np.where(stage == FETCH, time, collating)
     staged = making + np.where(stage == WAIT, time, 0)

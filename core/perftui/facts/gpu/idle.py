@@ -231,13 +231,13 @@ def line_during(facts: Facts, during: Intervals) -> LineShare | None:
     if trace.wall_origin is not None:
         for stacks in (inside, outside):
             if len(stacks):
-                line = _most(stacks, _held_in(facts.analysis, trace.wall_origin, stacks, during))
+                line = _most(stacks, _time_of(facts.analysis, trace.wall_origin, stacks, during))
                 if line is not None:
                     return line
-    return _folded(facts, trace, outside, during)
+    return _other_steps(facts, trace, outside, during)
 
 
-def _held_in(analysis: TraceAnalysis, origin: int, stacks: Table, during: Intervals) -> Int64:
+def _time_of(analysis: TraceAnalysis, origin: int, stacks: Table, during: Intervals) -> Int64:
     """ns of ``during`` for each sample: one period at its first moment, or all of its time if it is
     so long that no other sample can have fallen between."""
     start = stacks["time"] - origin
@@ -246,7 +246,7 @@ def _held_in(analysis: TraceAnalysis, origin: int, stacks: Table, during: Interv
     return np.where(is_certain, during.within(start, start + stacks["held"]), moment)
 
 
-def _folded(facts: Facts, trace: Trace, stacks: Table, during: Intervals) -> LineShare | None:
+def _other_steps(facts: Facts, trace: Trace, stacks: Table, during: Intervals) -> LineShare | None:
     """By samples of unprofiled steps, each at its moment's share of its own step. A call into
     torch's own code from the user's line has no Python frame inside it: such samples come first."""
     steps, marks = steady_rows(facts), _step_marks(facts)

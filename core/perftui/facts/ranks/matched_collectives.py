@@ -185,7 +185,7 @@ class Meetings:
 
 
 @dataclass(frozen=True)
-class _Matched:
+class _Match:
     """One collective, with its row on each rank that takes part."""
 
     group: str
@@ -231,7 +231,7 @@ def match_collectives(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
     return Meetings(ranks, there, start, end, group, together, clock, len(steps), apart)
 
 
-def _matched(of_ranks: Mapping[int, RankCollectives], steps: frozenset[int]) -> list[_Matched]:
+def _matched(of_ranks: Mapping[int, RankCollectives], steps: frozenset[int]) -> list[_Match]:
     """Collectives of a group in a step, as called in the same order by most ranks."""
     sequences: dict[tuple[str, int], dict[tuple[str, ...], dict[int, list[int]]]] = {}
     for rank, collectives in of_ranks.items():
@@ -246,7 +246,7 @@ def _matched(of_ranks: Mapping[int, RankCollectives], steps: frozenset[int]) -> 
     for (group, _), alike in sequences.items():
         kinds, rows_of = max(alike.items(), key=lambda item: (len(item[1]), item[0]))
         for at, kind in enumerate(kinds if len(rows_of) > 1 else ()):
-            result.append(_Matched(group, kind, {rank: its[at] for rank, its in rows_of.items()}))
+            result.append(_Match(group, kind, {rank: its[at] for rank, its in rows_of.items()}))
     return result
 
 

@@ -84,8 +84,8 @@ def caused_waits(of_ranks: Mapping[int, RankCollectives]) -> CausedWaits:
     meetings = match_collectives(of_ranks)
     last, lost = _last(meetings), np.zeros(meetings.start.shape, dtype=np.int64)
     for column, rank in enumerate(meetings.ranks):
-        lost[:, column] = _lost(meetings, column, last[:, column], of_ranks[rank])
-    waits = _blamed(meetings, last, lost)
+        lost[:, column] = _waits_of(meetings, column, last[:, column], of_ranks[rank])
+    waits = _total_waits(meetings, last, lost)
     np.fill_diagonal(waits, 0)
     linked = meetings.there.T.astype(np.int64) @ meetings.there.astype(np.int64) + waits + waits.T
     return CausedWaits(
@@ -105,7 +105,7 @@ def _last(meetings: Meetings) -> Int64:
     return np.stack(columns, axis=1)
 
 
-def _lost(meetings: Meetings, column: int, last: Int64, of_rank: RankCollectives) -> Int64:
+def _waits_of(meetings: Meetings, column: int, last: Int64, of_rank: RankCollectives) -> Int64:
     """Wait of the rank in ``column`` in each collective, ns: overlapping time counts in the first
     one, time in which the rank computes is not lost."""
     lost = np.zeros(len(last), dtype=np.int64)
@@ -122,7 +122,7 @@ def _lost(meetings: Meetings, column: int, last: Int64, of_rank: RankCollectives
     return lost
 
 
-def _blamed(meetings: Meetings, last: Int64, lost: Int64) -> Int64:
+def _total_waits(meetings: Meetings, last: Int64, lost: Int64) -> Int64:
     """Total waits of each rank for each other. If a late rank waited longer than another since
     their last meeting, it is late by that much because of the ranks it waited for."""
     count = len(meetings.ranks)

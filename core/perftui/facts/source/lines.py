@@ -161,7 +161,7 @@ def steady_held(facts: Facts) -> Int64:
     outside, _ = stack_samples(facts)
     if len(outside) and is_without_steps(facts):
         return np.asarray(outside["held"], np.int64)
-    return _held(outside, steady_rows(facts))
+    return _time_within(outside, steady_rows(facts))
 
 
 @fact
@@ -184,7 +184,7 @@ def is_without_steps(facts: Facts) -> bool:
 def main_thread(facts: Facts) -> LinesByTime | None:
     """Lines of the main thread over the steady steps; None with too few samples."""
     outside, _ = stack_samples(facts)
-    return _enough(outside, steady_held(facts))
+    return _if_enough(outside, steady_held(facts))
 
 
 @fact
@@ -195,7 +195,7 @@ def window_thread(facts: Facts) -> LinesByTime | None:
     if len(outside) or "profiled" not in steps:
         return None
     profiled = steps.where((steps["profiled"] != 0) & (steps["kind"] == step_kind(facts)))
-    return _enough(inside, _held(inside, profiled))
+    return _if_enough(inside, _time_within(inside, profiled))
 
 
 @fact
@@ -206,10 +206,10 @@ def main_batches(facts: Facts) -> LinesByTime | None:
     if "stage" not in outside:
         return None
     making = np.isin(outside["stage"], (FETCH, COLLATE))
-    return _enough(outside, np.where(making, steady_held(facts), 0))
+    return _if_enough(outside, np.where(making, steady_held(facts), 0))
 
 
-def _held(stacks: Table, steps: Table) -> Int64:
+def _time_within(stacks: Table, steps: Table) -> Int64:
     """ns within ``steps`` that each sample stands for."""
     if not len(stacks) or not len(steps):
         return np.zeros(len(stacks), dtype=np.int64)
@@ -217,7 +217,7 @@ def _held(stacks: Table, steps: Table) -> Int64:
     return during.within(stacks["time"], stacks["time"] + stacks["held"])
 
 
-def _enough(stacks: Table, time: Int64) -> LinesByTime | None:
+def _if_enough(stacks: Table, time: Int64) -> LinesByTime | None:
     lines = lines_by_time(stacks, time)
     return lines if lines.samples >= FEWEST_SAMPLES else None
 

@@ -173,7 +173,7 @@ def unprofiled(
     """
     work = {name: ns for name, ns in window.parts if name not in _IDLE}
     idle = {name: ns for name, ns in window.parts if name in _IDLE}
-    work = _shared(work, min(sum(work.values()), of_run.mean))
+    work = _split(work, min(sum(work.values()), of_run.mean))
     left = of_run.mean - sum(work.values())
     idle[GapCause.PROFILER.value] = 0
     if host is not None:
@@ -183,7 +183,7 @@ def unprofiled(
     if missing < 0:
         idle[_LAUNCH] = idle.get(_LAUNCH, 0)
         idle[_LAUNCH] -= min(-missing, round(MOST_SLOWED * idle[_LAUNCH]))
-        return work | _shared(idle, left)
+        return work | _split(idle, left)
     host_parts: dict[str, int] = {}
     if host is not None:
         # Give what the window lacks to the phases in which the run's thread spends more.
@@ -194,11 +194,11 @@ def unprofiled(
     rest = work | idle
     if not sum(rest.values()):
         rest[GapCause.UNEXPLAINED.value] = 1
-    parts = _shared(rest, of_run.mean - sum(host_parts.values()))
+    parts = _split(rest, of_run.mean - sum(host_parts.values()))
     return parts | {name: parts.get(name, 0) + ns for name, ns in host_parts.items()}
 
 
-def _shared(weights: Mapping[str, int], units: int) -> dict[str, int]:
+def _split(weights: Mapping[str, int], units: int) -> dict[str, int]:
     """Split ``units`` in proportion to ``weights``, which have a positive value or are empty."""
     return dict(zip(weights, apportioned(list(weights.values()), units), strict=True))
 

@@ -58,12 +58,12 @@ def slowed(steps: Table, kind: str, downsampled: Aggregates) -> Slowed:
     Each window is compared with the mean of the undisturbed steps around it, and skipped if there
     are fewer than two. For steps no longer kept as rows, the means are compared.
     """
-    here, gone = _beside(steps, kind), _in_aggregates(kind, downsampled)
+    here, gone = _in_rows(steps, kind), _in_aggregates(kind, downsampled)
     # Their errors are independent.
     return Slowed(here.estimate + gone.estimate, math.hypot(here.error, gone.error))
 
 
-def _beside(steps: Table, kind: str) -> Slowed:
+def _in_rows(steps: Table, kind: str) -> Slowed:
     rows = np.flatnonzero(steps["kind"] == kind)
     if not steps["profiled"][rows].any():
         return NONE_SLOWED

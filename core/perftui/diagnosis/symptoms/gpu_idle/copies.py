@@ -354,7 +354,7 @@ def _exposed(facts: Facts) -> Lost | None:
     )
 
 
-def _made(facts: Facts) -> Lost | None:
+def _created_on_cpu(facts: Facts) -> Lost | None:
     steps, step = device_steps(facts), window_step(facts)
     copying, chain = copy_costs(facts).get(CopyKind.MADE), made_on_cpu(facts)
     if copying is None or not len(chain.copies):
@@ -470,7 +470,7 @@ CREATED = Rule(
         "and .to(device) copies it while the host waits. Create it where it is used, with "
         "device=x.device in the same call; or once before the loop, in a buffer of the module."
     ),
-    lost=_made,
+    lost=_created_on_cpu,
     limits=Limits(
         "The same limit as for other copies; torch's ExtraCUDACopyPattern reports every one.",
         info=0.01,

@@ -262,7 +262,7 @@ def _cards(facts: Facts) -> tuple[GpuCard, ...]:
     return cards(facts) if has_gpu(facts) else ()
 
 
-def _held_down(facts: Facts) -> Lost | None:
+def _throttled(facts: Facts) -> Lost | None:
     """A card limited by heat or power. The power limit is normal for a busy card and only a hint;
     heat is a fault."""
     sensed = [card for card in _cards(facts) if card.thermal is not None and card.clock is not None]
@@ -366,7 +366,7 @@ HELD = Rule(
         "dust, a neighbouring card. Reaching the power limit is normal for a busy card; "
         "nvidia-smi -q -d POWER shows whether the limit was lowered."
     ),
-    lost=_held_down,
+    lost=_throttled,
     limits=Limits("A clock a tenth below the maximum shows in step times.", info=0.0),
     answer="cooling; the power limit",
 )

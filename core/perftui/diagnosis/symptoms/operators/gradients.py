@@ -115,7 +115,7 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
         call = np.where(sequence >= 0, np.searchsorted(first, sequence, side="right") - 1, -1)
         turns[turn] = _Turn(rows, call)
     farthest = [turns[turn] for turn in turns if reached[turn] == most]
-    mine = _farther(ops, list(turns.values()), farthest)
+    mine = _untrained_nodes(ops, list(turns.values()), farthest)
     work = work_of(ops, ops.within(mine), mine)
     all_of_them = len(np.unique(turn_of)) / len(inside)
     by_phase = np.rint(work.by_phase * all_of_them).astype(np.int64)
@@ -133,7 +133,7 @@ def _first_numbers(ops: Operators, until: int) -> Int64:
     return np.array(sorted(min(group) for group in numbered if group), dtype=np.int64)
 
 
-def _farther(ops: Operators, turns: list[_Turn], farthest: list[_Turn]) -> Mask:
+def _untrained_nodes(ops: Operators, turns: list[_Turn], farthest: list[_Turn]) -> Mask:
     """Nodes of the model called first in the turn with fewest calls, in those ``farthest`` turns
     that have more."""
     mine = np.zeros(len(ops.rows), dtype=bool)
@@ -180,7 +180,7 @@ def _unused(facts: Facts) -> Lost | None:
     tensors = sum(group.unused or 0 for group in rows)
     with_gradient = sum(group.trained for group in rows)
     if not tensors:
-        return _thrown_away(cpu)
+        return _lost_to_other_model(cpu)
     elements = sum(group.unused_elements or 0 for group in rows)
     back = cpu.time_of(of_phases(cpu.operators, BACKWARD))
     # Half of each layer's backward pass is for its weights; nodes before the layer come on top.
@@ -197,7 +197,7 @@ def _unused(facts: Facts) -> Lost | None:
     )
 
 
-def _thrown_away(cpu: CpuWork) -> Lost | None:
+def _lost_to_other_model(cpu: CpuWork) -> Lost | None:
     """Gradients of parameters in another optimizer than the one that steps next."""
     setup = settings(cpu.facts)
     sizes = [optimizer.parameters or 0 for optimizer in (setup.optimizers or () if setup else ())]

@@ -374,7 +374,7 @@ def python_in_model(facts: Facts) -> Lost | None:
         place=line_place(facts, line),
         parts=tuple(f"{PYTHON_IN}{name}" for name in python),
         share=without_core_wait(facts, cost, mean),
-        doubt=_held_up(ops.steps.step_ns, mean, calls) if judged.of.of_run else "",
+        doubt=_disturbed(ops.steps.step_ns, mean, calls) if judged.of.of_run else "",
     )
 
 
@@ -385,7 +385,7 @@ def without_profiler(cost: int, profiled: int, mean: int, calls: int) -> int:
     return min(round(cost * profiled / mean) - longer // 2, cost) if longer else cost
 
 
-def _held_up(profiled: int, mean: int, calls: int) -> str:
+def _disturbed(profiled: int, mean: int, calls: int) -> str:
     """Why the window has no typical steps; empty if it has."""
     if profiled <= HELD_UP * mean + calls * PROFILED_CALL_NS:
         return ""

@@ -30,21 +30,32 @@ class Flavour:
 
 FLAVOURS = {
     "cuda": Flavour("cuda_runtime", "cudaLaunchKernel", "cudaStreamSynchronize", "cudaMalloc"),
-    "cuda per thread": Flavour("cuda_runtime", "cudaLaunchKernel_ptsz",
-        "cudaStreamSynchronize_ptsz", "cudaFreeAsync"),
+    "cuda per thread": Flavour(
+        "cuda_runtime", "cudaLaunchKernel_ptsz", "cudaStreamSynchronize_ptsz", "cudaFreeAsync"
+    ),
     "rocm": Flavour("cuda_runtime", "hipLaunchKernel", "hipMemcpyWithStream", "hipHostMalloc"),
     "rocm segments": Flavour("hip_runtime", "hipGraphLaunch", "hipEventSynchronize", "hipMemMap"),
     "xpu": Flavour("xpu_runtime", "urEnqueueKernelLaunch", "urQueueFinish", "urUSMDeviceAlloc"),
-    "xpu driver": Flavour("xpu_driver", "zeCommandListAppendLaunchKernel",
-        "zeCommandQueueSynchronize", "zeMemAllocDevice"),
-    "xpu waits": Flavour("xpu_runtime", "urEnqueueKernelLaunchWithArgsExp",
-        "zeEventHostSynchronize", "urUSMFree", "xpu_sync"),
-    "mtia": Flavour("mtia_runtime", "runFunction - job_prep_and_submit_for_execution",
-        "synchronizeStream", ""),
+    "xpu driver": Flavour(
+        "xpu_driver",
+        "zeCommandListAppendLaunchKernel",
+        "zeCommandQueueSynchronize",
+        "zeMemAllocDevice",
+    ),
+    "xpu waits": Flavour(
+        "xpu_runtime",
+        "urEnqueueKernelLaunchWithArgsExp",
+        "zeEventHostSynchronize",
+        "urUSMFree",
+        "xpu_sync",
+    ),
+    "mtia": Flavour(
+        "mtia_runtime", "runFunction - job_prep_and_submit_for_execution", "synchronizeStream", ""
+    ),
     "privateuse1": Flavour("privateuse1_runtime", "musaLaunchKernel", "musaStreamSynchronize", ""),
     "privateuse1 driver": Flavour("privateuse1_driver", "launch", "muStreamSynchronize", ""),
     "hpu": Flavour("hpu_op", "synLaunch", "synStreamSynchronize", ""),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=FLAVOURS.values(), ids=FLAVOURS)

@@ -152,7 +152,10 @@ CORES = {
     ),
     # Products whose names do not tell, and work that they do not do.
     TensorCores.UNKNOWN: (
-        "fmha_cutlassF_f32_aligned_64x64_rf_sm80", "triton__0d1d2d3d", "triton_tem_fused_mm_0"),
+        "fmha_cutlassF_f32_aligned_64x64_rf_sm80",
+        "triton__0d1d2d3d",
+        "triton_tem_fused_mm_0",
+    ),
     TensorCores.NONE: (
         "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>",
         "triton_poi_fused_add_0",
@@ -162,7 +165,7 @@ CORES = {
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
         "void splitKreduce_kernel<32, 16, int, float>",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("cores", "names"), CORES.items(), ids=[one.name for one in CORES])

@@ -343,10 +343,12 @@ def test_phases_of_a_rank_are_those_that_it_has_alone(
             for track in found.timeline_tracks
             if track.kind == PHASES and found.trace.tracks[track.track].rank == rank
             for row, start, end in zip(
-                track.index.rows.tolist(), track.index.start.tolist(), track.index.end.tolist(),
+                track.index.rows.tolist(),
+                track.index.start.tolist(),
+                track.index.end.tolist(),
                 strict=True,
             )
-        )  # fmt: skip
+        )
         assert drawn == expected
     order = np.lexsort((-found.trace.duration, found.trace.start, found.trace.track))
     assert np.array_equal(order, np.arange(len(found.trace)))

@@ -38,12 +38,21 @@ def test_a_model_is_compiled_into_graphs_and_one_that_is_compiled_gets_the_mode(
 
 REFUSED = {
     "sizes that change": (partial(graphed, "sizes differ"), SCRIPT, "sizes differ"),
-    "compiled so already": (PLAN, COMPILED.replace("fullgraph=True", "mode='reduce-overhead'"),
-        "compiles with mode='reduce-overhead' already"),
-    "another mode": (PLAN, COMPILED.replace("fullgraph=True", "mode='max-autotune'"),
-        "compiles with mode='max-autotune' already"),
-    "compiled for all sizes": (PLAN, COMPILED.replace("fullgraph=True", "dynamic=True"),
-        "compiles with dynamic"),
+    "compiled so already": (
+        PLAN,
+        COMPILED.replace("fullgraph=True", "mode='reduce-overhead'"),
+        "compiles with mode='reduce-overhead' already",
+    ),
+    "another mode": (
+        PLAN,
+        COMPILED.replace("fullgraph=True", "mode='max-autotune'"),
+        "compiles with mode='max-autotune' already",
+    ),
+    "compiled for all sizes": (
+        PLAN,
+        COMPILED.replace("fullgraph=True", "dynamic=True"),
+        "compiles with dynamic",
+    ),
     "a decorator": (
         PLAN,
         SCRIPT.replace("net = Net", "@torch.compile\ndef g(x): return x\nnet = Net"),
@@ -55,8 +64,11 @@ REFUSED = {
         "may not compile the whole model",
     ),
     "several ranks": (PLAN, SCRIPT.replace("Net().cuda()", "DDP(Net())"), "over several GPUs"),
-    "graphs of its own": (PLAN, SCRIPT + "g = torch.cuda.CUDAGraph()\n",
-        "already records CUDA graphs"),
+    "graphs of its own": (
+        PLAN,
+        SCRIPT + "g = torch.cuda.CUDAGraph()\n",
+        "already records CUDA graphs",
+    ),
     "two forward passes": (PLAN, SCRIPT.replace("f(out, y)", "f(out, net(y))"), "2 places"),
     "many forward passes": (
         PLAN,
@@ -68,9 +80,12 @@ REFUSED = {
         SCRIPT.replace("out = net(x)", "out, state = net(x, state)"),
         "uses state of the step before",
     ),
-    "outputs that are kept": (PLAN, SCRIPT.replace("losses.append(loss", "outputs.append(out"),
-        "keeps out for later steps"),
-}  # fmt: skip
+    "outputs that are kept": (
+        PLAN,
+        SCRIPT.replace("losses.append(loss", "outputs.append(out"),
+        "keeps out for later steps",
+    ),
+}
 
 
 @pytest.mark.parametrize(("plan", "source", "why"), REFUSED.values(), ids=REFUSED)

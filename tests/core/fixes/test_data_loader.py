@@ -137,13 +137,19 @@ REFUSED = {
     "the training's own": ("torch.set_num_threads(4)  # here\n", "threads of its workers"),
     "a function that nobody gives a worker": (START.replace("=begin", "=other"), "of its workers"),
     "two of that name": (START + "begin = other\n", "of its workers"),
-    "a model": ("class Net(torch.nn.Module):\n    def __iter__(self):\n"
-        "        torch.set_num_threads(4)  # here\n", "of its workers"),
-    "the start of a dataset": ("class Frames(Dataset):\n    def __init__(self):\n"
-        "        torch.set_num_threads(4)  # here\n", "of its workers"),
+    "a model": (
+        "class Net(torch.nn.Module):\n    def __iter__(self):\n"
+        "        torch.set_num_threads(4)  # here\n",
+        "of its workers",
+    ),
+    "the start of a dataset": (
+        "class Frames(Dataset):\n    def __init__(self):\n"
+        "        torch.set_num_threads(4)  # here\n",
+        "of its workers",
+    ),
     "one already": (START.replace("(4)", "(1)"), "already has one thread"),
     "it does more": (START.replace("(4)", "(ask())"), "may do more than count"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("source", "why"), REFUSED.values(), ids=REFUSED)

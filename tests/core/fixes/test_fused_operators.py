@@ -49,12 +49,23 @@ SAME = {
         ("return torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.size(-1)), dim=-1) @ v",),
         f"return {SDPA}(q, k, v)",
     ),
-    "step by step": ((f"{SCORES} * self.scale", "s = s.softmax(-1)", "s = s @ v", "return s"),
-        f"s = {SDPA}(q, k, v, scale=self.scale)"),
-    "by matmul": (("kt = k.mT", "s = torch.matmul(q, kt)", "p = F.softmax(s / 3, dim=-1)",
-        "return p.matmul(v)"), f"return {SDPA}(q, k, v, scale=1.0 / (3))"),
-    "without a scale": ((SCORES, "return self.attend(s) @ v"),
-        f"return {SDPA}(q, k, v, scale=1.0)"),
+    "step by step": (
+        (f"{SCORES} * self.scale", "s = s.softmax(-1)", "s = s @ v", "return s"),
+        f"s = {SDPA}(q, k, v, scale=self.scale)",
+    ),
+    "by matmul": (
+        (
+            "kt = k.mT",
+            "s = torch.matmul(q, kt)",
+            "p = F.softmax(s / 3, dim=-1)",
+            "return p.matmul(v)",
+        ),
+        f"return {SDPA}(q, k, v, scale=1.0 / (3))",
+    ),
+    "without a scale": (
+        (SCORES, "return self.attend(s) @ v"),
+        f"return {SDPA}(q, k, v, scale=1.0)",
+    ),
     "queries that are scaled before": (
         ("q = q * self.scale", SCORES, "p = F.softmax(s, -1)", "return p @ v"),
         f"return {SDPA}(q, k, v, scale=1.0)",
@@ -63,8 +74,10 @@ SAME = {
         ("k = k + 1", "k = k.transpose(-1, -2)", "return F.softmax(q @ k, -1) @ v"),
         f"return {SDPA}(q, k, v, scale=1.0)",
     ),
-    "the scale first": (("return F.softmax(self.scale * (q @ k.mT), -1) @ v",),
-        f"return {SDPA}(q, k, v, scale=self.scale)"),
+    "the scale first": (
+        ("return F.softmax(self.scale * (q @ k.mT), -1) @ v",),
+        f"return {SDPA}(q, k, v, scale=self.scale)",
+    ),
     "a root of the width": (
         ("d = k.shape[-1]", f"{SCORES} * d ** -0.5", "return F.softmax(s, -1) @ v"),
         f"return {SDPA}(q, k, v, scale=d ** (-0.5))",
@@ -120,7 +133,7 @@ SAME = {
         (SCORES, "p = F.dropout(F.softmax(s, -1), 0.1, self.training)", "return p @ v"),
         f"return {SDPA}(q, k, v, dropout_p=0.1 if self.training else 0.0, scale=1.0)",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow
@@ -165,18 +178,24 @@ def test_statements_between_are_taken_out() -> None:
 
 
 OTHER_ATTENTION = {
-    "weights that are returned": ((SCORES, "p = s.softmax(-1)", "return p @ v, p"),
-        "line 22 reads p, too"),
+    "weights that are returned": (
+        (SCORES, "p = s.softmax(-1)", "return p @ v, p"),
+        "line 22 reads p, too",
+    ),
     "weights that are kept": (
         (SCORES, "p = s.softmax(-1)", "self.seen = p.detach()", "return p @ v"),
         "reads p, too",
     ),
     "scores that are read": ((SCORES, "m = s.max()", "return s.softmax(-1) @ v"), "reads s, too"),
     "a bias": ((f"{SCORES} + self.bias", "return s.softmax(-1) @ v"), "adds something"),
-    "a bias before the mask": ((f"{SCORES} * self.scale", "s = s + b", "return s.softmax(-1) @ v"),
-        "adds something"),
-    "a finite mask": ((SCORES, "s = s.masked_fill(m, -1e9)", "return s.softmax(-1) @ v"),
-        "masked by -1000000000.0"),
+    "a bias before the mask": (
+        (f"{SCORES} * self.scale", "s = s + b", "return s.softmax(-1) @ v"),
+        "adds something",
+    ),
+    "a finite mask": (
+        (SCORES, "s = s.masked_fill(m, -1e9)", "return s.softmax(-1) @ v"),
+        "masked by -1000000000.0",
+    ),
     "a mask of the scores": (
         (SCORES, "s = s.masked_fill(s == 0, -torch.inf)", "return s.softmax(-1) @ v"),
         "reads s, too",
@@ -186,28 +205,42 @@ OTHER_ATTENTION = {
         "reads s, too",
     ),
     "another dimension": ((SCORES, "return s.softmax(-2) @ v"), "0 products of a softmax"),
-    "another type": ((SCORES, "return torch.softmax(s, -1, dtype=torch.float32) @ v"),
-        "0 products of a softmax"),
+    "another type": (
+        (SCORES, "return torch.softmax(s, -1, dtype=torch.float32) @ v"),
+        "0 products of a softmax",
+    ),
     "keys that are not turned": (("return (q @ k).softmax(-1) @ v",), "may not transpose"),
     "turned by number": (("return (q @ k.transpose(2, 3)).softmax(-1) @ v",), "may not transpose"),
-    "a temperature": ((f"{SCORES} * self.temperature", "return s.softmax(-1) @ v"),
-        "self.temperature may not be a plain number"),
-    "queries that change in between": ((SCORES, "q = q + 1", "return s.softmax(-1) @ v * q"),
-        "sets q in between"),
-    "values that change in place": ((SCORES, "p = s.softmax(-1)", "q.add_(1)", "return p @ v"),
-        "sets q in between"),
-    "a view": ((SCORES, "y = s.softmax(-1) @ v", "return y.view(2, -1)"),
-        "takes a view of the result"),
+    "a temperature": (
+        (f"{SCORES} * self.temperature", "return s.softmax(-1) @ v"),
+        "self.temperature may not be a plain number",
+    ),
+    "queries that change in between": (
+        (SCORES, "q = q + 1", "return s.softmax(-1) @ v * q"),
+        "sets q in between",
+    ),
+    "values that change in place": (
+        (SCORES, "p = s.softmax(-1)", "q.add_(1)", "return p @ v"),
+        "sets q in between",
+    ),
+    "a view": (
+        (SCORES, "y = s.softmax(-1) @ v", "return y.view(2, -1)"),
+        "takes a view of the result",
+    ),
     "a view at once": ((SCORES, "return (s.softmax(-1) @ v).view(2, -1)"), "takes a view"),
-    "two of them": (("a = (q @ k.mT).softmax(-1) @ v", "return (k @ q.mT).softmax(-1) @ v + a"),
-        "2 products of a softmax"),
-    "in a branch": ((SCORES, "if m:", "    s = s + m", "return s.softmax(-1) @ v"),
-        "adds something to the scores"),
+    "two of them": (
+        ("a = (q @ k.mT).softmax(-1) @ v", "return (k @ q.mT).softmax(-1) @ v + a"),
+        "2 products of a softmax",
+    ),
+    "in a branch": (
+        (SCORES, "if m:", "    s = s + m", "return s.softmax(-1) @ v"),
+        "adds something to the scores",
+    ),
     "a second derivative": (
         (SCORES, "torch.autograd.grad(a, b, create_graph=True)", "return s.softmax(-1) @ v"),
         "second derivative",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("lines", "why"), OTHER_ATTENTION.values(), ids=OTHER_ATTENTION)
@@ -304,15 +337,23 @@ ACTIVATIONS = {
         ("y = 0.7978845608 * (x + 0.044715 * torch.pow(x, 3))", "return 0.5 * x * (1 + y.tanh())"),
         'F.gelu(x, approximate="tanh")',
     ),
-    "with numpy": (("c = np.sqrt(2.0 / np.pi)", "y = c * (x + 0.044715 * x * x * x)",
-        "return x / 2 * (torch.tanh(y) + 1.0)"), 'F.gelu(x, approximate="tanh")'),
+    "with numpy": (
+        (
+            "c = np.sqrt(2.0 / np.pi)",
+            "y = c * (x + 0.044715 * x * x * x)",
+            "return x / 2 * (torch.tanh(y) + 1.0)",
+        ),
+        'F.gelu(x, approximate="tanh")',
+    ),
     "exact": (("return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))",), "F.gelu(x)"),
-    "exact, in steps": (("half = 0.5 * (1 + torch.erf(x * 2 ** -0.5))", "return half * x"),
-        "F.gelu(x)"),
+    "exact, in steps": (
+        ("half = 0.5 * (1 + torch.erf(x * 2 ** -0.5))", "return half * x"),
+        "F.gelu(x)",
+    ),
     "silu": (("return x * torch.sigmoid(x)",), "F.silu(x)"),
     "silu by exp": (("return x / (1 + torch.exp(-x))",), "F.silu(x)"),
     "within more": (("return 3 - x * x.sigmoid()",), "3 - F.silu(x)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("lines", "wanted"), ACTIVATIONS.values(), ids=ACTIVATIONS)
@@ -355,11 +396,17 @@ NORMS = {
         "v = (x - m).pow(2).mean(dim=-1, keepdim=True)",
         "return (x - m) / (v + self.eps) ** 0.5 * self.weight + self.bias",
     ),
-    "all in one": ("c = x - x.mean(-1, keepdim=True)", "spread = (c * c).mean(-1, keepdim=True)",
-        "return c / (spread + 1e-5).sqrt() * self.weight + self.bias"),
-    "by var": ("m = x.mean(-1, keepdim=True)", "v = x.var(-1, keepdim=True, unbiased=False)",
-        "return (x - m) / (v + self.eps).sqrt() * self.weight + self.bias"),
-}  # fmt: skip
+    "all in one": (
+        "c = x - x.mean(-1, keepdim=True)",
+        "spread = (c * c).mean(-1, keepdim=True)",
+        "return c / (spread + 1e-5).sqrt() * self.weight + self.bias",
+    ),
+    "by var": (
+        "m = x.mean(-1, keepdim=True)",
+        "v = x.var(-1, keepdim=True, unbiased=False)",
+        "return (x - m) / (v + self.eps).sqrt() * self.weight + self.bias",
+    ),
+}
 
 
 def norm(*lines: str) -> str:
@@ -387,14 +434,21 @@ OTHER_FORMULAS = {
     "two tensors": function("return x * torch.sigmoid(y)"),
     "no tensor": function("return x / (1 + math.exp(-x))"),
     "another function": function("return x * sigmoid(x)"),
-    "an unbiased variance": norm("m = x.mean(-1, keepdim=True)", "v = x.var(-1, keepdim=True)",
-        "return (x - m) / (v + self.eps).sqrt() * self.weight + self.bias"),
+    "an unbiased variance": norm(
+        "m = x.mean(-1, keepdim=True)",
+        "v = x.var(-1, keepdim=True)",
+        "return (x - m) / (v + self.eps).sqrt() * self.weight + self.bias",
+    ),
     "another dimension": norm(*(one.replace("-1", "1") for one in NORMS["in steps"])),
-    "a deviation": norm("m = x.mean(-1, keepdim=True)", "s = x.std(-1, keepdim=True)",
-        "return self.weight * (x - m) / (s + self.eps) + self.bias"),
-    "a weight of two dimensions": norm(*NORMS["in steps"]).replace("torch.ones(width)",
-        "torch.ones(width, 1)"),
-}  # fmt: skip
+    "a deviation": norm(
+        "m = x.mean(-1, keepdim=True)",
+        "s = x.std(-1, keepdim=True)",
+        "return self.weight * (x - m) / (s + self.eps) + self.bias",
+    ),
+    "a weight of two dimensions": norm(*NORMS["in steps"]).replace(
+        "torch.ones(width)", "torch.ones(width, 1)"
+    ),
+}
 
 
 @pytest.mark.parametrize("source", OTHER_FORMULAS.values(), ids=OTHER_FORMULAS)

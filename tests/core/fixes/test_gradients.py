@@ -26,13 +26,19 @@ KEEP = "retain_graph=True"
 ROWS = {
     "two": (f"a.backward({KEEP})\nb.backward()  # here\n", "(a + b).backward()\n"),
     "at the first": (f"a.backward({KEEP})  # here\nb.backward()\n", "(a + b).backward()\n"),
-    "three": (f"a.backward({KEEP})\nself.b.backward({KEEP})  # here\nc.backward()\nstep()\n",
-        "(a + self.b + c).backward()\nstep()\n"),
-    "the graph is kept": (f"a.backward({KEEP})\nb.backward({KEEP})  # here\n",
-        f"(a + b).backward({KEEP})\n"),
-    "another graph follows": (f"a.backward({KEEP})  # here\nb.backward()\nc.backward()\n",
-        "(a + b).backward()\nc.backward()\n"),
-}  # fmt: skip
+    "three": (
+        f"a.backward({KEEP})\nself.b.backward({KEEP})  # here\nc.backward()\nstep()\n",
+        "(a + self.b + c).backward()\nstep()\n",
+    ),
+    "the graph is kept": (
+        f"a.backward({KEEP})\nb.backward({KEEP})  # here\n",
+        f"(a + b).backward({KEEP})\n",
+    ),
+    "another graph follows": (
+        f"a.backward({KEEP})  # here\nb.backward()\nc.backward()\n",
+        "(a + b).backward()\nc.backward()\n",
+    ),
+}
 
 
 @pytest.mark.parametrize(("before", "after"), ROWS.values(), ids=ROWS)
@@ -68,21 +74,27 @@ optimizer.step()
 
 NOT_SUMMED = {
     "only one": ("a.backward()  # here\n", "no other backward pass"),
-    "something between": (f"a.backward({KEEP})  # here\nclip(model)\nb.backward()\n",
-        "no other backward pass"),
+    "something between": (
+        f"a.backward({KEEP})  # here\nclip(model)\nb.backward()\n",
+        "no other backward pass",
+    ),
     "another graph": ("a.backward()\nb.backward()  # here\n", "no other backward pass"),
     "a computed loss": ("f(a).backward()  # here\n", "does more than run backward"),
     "a gradient of its own": ("a.backward(weights)  # here\n", "does more than run backward"),
-    "the same loss twice": (f"a.backward({KEEP})  # here\na.backward()\n",
-        "backward runs twice from one loss"),
+    "the same loss twice": (
+        f"a.backward({KEEP})  # here\na.backward()\n",
+        "backward runs twice from one loss",
+    ),
     "a loop that drops its graphs": (LOOP.replace(KEEP, ""), "no other backward pass"),
     "a loop that steps": (LOOP.replace("total += loss.item()", "optimizer.step()"), "gradients of"),
     "a loop that reads gradients": (LOOP.replace("loss.item()", "w.grad.norm()"), "gradients of"),
     "a loss that changes": (LOOP.replace("total +=", "loss +="), "changes the loss"),
-    "a loop that leaves": (LOOP.replace("total += loss.item()", "break"),
-        "gradients of each iteration"),
+    "a loop that leaves": (
+        LOOP.replace("total += loss.item()", "break"),
+        "gradients of each iteration",
+    ),
     "a pass behind it": (LOOP + "other.backward()\n", "also runs backward elsewhere"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("source", "why"), NOT_SUMMED.values(), ids=NOT_SUMMED)
@@ -278,12 +290,16 @@ def test_what_no_optimizer_holds_gets_no_gradients(given: dict[str, str]) -> Non
 
 
 NOT_FROZEN = {
-    "held": ({"held": "[*head.parameters(), *backbone.parameters()]"},
-        "no module that the loop calls"),
+    "held": (
+        {"held": "[*head.parameters(), *backbone.parameters()]"},
+        "no module that the loop calls",
+    ),
     "part of another": ({"more": "model = Both(backbone, head)\n"}, "does more with backbone"),
     "in a list": ({"more": "models = [backbone]\n"}, "does more with backbone"),
-    "its parameters are used": ({"more": "nn.utils.clip_grad_norm_(backbone.parameters(), 1)\n"},
-        "line 13 does more with backbone than call it: backbone.parameters"),
+    "its parameters are used": (
+        {"more": "nn.utils.clip_grad_norm_(backbone.parameters(), 1)\n"},
+        "line 13 does more with backbone than call it: backbone.parameters",
+    ),
     "its layers are used": ({"more": "head.weight = backbone[0].weight\n"}, "does more with"),
     "made of another module": (
         {"backbone": "base = nn.Linear(2, 2)\nbackbone = nn.Sequential(base)"},
@@ -302,7 +318,7 @@ NOT_FROZEN = {
     "parts of a module": ({"held": "head.layer.parameters()"}, "other than all parameters"),
     "a list of tensors": ({"held": "weights"}, "other than all parameters"),
     "more later": ({"more": "optimizer.add_param_group({})\n"}, "adds parameters to an optimizer"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("given", "why"), NOT_FROZEN.values(), ids=NOT_FROZEN)

@@ -59,11 +59,15 @@ AFFINITY = leave_out("os.sched_setaffinity")
 
 WRITTEN = {
     "a call in the loop": (COLLECT, "import gc\nfor x in y:\n    f(x)\n    gc.collect()  # here\n"),
-    "under another name": (COLLECT,
-        "from gc import collect as tidy\nfor x in y:\n    f(x)\n    tidy(2)  # here\n"),
-    "over several lines": (COLLECT,
-        "import gc\nfor x in y:\n    f(x)\n    gc.collect(  # here\n        2\n    )\n"),
-}  # fmt: skip
+    "under another name": (
+        COLLECT,
+        "from gc import collect as tidy\nfor x in y:\n    f(x)\n    tidy(2)  # here\n",
+    ),
+    "over several lines": (
+        COLLECT,
+        "import gc\nfor x in y:\n    f(x)\n    gc.collect(  # here\n        2\n    )\n",
+    ),
+}
 
 
 @pytest.mark.parametrize(("plan", "source"), WRITTEN.values(), ids=WRITTEN)
@@ -213,11 +217,21 @@ MODEL = {
             "+ loss = f(out, y)",
         ],
     ),
-    "bucket view": (bucket_view, ["- net = DDP(Net().cuda(), find_unused_parameters=True)",
-        "+ net = DDP(Net().cuda(), find_unused_parameters=True, gradient_as_bucket_view=True)"]),
-    "all used": (all_used, ["- net = DDP(Net().cuda(), find_unused_parameters=True)",
-        "+ net = DDP(Net().cuda(), find_unused_parameters=False)"]),
-}  # fmt: skip
+    "bucket view": (
+        bucket_view,
+        [
+            "- net = DDP(Net().cuda(), find_unused_parameters=True)",
+            "+ net = DDP(Net().cuda(), find_unused_parameters=True, gradient_as_bucket_view=True)",
+        ],
+    ),
+    "all used": (
+        all_used,
+        [
+            "- net = DDP(Net().cuda(), find_unused_parameters=True)",
+            "+ net = DDP(Net().cuda(), find_unused_parameters=False)",
+        ],
+    ),
+}
 
 
 @pytest.mark.parametrize(("plan", "lines"), MODEL.values(), ids=MODEL)
@@ -252,10 +266,16 @@ def test_what_comes_before_the_loop_comes_before_all_epochs() -> None:
 
 
 REFUSED = {
-    "another function": (COLLECT, "import gc\ntidy()  # here\n",
-        "does not certainly call gc.collect"),
-    "a name of one's own": (COLLECT, "import gc\ngc = mine\ngc.collect()  # here\n",
-        "does not certainly call"),
+    "another function": (
+        COLLECT,
+        "import gc\ntidy()  # here\n",
+        "does not certainly call gc.collect",
+    ),
+    "a name of one's own": (
+        COLLECT,
+        "import gc\ngc = mine\ngc.collect()  # here\n",
+        "does not certainly call",
+    ),
     "two on a line": (COLLECT, "import gc\ngc.collect(); f()  # here\n", "several statements"),
     "behind a colon": (COLLECT, "import gc\nif x: gc.collect()  # here\n", "begin its line"),
     "part of the step": (
@@ -264,8 +284,11 @@ REFUSED = {
         "part of the training step",
     ),
     "no loop": (seldom, "print(1)  # here\n", "not in a loop over training steps"),
-    "a loop that trains nothing": (seldom, "for step in range(9):\n    print(1)  # here\n",
-        "not in a loop over training steps"),
+    "a loop that trains nothing": (
+        seldom,
+        "for step in range(9):\n    print(1)  # here\n",
+        "not in a loop over training steps",
+    ),
     "a function that changes the model": (
         seldom,
         """
@@ -278,10 +301,16 @@ REFUSED = {
         """,
         r"calls mul_\(\)",
     ),
-    "random numbers": (seldom, "for i in range(9):\n    TRAIN\n    show(torch.randn(3))  # here\n",
-        r"calls randn\(\)"),
-    "what it keeps is an attribute": (seldom,
-        "for i in range(9):\n    TRAIN\n    state.best = loss  # here\n", "sets state.best"),
+    "random numbers": (
+        seldom,
+        "for i in range(9):\n    TRAIN\n    show(torch.randn(3))  # here\n",
+        r"calls randn\(\)",
+    ),
+    "what it keeps is an attribute": (
+        seldom,
+        "for i in range(9):\n    TRAIN\n    state.best = loss  # here\n",
+        "sets state.best",
+    ),
     "called from two places": (
         seldom,
         """
@@ -294,8 +323,11 @@ REFUSED = {
         """,
         "called at 2 places",
     ),
-    "a loop that trains": (evaluated_without, "import torch\nfor x in y:\n    TRAIN  # here\n",
-        "not in a loop that only evaluates"),
+    "a loop that trains": (
+        evaluated_without,
+        "import torch\nfor x in y:\n    TRAIN  # here\n",
+        "not in a loop that only evaluates",
+    ),
     "two models": (
         compiled,
         """
@@ -305,12 +337,21 @@ REFUSED = {
         """,
         "no single model: a, b",
     ),
-    "two loops that train": (compiled, "for x in y:\n    TRAIN\nfor x in y:  # here\n    TRAIN\n",
-        "2 loops of the file train"),
-    "compiled already": (compiled, "m = torch.compile(m)\nfor x in y:  # here\n    TRAIN\n",
-        "line 1 already compiles something"),
-    "a precision of its own": (autocast, "scaler = GradScaler()\nfor x in y:  # here\n    TRAIN\n",
-        "line 1 already sets a precision"),
+    "two loops that train": (
+        compiled,
+        "for x in y:\n    TRAIN\nfor x in y:  # here\n    TRAIN\n",
+        "2 loops of the file train",
+    ),
+    "compiled already": (
+        compiled,
+        "m = torch.compile(m)\nfor x in y:  # here\n    TRAIN\n",
+        "line 1 already compiles something",
+    ),
+    "a precision of its own": (
+        autocast,
+        "scaler = GradScaler()\nfor x in y:  # here\n    TRAIN\n",
+        "line 1 already sets a precision",
+    ),
     "forward and backward in one": (
         autocast,
         """
@@ -321,10 +362,13 @@ REFUSED = {
         """,
         "not separate statements",
     ),
-    "TF32 is set": (tf32, "import torch\ntorch.backends.cuda.matmul.allow_tf32 = False  # here\n",
-        "line 2 already sets it"),
+    "TF32 is set": (
+        tf32,
+        "import torch\ntorch.backends.cuda.matmul.allow_tf32 = False  # here\n",
+        "line 2 already sets it",
+    ),
     "another checkpoint": (called_directly, "checkpoint(f, x)  # here\n", "torch's checkpoint"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("plan", "source", "reason"), REFUSED.values(), ids=REFUSED)

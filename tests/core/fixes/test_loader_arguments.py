@@ -154,12 +154,18 @@ def test_keywords_are_added_in_the_layout_of_the_call(path, before, after) -> No
 
 
 VALUES = {
-    "a literal": ("loader = DataLoader(data, num_workers=0, shuffle=True)\n",
-        "loader = DataLoader(data, num_workers=2, shuffle=True, persistent_workers=True)\n"),
-    "a literal in brackets": ("loader = DataLoader(data, num_workers=(0))\n",
-        "loader = DataLoader(data, num_workers=(2), persistent_workers=True)\n"),
-    "by position": ("loader = DataLoader(data, 4, True, None, None, 0)\n",
-        "loader = DataLoader(data, 4, True, None, None, 2, persistent_workers=True)\n"),
+    "a literal": (
+        "loader = DataLoader(data, num_workers=0, shuffle=True)\n",
+        "loader = DataLoader(data, num_workers=2, shuffle=True, persistent_workers=True)\n",
+    ),
+    "a literal in brackets": (
+        "loader = DataLoader(data, num_workers=(0))\n",
+        "loader = DataLoader(data, num_workers=(2), persistent_workers=True)\n",
+    ),
+    "by position": (
+        "loader = DataLoader(data, 4, True, None, None, 0)\n",
+        "loader = DataLoader(data, 4, True, None, None, 2, persistent_workers=True)\n",
+    ),
     "workers kept from stopping": (
         "loader = DataLoader(data, num_workers=0, persistent_workers=False)\n",
         "loader = DataLoader(data, num_workers=2, persistent_workers=True)\n",
@@ -191,18 +197,24 @@ VALUES = {
         "kw = {'num_workers': 0, 'pin_memory': True}\nloader = DataLoader(data, **kw)\n",
         "kw = {'num_workers': 2, 'pin_memory': True}\nloader = DataLoader(data, **kw)\n",
     ),
-    "a dict call": ("kw = dict(num_workers=0)\nloader = DataLoader(data, **kw)\n",
-        "kw = dict(num_workers=2)\nloader = DataLoader(data, **kw)\n"),
-    "a dict in the call": ("loader = DataLoader(data, **{'num_workers': 0})\n",
-        "loader = DataLoader(data, **{'num_workers': 2})\n"),
+    "a dict call": (
+        "kw = dict(num_workers=0)\nloader = DataLoader(data, **kw)\n",
+        "kw = dict(num_workers=2)\nloader = DataLoader(data, **kw)\n",
+    ),
+    "a dict in the call": (
+        "loader = DataLoader(data, **{'num_workers': 0})\n",
+        "loader = DataLoader(data, **{'num_workers': 2})\n",
+    ),
     "a dict without the key": (
         "kw = {'pin_memory': True}\nloader = DataLoader(data, **kw)\n",
         "kw = {'pin_memory': True}\n"
         "loader = DataLoader(data, num_workers=2, persistent_workers=True, **kw)\n",
     ),
-    "nothing but a dict": ("loader = DataLoader(**{'dataset': data})\n",
-        "loader = DataLoader(num_workers=2, persistent_workers=True, **{'dataset': data})\n"),
-}  # fmt: skip
+    "nothing but a dict": (
+        "loader = DataLoader(**{'dataset': data})\n",
+        "loader = DataLoader(num_workers=2, persistent_workers=True, **{'dataset': data})\n",
+    ),
+}
 
 
 @pytest.mark.parametrize(("before", "after"), VALUES.values(), ids=VALUES)

@@ -84,21 +84,33 @@ def path(tmp_path: Path) -> Path:
 
 
 WRITTEN = {
-    "a module": ("import torch\n", "o = torch.optim.AdamW(net.parameters(), lr=1e-3)\n",
-        "o = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)\n"),
-    "a module by another name": ("import torch.optim as optim\n", "o = optim.SGD(p, .1, 0.9)\n",
-        "o = optim.SGD(p, .1, 0.9, fused=True)\n"),
+    "a module": (
+        "import torch\n",
+        "o = torch.optim.AdamW(net.parameters(), lr=1e-3)\n",
+        "o = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)\n",
+    ),
+    "a module by another name": (
+        "import torch.optim as optim\n",
+        "o = optim.SGD(p, .1, 0.9)\n",
+        "o = optim.SGD(p, .1, 0.9, fused=True)\n",
+    ),
     "a class by another name": (
         "from torch.optim import AdamW as A\n",
         "o = A(\n    p,\n    lr=1e-3,  # found by search\n)\n",
         "o = A(\n    p,\n    lr=1e-3,  # found by search\n    fused=True,\n)\n",
     ),
-    "where it is defined": ("from torch.optim.adam import Adam\n",
-        "for fold in folds: o = Adam(p)\n", "for fold in folds: o = Adam(p, fused=True)\n"),
-    "False": ("from torch import optim\n", "o = optim.Adam(p, fused = False, foreach=False)\n",
-        "o = optim.Adam(p, fused = True, foreach=False)\n"),
+    "where it is defined": (
+        "from torch.optim.adam import Adam\n",
+        "for fold in folds: o = Adam(p)\n",
+        "for fold in folds: o = Adam(p, fused=True)\n",
+    ),
+    "False": (
+        "from torch import optim\n",
+        "o = optim.Adam(p, fused = False, foreach=False)\n",
+        "o = optim.Adam(p, fused = True, foreach=False)\n",
+    ),
     "None": ("from torch import optim\n", "o = optim.Adam(p, fused=None)\n", None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("head", "before", "after"), WRITTEN.values(), ids=WRITTEN)

@@ -51,22 +51,28 @@ def path(tmp_path: Path) -> Path:
 
 WRITTEN = {
     "nothing else": ("DataLoader(data, num_workers=2)", "DataLoader(data, num_workers=0)"),
-    "workers that stay": ("DataLoader(data, num_workers=2, persistent_workers=True)",
-        "DataLoader(data, num_workers=0)"),
+    "workers that stay": (
+        "DataLoader(data, num_workers=2, persistent_workers=True)",
+        "DataLoader(data, num_workers=0)",
+    ),
     "all that workers have": (
         "DataLoader(data, 4, num_workers=2, prefetch_factor=4, timeout=9, shuffle=True, "
         "multiprocessing_context='fork')",
         "DataLoader(data, 4, num_workers=0, shuffle=True)",
     ),
-    "a variable": ("DataLoader(data, num_workers=2, prefetch_factor=ahead)",
-        "DataLoader(data, num_workers=0)"),
+    "a variable": (
+        "DataLoader(data, num_workers=2, prefetch_factor=ahead)",
+        "DataLoader(data, num_workers=0)",
+    ),
     "what is off stays": (
         "DataLoader(d, num_workers=2, persistent_workers=False, prefetch_factor=None, timeout=0)",
         "DataLoader(d, num_workers=0, persistent_workers=False, prefetch_factor=None, timeout=0)",
     ),
-    "by position": ("DataLoader(data, 4, True, None, None, 2, persistent_workers=True)",
-        "DataLoader(data, 4, True, None, None, 0)"),
-}  # fmt: skip
+    "by position": (
+        "DataLoader(data, 4, True, None, None, 2, persistent_workers=True)",
+        "DataLoader(data, 4, True, None, None, 0)",
+    ),
+}
 
 
 @pytest.mark.parametrize(("before", "after"), WRITTEN.values(), ids=WRITTEN)

@@ -157,8 +157,12 @@ def test_an_option_that_something_else_may_set_is_left_alone(path, source, reaso
 
 
 FOLLOWED = {
-    "a variable of the same name elsewhere": ("def g():\n    w = 8\ndef f():\n    w = 0\n"
-        "    return DataLoader(d, num_workers=w)  # here\n", None, ["w = 2"]),
+    "a variable of the same name elsewhere": (
+        "def g():\n    w = 8\ndef f():\n    w = 0\n"
+        "    return DataLoader(d, num_workers=w)  # here\n",
+        None,
+        ["w = 2"],
+    ),
     "a variable under a condition": (
         "if big:\n    w = 0\nx = DataLoader(data, num_workers=w)  # here\n",
         None,
@@ -170,8 +174,12 @@ FOLLOWED = {
         4,
         ["a = f(1, 2)"],
     ),
-    "an attribute of its object": ("class C:\n    w: int = 0\ndef f():\n    c = C()\n"
-        "    x = DataLoader(d, num_workers=c.w)  # here\n", None, ["w: int = 2"]),
+    "an attribute of its object": (
+        "class C:\n    w: int = 0\ndef f():\n    c = C()\n"
+        "    x = DataLoader(d, num_workers=c.w)  # here\n",
+        None,
+        ["w: int = 2"],
+    ),
     "an entry of a dict": (
         "config = {'lr': 1, 'w': 0}\nx = DataLoader(data, num_workers=config['w'])  # here\n",
         None,
@@ -182,8 +190,11 @@ FOLLOWED = {
         0,
         ["config = dict(w=2)"],
     ),
-    "the branch that the run took": ("x = DataLoader(data, num_workers=4 if cuda else 0)  # here\n",
-        4, ["x = DataLoader(data, num_workers=2 if cuda else 0)"]),
+    "the branch that the run took": (
+        "x = DataLoader(data, num_workers=4 if cuda else 0)  # here\n",
+        4,
+        ["x = DataLoader(data, num_workers=2 if cuda else 0)"],
+    ),
     "the dict of one branch": (
         "if a:\n    kw = {'num_workers': 1}\nelse:\n    kw = dict(shuffle=True)\n"
         "x = DataLoader(data, **kw)  # here\n",
@@ -207,7 +218,7 @@ FOLLOWED = {
         None,
         ["kw = {'num_workers': 2}"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("source", "had", "lines"), FOLLOWED.values(), ids=FOLLOWED)
@@ -216,18 +227,29 @@ def test_a_value_is_changed_where_the_run_had_it_from(path, source, had, lines) 
 
 
 NOT_FOLLOWED = {
-    "two calls that differ": ("def f(d, w):\n    return DataLoader(d, num_workers=w)  # here\n"
-        "a = f(1, 4)\nb = f(2, w=0)\n", None, "may come from line 4 and 5"),
-    "two calls with the same": ("def f(d, w):\n    return DataLoader(d, num_workers=w)  # here\n"
-        "a = f(1, 4)\nb = f(2, w=4)\n", 4, "may come from line 4 and 5"),
+    "two calls that differ": (
+        "def f(d, w):\n    return DataLoader(d, num_workers=w)  # here\n"
+        "a = f(1, 4)\nb = f(2, w=0)\n",
+        None,
+        "may come from line 4 and 5",
+    ),
+    "two calls with the same": (
+        "def f(d, w):\n    return DataLoader(d, num_workers=w)  # here\n"
+        "a = f(1, 4)\nb = f(2, w=4)\n",
+        4,
+        "may come from line 4 and 5",
+    ),
     "a function that is handed on": (
         "def f(d, w):\n    return DataLoader(d, num_workers=w)  # here\n"
         "spawn(f, (1, 2))\nf(1, 4)\n",
         4,
         "not certain where w gets",
     ),
-    "unpacked": ("def f(d, w):\n    return DataLoader(d, num_workers=w)  # here\nf(*both)\n", 4,
-        "not certain where w gets"),
+    "unpacked": (
+        "def f(d, w):\n    return DataLoader(d, num_workers=w)  # here\nf(*both)\n",
+        4,
+        "not certain where w gets",
+    ),
     "an attribute that is set again": (
         """
         class T:
@@ -266,8 +288,11 @@ NOT_FOLLOWED = {
         None,
         "w is set 2 times",
     ),
-    "a star import": ("w = 0\nfrom config import *\nx = DataLoader(d, num_workers=w)  # here\n",
-        None, "exec, globals or an import"),
+    "a star import": (
+        "w = 0\nfrom config import *\nx = DataLoader(d, num_workers=w)  # here\n",
+        None,
+        "exec, globals or an import",
+    ),
     "two branches with the same": (
         "kw = {'num_workers': 1} if a else {'num_workers': 1}\nx = DataLoader(d, **kw)  # here\n",
         1,
@@ -278,7 +303,7 @@ NOT_FOLLOWED = {
         1,
         "may come from",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("source", "had", "reason"), NOT_FOLLOWED.values(), ids=NOT_FOLLOWED)
@@ -321,10 +346,14 @@ def test_a_loader_that_a_loop_makes_again_and_again_is_left_alone(path, source) 
 
 
 TOLD = {
-    "another loader": (PARSED + LOADED + "val = DataLoader(b, num_workers=args.w)\nprint(args.w)\n",
-        "val at train.py:5 reads the same value: it changes for it, too."),
-    "another loader without a name": (PARSED + LOADED + "fit(DataLoader(b, num_workers=args.w))\n",
-        "another loader at train.py:5 reads the same value: it changes for it, too."),
+    "another loader": (
+        PARSED + LOADED + "val = DataLoader(b, num_workers=args.w)\nprint(args.w)\n",
+        "val at train.py:5 reads the same value: it changes for it, too.",
+    ),
+    "another loader without a name": (
+        PARSED + LOADED + "fit(DataLoader(b, num_workers=args.w))\n",
+        "another loader at train.py:5 reads the same value: it changes for it, too.",
+    ),
     "loaders and other lines": (
         PARSED
         + "torch.set_num_threads(args.w)\n"
@@ -351,8 +380,10 @@ TOLD = {
         "def f(d, w=0):\n    return DataLoader(d, num_workers=w)  # here\na = f(1)\nb = f(2)\n",
         "train.py:5 and train.py:4 read the same value: it changes for them, too.",
     ),
-    "a comment": ("x = DataLoader(a, num_workers=4)  # 4 are enough  # here\n",
-        "The comment at train.py:2 still says 4."),
+    "a comment": (
+        "x = DataLoader(a, num_workers=4)  # 4 are enough  # here\n",
+        "The comment at train.py:2 still says 4.",
+    ),
     "a help text": (
         'p.add_argument("--w", type=int, default=4, help="workers (default: 4)")\n'
         "args = p.parse_args()\n" + LOADED,
@@ -362,9 +393,11 @@ TOLD = {
         "x = DataLoader(a)  # here\nfor e in y:\n    if e == 5:\n        x = DataLoader(b)\n",
         "x is made again at train.py:5, which stays unchanged: this is half of the fix.",
     ),
-    "made again below": ("x = DataLoader(a)  # here\nfit(x)\nx = DataLoader(b)\nfit(x)\n",
-        "x is made again at train.py:4, which stays unchanged: this is half of the fix."),
-}  # fmt: skip
+    "made again below": (
+        "x = DataLoader(a)  # here\nfit(x)\nx = DataLoader(b)\nfit(x)\n",
+        "x is made again at train.py:4, which stays unchanged: this is half of the fix.",
+    ),
+}
 
 
 @pytest.mark.parametrize(("source", "sentence"), TOLD.values(), ids=TOLD)

@@ -1,7 +1,5 @@
 """JSON held against its schema, in which every field has to be described."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cache

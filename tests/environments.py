@@ -1,7 +1,5 @@
 """Virtual environments made of what the tests' own has, without a network: links, no copies."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv

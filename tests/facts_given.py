@@ -1,7 +1,5 @@
 """Facts of a run with some of them given, for tests of what reads them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

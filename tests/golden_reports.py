@@ -9,8 +9,6 @@ run directories, which are unpacked into ``KEPT``. A change that moves code leav
 one that changes reports on purpose is followed by ``save``, and says which changed.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import difflib

@@ -6,8 +6,6 @@ PYTHON is the one it is installed for, which needs nothing else. ``--pure``: the
 installed has no compiled parts.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import importlib.util

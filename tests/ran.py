@@ -1,7 +1,5 @@
 """Running a command in the process of the tests."""
 
-from __future__ import annotations
-
 import pytest
 from _pytest.capture import CaptureResult
 

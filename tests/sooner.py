@@ -1,7 +1,5 @@
 """Has the trainings of a file of tests start sooner."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of steps, for tests that are about a few of their columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

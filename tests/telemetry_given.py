@@ -1,7 +1,5 @@
 """Made-up /proc and /sys trees, and samples by name."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A real terminal for whole programs: a pty, a screen emulator, and patience."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

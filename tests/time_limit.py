@@ -6,8 +6,6 @@ does not (a loop in a second thread, for which the interpreter waits as it exits
 signal from the tests that are about signals, and its stacks are seen under xdist too.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 

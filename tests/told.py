@@ -1,7 +1,5 @@
 """What the end of a run tells beside failures: expected values accounted for, files opened."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.verify.corpus.outcome import tell_expected_values

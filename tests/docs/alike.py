@@ -1,7 +1,5 @@
 """Whether what a command prints, text or JSON, looks as a document shows it."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

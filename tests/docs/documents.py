@@ -1,7 +1,5 @@
 """What README.md and docs show: scripts, commands, and what the commands print."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -4,8 +4,6 @@
 ``<!-- generated: KIND WORDS -->`` and ``<!-- end -->``.
 """
 
-from __future__ import annotations
-
 import re
 import typing
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A line above a block names its file: ``New file `PATH`:`` or ``In `PATH`:``, the
 ``diff``. A line ``@@`` in a diff begins the next place of the file. Commands stand behind a ``$``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Links of a document, and the anchors that others can name, as GitHub makes them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """How commands of the documents are run: where, what they print, and each training once."""
 
-from __future__ import annotations
-
 import io
 import os
 from contextlib import redirect_stderr, redirect_stdout

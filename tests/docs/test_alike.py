@@ -1,7 +1,5 @@
 """What counts as the same output: numbers, runs and paths may differ, names and fields may not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.docs.alike import differences, parsed, unlike

@@ -1,7 +1,5 @@
 """What docs/api.md shows of Python is what Python does."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every command that README.md, docs and the skill name is one, and those that print are run."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

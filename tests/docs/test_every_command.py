@@ -1,7 +1,5 @@
 """docs/commands.md shows every command, and what it shows is what they print."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the documents have of the program is what it says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

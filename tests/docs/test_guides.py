@@ -1,7 +1,5 @@
 """Whoever does what the guides in docs/adding say gets what they show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every link within the repository leads somewhere, and every page is in the site's navigation."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The session that docs/mcp.md shows is what a server answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

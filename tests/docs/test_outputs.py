@@ -1,7 +1,5 @@
 """What README.md and docs show behind a ``$`` is what the commands print."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

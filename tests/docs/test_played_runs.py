@@ -1,8 +1,6 @@
 """What docs/experiments.md shows of many runs, printed of runs that are played: real ones take
 minutes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from perftui_tui.cli import main

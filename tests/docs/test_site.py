@@ -1,7 +1,5 @@
 """The documentation as a site: it builds without a complaint, and loads nothing from elsewhere."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The command in a real terminal, for whole-program tests."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`perftui mcp` as a client starts it: a process, and the protocol on its stdin and stdout."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Trials by real runs, without a screen: stopped, failed, of a patch, of a switch, of one side."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

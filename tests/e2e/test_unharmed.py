@@ -3,8 +3,6 @@
 One that comes to its end prints the same, too: ``scenarios/test_scenarios.py``.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

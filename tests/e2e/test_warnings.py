@@ -3,8 +3,6 @@
 Warnings name their caller by the number of frames above: no frame of ours may be between.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a person does from the first command to the proven fix, in a real terminal."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

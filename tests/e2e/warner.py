@@ -4,8 +4,6 @@ Takes places to fail at, divided by commas, or ``nowhere`` to come to the end, a
 workers. All failures but the last are caught and printed, and the training goes on.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 import warnings

@@ -1,7 +1,5 @@
 """The checks for a machine with a GPU, against one that is played: what is wrong is seen."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

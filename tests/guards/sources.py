@@ -1,7 +1,5 @@
 """The source files of perftui as syntax trees."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is not imported before the first frame: each of these would delay it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

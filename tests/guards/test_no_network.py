@@ -1,7 +1,5 @@
 """Nothing of perftui connects to anything, but for a Dask cluster that is asked for."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

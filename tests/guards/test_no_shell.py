@@ -1,7 +1,5 @@
 """No pickle is loaded, and no command goes through a shell."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """What is recorded is for its owner alone, whatever the umask is."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """A release is what its tag says: the package's version and the changelog agree with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location

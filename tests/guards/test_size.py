@@ -3,8 +3,6 @@
 The counts only ever go down. After a change that makes something smaller, write the new count here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

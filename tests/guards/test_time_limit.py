@@ -1,7 +1,5 @@
 """A test that never ends is ended, and it is told which and where."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

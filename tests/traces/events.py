@@ -1,7 +1,5 @@
 """Events and files the way Kineto writes them: times in microseconds."""
 
-from __future__ import annotations
-
 import atexit
 import gzip
 import itertools

@@ -5,8 +5,6 @@ and a known time by which it comes late to every all-reduce. All leave an all-re
 rank that comes late is in it for less long.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The terminal that these tests see: colours, no animations."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Driving the app in tests: open it on a path, press keys, read the screen as text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Trials and tunings that make no runs: their ratios are known, each pair waits to be let go."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Commands of tools, run in the process of a test: a process for each takes a second."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout

@@ -4,8 +4,6 @@ A marked test that never presses one of the keys that it names fails, so that a 
 it says; ``test_every_key_is_proven`` reads all marks.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

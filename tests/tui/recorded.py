@@ -1,7 +1,5 @@
 """Run directories with known contents, written as the recorder writes them."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import replace

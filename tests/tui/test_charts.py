@@ -1,7 +1,5 @@
 """Charts as text: areas, bars, intervals and axes, as wide as asked."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

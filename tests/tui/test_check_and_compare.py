@@ -1,7 +1,5 @@
 """`perftui check` and `perftui compare`: limits, baselines, earlier runs, repeats, traces."""
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """A dialog that is told to show something else, at any time of its life."""
 
-from __future__ import annotations
-
 from textual.app import App
 
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog

@@ -1,7 +1,5 @@
 """The command line, and what cannot be meant together."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

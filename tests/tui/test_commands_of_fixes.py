@@ -1,7 +1,5 @@
 """The commands that agents use: what they print, and fixes that are tried, written, taken back."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

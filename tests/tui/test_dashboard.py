@@ -1,7 +1,5 @@
 """The Overview as a cockpit: a row for each GPU, cores, workers, the last step, and a strip."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How a trial by pairs is shown at each of its stages, and how long it is said to take."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

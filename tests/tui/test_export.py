@@ -1,7 +1,5 @@
 """What is taken away from screens: text, tables, pictures; and the way back."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shlex

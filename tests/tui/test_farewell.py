@@ -1,7 +1,5 @@
 """`perftui attach`, and what is printed after the app."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

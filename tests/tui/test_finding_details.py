@@ -1,7 +1,5 @@
 """A finding in full: what it costs, and how much its figures rest on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs that somebody else made: they are shown, and nothing of them is run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

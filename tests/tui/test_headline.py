@@ -1,7 +1,5 @@
 """The first lines are never blank, whatever the run has come to."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

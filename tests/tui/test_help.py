@@ -1,7 +1,5 @@
 """Help and hints."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The keys, a person's own, and that a test presses each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

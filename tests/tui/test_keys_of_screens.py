@@ -1,7 +1,5 @@
 """The keys of screens and tables, and the footer that names them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`perftui doctor` and `probe`, the interpreter, and terminals."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """The MCP server: its tools, the commands that answer them, and the size of answers."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The Memory screen: by step, by the processes, and by who holds it."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Callable

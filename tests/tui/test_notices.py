@@ -1,7 +1,5 @@
 """What is said in a corner goes after its time, and never stops the app."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the app opens: growing runs, damaged runs, traces, kept ones, and files that are none."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

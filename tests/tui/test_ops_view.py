@@ -1,7 +1,5 @@
 """The Ops screen: tables, groups, tree, pages, and what leaves it."""
 
-from __future__ import annotations
-
 import csv
 import io
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The tail of the script's output, cut into lines."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Trials by pairs of runs in the app: asked for, followed, stopped, left, and what stays."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 After a change that is meant: ``pytest tests/tui/test_pictures.py --snapshot-update``, and look.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 After a change that is meant: ``pytest tests/tui/test_pictures_elsewhere.py --snapshot-update``.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

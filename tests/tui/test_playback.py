@@ -1,7 +1,5 @@
 """A saved run is played through the same screens, as it was known then."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

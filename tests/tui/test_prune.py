@@ -1,7 +1,5 @@
 """`perftui runs --prune`: what it prints, deletes and leaves."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The Ranks screen: ranks of a run, and of a directory of traces."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from statistics import median

@@ -1,7 +1,5 @@
 """The command in a real terminal: it starts, it leaves, and the training never notices."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A remote directory of traces in the app: each rank is copied when it is read or opened."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`perftui report` where its input or its output is not an ordinary file."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The roofline of the Ops screen: its table, its words and its chart."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

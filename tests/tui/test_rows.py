@@ -1,7 +1,5 @@
 """Rows of styled text."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Charts: what they hold, and how one moves in them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

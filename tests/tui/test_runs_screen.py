@@ -1,7 +1,5 @@
 """The Runs screen: what is there, opened, named, deleted, found."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Frames stay small: what did not change is not painted, and ASCII terminals get ASCII."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

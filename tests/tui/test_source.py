@@ -1,7 +1,5 @@
 """What is read on threads: runs, traces, and fixes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Colours can be read, and told apart: on every ground, and with every common colour vision."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

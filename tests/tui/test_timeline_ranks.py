@@ -1,7 +1,5 @@
 """All ranks of a directory in one timeline."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

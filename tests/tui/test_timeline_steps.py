@@ -1,7 +1,5 @@
 """The timeline of a run in which no window has been profiled yet."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A tuning and a probe in the app."""
 
-from __future__ import annotations
-
 import re
 import socket
 import threading

@@ -3,8 +3,6 @@
 Every key is pressed through ``press_shown``: the screen must show it then, with what it does.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Traces with known contents."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs real training scripts under the agent, as the recorder would."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

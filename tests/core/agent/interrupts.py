@@ -1,7 +1,5 @@
 """Signals that come at a moment of a test's choice."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable

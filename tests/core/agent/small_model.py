@@ -1,7 +1,5 @@
 """A model of eight modules, and ways to compile it. It imports torch: import this late."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

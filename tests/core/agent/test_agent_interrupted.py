@@ -1,7 +1,5 @@
 """Windows that are ended from outside, and an agent that fails: the training never notices."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the agent says of its own cost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

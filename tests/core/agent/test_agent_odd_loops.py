@@ -1,7 +1,5 @@
 """Loops that hide their steps, and processes that only look like trainings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

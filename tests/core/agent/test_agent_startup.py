@@ -1,7 +1,5 @@
 """What every interpreter goes through that inherits the recorder's environment."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Real training scripts under the agent: what it records, and that they do not notice."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What stands around a function tells who is to be told, and nobody else sees it."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import inspect

@@ -1,7 +1,5 @@
 """Code that seems to be at the place of other code is told of by Python as that would be."""
 
-from __future__ import annotations
-
 import linecache
 import traceback
 import warnings

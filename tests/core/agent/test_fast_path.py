@@ -1,7 +1,5 @@
 """The fast path through the hooks writes what the slow path does."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import signal

@@ -1,7 +1,5 @@
 """What the fixes for GPUs write runs where the CPU plays CUDA, is in force, and trains alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest

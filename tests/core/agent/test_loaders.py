@@ -1,7 +1,5 @@
 """What is noted of data loaders: where their data lies, and each of them once."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Snapshots of the memory of a GPU that is played."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Which module each operator runs in, while a window is open."""
 
-from __future__ import annotations
-
 import importlib
 import threading
 from collections import Counter

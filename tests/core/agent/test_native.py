@@ -1,7 +1,5 @@
 """The compiled parts: one library for every Python, and a listener that loses no signal."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

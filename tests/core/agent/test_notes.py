@@ -1,7 +1,5 @@
 """What is noted of a training: how it is set up, what it saves and compiles."""
 
-from __future__ import annotations
-
 import json
 import os
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """What watches a window from inside: stack samples, and calls that synchronise."""
 
-from __future__ import annotations
-
 import json
 import struct
 import threading

@@ -1,7 +1,5 @@
 """Which arguments of a call may be tried, and what becomes of each override of a run."""
 
-from __future__ import annotations
-
 import inspect
 import io
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The compiled page counts what the one in Python counts."""
 
-from __future__ import annotations
-
 import ctypes
 from types import SimpleNamespace
 from typing import Any

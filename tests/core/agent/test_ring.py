@@ -1,7 +1,5 @@
 """What the agent writes, the recorder reads: the ring and the control page."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import subprocess

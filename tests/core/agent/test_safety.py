@@ -1,7 +1,5 @@
 """Signals, forks and failures: what the script's handlers raise is the script's."""
 
-from __future__ import annotations
-
 import functools
 import os
 import signal

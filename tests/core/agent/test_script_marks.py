@@ -1,7 +1,5 @@
 """Ranges and steps that a script marks with ``perftui.range`` and ``perftui.step``."""
 
-from __future__ import annotations
-
 import doctest
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Where steps end, for the loops that people write and where the script ends them itself."""
 
-from __future__ import annotations
-
 import itertools
 from itertools import groupby
 

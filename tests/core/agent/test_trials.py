@@ -1,7 +1,5 @@
 """What a trial does to a training: gradients, sides and switches left out, losses noted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What decides about windows: cost, warm steps, other ranks, calls of modules, runs."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass, field
 from itertools import groupby

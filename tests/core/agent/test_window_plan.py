@@ -1,7 +1,5 @@
 """Windows of a whole training, by a fake clock."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path

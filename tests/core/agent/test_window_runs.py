@@ -1,7 +1,5 @@
 """Windows in trainings that really run."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections import Counter

@@ -1,7 +1,5 @@
 """What each worker of a data loader counts, and that loaders do not notice."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

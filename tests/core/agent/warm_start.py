@@ -1,7 +1,5 @@
 """Starts trainings from a process that has imported torch already."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Routes through the compiled loops, and what is kept of traces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

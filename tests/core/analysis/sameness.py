@@ -1,7 +1,5 @@
 """Whether two analyses are the same, to the last row."""
 
-from __future__ import annotations
-
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any

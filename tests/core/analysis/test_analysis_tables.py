@@ -1,7 +1,5 @@
 """Tables of operators, kernels, calls and ranges, and the steps and devices of a trace."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calls by shapes, module, line and stack, and what only arguments hold."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

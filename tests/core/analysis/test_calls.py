@@ -1,7 +1,5 @@
 """Calls in groups, as a tree and opened, against an oracle that walks up from each of them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

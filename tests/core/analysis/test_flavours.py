@@ -1,7 +1,5 @@
 """Traces of devices that are not NVIDIA's: launches lead to kernels, waits and allocations show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All tables of a trace against what the trace was built to hold."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

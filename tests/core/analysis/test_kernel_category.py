@@ -1,7 +1,5 @@
 """What kind of work a kernel does and in which precision, by its name; and what cards can do."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

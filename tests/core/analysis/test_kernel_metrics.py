@@ -1,7 +1,5 @@
 """What limits kernels, how they were launched, and what calls have to compute and to move."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 from math import prod

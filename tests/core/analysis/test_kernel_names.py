@@ -1,7 +1,5 @@
 """Names of kernels: one spelling for both demanglers, and short ones as they are shown."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

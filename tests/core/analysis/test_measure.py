@@ -1,7 +1,5 @@
 """What a range of time holds, and the chain that a trace's length rests on."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

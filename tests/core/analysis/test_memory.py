@@ -1,7 +1,5 @@
 """What memory is for, by the stacks of a snapshot and by the operators of a trace."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Traces of several ranks on one clock, and what comes before each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Opening a trace again takes what was kept, and nothing else changes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Opening an export of Nsight Systems again takes what was kept, and nothing else changes."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sqlite3

@@ -1,7 +1,5 @@
 """What a step is split into, why a device idles, and steps on its clock."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

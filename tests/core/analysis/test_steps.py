@@ -1,7 +1,5 @@
 """Steps: of traces that mark none, in columns, those that a run recorded, and which are slow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tracks of the timeline, and which counters a trace has, on whose clock."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tracks, counters, and rows against intervals, with the compiled loops and without."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

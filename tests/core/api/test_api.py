@@ -1,7 +1,5 @@
 """Runs, traces and tables as scripts and notebooks read them."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

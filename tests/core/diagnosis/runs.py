@@ -1,7 +1,5 @@
 """Runs for rules: their steps, loaders, scripts, samples, and the operators of a window."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Traces for rules, told step by step: of the host, and of kernels that keep a GPU busy."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from perftui.diagnosis.diagnose import diagnosis

@@ -1,7 +1,5 @@
 """Collectives: their number, their buckets, batch normalisation, and a slow link."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

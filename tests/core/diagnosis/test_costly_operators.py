@@ -1,7 +1,5 @@
 """Operators that take much of the step: sorting, dropped results, and their roof."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules about the cores and threads of a training that computes on the CPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

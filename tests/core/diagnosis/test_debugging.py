@@ -1,7 +1,5 @@
 """Switches left on, and what torch.compile costs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What each rule says: its sentence, what that costs, and where to look."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

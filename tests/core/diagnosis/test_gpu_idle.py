@@ -1,7 +1,5 @@
 """Idle time of the GPU: its causes, copies, and calls that wait."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Steps that grow, graphs that are kept, and trainings that come to no step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

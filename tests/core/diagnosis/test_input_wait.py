@@ -1,7 +1,5 @@
 """The training waits for data, or computes on padding."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

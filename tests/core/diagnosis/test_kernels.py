@@ -1,7 +1,5 @@
 """What rules about kernels find: attention, convolutions, optimizers, data types."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From which value on rules speak, what they leave alone, and where they do not judge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Loops of small operators, on the GPU and on the CPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The machine: its cards and who uses them, its start, and what of it is not used."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

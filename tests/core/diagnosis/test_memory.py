@@ -1,7 +1,5 @@
 """The GPU's memory: pressure, growth, fragments, and kernels of few blocks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

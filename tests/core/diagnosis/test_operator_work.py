@@ -1,7 +1,5 @@
 """What operators take on the CPU, and the lines that call them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Passes through the model: repeated, many, recomputed, alone, or going on too far."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a recording does not show: first uses, missing kernels, an unrecorded GPU, few steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

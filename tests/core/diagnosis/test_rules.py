@@ -1,7 +1,5 @@
 """The list of rules, their words, their order, and the file of findings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """The script's own Python, and where the main thread is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

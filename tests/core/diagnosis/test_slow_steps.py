@@ -1,7 +1,5 @@
 """Steps that take longer than others, or than those of earlier runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Which line of the user's own source is meant, where its text alone tells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The rank that the others wait for, by a run and by the traces of all ranks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

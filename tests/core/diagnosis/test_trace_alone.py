@@ -1,7 +1,5 @@
 """What is said of a trace alone where it tells little: no steps, no phases, no samples."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

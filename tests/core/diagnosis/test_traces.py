@@ -1,7 +1,5 @@
 """Findings of traces: what profiling and other processes change."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ranks that wait for a different one each time, hold uneven memory, or are spread badly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

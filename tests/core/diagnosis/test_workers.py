@@ -1,7 +1,5 @@
 """Workers of the data loader: what they do, where, and how they die."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """NVIDIA's card, its driver and CUPTI, of file trees and answers that are made up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The interpreter that trains, and py-spy on it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows about what this Linux runs in, and what a process may use of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

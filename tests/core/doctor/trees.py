@@ -1,7 +1,5 @@
 """Made-up trees of /proc, /sys and /dev."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What differs between the conditions of two runs, and what that means for their comparison."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

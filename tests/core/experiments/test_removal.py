@@ -1,7 +1,5 @@
 """Runs are deleted whole, with their trials, and never while they live."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

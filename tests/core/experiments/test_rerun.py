@@ -1,7 +1,5 @@
 """A change that did not reach the training proves nothing, and one that did is believed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two traces, or a trace and a run, side by side, and the rows of their comparison."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Trials by blocks within runs, and which numbers of loader workers they run with."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The runs of a trial, and the files that they would overwrite."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a tuning keeps, tells and leaves behind, with runs whose times are known."""
 
-from __future__ import annotations
-
 import stat
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Verdicts: of the pairs of a trial, and of a run against those before it."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """GPU memory by step, of steps that are kept and of those that were summed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

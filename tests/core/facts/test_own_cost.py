@@ -1,8 +1,6 @@
 """What recording has taken of a training, by how much windows made its steps longer, and what went
 wrong with it."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from dataclasses import replace

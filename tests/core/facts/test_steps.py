@@ -1,7 +1,5 @@
 """Which steps are judged, of which kind, and into what parts they fall."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """A patch is written and taken back byte for byte, also where the process is killed meanwhile."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """The fixes of the catalogue, as they are offered for a run: loaders above all, and their risks."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

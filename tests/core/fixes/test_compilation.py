@@ -1,7 +1,5 @@
 """CUDA graphs by ``torch.compile``: what is written, and where sizes or results forbid it."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """Arguments of a data loader: a longer queue, and one thread in each worker."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

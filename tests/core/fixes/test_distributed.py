@@ -1,7 +1,5 @@
 """DistributedDataParallel: its buckets, and micro-batches that are reduced once."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Edits of a file: made in its text, and proved on its syntax tree."""
 
-from __future__ import annotations
-
 import ast
 import codecs
 import io

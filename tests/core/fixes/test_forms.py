@@ -1,7 +1,5 @@
 """Forms of training scripts: what is written or why not, and what holds for every one of them."""
 
-from __future__ import annotations
-
 import ast
 import codecs
 from collections.abc import Callable

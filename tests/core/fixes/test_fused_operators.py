@@ -1,7 +1,5 @@
 """Layers that are written out, in one operator each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Gradients: from one backward pass, clipped in one call, and none of what is not trained."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

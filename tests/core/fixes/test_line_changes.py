@@ -1,7 +1,5 @@
 """Changes around one line: what they write, and what they leave alone and why."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Optimizers with other arguments, and averages of weights by lists."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from textwrap import indent
 

@@ -1,7 +1,5 @@
 """What a script does besides training: garbage collection, and a profiler of its own."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from textwrap import dedent

@@ -1,7 +1,5 @@
 """Workers of a data loader: how many, what they would gain, and none where they cost more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

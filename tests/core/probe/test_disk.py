@@ -1,7 +1,5 @@
 """Reading files past the page cache."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

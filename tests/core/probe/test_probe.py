@@ -1,7 +1,5 @@
 """All ceilings of a machine together."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Measured ceilings as they are kept."""
 
-from __future__ import annotations
-
 import socket
 from dataclasses import replace
 from pathlib import Path

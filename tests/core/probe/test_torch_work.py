@@ -1,7 +1,5 @@
 """What is measured with torch, with one whose clock is played, and with the real one."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

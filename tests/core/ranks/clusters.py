@@ -1,7 +1,5 @@
 """A Dask cluster on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

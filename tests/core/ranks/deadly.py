@@ -1,7 +1,5 @@
 """Readers that end their own process, for processes that import this by its name."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Many ranks read by a real Dask cluster of two workers on this machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Many ranks: read at once they hold what they hold when read in turn."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

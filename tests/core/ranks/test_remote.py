@@ -1,7 +1,5 @@
 """Traces that are named by a URL hold what their copies on a disk hold."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

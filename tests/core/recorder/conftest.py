@@ -1,7 +1,5 @@
 """Runs plain Python scripts under a real recorder."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

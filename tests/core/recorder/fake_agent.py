@@ -3,8 +3,6 @@
 ``python fake_agent.py STEPS [SECONDS_BETWEEN]``; RANK and WORLD_SIZE as a launcher sets them.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import sys

@@ -1,7 +1,5 @@
 """A training on a terminal of its own: what it meets, and how it ends."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

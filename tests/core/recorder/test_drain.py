@@ -1,7 +1,5 @@
 """What goes wrong with one process is said, and keeps nothing of the others from being recorded."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

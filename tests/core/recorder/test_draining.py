@@ -1,7 +1,5 @@
 """From the spool into the run directory, with a stand-in for the agent."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

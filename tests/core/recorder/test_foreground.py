@@ -1,7 +1,5 @@
 """A training in the foreground behaves as it would without us, byte for byte."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """A disk that is full or hangs costs records, says so, and never costs the training anything."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """From the pages of workers to rows that sum up to what was counted."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

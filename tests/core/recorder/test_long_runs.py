@@ -1,7 +1,5 @@
 """What a run of a week writes stays small, and nothing of its sums is lost."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from collections import Counter

@@ -1,7 +1,5 @@
 """What a recorder notes of the machine, and which of several on a host samples it."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Several recorders make one run: on several hosts, over a shared directory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

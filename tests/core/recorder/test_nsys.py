@@ -1,7 +1,5 @@
 """Trainings below Nsight Systems, which is played by a script that behaves as badly as it can."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Small parts of the recorder by themselves."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

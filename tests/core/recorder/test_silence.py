@@ -1,7 +1,5 @@
 """A training that cannot be recorded is said to be so, instead of an empty run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

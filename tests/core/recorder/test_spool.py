@@ -1,7 +1,5 @@
 """The ring reader against a writer made from the documented layout alone, and the notes."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

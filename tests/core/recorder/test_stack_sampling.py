@@ -1,7 +1,5 @@
 """Looks at a main thread from outside, by the real py-spy and by stand-ins that misbehave."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

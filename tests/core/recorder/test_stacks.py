@@ -1,7 +1,5 @@
 """What py-spy writes, read, and leave to read the training's memory."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

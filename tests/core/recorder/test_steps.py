@@ -1,7 +1,5 @@
 """Rows of steps out of records, and exclusive times of phases, whatever order the records allow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Windows and snapshots of GPU memory, from the spool into the run directory."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A training of a week in minutes: what an agent writes, through a real ring to a run directory."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

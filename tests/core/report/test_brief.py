@@ -1,7 +1,5 @@
 """Reports in brief and as Markdown."""
 
-from __future__ import annotations
-
 import html
 import os
 import re

@@ -1,7 +1,5 @@
 """What other programs read: tables as CSV, and folded stacks."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """What `perftui doctor` and `perftui probe` print."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

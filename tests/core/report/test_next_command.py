@@ -1,7 +1,5 @@
 """The command that a report tells to run next, and the key of a finding."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A trace with our tracks: the original is all there, and ours lie where the analysis says."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """What a report says of how the run was recorded."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What schema and explain print."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

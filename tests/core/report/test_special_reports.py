@@ -1,7 +1,5 @@
 """Reports of memory snapshots and of kernel metrics: what is told of them, and what is not."""
 
-from __future__ import annotations
-
 import gzip
 import pickle
 import re

@@ -1,7 +1,5 @@
 """What trials and isolation report, as text and as JSON."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A run cut at a time says what a reader at that time was told."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Requests to the recorder of a run, and its signs of life on other hosts."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Journals that are downsampled out: sums stay exact, quantiles close, readers keep their place."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

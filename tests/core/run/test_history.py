@@ -1,7 +1,5 @@
 """The runs that a directory holds, and what they are called."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

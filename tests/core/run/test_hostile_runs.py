@@ -1,7 +1,5 @@
 """Files of a run: replaced whole, and read though they were damaged or made to do harm."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

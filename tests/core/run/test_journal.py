@@ -1,7 +1,5 @@
 """Journals: lines, headers and rows, torn, damaged or growing."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs of this user are told from those of anybody else."""
 
-from __future__ import annotations
-
 import os
 import stat
 from dataclasses import replace

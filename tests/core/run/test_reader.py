@@ -1,7 +1,5 @@
 """A run directory is read at every stage of its growth."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

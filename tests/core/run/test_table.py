@@ -1,7 +1,5 @@
 """A growing table holds what a plain list of rows would, and its snapshots never change."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

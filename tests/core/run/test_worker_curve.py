@@ -1,7 +1,5 @@
 """The curve of workers: its best number, and how it is kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from hypothesis import given

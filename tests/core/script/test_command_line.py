@@ -1,7 +1,5 @@
 """The command of a run and its options; a source file, and what reads the values in it."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import gc

@@ -1,8 +1,6 @@
 """Values of arguments that stand elsewhere: followed to where they are written, as far as that is
 certain, and what else reads them there is told."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from textwrap import dedent

@@ -1,7 +1,5 @@
 """GPUs that tests ask: drivers whose calls that hang end with the test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

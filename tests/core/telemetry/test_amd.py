@@ -1,7 +1,5 @@
 """Cards of AMD, and what is said of those of other vendors."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from pathlib import Path
 from types import SimpleNamespace

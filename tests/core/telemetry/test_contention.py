@@ -1,7 +1,5 @@
 """Who else uses the cores, and how long threads of the training wait for one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

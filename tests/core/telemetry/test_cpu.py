@@ -1,7 +1,5 @@
 """Cores, clocks and limits of the processors."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

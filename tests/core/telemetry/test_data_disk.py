@@ -1,7 +1,5 @@
 """Where a training reads its data, and what the disk or the NFS mount there does."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """All disks of the machine: what follows from the kernel's counters."""
 
-from __future__ import annotations
-
 import os
 from collections import namedtuple
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every metric of a card against a driver that answers as real ones do, below the real bindings."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field

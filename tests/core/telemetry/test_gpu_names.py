@@ -1,7 +1,5 @@
 """What GPUs are called, the reasons why clocks are low, and which GPUs a training sees."""
 
-from __future__ import annotations
-
 import pynvml
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """All that is sampled of this machine, and the document that lists it."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

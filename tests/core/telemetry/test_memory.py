@@ -1,7 +1,5 @@
 """Memory of the machine, of a container and of a run, and /dev/shm."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

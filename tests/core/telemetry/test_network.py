@@ -1,7 +1,5 @@
 """Interfaces, TCP and InfiniBand."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import namedtuple

@@ -1,7 +1,5 @@
 """Who else holds memory of a GPU, by number, program and user."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The processes of a run: who they are, and what they use by what they do."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

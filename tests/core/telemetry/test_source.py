@@ -1,7 +1,5 @@
 """Rates from counters, how often what costs much is read, and samples of all sources."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import time

@@ -1,7 +1,5 @@
 """Memory snapshots of a made-up allocator, in the layouts that torch has used."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

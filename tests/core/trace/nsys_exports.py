@@ -1,7 +1,5 @@
 """Small exports of Nsight Systems, made table by table as its versions make them."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Small traces of every kind of file, and ways to damage them. The same seed damages the same."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """Where kept traces lie, what they must agree with, and how they are packed."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arrays that grow, order, nest and hold times exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from decimal import ROUND_HALF_EVEN, Decimal
 

@@ -1,7 +1,5 @@
 """A trace's text with events in front, byte for byte; and the arguments of many rows."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

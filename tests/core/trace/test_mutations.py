@@ -1,7 +1,5 @@
 """Damaged files load as far as they can be read, or say why not, and never do anything else."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

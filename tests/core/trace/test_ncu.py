@@ -1,7 +1,5 @@
 """Reports of Nsight Compute: pages of CSV, and numbers in every spelling."""
 
-from __future__ import annotations
-
 import codecs
 import os
 import random

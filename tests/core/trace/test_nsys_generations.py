@@ -4,8 +4,6 @@ What differs is taken from: the reports shipped with 2021.1, the documentation o
 of 2022.2 (schema 2.9.1), one of 2024.5 (schema 3.13.2), and the documented schema of 2026.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What an export of Nsight Systems becomes; the columns' sums are those that plain SQL gives."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 import tempfile

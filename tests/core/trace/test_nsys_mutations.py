@@ -1,7 +1,5 @@
 """Damaged exports load as far as they can be read, or say why not, and never do anything else."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from collections import Counter

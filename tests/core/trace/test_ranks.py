@@ -1,7 +1,5 @@
 """Traces of many ranks: whose each file is, what belongs together, and which one is opened."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """The compiled scanner and Python read the same, or the scanner leaves it to Python."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Damaged traces load as far as they can be read, and say what was left out."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

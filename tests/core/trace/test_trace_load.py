@@ -1,7 +1,5 @@
 """What a trace of Kineto becomes: columns, tracks, arguments and previews."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

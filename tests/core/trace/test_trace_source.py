@@ -1,7 +1,5 @@
 """Text of traces, plain and packed: read again in parts, made safe to show, and refused."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import sqlite3

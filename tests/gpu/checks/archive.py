@@ -3,8 +3,6 @@
 Unpacked into one directory they are what ``tests/verify/scenarios/recordings.py`` reads.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

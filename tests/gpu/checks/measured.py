@@ -1,7 +1,5 @@
 """What perftui costs a training on a GPU, and whether its readings of how busy the GPU is agree."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,6 @@
 """Trainings with a planted cause on the GPU: whether it is named, whether the training without it
 is left alone, and what the fix gains that perftui offers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

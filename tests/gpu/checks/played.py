@@ -1,8 +1,6 @@
 """A machine with a GPU that is played: its runs are those of ``tests/gpu/runs``, recorded on one,
 and commands that would train answer at once. Everything else is done for real, on the CPU."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 """Whether trainings come to the same end with perftui and without: weights, random states, output
 and exit code, bit by bit."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What perftui reads of the machine around a training, beside other tools that read the same."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

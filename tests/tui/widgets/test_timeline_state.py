@@ -1,7 +1,5 @@
 """Where one is on the timeline: the view, the selection, marks, the order of tracks."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

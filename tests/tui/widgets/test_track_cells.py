@@ -1,7 +1,5 @@
 """Events as cells: kinds by name, labels that fit, and each view worked out once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The table that draws only the rows in sight."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -7,8 +7,6 @@ without hooks and with them, and how long a step is. ``gpu-tiny`` trains on a GP
 CPU, ``gpu-realistic`` on one that is behind, and is told in ns of the wall clock.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -9,8 +9,6 @@ what it is now by pairs of runs of their own. A claim is false where a fix was c
 kept, and the script is not. About five minutes for each.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

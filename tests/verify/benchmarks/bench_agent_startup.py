@@ -3,8 +3,6 @@
 Run with ``python tests/verify/benchmarks/bench_agent_startup.py [rounds]``.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import statistics

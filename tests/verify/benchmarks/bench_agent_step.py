@@ -10,8 +10,6 @@ caches; so the quietest tenth of the turns is compared too.
 Run with ``python tests/verify/benchmarks/bench_agent_step.py [seconds for each kind of step]``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -8,8 +8,6 @@ seconds are of the wall clock, which other work on the machine makes longer; CPU
 app's process. Modules are compiled beforehand, as in an installation that has been started once.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

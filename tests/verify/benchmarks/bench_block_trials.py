@@ -9,8 +9,6 @@ the power. Trials overlap, so that as many as runs less four share them: read th
 points.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import threading

@@ -7,8 +7,6 @@ once so that it is kept, and then from what was kept. CPU seconds are those of t
 with its imports, and for the opening that keeps also with the thread that does so.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

@@ -7,8 +7,6 @@ Prints the table of docs/experiments.md. The logarithms of the steps are normal,
 a correlation of 0.7 from run to run. SERIES (default 20,000) are simulated for each row.
 """
 
-from __future__ import annotations
-
 import sys
 from itertools import product
 

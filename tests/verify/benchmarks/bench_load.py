@@ -6,8 +6,6 @@ Writes a synthetic trace of training on a GPU in the layout of today's PyTorch, 
 opens each in a fresh process. Megabytes are those of the uncompressed JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

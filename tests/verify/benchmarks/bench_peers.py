@@ -9,8 +9,6 @@ process; the table shows the median CPU time of the work (imports left out), its
 the peak memory of the process.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

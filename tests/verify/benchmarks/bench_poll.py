@@ -8,8 +8,6 @@ later ones take that as it is: CPU milliseconds, the least of some rounds. ``--a
 ``core`` directory of another checkout: both are measured in turns, each in processes of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

@@ -9,8 +9,6 @@ computation) then read the same directory, in turn, each in a fresh process; HTA
 starts, memory is sampled: of the largest process, and of all at once.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

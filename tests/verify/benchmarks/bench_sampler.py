@@ -8,8 +8,6 @@ each worker holds some memory, two of them compute. What is read seldom is count
 in between, so that the mean is what the sampler takes.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

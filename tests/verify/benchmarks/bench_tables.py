@@ -7,8 +7,6 @@ on one of a thousand. Prints the median and the 95th percentile in ms, and how m
 of the large table takes.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

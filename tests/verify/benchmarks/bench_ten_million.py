@@ -7,8 +7,6 @@ without the compiled loops. Prints CPU seconds, and for the timeline the median 
 some drawings of 200 columns of every track, at several zooms.
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import statistics

@@ -8,8 +8,6 @@ another. Prints milliseconds of the wall clock, which other work on the machine 
 80x24, 120x40 and 200x50: the median, 19 of 20, and the worst.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import select

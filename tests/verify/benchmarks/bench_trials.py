@@ -9,8 +9,6 @@ power. Stretches overlap, so that as many trials as runs less 27 share them: rea
 within 5 points. FILE keeps the times; where it is there they are judged again.
 """
 
-from __future__ import annotations
-
 import collections
 import json
 import sys

@@ -6,8 +6,6 @@ Each copy begins where the one before ended: times are shifted exactly, correlat
 ids and flows get numbers of their own, steps go on counting.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

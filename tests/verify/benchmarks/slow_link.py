@@ -1,7 +1,5 @@
 """A terminal at the far end of a slow link: so many bytes a second, so much later each way."""
 
-from __future__ import annotations
-
 import os
 import select
 import time

@@ -1,7 +1,5 @@
 """Where the collection of real traces lies, and what others computed from each."""
 
-from __future__ import annotations
-
 import json
 import os
 from functools import cache

@@ -1,7 +1,5 @@
 """How the tests of the collection say what became of each expected value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

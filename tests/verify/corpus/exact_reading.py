@@ -1,7 +1,5 @@
 """A slow and obvious reading of a Kineto file, with exact decimals: what each column must hold."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """What became of an expected value: met, explained, or about something that we do not show."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Every expected value of the collection is claimed by exactly one test."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,8 +1,6 @@
 """Every column of every real trace, against a slow and obvious reading with exact decimals, and
 opened again from what was kept of it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

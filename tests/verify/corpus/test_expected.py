@@ -3,8 +3,6 @@
 The collection lies beside the checkout, or where PERFTUI_TRACES says; without it nothing runs.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """64 ranks made from a real trace are the same in one process, in several and on a cluster."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

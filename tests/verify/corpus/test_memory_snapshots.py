@@ -1,8 +1,6 @@
 """Real memory snapshots and memory of real traces, against sums that an independent program made of
 them, and against what they say themselves."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import cache

@@ -1,7 +1,5 @@
 """Real reports of ncu as CSV, against what ncu printed of each kernel."""
 
-from __future__ import annotations
-
 import math
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """Every real trace goes through every screen of the app."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whose the real traces are: what their whole text says, and what is found without reading it."""
 
-from __future__ import annotations
-
 import gzip
 import re
 

@@ -1,7 +1,5 @@
 """The compiled scanner reads every real trace as Python does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -5,8 +5,6 @@ Each value is met by our own tables, or follows from our columns by the other to
 a tolerance.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

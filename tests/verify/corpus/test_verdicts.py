@@ -1,7 +1,5 @@
 """docs/verdicts.md tells what is said first of each real trace, and is held to that here."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

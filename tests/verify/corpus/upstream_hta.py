@@ -6,8 +6,6 @@ rows as HTA has them, one disagreement at a time; without any these are our own 
 activity, exact times, all steps.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import Callable, Iterator

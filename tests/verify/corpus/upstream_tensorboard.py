@@ -5,8 +5,6 @@ precedence, and knows communication by operators: its parts are not those of our
 follow from our columns by the plugin's own definition. What is the same by our tables is met.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

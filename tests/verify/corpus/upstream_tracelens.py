@@ -1,7 +1,5 @@
 """What TraceLens computes, from our columns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What HTA's unit tests assert of real traces, from our columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is known of a training before it is judged: which cause was planted, and where."""
 
-from __future__ import annotations
-
 import ast
 import enum
 import re

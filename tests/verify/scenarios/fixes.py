@@ -7,8 +7,6 @@ fix that answers the planted cause is tried by pairs of runs, about two minutes 
 Trainings that FILE has a line of are not tried again.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Recorded runs with planted causes: which are judged, and what must be said of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -8,8 +8,6 @@ where the first finding is too often another than the planted cause. CONTRIBUTIN
 training says what must be found.
 """
 
-from __future__ import annotations
-
 import argparse
 import concurrent.futures
 import dataclasses

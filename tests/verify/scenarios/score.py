@@ -1,7 +1,5 @@
 """A report against what is known of its training, the totals of many, and both as text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

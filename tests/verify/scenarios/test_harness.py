@@ -1,7 +1,5 @@
 """The harness of the trainings: what a file says must be found, and how a report is scored."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

@@ -4,8 +4,6 @@ It is run once without us and once with perftui, and does not notice. It waits f
 computes, so that tests beside it change nothing; ``make scenarios`` judges all others, alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

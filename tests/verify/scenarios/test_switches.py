@@ -1,7 +1,5 @@
 """Switches of torch that are tried on real trainings, and written into their sources."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fixes tried on real trainings: whether they arrived, and what the comparison makes of it."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

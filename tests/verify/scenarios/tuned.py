@@ -7,8 +7,6 @@ result against the same file with what its comments ``# fixed:`` say: the text i
 below, or nothing. About ten minutes for each.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import re

@@ -1,7 +1,5 @@
 """Evaluation beside training, and calls that hold a loop up."""
 
-from __future__ import annotations
-
 from tests.core.fixes.forms.form import forms
 
 EVALUATIONS = forms("""

@@ -1,7 +1,5 @@
 """A form of training script, and what a fix writes into it or why it leaves it alone."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

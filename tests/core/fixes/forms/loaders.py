@@ -1,7 +1,5 @@
 """Loaders with other arguments, and copies of their batches to the GPU."""
 
-from __future__ import annotations
-
 from tests.core.fixes.forms.form import forms
 
 LOADERS = forms(

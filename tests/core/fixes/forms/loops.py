@@ -1,7 +1,5 @@
 """What a loop over steps does beside training: prints, logs, saves."""
 
-from __future__ import annotations
-
 from tests.core.fixes.forms.form import forms
 
 LOOPS = forms("""

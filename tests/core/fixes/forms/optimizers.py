@@ -1,7 +1,5 @@
 """Optimizers with other arguments, and averages of weights."""
 
-from __future__ import annotations
-
 from tests.core.fixes.forms.form import forms
 
 OPTIMIZERS = forms("""

@@ -1,7 +1,5 @@
 """Trainings of several ranks that reduce gradients."""
 
-from __future__ import annotations
-
 from tests.core.fixes.forms.form import forms
 
 RANKS = forms(

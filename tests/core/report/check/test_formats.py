@@ -1,7 +1,5 @@
 """Forms of a check, and paths inside the repository."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from xml.etree import ElementTree

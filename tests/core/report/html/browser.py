@@ -1,7 +1,5 @@
 """A headless Chromium that opens a file, driven by the DevTools protocol over two pipes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

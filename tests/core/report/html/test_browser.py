@@ -1,7 +1,5 @@
 """A real browser opens the page: on a phone and on a desktop, by file, without a network."""
 
-from __future__ import annotations
-
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Charts of a page: the timeline of a trace, and the steps of a run."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

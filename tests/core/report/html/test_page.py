@@ -1,7 +1,5 @@
 """The page says what the report says, whatever names hold, legibly, and loads nothing."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

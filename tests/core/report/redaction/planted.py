@@ -1,7 +1,5 @@
 """A run and a trace with secrets in every field that a report shows."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is redacted, in text and in every form of a report."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import html

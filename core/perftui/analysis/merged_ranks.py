@@ -66,9 +66,9 @@ def compare_clocks(reference: TraceAnalysis, rank: int, other: TraceAnalysis, of
     first, second = _shared(reference, rank, other, of)
     if not len(first):
         return RankClock(0, Evidence.UNCHECKED)
-    mine, its = reference.trace, other.trace
-    low = int((mine.start[first] - its.ends_of(second)).max()) + first_origin - second_origin
-    high = int((mine.ends_of(first) - its.start[second]).min()) + first_origin - second_origin
+    base, moved = reference.trace, other.trace
+    low = int((base.start[first] - moved.ends_of(second)).max()) + first_origin - second_origin
+    high = int((base.ends_of(first) - moved.start[second]).min()) + first_origin - second_origin
     if low > high:
         return RankClock(0, Evidence.CONTRADICTED, None, len(first))
     if low <= 0 <= high:
@@ -84,8 +84,8 @@ def _shared(
     Collectives of a step count if both ranks launched the same names there, in the same order; in
     traces without steps, the whole trace is one step.
     """
-    mine, its = _by_step(reference, of), _by_step(other, rank)
-    pairs = [(mine[step], its[step]) for step in mine.keys() & its.keys()]
+    ours, others = _by_step(reference, of), _by_step(other, rank)
+    pairs = [(ours[step], others[step]) for step in ours.keys() & others.keys()]
     alike = [
         (a, b)
         for a, b in pairs
@@ -286,8 +286,8 @@ def _segments(
         recorded = part.analysis.trace
         drawn = part.analysis.timeline_tracks or timeline_tracks(recorded)
         shown = overview.trace, overview.timeline_tracks
-        for trace, its in (shown, (recorded, drawn)):
-            segments.append(_Segment(part.rank, trace, its, shift, row, track))
+        for trace, drawn_tracks in (shown, (recorded, drawn)):
+            segments.append(_Segment(part.rank, trace, drawn_tracks, shift, row, track))
             row, track = row + len(trace), track + len(trace.tracks)
     return segments
 

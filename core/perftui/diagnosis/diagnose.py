@@ -72,8 +72,8 @@ def _covers(specific: Claim, general: Claim, analysis: TraceAnalysis | None) -> 
         return general != Claim()
     if analysis is None:
         return False
-    mine, theirs = claimed(specific, analysis), claimed(general, analysis)
-    return bool(theirs.total) and intersect(mine, theirs).total >= MOSTLY * theirs.total
+    own, whole = claimed(specific, analysis), claimed(general, analysis)
+    return bool(whole.total) and intersect(own, whole).total >= MOSTLY * whole.total
 
 
 def claimed(claim: Claim, analysis: TraceAnalysis) -> Intervals:

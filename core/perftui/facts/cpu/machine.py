@@ -143,9 +143,9 @@ class _Samples:
 
     def mean(self, name: str, unit: float = 1.0) -> float | None:
         """Mean of the metric ``name`` in ``unit``; None if not sampled."""
-        values, gone = self.known(name), self.gone.of(name)
-        count = len(values) + gone.count
-        return (float(values.sum()) + gone.total) / count / unit if count else None
+        values, sums = self.known(name), self.gone.of(name)
+        count = len(values) + sums.count
+        return (float(values.sum()) + sums.total) / count / unit if count else None
 
 
 @fact
@@ -154,8 +154,8 @@ def machine_use(facts: Facts) -> MachineFacts:
     run, rank = facts.run, facts.rank
     if run is None or rank is None:
         return MachineFacts()
-    table, gone = samples(facts), run.downsampled.get(host_of(facts), NO_AGGREGATES).of()
-    whole = _Samples(table, np.ones(len(table), dtype=np.bool_), gone)
+    table, sums = samples(facts), run.downsampled.get(host_of(facts), NO_AGGREGATES).of()
+    whole = _Samples(table, np.ones(len(table), dtype=np.bool_), sums)
     steady = _within(whole, steady_span(facts))
     cores, counted = run.manifest.cpu_count or None, steady.mean("cpu.cores")
     installed = cores if counted is None else round(counted)
@@ -201,15 +201,15 @@ def machine_use(facts: Facts) -> MachineFacts:
 
 def _within(whole: _Samples, during: tuple[int, int] | None) -> _Samples:
     """Samples taken inside ``during``; all if there are none (steps shorter than the interval)."""
-    table, gone = whole.table, whole.gone
+    table, sums = whole.table, whole.gone
     if during is None:
         return whole
-    if not during[0] <= gone.first <= gone.last <= during[1]:
-        gone = Group()
+    if not during[0] <= sums.first <= sums.last <= during[1]:
+        sums = Group()
     if "time" not in table:
-        return _Samples(table, whole.rows, gone)
+        return _Samples(table, whole.rows, sums)
     inside = (table["time"] >= during[0]) & (table["time"] <= during[1])
-    return _Samples(table, inside if inside.any() else whole.rows, gone)
+    return _Samples(table, inside if inside.any() else whole.rows, sums)
 
 
 @fact

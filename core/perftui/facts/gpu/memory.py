@@ -45,7 +45,7 @@ class MemoryUse:
 @fact
 def gpu_memory(facts: Facts) -> MemoryUse | None:
     """GPU memory of the rank by step; None if no step has any, as without a GPU."""
-    steps, gone = facts.steps, facts.downsampled.of()
+    steps, sums = facts.steps, facts.downsampled.of()
     if not len(steps) or "allocated" not in steps:
         return None
     valid = steps.where((steps["allocated"] >= 0) & (steps["reserved"] >= 0))
@@ -54,7 +54,7 @@ def gpu_memory(facts: Facts) -> MemoryUse | None:
     peaks = _column(valid, "peak_allocated")
     # Memory at a step's end was also in use within the step.
     peak = max(int(peaks.max()), int(valid["allocated"].max()))
-    before = max(int(gone.of("peak_allocated").highest), int(gone.of("allocated").highest))
+    before = max(int(sums.of("peak_allocated").highest), int(sums.of("allocated").highest))
     most = np.maximum.accumulate(np.maximum(peaks, valid["allocated"]))
     reached = np.flatnonzero(most >= max(peak, before))
     peak_step = -1
@@ -62,7 +62,7 @@ def gpu_memory(facts: Facts) -> MemoryUse | None:
         # The highest value so far stays in all later rows: it may be from a summed step.
         row = int(reached[0])
         starts = valid["start"][max(row - 1, 0) : row + 1].tolist()
-        is_first_after = bool(gone.last) and starts[-1] >= gone.last > min(starts[:-1], default=0)
+        is_first_after = bool(sums.last) and starts[-1] >= sums.last > min(starts[:-1], default=0)
         peak_step = -1 if is_first_after else int(valid["index"][row])
     return MemoryUse(
         step=valid["index"],
@@ -71,11 +71,11 @@ def gpu_memory(facts: Facts) -> MemoryUse | None:
         most=most,
         peak_allocated=max(peak, before),
         peak_step=peak_step,
-        peak_reserved=max(int(valid["reserved"].max()), int(gone.of("reserved").highest)),
+        peak_reserved=max(int(valid["reserved"].max()), int(sums.of("reserved").highest)),
         retries=_counted(facts, "alloc_retries"),
         failures=_counted(facts, "alloc_failures"),
-        summed=gone.rows,
-        knows_peak=bool((peaks >= 0).any()) or gone.of("peak_allocated").count > 0,
+        summed=sums.rows,
+        knows_peak=bool((peaks >= 0).any()) or sums.of("peak_allocated").count > 0,
     )
 
 
@@ -88,8 +88,8 @@ def _column(steps: Table, name: str) -> Int64:
 def _counted(facts: Facts, name: str) -> int | None:
     """The sum of a column over the steps that have it; None if none does."""
     values = _column(facts.steps, name)
-    valid, gone = values[values >= 0], facts.downsampled.of().of(name)
-    return int(valid.sum()) + int(gone.total) if len(valid) or gone.count else None
+    valid, sums = values[values >= 0], facts.downsampled.of().of(name)
+    return int(valid.sum()) + int(sums.total) if len(valid) or sums.count else None
 
 
 @fact
@@ -97,8 +97,8 @@ def peak_reserved(facts: Facts) -> int | None:
     """Peak GPU memory reserved by PyTorch at the end of a step, bytes; None if not recorded."""
     if "reserved" not in facts.steps or not len(facts.steps):
         return None
-    gone = facts.downsampled.of().of("reserved")
-    peak = max(int(facts.steps["reserved"].max()), int(gone.highest))
+    sums = facts.downsampled.of().of("reserved")
+    peak = max(int(facts.steps["reserved"].max()), int(sums.highest))
     return peak if peak >= 0 else None
 
 

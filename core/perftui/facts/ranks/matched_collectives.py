@@ -208,8 +208,8 @@ def match_collectives(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
     for column, rank in enumerate(sorted(of_ranks)):
         for at, row in ((at, match.rows.get(rank)) for at, match in enumerate(matched)):
             if row is not None:
-                its, there[at, column] = of_ranks[rank], True
-                start[at, column], end[at, column] = its.start[row], its.end[row]
+                own, there[at, column] = of_ranks[rank], True
+                start[at, column], end[at, column] = own.start[row], own.end[row]
     together = np.array([meets_all(match.kind) for match in matched], dtype=bool)
     clock = _clocks(end, there, together)
     start, end = start + clock, end + clock
@@ -246,7 +246,7 @@ def _matched(of_ranks: Mapping[int, RankCollectives], steps: frozenset[int]) -> 
     for (group, _), alike in sequences.items():
         kinds, rows_of = max(alike.items(), key=lambda item: (len(item[1]), item[0]))
         for at, kind in enumerate(kinds if len(rows_of) > 1 else ()):
-            result.append(_Match(group, kind, {rank: its[at] for rank, its in rows_of.items()}))
+            result.append(_Match(group, kind, {rank: rows[at] for rank, rows in rows_of.items()}))
     return result
 
 

@@ -103,11 +103,11 @@ def rank_table(facts: Facts) -> RankTable:
         return RankTable()
     places = sorted({rank.place for rank in run.ranks})
     rows = []
-    for its in map(facts.of_rank, places):
-        place, host = (its.rank.place, its.rank.host) if its.rank else (0, "")
-        steps, peak = step_breakdown(its), peak_reserved(its)
+    for of_rank in map(facts.of_rank, places):
+        place, host = (of_rank.rank.place, of_rank.rank.host) if of_rank.rank else (0, "")
+        steps, peak = step_breakdown(of_rank), peak_reserved(of_rank)
         host = host or run.manifest.host
-        rows.append(rank_row(place, host, step_count(its), steps, WAITS_IN, peak))
+        rows.append(rank_row(place, host, step_count(of_rank), steps, WAITS_IN, peak))
     hosts = {row.host for row in rows}
     notes = []
     if len(hosts) > 1:

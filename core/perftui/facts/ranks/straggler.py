@@ -98,12 +98,12 @@ def straggler_place(facts: Facts) -> Place:
     nowhere = Place(late.rank)
     if cause not in set(GapCause):
         return nowhere
-    its = facts if late.rank == traced.shown else _opened(traced.path(late.rank))
-    steps = trace_steps.or_none(its) if its else None
-    if its is None or steps is None:
+    own = facts if late.rank == traced.shown else _opened(traced.path(late.rank))
+    steps = trace_steps.or_none(own) if own else None
+    if own is None or steps is None:
         return nowhere
     try:
-        place = idle_place(its, GapCause(cause), steps) or nowhere
+        place = idle_place(own, GapCause(cause), steps) or nowhere
     except UnknownError:
         return nowhere
     return replace(nowhere, operator=place.operator, file=place.file, line=place.line)

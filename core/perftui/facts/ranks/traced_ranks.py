@@ -300,8 +300,8 @@ def rank_of_trace(analysis: TraceAnalysis, rank: int) -> TracedRank:
     steps = trace_steps(analysis)
     breakdown = steps.breakdown if steps else None
     row = rank_row(rank, "", len(analysis.steps), breakdown, WAITS_IN_TRACE)
-    its = Facts(None, analysis)
-    calls, time = rank_collectives.or_none(its), collective_time.or_none(its)
+    facts = Facts(None, analysis)
+    calls, time = rank_collectives.or_none(facts), collective_time.or_none(facts)
     table = analysis.kernels
     kernels = {
         name: int(ns)

@@ -49,8 +49,8 @@ def evaluation(facts: Facts) -> Evaluation | None:
     if facts.run is None or step_kind(facts) != TRAIN or not len(facts.steps):
         raise NotApplicableError
     of_eval = facts.steps.where(facts.steps["kind"] == EVAL)
-    gone = facts.downsampled.of(EVAL)
-    time = whole_sum(of_eval, gone, "duration")
+    sums = facts.downsampled.of(EVAL)
+    time = whole_sum(of_eval, sums, "duration")
     within = _within_steps(facts)
     steps = count_of(TRAIN, facts)
     if not time or (within is not None and within.per_step * steps > time):
@@ -61,7 +61,7 @@ def evaluation(facts: Facts) -> Evaluation | None:
         per_step=time // max(steps, 1),
         share=time / max(time + training, 1),
         count=count_of(EVAL, facts),
-        waiting=whole_sum(of_eval, gone, "input_wait") / time,
+        waiting=whole_sum(of_eval, sums, "input_wait") / time,
         within_steps=False,
         lacks_no_grad=False,
         lines=_lines(facts, of_eval),

@@ -58,9 +58,9 @@ def slowed(steps: Table, kind: str, downsampled: Aggregates) -> Slowed:
     Each window is compared with the mean of the undisturbed steps around it, and skipped if there
     are fewer than two. For steps no longer kept as rows, the means are compared.
     """
-    here, gone = _in_rows(steps, kind), _in_aggregates(kind, downsampled)
+    in_rows, in_sums = _in_rows(steps, kind), _in_aggregates(kind, downsampled)
     # Their errors are independent.
-    return Slowed(here.estimate + gone.estimate, math.hypot(here.error, gone.error))
+    return Slowed(in_rows.estimate + in_sums.estimate, math.hypot(in_rows.error, in_sums.error))
 
 
 def _in_rows(steps: Table, kind: str) -> Slowed:
@@ -157,16 +157,16 @@ def recording_cost(facts: Facts) -> OwnCost | None:
     Profiled steps of the judged kind are compared with others. None before the first step, or if
     the agent did not count.
     """
-    steps, gone = facts.steps, facts.downsampled.of()
+    steps, sums = facts.steps, facts.downsampled.of()
     if "overhead" not in steps:
         return None
-    whole = whole_sum(steps, gone, "duration")
+    whole = whole_sum(steps, sums, "duration")
     if not whole:
         return None
     longer = slowed(steps, step_kind(facts), facts.downsampled)
     return OwnCost(
-        hooks=int(steps["overhead"].clip(min=0).sum()) + int(gone.of("overhead").total),
-        stalls=whole_sum(steps, gone, "profiler"),
+        hooks=int(steps["overhead"].clip(min=0).sum()) + int(sums.of("overhead").total),
+        stalls=whole_sum(steps, sums, "profiler"),
         slowed=longer.certain,
         slowed_at_most=longer.at_most,
         whole=whole,

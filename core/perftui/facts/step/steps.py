@@ -194,9 +194,9 @@ def _breakdown(
     return StepBreakdown(count, mean, parts, p5, p50, p95, usual, of_run=False)
 
 
-def whole_sum(rows: Table, gone: Group, column: str) -> int:
+def whole_sum(rows: Table, sums: Group, column: str) -> int:
     """The sum of a column over ``rows`` and over downsampled steps."""
-    return (int(rows[column].sum()) if len(rows) else 0) + int(gone.of(column).total)
+    return (int(rows[column].sum()) if len(rows) else 0) + int(sums.of(column).total)
 
 
 FEWEST_STEPS = 2

@@ -361,7 +361,7 @@ def _busy(facts: Facts) -> Lost | None:
 
 
 def _waiting_for_cores(
-    judged: JudgedStep, waited: float, use: MachineFacts, who: str, theirs: Figure, *more: Figure
+    judged: JudgedStep, waited: float, use: MachineFacts, who: str, taken: Figure, *more: Figure
 ) -> Lost:
     """The ``waited`` share of time as a cost; with a GPU, of the rest of the step."""
     cost, step = round(waited * judged.of.mean), judged.of
@@ -372,7 +372,7 @@ def _waiting_for_cores(
         step,
         f"{who}: the training waits for a core {step.part_of(cost)}.",
         (
-            theirs,
+            taken,
             Figure("cores", use.cores or 0, "count"),
             Figure.share("waiting for a core", use.delayed or 0.0),
             *more,

@@ -246,17 +246,17 @@ def used_again(analysis: TraceAnalysis) -> Work:
     back, update = ops.in_phase(BACKWARD), ops.in_phase(OPTIMIZER)
     for part in ops.steps.each:
         inside = (start >= part.step.start) & (start < part.step.end)
-        gone = _by_start(inside & back & nodes, start)
-        if not len(gone):
+        reached = _by_start(inside & back & nodes, start)
+        if not len(reached):
             continue
-        forward = inside & ~back & ~update & (start < start[gone[0]])
+        forward = inside & ~back & ~update & (start < start[reached[0]])
         layers = _by_start(forward & weighted, start)
         top = _by_start(forward & (ops.caller == NONE), start)
-        if len(layers) > len(gone):
+        if len(layers) > len(reached):
             # Earlier layers have no backward pass, as where accuracy is measured without gradients.
-            layers = layers[-len(gone) :]
+            layers = layers[-len(reached) :]
             top = top[np.searchsorted(start[top], start[layers[0]], side="right") - 1 :]
-        if len(gone) != len(layers) or len(top) > MOST_OPERATORS:
+        if len(reached) != len(layers) or len(top) > MOST_OPERATORS:
             continue
         ends = ops.trace.ends_of(ops.rows)
         twice = _twice(ops.name[top])
@@ -265,7 +265,7 @@ def used_again(analysis: TraceAnalysis) -> Work:
         first, second, length = twice
         spans = [(int(start[top[at]]), int(ends[top[at + length - 1]])) for at in (first, second)]
         # Backward reaches the nodes in the opposite order.
-        used = [_nodes(layers, gone, start, span) for span in spans]
+        used = [_nodes(layers, reached, start, span) for span in spans]
         if len(used[1]) < FEWEST_LAYERS or len(used[0]) != len(used[1]):
             continue
         accumulated = [
@@ -285,10 +285,10 @@ def _by_start(chosen: Mask, start: Int64) -> Int64:
     return at[np.argsort(start[at], kind="stable")]
 
 
-def _nodes(layers: Int64, gone: Int64, start: Int64, span: tuple[int, int]) -> Int64:
+def _nodes(layers: Int64, reached: Int64, start: Int64, span: tuple[int, int]) -> Int64:
     """Nodes of the layers that begin in ``span``, in the order in which backward runs them."""
     first, last = np.searchsorted(start[layers], span)
-    return gone[len(gone) - int(last) : len(gone) - int(first)]
+    return reached[len(reached) - int(last) : len(reached) - int(first)]
 
 
 def _twice(names: npt.NDArray[np.int32]) -> tuple[int, int, int] | None:

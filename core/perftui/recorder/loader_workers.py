@@ -204,7 +204,7 @@ class LoaderWorkers:
         self._pages: dict[Path, _Page] = {}
         self._refused: set[Path] = set()
         self._loaders: dict[int, int] = {}
-        self._begun = self._due = time.perf_counter_ns()
+        self._start = self._due = time.perf_counter_ns()
 
     @property
     def lost(self) -> int:
@@ -230,7 +230,7 @@ class LoaderWorkers:
         """Write the new counts of pages that are due."""
         now = time.perf_counter_ns()
         if now >= self._due:
-            self._due = now + min(max((now - self._begun) // SLOWER_BY, SHORTEST), LONGEST)
+            self._due = now + min(max((now - self._start) // SLOWER_BY, SHORTEST), LONGEST)
             self._look(now, is_last=False)
 
     def finish(self) -> None:

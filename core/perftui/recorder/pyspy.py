@@ -180,7 +180,7 @@ class PySpy:
             raise Failed(_last_line(errors)) from None
         finally:
             self._output.unlink(missing_ok=True)
-        start = _begun(errors)
+        start = _start_time(errors)
         if start is None or not self._before_ns <= start <= time.time_ns():
             start = self._after_ns
         try:
@@ -191,7 +191,7 @@ class PySpy:
         return Seen(main, others, observed, round(idle * observed) if idle >= 0 else -1)
 
 
-def _begun(errors: bytes) -> int | None:
+def _start_time(errors: bytes) -> int | None:
     match = _BEGUN.search(errors)
     if match is None:
         return None

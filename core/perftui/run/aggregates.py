@@ -242,16 +242,16 @@ def _group(table: Table, group: Group) -> Group:
         int(starts.min()),
         int(ends.max()),
         {name: _sum(column) for name, column in values.items()},
-        {name: histogram(_known(values[name])) for name in SPREAD if name in values},
+        {name: histogram(_known_values(values[name])) for name in SPREAD if name in values},
     )
 
 
 def _sum(column: npt.NDArray[Any]) -> ColumnSum:
-    values = _known(column)
+    values = _known_values(column)
     if not len(values):
         return NOTHING
     return ColumnSum(len(values), values.sum().item(), values.max().item(), int((values > 0).sum()))
 
 
-def _known(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _known_values(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return column[np.isfinite(column)] if column.dtype.kind == "f" else column[column >= 0]

@@ -92,7 +92,7 @@ class SegmentReader:
             OSError: a file is there and cannot be read.
         """
         self._notice_downsampling()
-        follows = self._segments.path(self._number + 1 if self._number else self._gone + 1)
+        follows = self._segments.path(self._number + 1 if self._number else self._n_summed + 1)
         # Asked before reading: a segment that has a successor no longer grows.
         is_complete = follows.exists()
         before = self._journal.position
@@ -102,14 +102,14 @@ class SegmentReader:
         return self._go_on() if is_complete else None
 
     def _begin(self) -> None:
-        self._number = self._gone = 0
+        self._number = self._n_summed = 0
         self._columns: tuple[Column, ...] = ()
         self._journal = JournalReader(self._segments.path(0))
 
     def _go_on(self) -> list[list[Any]]:
         self._columns = self.columns
         self._skipped += self._journal.skipped
-        self._number = self._number + 1 if self._number else self._gone + 1
+        self._number = self._number + 1 if self._number else self._n_summed + 1
         self._journal = JournalReader(self._segments.path(self._number))
         return []
 
@@ -135,7 +135,7 @@ class SegmentReader:
             self._skipped = 0
             self.restarts += 1
             self._begin()
-        self._gone, self.sums = downsampled.segments, downsampled.sums
+        self._n_summed, self.sums = downsampled.segments, downsampled.sums
 
 
 @dataclass(frozen=True)

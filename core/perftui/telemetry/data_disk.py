@@ -186,7 +186,7 @@ class DataDiskSource:
         self._place = place
         self._proc = proc
         self._sys = sys
-        self._known: DataMount | None = None
+        self._mount_now: DataMount | None = None
         self._before: DiskCounters | None = None
         self._at = float("inf")
         self._disk = ""
@@ -209,9 +209,9 @@ class DataDiskSource:
         return [done.read, done.write, done.utilization, done.wait, done.queue]
 
     def _follow(self, place: DataMount | None, disks: dict[str, DiskCounters]) -> None:
-        if place is None or place == self._known:
+        if place is None or place == self._mount_now:
             return
-        self._known = place
+        self._mount_now = place
         disk = counted_disk(place.mount, disks, self._sys) or ""
         if disk != self._disk:
             self._disk, self._before = disk, None

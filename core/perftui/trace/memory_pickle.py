@@ -168,11 +168,11 @@ class PlainPickle:
 
     def _refused(self, at: int) -> int:
         raise TraceError(
-            f"it asks to run code ({_name(self.data[at - 1])}{self._wanted(at)} at byte {at - 1}): "
+            f"it asks to run code ({_name(self.data[at - 1])}{self._import(at)} at byte {at - 1}): "
             "refused, nothing was run; a memory snapshot holds only numbers, text, lists and dicts"
         )
 
-    def _wanted(self, at: int) -> str:
+    def _import(self, at: int) -> str:
         """The name to be imported, as far as it is written there."""
         parts: list[str] = []
         if self.data[at - 1] in b"ci":

@@ -413,4 +413,4 @@ def test_the_journal_stays_small_and_is_read_from_its_first_and_newest_pieces(
     ],
 )
 def test_its_clock_is_read_from_its_log(log: bytes, expected: int | None) -> None:
-    assert pyspy._begun(log) == expected
+    assert pyspy._start_time(log) == expected

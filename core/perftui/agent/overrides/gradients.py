@@ -49,7 +49,7 @@ class Untrained:
         modules = all_modules(session.called_modules())
         why = self._why_not(modules)
         if not why and self._steps == LOOK_AFTER:
-            self._seen = [(tensor, self._value(tensor)) for tensor in _unheld(session, modules)]
+            self._seen = [(tensor, self._value(tensor)) for tensor in _unused(session, modules)]
             if self._seen:
                 return
             why = "every parameter with a gradient is in an optimizer"
@@ -81,7 +81,7 @@ class Untrained:
         return bool(now == before)
 
 
-def _unheld(session: Session, modules: list[Any]) -> list[Any]:
+def _unused(session: Session, modules: list[Any]) -> list[Any]:
     """Parameters of ``modules`` that have a gradient now, and are in no optimizer."""
     ids = {id(tensor) for optimizer in session.made_optimizers() for tensor in held_by(optimizer)}
     unheld = (tensor for number, tensor in own_parameters(modules).items() if number not in ids)

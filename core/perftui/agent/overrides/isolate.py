@@ -126,21 +126,21 @@ class RepeatedBatches:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._made: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+        self._batches: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
         self._loaders: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-        self._given: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._positions: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
     def begin(self, loader: Any, iterator: Any) -> None:
         """``iterator`` begins an epoch of ``loader``."""
-        self._made.setdefault(loader, [])
+        self._batches.setdefault(loader, [])
         self._loaders[iterator] = loader
-        self._given[iterator] = 0
+        self._positions[iterator] = 0
 
     def following(self, iterator: Any, fetch: Any) -> Any:
         """The next batch of ``iterator``, by ``fetch`` until there are enough to repeat."""
         if iterator not in self._loaders:
             return fetch(iterator)
-        batches, index = self._made[self._loaders[iterator]], self._given[iterator]
+        batches, index = self._batches[self._loaders[iterator]], self._positions[iterator]
         if len(batches) < self._count:
             batches.append(fetch(iterator))
             batch = batches[-1]
@@ -149,7 +149,7 @@ class RepeatedBatches:
             raise StopIteration
         else:
             batch = batches[index % self._count]
-        self._given[iterator] = index + 1
+        self._positions[iterator] = index + 1
         return batch
 
 

@@ -57,7 +57,7 @@ class HeldSwitch:
         self._switch = switch
         self._value = value
         self._is_changed = self._is_ours = False
-        self._own: tuple[Any, tuple[Any, ...], dict[str, Any]] | None = None
+        self._last_setting: tuple[Any, tuple[Any, ...], dict[str, Any]] | None = None
         """The script's last setting: the function, and its arguments."""
         self._first = self._get()
         *path, door = switch.door.split(".")
@@ -80,10 +80,10 @@ class HeldSwitch:
     def give_back(self) -> None:
         """Restore the script's last setting, or the value before any setting."""
         self._is_changed = False
-        if self._own is None:
+        if self._last_setting is None:
             self._set(self._first)
         else:
-            door, args, kwargs = self._own
+            door, args, kwargs = self._last_setting
             door(*args, **kwargs)
 
     def _set(self, value: Any) -> None:
@@ -99,7 +99,7 @@ class HeldSwitch:
         def enter(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
             if self._is_ours or _is_of_worker():
                 return None
-            self._own = door, args, kwargs or {}
+            self._last_setting = door, args, kwargs or {}
             return ((self._value, *args[1:]), kwargs or {}) if self._is_changed else None
 
         return put_around(self._torch, door, enter)
@@ -132,7 +132,7 @@ class HeldSwitches:
         self._torch = torch
         self._session = session
         self._request = request
-        self._held = switches
+        self._switches = switches
         self._refused = refused
         self._is_changed = False
         self._trained = 0
@@ -141,7 +141,7 @@ class HeldSwitches:
 
     def change(self) -> None:
         """Change them, and report."""
-        values = {switch.name: switch.change() for switch in self._held}
+        values = {switch.name: switch.change() for switch in self._switches}
         self._session.overrides.report(self._request.note(self._refused, values))
 
     def flip_with_steps(self, blocks: Blocks) -> None:
@@ -177,7 +177,7 @@ class HeldSwitches:
         if is_changed:
             self.change()
         else:
-            for switch in self._held:
+            for switch in self._switches:
                 switch.give_back()
 
 

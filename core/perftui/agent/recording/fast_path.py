@@ -88,8 +88,8 @@ class FastPath(CompiledFastPath):
         self.is_fed = is_fed
         self.has_workers = is_fed and not fetches_itself(self.iterator())
         self.fetch_calls = 0 if self.has_workers else FETCH_CALLS
-        self._known = [entry for entry in optimizers.known() if entry[1] < MOST_NUMBERS]
-        self.optimizers = self._known
+        self._entries = [entry for entry in optimizers.known() if entry[1] < MOST_NUMBERS]
+        self.optimizers = self._entries
         self.events = events
         self.n_reported = len(events)
         recording.lend(self)
@@ -124,7 +124,7 @@ class FastPath(CompiledFastPath):
         calls, self.calls = self.calls, 0
         self._meter.estimated += round(calls * self.call_ns)
         if self.going_on >= 0:
-            (optimizer, _), self.going_on = self._known[self.going_on], -1
+            (optimizer, _), self.going_on = self._entries[self.going_on], -1
             self._optimizers.open.append((optimizer, self.optimizer_start))
         for event in events[self.n_reported :]:
             report_event(self._recording.steps, event, self.is_fed)

@@ -23,7 +23,7 @@ class Losses:
         self._torch = torch
         self._session = session
         self._count = count
-        self._kept: dict[int, list[Any]] = {}
+        self._losses: dict[int, list[Any]] = {}
         """By the number of the step."""
         self._passes = 0
         self._is_noted = False
@@ -38,7 +38,7 @@ class Losses:
         if self._is_noted or recording is None:
             return
         step = recording.index
-        if step not in self._kept and len(self._kept) >= self._count:
+        if step not in self._losses and len(self._losses) >= self._count:
             self._note()
             return
         tensors = args[0] if args else (kwargs or {}).get("tensors")
@@ -47,13 +47,13 @@ class Losses:
             return
         self._passes += 1
         if self._passes <= self._count * MOST_PASSES:
-            self._kept.setdefault(step, []).append(first.detach().clone())
+            self._losses.setdefault(step, []).append(first.detach().clone())
 
     def _note(self) -> None:
         """Write the sum of each step's losses: a step may run a backward pass for each."""
         self._is_noted = True
-        values = [sum(map(float, losses)) for losses in self._kept.values()]
-        self._kept.clear()
+        values = [sum(map(float, losses)) for losses in self._losses.values()]
+        self._losses.clear()
         # JSON has no NaN and no infinity.
         texts = [value if value - value == 0 else str(value) for value in values]
         self._session.notes.write("losses", {"values": texts})

@@ -106,7 +106,7 @@ class OptimizerCycle:
 
     def restart(self) -> None:
         """Forget everything: a data loader ends the steps now."""
-        self._known: set[int] = set()
+        self._numbers: set[int] = set()
         self._last = -1
         self._pending = 0
         self._learning = True
@@ -114,20 +114,20 @@ class OptimizerCycle:
 
     def state(self) -> tuple[object, ...]:
         """Everything that decides where later steps end."""
-        return frozenset(self._known), self._last, self._learning, self._since_end
+        return frozenset(self._numbers), self._last, self._learning, self._since_end
 
     def settle(self) -> int | None:
         """No optimizer has stepped for long: the end of the first iteration, if it is over."""
-        if not self._learning or not self._known:
+        if not self._learning or not self._numbers:
             return None
         self._learning = False
         return self._pending
 
     def step(self, optimizer: int, now: int) -> list[int]:
         """Optimizer number ``optimizer`` has stepped; returns the times at which steps ended."""
-        is_new = optimizer not in self._known
+        is_new = optimizer not in self._numbers
         if is_new:
-            self._known.add(optimizer)
+            self._numbers.add(optimizer)
             self._last = optimizer
         if self._learning and is_new:
             self._pending = now

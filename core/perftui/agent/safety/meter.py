@@ -74,7 +74,7 @@ class Meter:
         self._apart = 0
         self._steps = 0
         self._mean_ns = 0.0
-        self._known = 0.0
+        self._known_ns = 0.0
         self._known_calls = 0.0
         self._is_early = True
         self._compiled_ns = 0.0
@@ -171,10 +171,10 @@ class Meter:
         # The hook that ends the last early step is measured after that step.
         if self._is_early and self.is_sampling and self._steps >= ALWAYS_UNTIL:
             self._is_early = False
-            self._known = self._known_calls = 0.0
+            self._known_ns = self._known_calls = 0.0
         if self._known_calls >= MEMORY_CALLS:
-            self._known /= 2
+            self._known_ns /= 2
             self._known_calls /= 2
-        self._known += max(self._sampled - self._sampled_calls * self.clock_ns, 0)
+        self._known_ns += max(self._sampled - self._sampled_calls * self.clock_ns, 0)
         self._known_calls += self._sampled_calls
-        self._mean_ns = self._known / self._known_calls
+        self._mean_ns = self._known_ns / self._known_calls

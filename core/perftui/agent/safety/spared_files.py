@@ -24,7 +24,7 @@ from ..hooks.around import put_around
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 
-_OTHERS = ("/dev/", "/proc/", "/sys/", "/run/")
+_SYSTEM = ("/dev/", "/proc/", "/sys/", "/run/")
 """Directories that hold no files of users."""
 
 _CACHES = frozenset({"__pycache__", ".cache", "site-packages", "dist-packages", ".perftui", ".git"})
@@ -144,5 +144,5 @@ def _own_path(file: Any) -> str | None:
     if isinstance(file, int):
         return None
     path = os.path.realpath(os.fsdecode(file))
-    is_other = path.startswith(_OTHERS) or not _CACHES.isdisjoint(Path(path).parts)
+    is_other = path.startswith(_SYSTEM) or not _CACHES.isdisjoint(Path(path).parts)
     return None if is_other else path

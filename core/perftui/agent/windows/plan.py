@@ -222,7 +222,7 @@ class ModuleCalls:
         self._of_steps: deque[int] = deque([0], maxlen=REMEMBERED)
         self._in_step = 0
         self._outermost = 0
-        self._each = 0.0
+        self._per_call = 0.0
         """Modules per outermost call of the last step that had any."""
         self._in_window = 0
         self._most = sys.maxsize
@@ -240,8 +240,8 @@ class ModuleCalls:
         found long afterwards is not remembered: calls of the next one were counted.
         """
         if self._outermost:
-            self._each = self._in_step / self._outermost
-        calls = round(forwards * self._each)
+            self._per_call = self._in_step / self._outermost
+        calls = round(forwards * self._per_call)
         if is_sought and calls and self._outermost <= forwards:
             self._of_steps.append(calls)
         self._in_step = self._outermost = 0
@@ -301,7 +301,7 @@ class WindowPlan:
         self._counted = 0
         """Steps of training; before the first of them, steps of any kind."""
         self._runs = TrainingRuns()
-        self._wanted: str | None = None
+        self._wanted_for: str | None = None
         self._wanted_at = 0
         self._wanted_after = 0
         """When the window was requested, and after how many gaps between training steps."""
@@ -351,7 +351,7 @@ class WindowPlan:
     @property
     def can_wait(self) -> bool:
         """Whether usual steps may be passed to ``usual`` instead, a while later."""
-        is_idle = self._wanted is None and not self._attempts and not self._waited
+        is_idle = self._wanted_for is None and not self._attempts and not self._waited
         return is_idle and self.triggers.is_settled and self.rank_sync.can_wait(self._counted)
 
     def usual(self, steps: int, whole: int, hooks: int) -> None:
@@ -366,25 +366,25 @@ class WindowPlan:
 
     def is_due(self, next_step: int) -> bool:
         """Whether to prepare a window, which opens at the step after the next, or at the next."""
-        if self._wanted is None:
-            self._wanted = self.triggers.next(self._now, next_step, self._price)
+        if self._wanted_for is None:
+            self._wanted_for = self.triggers.next(self._now, next_step, self._price)
             self._wanted_at, self._wanted_after = self._now, self._runs.gaps
-        elif self._wanted != CHOSEN and self.triggers.is_asked_for():
-            self._wanted, self._wanted_at = ASKED, self._now
-        is_wanted, lead = self._wanted is not None, 0
-        if self._wanted == CHOSEN:
+        elif self._wanted_for != CHOSEN and self.triggers.is_asked_for():
+            self._wanted_for, self._wanted_at = ASKED, self._now
+        is_wanted, lead = self._wanted_for is not None, 0
+        if self._wanted_for == CHOSEN:
             lead = self._until_chosen(next_step)
         elif is_wanted:
             lead = usual_lead(self.triggers.typical)
         if not self.rank_sync.is_due(self._counted, is_wanted, lead):
             return False
         # The first window starts the tracing library, which any step may record.
-        return not self._prepared or self._has_room(self._wanted or JOINT)
+        return not self._prepared or self._has_room(self._wanted_for or JOINT)
 
     def begin(self) -> None:
         """A window is prepared."""
-        self.reason = self._wanted or JOINT
-        self._wanted = None
+        self.reason = self._wanted_for or JOINT
+        self._wanted_for = None
         self._prepared += 1
         self._budget.begin_window()
 
@@ -412,7 +412,7 @@ class WindowPlan:
     def put_back(self) -> None:
         """Drop the prepared window; it is prepared again when it is due."""
         if self.reason != JOINT:
-            self._wanted = self.reason
+            self._wanted_for = self.reason
 
     def start(self) -> int:
         """The prepared window opens; returns its number of steps."""
@@ -443,7 +443,7 @@ class WindowPlan:
         """A window has ended before a step was whole; returns whether to try again."""
         self._attempts += 1
         if self._attempts < MOST_ATTEMPTS:
-            self._wanted = self.reason
+            self._wanted_for = self.reason
             return True
         self.give_up()
         return False
@@ -452,7 +452,7 @@ class WindowPlan:
         """Open no window for this trigger; the next as soon as the budget allows, if the last
         window was ``is_too_short``."""
         self._attempts = 0
-        self._wanted = None
+        self._wanted_for = None
         self.triggers.ended(self._now, is_too_short)
 
     def _length(self) -> int:

@@ -31,9 +31,9 @@ class Sites:
 
     def __init__(self, torch: Any) -> None:
         self._sites: dict[tuple[int, int, str], dict[str, Any]] = {}
-        self._own: dict[int, bool] = {}
+        self._is_own: dict[int, bool] = {}
         """By the number of a code object: its hash is that of all its content."""
-        self._kept: list[CodeType] = []
+        self._codes: list[CodeType] = []
         # Directories with code that is not the user's, besides installed packages: a checkout of
         # torch, and code that Python runs without a file.
         directories = (
@@ -47,7 +47,7 @@ class Sites:
         """A call of ``name`` from ``frame`` has taken ``time`` ns, or ``UNKNOWN``."""
         while frame is not None:
             code = frame.f_code
-            own = self._own.get(id(code))
+            own = self._is_own.get(id(code))
             if own or (own is None and self._learn(code)):
                 break
             frame = frame.f_back
@@ -81,8 +81,8 @@ class Sites:
         file = code.co_filename
         is_installed = "/site-packages/" in file or "/dist-packages/" in file
         own = not (is_installed or file.startswith(self._libraries))
-        self._own[id(code)] = own
-        self._kept.append(code)
+        self._is_own[id(code)] = own
+        self._codes.append(code)
         return own
 
 
@@ -105,7 +105,7 @@ class SyncWarnings:
         self._torch = torch
         self._report = report
         self._filter = ("always", _TEXT, Warning, None, 0)
-        self._show = self._shown
+        self._show = self._on_warning
         self._before: Callable[..., Any] = warnings.showwarning
         self._is_on = False
 
@@ -136,7 +136,7 @@ class SyncWarnings:
                 del filters[at]
                 break
 
-    def _shown(self, message: Any, *args: Any, **kwargs: Any) -> None:
+    def _on_warning(self, message: Any, *args: Any, **kwargs: Any) -> None:
         if not _TEXT.search(str(message)):
             self._before(message, *args, **kwargs)
         elif self._is_on and "called" in str(message):
@@ -308,7 +308,7 @@ class SyncCounter:
         original = getattr(owner, name)
         before = vars(owner).get(name, _MISSING)
         is_method = isinstance(owner, type)
-        call = (CountedMethod if is_method else CountedCall)(self, original, _shown(name), counts)
+        call = (CountedMethod if is_method else CountedCall)(self, original, _spelled(name), counts)
         setattr(owner, name, call)
         self._replaced.append((owner, name, before))
 
@@ -335,7 +335,7 @@ def _always(*_: Any) -> bool:
     return True
 
 
-def _shown(name: str) -> str:
+def _spelled(name: str) -> str:
     """The call as people write it."""
     shown = {"__getitem__": "x[mask]", "__setitem__": "x[mask] = y"}
     return shown.get(name) or name.strip("_")

@@ -233,7 +233,7 @@ class ProcessSource:
 
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - levels need no clock
         """The count and the bytes."""
-        bytes_held = or_none(self._held)
+        bytes_held = or_none(self._by_pid)
         if bytes_held is None:
             return [None, None]
         own = self._pids() & bytes_held.keys()
@@ -245,7 +245,7 @@ class ProcessSource:
     def _list(self, name: str) -> Any:
         return ask(self._nvml, function_of(self._nvml, name), self._device.handle)
 
-    def _held(self) -> dict[int, int | None]:
+    def _by_pid(self) -> dict[int, int | None]:
         """Bytes by process, None if NVML does not report them."""
         sizes: dict[int, int | None] = {}
         for function in self._lists:
@@ -279,7 +279,7 @@ class OtherProcesses:
 
     def __init__(self, sources: Sequence[ProcessSource]) -> None:
         self._sources = sources
-        self._known: dict[str, frozenset[int]] = {}
+        self._named_pids: dict[str, frozenset[int]] = {}
         self._due = 0.0
 
     def changed(self, now: float) -> dict[str, list[OtherProcess]] | None:
@@ -288,9 +288,9 @@ class OtherProcesses:
         # Each is replaced as a whole by the thread that asks the driver.
         by_gpu = {source.prefix: source.others for source in self._sources}
         pids = {prefix: frozenset(others) for prefix, others in by_gpu.items() if others}
-        if pids == self._known or now < self._due:
+        if pids == self._named_pids or now < self._due:
             return None
-        self._known, self._due = pids, now + CHECKED_SECONDS
+        self._named_pids, self._due = pids, now + CHECKED_SECONDS
         return {prefix: _named(by_gpu[prefix]) for prefix in pids}
 
 

@@ -310,7 +310,7 @@ class GpmSource:
             if isinstance(answer, str):
                 self.missing[metric.column(device).name] = answer
                 del numbers[metric]
-        self._known = numbers
+        self._numbers = numbers
         self._latest = self._scaled([answers[metric] for metric in numbers])
         self.columns = tuple(metric.column(device) for metric in numbers)
         if not numbers:
@@ -322,7 +322,7 @@ class GpmSource:
         If called too soon for the counters, the values of the call before.
         """
         if self._counters and time.monotonic() - self._counters.at >= SHORTEST_SECONDS:
-            self._latest = self._scaled(self._counters.read([*self._known.values()]))
+            self._latest = self._scaled(self._counters.read([*self._numbers.values()]))
         return self._latest
 
     def close(self) -> None:
@@ -332,7 +332,7 @@ class GpmSource:
             self._counters = None
 
     def _scaled(self, answers: Sequence[float | str]) -> list[float | None]:
-        both = zip(self._known, answers, strict=True)
+        both = zip(self._numbers, answers, strict=True)
         return [None if isinstance(value, str) else value * metric.factor for metric, value in both]
 
 

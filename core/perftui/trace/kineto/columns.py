@@ -427,19 +427,19 @@ class _Translation:
 
     def __init__(self, number_of: Callable[[int], int]) -> None:
         self._number_of = number_of
-        self._known = np.full(64, -1, dtype=np.int32)
+        self._translated = np.full(64, -1, dtype=np.int32)
 
     def of(self, numbers: Ints) -> Int32:
         """The columns' numbers."""
         largest = int(numbers.max())
-        if largest >= len(self._known):
+        if largest >= len(self._translated):
             longer = np.full(2 * largest + 1, -1, dtype=np.int32)
-            longer[: len(self._known)] = self._known
-            self._known = longer
-        result = self._known[numbers]
+            longer[: len(self._translated)] = self._translated
+            self._translated = longer
+        result = self._translated[numbers]
         new = numbers[result < 0]
         if len(new):
             for number in dict.fromkeys(new.tolist()):
-                self._known[number] = self._number_of(number)
-            result = self._known[numbers]
+                self._translated[number] = self._number_of(number)
+            result = self._translated[numbers]
         return result

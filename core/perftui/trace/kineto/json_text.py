@@ -186,18 +186,18 @@ class _Walk:
         self._text = encodable(self._bytes)
         self._last = last
         self._reader = reader
-        self._found = Recovered()
-        self._known = (0, 0)
+        self._recovered = Recovered()
+        self._last_offset = (0, 0)
 
     def run(self) -> Recovered:
         at = self._next(0)
-        while at < len(self._text) and not self._found.closed:
+        while at < len(self._text) and not self._recovered.closed:
             following = self._close(at) if self._text[at] == "]" else self._take(at)
             if following is None:
                 break
             at = following
-        self._found.consumed = self._offset(at)
-        return self._found
+        self._recovered.consumed = self._offset(at)
+        return self._recovered
 
     def candidates(self, at: int) -> Iterator[re.Match[str]]:
         """Possible starts of events from ``at`` on, up to where no event can follow: fields after
@@ -217,9 +217,9 @@ class _Walk:
 
     def _offset(self, index: int) -> int:
         """Byte offset of a character, counted on from the last one requested."""
-        start, offset = self._known if index >= self._known[0] else (0, 0)
+        start, offset = self._last_offset if index >= self._last_offset[0] else (0, 0)
         offset += len(self._bytes[start:index].encode("utf-8", "surrogateescape"))
-        self._known = (index, offset)
+        self._last_offset = (index, offset)
         return offset
 
     def _next(self, at: int) -> int:
@@ -229,7 +229,7 @@ class _Walk:
     def _close(self, at: int) -> int:
         """End the array at a bracket, or skip one in place of an event."""
         if _CLOSE.match(self._text, at):
-            self._found.closed = True
+            self._recovered.closed = True
             return at + 1
         return self._next(at + 1)
 
@@ -240,13 +240,13 @@ class _Walk:
             return self._skip(at)
         fields, end = decoded
         begin, following = self._offset(at), self._next(end)
-        self._found.objects.append(fields)
-        self._found.starts.append(begin)
+        self._recovered.objects.append(fields)
+        self._recovered.starts.append(begin)
         if not self._is_strict(at, end):
-            self._found.repaired.append(begin)
+            self._recovered.repaired.append(begin)
         after = self._text[following : following + 1]
         if after and self._text.count(",", end, following) != (after != "]"):
-            self._found.repaired.append(self._offset(following))
+            self._recovered.repaired.append(self._offset(following))
         return following
 
     def _is_strict(self, begin: int, end: int) -> bool:
@@ -265,14 +265,14 @@ class _Walk:
             if self.is_event(start):
                 if not lost and '"' in self._text[at:start]:
                     lost = [at]
-                self._found.skipped += [self._offset(index) for index in lost]
+                self._recovered.skipped += [self._offset(index) for index in lost]
                 return start
             if not match.group("nested") and self._shows_kind(start):
                 lost.append(start)
         if self._last:
             return self._to_the_end(at, lost or [at])
         # All but the last are surely complete; they are not looked at again with every piece.
-        self._found.skipped += [self._offset(index) for index in lost[:-1]]
+        self._recovered.skipped += [self._offset(index) for index in lost[:-1]]
         return lost[-1] if len(lost) > 1 else None
 
     def _shows_kind(self, start: int) -> bool:
@@ -287,12 +287,12 @@ class _Walk:
             if room < 0:
                 break
             if fields_behind(self._text[match.end() :].encode()) is not None:
-                self._found.closed = True
+                self._recovered.closed = True
                 whole = [start for start in lost if start < match.end()]
-                self._found.skipped += [self._offset(start) for start in whole]
+                self._recovered.skipped += [self._offset(start) for start in whole]
                 return match.end()
-        self._found.skipped += [self._offset(start) for start in lost[:-1]]
-        self._found.cut = self._offset(lost[-1])
+        self._recovered.skipped += [self._offset(start) for start in lost[:-1]]
+        self._recovered.cut = self._offset(lost[-1])
         return len(self._text)
 
     def _decode(self, at: int) -> tuple[dict[str, Any], int] | None:

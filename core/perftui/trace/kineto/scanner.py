@@ -201,13 +201,13 @@ class Batches:
     """Whether the array ended with its bracket."""
     tail: bytes = b""
     """The text after the array."""
-    _held: bytes = b""
+    _text: bytes = b""
 
     def decode(self, pieces: Iterable[bytes]) -> Iterator[Batch | Scanned]:
         """All events, in file order."""
         for piece in pieces:
             if not self.closed:
-                self._held += piece
+                self._text += piece
             elif len(self.tail) < _TAIL_LIMIT:
                 self.tail += piece
                 if len(self.tail) >= _TAIL_LIMIT:
@@ -223,22 +223,22 @@ class Batches:
         batch = self._whole_events()
         if batch is not None:
             yield batch
-        if self._held and not self.closed:
+        if self._text and not self.closed:
             yield self._recovered(last=True)
 
     def _reopened(self) -> bool:
         """Go on after a bracket that did not close the array: events follow, and no fields."""
         if not self.closed or fields_behind(self.tail) is not None or not holds_event(self.tail):
             return False
-        self.closed, self._held, self.tail = False, self.tail, b""
+        self.closed, self._text, self.tail = False, self.tail, b""
         return True
 
     def _whole_events(self) -> Batch | Scanned | None:
         """The batch of all complete events so far, if any."""
-        cut = last_boundary(self._held)
+        cut = last_boundary(self._text)
         if cut is None:
-            return self._recovered(last=False) if len(self._held) > _GIVE_UP else None
-        text = b"[" + self._held[: cut[0]] + b"]"
+            return self._recovered(last=False) if len(self._text) > _GIVE_UP else None
+        text = b"[" + self._text[: cut[0]] + b"]"
         scanned = self.scanner.scan(text, self.offset, cut[1]) if self.scanner else None
         if scanned is not None:
             self._advance(cut[1])
@@ -253,9 +253,9 @@ class Batches:
         return batch
 
     def _recovered(self, last: bool) -> Batch:
-        result = recover(self._held, last)
-        if not result.consumed and len(self._held) > _GIVE_UP:
-            result.consumed, result.skipped = len(self._held), [0]
+        result = recover(self._text, last)
+        if not result.consumed and len(self._text) > _GIVE_UP:
+            result.consumed, result.skipped = len(self._text), [0]
         self.skipped += [self.offset + offset for offset in result.skipped]
         self.repaired += [self.offset + offset for offset in result.repaired]
         self.cut = None if result.cut is None else self.offset + result.cut
@@ -263,15 +263,15 @@ class Batches:
         # At damaged gzip another pass may end a few bytes earlier: none of the text is missing then
         # if it ends before the event that was cut.
         length = result.consumed if result.cut is None else result.cut
-        batch = Batch(events, b"", self.offset, length, False, result.starts, self._held[:length])
+        batch = Batch(events, b"", self.offset, length, False, result.starts, self._text[:length])
         self._advance(result.consumed)
         if result.closed:
-            self.closed, self.tail, self._held = True, self._held, b""
+            self.closed, self.tail, self._text = True, self._text, b""
         return batch
 
     def _advance(self, length: int) -> None:
         self.offset += length
-        self._held = self._held[length:]
+        self._text = self._text[length:]
 
 
 def last_boundary(text: bytes) -> tuple[int, int] | None:

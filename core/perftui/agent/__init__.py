@@ -1,1 +1,1 @@
-"""What runs inside the training process: standard library only, no thread, no socket, no wait."""
+"""The part inside the training process: standard library only, no thread, no socket, no wait."""

@@ -34,7 +34,7 @@ class ProcessUse(NamedTuple):
     delayed: int
     """Time in which that thread waited for a core, ns."""
     others: int
-    """CPU time of its other threads, ns."""
+    """CPU time of the process's other threads, ns."""
     threads: int
     """Number of threads now."""
     read: int
@@ -42,7 +42,7 @@ class ProcessUse(NamedTuple):
     asked: int
     """Bytes from storage or from memory."""
     reads: int
-    """Calls that asked for those."""
+    """Read calls."""
     faults: int
     """Major page faults."""
 
@@ -63,7 +63,7 @@ def process_use(pid: int, root: Path = PROC) -> ProcessUse | None:
 
 
 TRIES = 4
-"""Copies of a record that is being stored anew, until two in a row agree."""
+"""Attempts to copy a record that is being stored, until two copies in a row agree."""
 
 
 class PageHeader(msgspec.Struct, frozen=True):
@@ -98,7 +98,7 @@ class WorkerCounts:
     """Sum of the squares of the batches' times, us."""
     stage: int = IDLE
     since: int = 0
-    """When the stage began, by ``time.perf_counter_ns()``."""
+    """Start of the stage, by ``time.perf_counter_ns()``."""
 
     def until(self, now: int) -> tuple[int, int]:
         """(fetch, collate) including the unfinished batch; ``now`` on the clock of ``since``."""
@@ -151,7 +151,7 @@ class WorkerPageReader:
 
 SHORTEST = 1_000_000_000
 LONGEST = 10_000_000_000
-"""Between two rows of a worker, ns: one a second while somebody is likely to look, ten times fewer
+"""Ns between two rows of a worker: one a second while somebody is likely to look, ten times fewer
 in a run of a day, which keeps hours of newest rows."""
 
 SLOWER_BY = 120

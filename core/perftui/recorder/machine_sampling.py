@@ -75,7 +75,7 @@ HEAD_START = 5.0
 about the machine are in the manifest that readers look at first."""
 
 RETRY_SECONDS = 5.0
-"""Between two tries to take over: the lock may be one of a network disk."""
+"""Seconds between attempts to take over: the lock may be one of a network disk."""
 
 
 class LeaderElection:
@@ -129,7 +129,7 @@ AHEAD_SECONDS = 5.0
 """Seconds that the cost may run ahead: rare readings may cost as much as ten samples."""
 
 ROLES_SHARE = 0.002
-"""Of a core, for looking up who trains and who loads: a run may have hundreds of files to list."""
+"""Share of a core for looking up who trains and who loads: a run may have hundreds of files."""
 
 
 class MachineSampling:

@@ -20,7 +20,7 @@ from perftui.recorder.training import Command, StartError, Training, no_start
 from perftui.run.layout import PRIVATE_MODE, RunLayout
 
 OLDEST = 2021
-"""The first year of nsys that is understood."""
+"""The oldest supported year of nsys."""
 
 ANSWER_SECONDS = 60.0
 """nsys may take long for its first answer, from a cold disk."""
@@ -36,12 +36,12 @@ class NsysError(StartError):
 
 @dataclass(frozen=True)
 class Nsys:
-    """An nsys that is installed here."""
+    """An installed nsys."""
 
     path: str
     version: str
     options: tuple[str, ...]
-    """For ``nsys profile``, without the output's name."""
+    """Options of ``nsys profile``, without the output's name."""
 
 
 class _CommandStatus(msgspec.Struct):

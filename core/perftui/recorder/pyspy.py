@@ -39,7 +39,7 @@ REFUSED = "Permission Denied"
 """Beginning of its message where the system does not let it read a process."""
 
 LONGEST = 300
-"""Characters of its message that are kept."""
+"""Most characters of its message that are kept."""
 
 _BEGUN = re.compile(
     rb"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z\s+INFO\s+py_spy::config\]"
@@ -327,7 +327,7 @@ class Sampler:
 
 
 CHECK_SECONDS = 0.5
-"""Between two checks whether samples are complete."""
+"""Seconds between checks whether samples are complete."""
 
 WORKERS_PART = 2
 """Workers are sampled so many times less often than main threads: they run for longer, and their

@@ -40,12 +40,12 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, StopReason, read_manifest, recorded_by_this_process
 
 DRAIN_SECONDS = 0.25
-"""Between two reads of the rings: with the second a step may wait for its last records, a
-recorder that is killed loses little more than a second."""
+"""Seconds between reads of the rings: with the second a step may wait for its last records, a
+killed recorder loses little more than a second."""
 
 SAMPLE_SECONDS = 0.5
-"""Between two samples of the machine: one takes 1.5 ms of a core with one process to watch, 4 ms
-with forty, without a GPU (``tests/verify/benchmarks/bench_sampler.py``)."""
+"""Seconds between samples of the machine: one takes 1.5 ms of a core with one process to watch, 4
+ms with forty, without a GPU (``tests/verify/benchmarks/bench_sampler.py``)."""
 
 PATIENCE = 2.0
 """Seconds for unanswered questions when the training ends: a driver that lost its card never

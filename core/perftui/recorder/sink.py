@@ -34,7 +34,7 @@ KEPT_SEGMENTS = 2
 """Complete segments besides the first that are kept row by row."""
 
 ROWS_AT_ONCE = 4096
-"""Rows that are aggregated together: each time costs some hundreds of microseconds."""
+"""Rows that are aggregated at a time, which takes some hundreds of microseconds."""
 
 
 class JournalSink:

@@ -96,7 +96,7 @@ class ColumnSum(msgspec.Struct, frozen=True):
     total: int | float = 0
     highest: int | float = -1
     above_zero: int = 0
-    """How many of them are more than 0."""
+    """Number of values above 0."""
 
     def plus(self, other: ColumnSum) -> ColumnSum:
         """The sum of this column and ``other``."""
@@ -124,9 +124,9 @@ class Group(msgspec.Struct, frozen=True):
     """Steps whose phases sum to their duration."""
     rows: int = 0
     first: int = 0
-    """When the earliest row began, ns."""
+    """Start of the earliest row, ns."""
     last: int = 0
-    """When the latest row ended, ns."""
+    """End of the latest row, ns."""
     columns: dict[str, ColumnSum] = {}
     histograms: dict[str, dict[int, tuple[int, int]]] = {}
 

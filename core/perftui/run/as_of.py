@@ -41,7 +41,7 @@ class Stops:
         return int(self.ends[number - 1]) if number <= len(self.ends) else self.end
 
     def steps_at(self, time: int) -> int:
-        """How many of the kept steps had ended at ``time``."""
+        """Number of kept steps that had ended at ``time``."""
         return int(np.searchsorted(self.ends, time, side="right"))
 
 
@@ -60,7 +60,7 @@ def stops_of(run: RunSnapshot, rank: int = 0) -> Stops:
 
 
 def _end(run: RunSnapshot) -> int:
-    """When ``run`` ended, or the last step of any rank."""
+    """End of ``run``, or of the last step of any rank."""
     steps = [rank.steps for rank in run.ranks if len(rank.steps)]
     last = [int((table["start"] + table["duration"]).max()) for table in steps]
     return max(run.manifest.started_ns, run.manifest.ended_ns or 0, *last)

@@ -157,7 +157,7 @@ INNER_EVERY = 5_000_000
 """Mean ns between samples from inside the process, in a window."""
 
 STACK_RATE_KEY = "stack_rate"
-"""Key in the manifest's ``profile``: how many samples a second were asked for."""
+"""Key in the manifest's ``profile``: requested samples per second."""
 
 NO_STACKS = "no_stacks"
 """Key in the manifest's ``profile``: why there are no stack samples, in words."""

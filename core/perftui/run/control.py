@@ -170,7 +170,7 @@ class Hearing:
         self._path = path
         self._count: int | None = None
         self._heard: float | None = None
-        """When the count was last seen to change, on our steady clock."""
+        """Time of the last change of the count, on our steady clock."""
 
     def poll(self) -> None:
         """Look again."""

@@ -41,8 +41,8 @@ memory on it when that last changed, the largest first: ``pid``, ``program``, ``
 ``memory`` in bytes, each of the last three None if unknown."""
 
 NOT_SAMPLED = "not_sampled"
-"""Entry of ``profile``: by host why a metric, a group of them or all of a GPU is not sampled, by
-name."""
+"""Entry of ``profile``: by host, reasons why a metric, a group of them or all of a GPU is not
+sampled, by name."""
 
 DATA_DISK = "data_disk"
 """Entry of ``profile``: by host, the ``disk`` that holds the data set (None if the kernel counts

@@ -92,8 +92,8 @@ class RunSnapshot:
     manifest: Manifest
     ranks: tuple[RankSnapshot, ...]
     telemetry: dict[str, Table]
-    """By host; a ``time`` column in ns and one column for each metric. All are float64, which keeps
-    a time of today to 128 ns on either side."""
+    """Samples by host: a ``time`` column in ns and one column for each metric. All are float64,
+    which keeps a time of today to 128 ns on either side."""
     skipped_lines: int
     """Damaged journal lines that were skipped."""
     downsampled: Mapping[str, Aggregates] = field(default_factory=dict)

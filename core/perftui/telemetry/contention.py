@@ -34,7 +34,7 @@ AUTOGRAD = b"pt_autograd_"
 """Prefix of the names of PyTorch's autograd threads, one for each GPU."""
 
 THREADS_EVERY_SECONDS, MOST_THREADS_SHARE = 2.0, 0.001
-"""Between two searches for autograd threads: a training process may have hundreds of threads."""
+"""Seconds between searches for autograd threads: a process may have hundreds of threads."""
 
 Thread = tuple[int, int]
 """Process and thread."""

@@ -93,7 +93,7 @@ class DataPlace:
         self._pace = Pace(EVERY_SECONDS, MOST_SHARE)
         self._seen: Counter[Mount] = Counter()
         self.found: DataMount | None = None
-        """As of the last search."""
+        """Result of the last search."""
 
     def search(self, now: float) -> DataMount | None:
         """The location, searched anew when due."""

@@ -146,7 +146,7 @@ class Mount:
     number: str = ""
     """Number of its device, such as ``254:1``; ``0:...`` is a virtual device."""
     source: str = ""
-    """What is mounted, such as ``/dev/sda1`` or ``server:/export``."""
+    """Mounted device or share, such as ``/dev/sda1`` or ``server:/export``."""
 
 
 def mount_of(path: Path, mountinfo: Path = MOUNTINFO) -> Mount | None:

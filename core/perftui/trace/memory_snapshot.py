@@ -24,7 +24,7 @@ class BlockState(enum.IntEnum):
     """State of a block for the allocator."""
 
     INACTIVE = 0
-    """In the cache, free to be handed out."""
+    """In the cache, available."""
     ACTIVE = 1
     """Held by the program."""
     PENDING_FREE = 2

@@ -74,8 +74,8 @@ class Spool(NamedTuple):
 
 
 SPARED_JOURNAL = "journal.jsonl"
-"""In the directory ``spared``, one line of JSON for each file: ``path``, ``copy`` (a name beside
-it, None where the file was not there), and ``time``; for each directory that was made ``made``."""
+"""File in the directory ``spared``, a line of JSON for each file: ``path``, ``copy`` (a name beside
+it, None if there was no file), and ``time``; for each directory that was made ``made``."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class AgentOptions:
     stacks: bool = False
     memory: bool = False
     modules: bool = False
-    """What a window records besides operators; each costs time while the window is open."""
+    """Recorded in windows besides operators; each costs time while the window is open."""
     memory_snapshot: bool = False
     """Snapshot the GPU's memory at its peak, and as it runs out; torch then remembers where each
     allocation came from."""
@@ -108,7 +108,7 @@ class AgentOptions:
     syncs: bool = False
     """Count in each window the calls that make the host wait for the GPU, by line."""
     losses: int = 0
-    """Of how many steps the losses are noted, from the first on that goes backward."""
+    """Number of steps whose losses are noted, from the first on with a backward pass."""
     spares_files: bool = False
     """Whether files are copied before the training writes to them, as a trial wants it; to where
     is ``spared``, which the recorder knows."""

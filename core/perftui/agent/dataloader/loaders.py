@@ -23,10 +23,10 @@ FILE_PACKAGES = frozenset({"h5py", "lmdb", "sqlite3", "zarr", "tables", "rasteri
 """Packages whose objects are handles: forked workers would share one file position or lock."""
 
 PATH_NAMES = re.compile(r"(^|_)(root|path|paths|dir|folder|files?|filenames?|samples|url)s?$")
-"""Attributes that name where data lies, though nothing in the text marks a path."""
+"""Attributes that name the place of data, even without a path separator in the text."""
 
 MOST_WRAPPED = 4
-"""Datasets within one another, such as subsets, that are looked into."""
+"""Most nested datasets, such as subsets, to look into."""
 
 MOUNTS = Path("/proc/self/mountinfo")
 
@@ -255,11 +255,11 @@ class Loaders:
         self.origins = origins
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._alike: dict[str, list[int]] = {}
-        """The numbers of loaders by everything that is known of them."""
+        """Numbers of equal loaders, by all their facts."""
         self._iterators: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._live: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
         self._starting: WeakSet[Any] = WeakSet()
-        """Iterators whose workers have been started and have given nothing yet."""
+        """Iterators whose workers have started and returned nothing yet."""
         self._roles: dict[int, str] = {}
         self._in_use: set[int] = set()
         self._workers: dict[int, list[int]] = {}

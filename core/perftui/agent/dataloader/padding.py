@@ -24,10 +24,10 @@ MOST_ALIKE = 0.75
 texts differ in length, a table has the same empty columns in most rows."""
 
 MOST_CHECKED = 1 << 12
-"""Tokens outside padding that are looked at one by one: 0.1 us each."""
+"""Most tokens outside padding that are looked at: 0.1 us each."""
 
 TYPES = {4: "i", 8: "q"}
-"""Codes of ``array`` by the bytes of an integer."""
+"""Type codes of ``array`` by the size of an integer in bytes."""
 
 Rows = list[bytes]
 
@@ -38,10 +38,10 @@ class Padding(NamedTuple):
     rows: int
     tokens: int
     padded: int
-    """Of the tokens."""
+    """Tokens that are padding."""
     spare: int
-    """Of those padded, in columns where all rows are: cutting the batch to its longest row ends
-    them."""
+    """Padding tokens in columns that are padding in all rows: cutting the batch to its longest row
+    removes them."""
 
 
 def padding_of_ids(rows: Rows, size: int) -> Padding:
@@ -117,7 +117,7 @@ def _is_text(rows: Rows, size: int, runs: list[int], *, is_left: bool) -> bool:
 
 
 MOST_PARTS = 64
-"""Parts of a batch that are looked at."""
+"""Most parts of a batch that are looked at."""
 
 MOST_ROWS = 64
 MOST_TOKENS = 1 << 13
@@ -131,7 +131,7 @@ SHORTEST = 8
 """Batches with fewer rows and fewer tokens, or shorter rows, are not checked."""
 
 MASK = "attention_mask"
-"""A tensor of this name is believed."""
+"""A tensor of this name is taken for an attention mask."""
 
 
 class Seen(NamedTuple):
@@ -220,7 +220,7 @@ AT_ONCE = 3
 
 
 class PaddingChecks:
-    """Schedules and makes the padding checks of one process."""
+    """Schedules and performs the padding checks of one process."""
 
     def __init__(self) -> None:
         self._next = FIRST

@@ -1,4 +1,4 @@
-"""Where in the user's code a call was made."""
+"""Finds where in the user's code a call was made."""
 
 from __future__ import annotations
 

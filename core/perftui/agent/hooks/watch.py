@@ -198,7 +198,7 @@ def _wrapping_call(
 
 
 def watch_backward(torch: Any, session: Session) -> None:
-    """Time the autograd engine: ``backward()`` and ``autograd.grad`` both end there."""
+    """Time the autograd engine, which ``backward()`` and ``autograd.grad`` both call."""
     original = getattr(torch.autograd, "_engine_run_backward", None)
     if original is None:
         session.notes.write(

@@ -49,7 +49,7 @@ class PlainPage:
     number = 0
     """Number of the record that was stored last."""
     since = began = 0
-    """When the stage began, and when the batch did."""
+    """Start of the stage, and of the batch."""
     batches = sized = bytes = fetch = collate = squares = address = 0
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class PlainPage:
             self._store()
 
     def count(self, batch: Any, /) -> None:
-        """``batch`` is made."""
+        """``batch`` is complete."""
         self.mark(IDLE)
         size = self.batch_bytes(batch)
         self.squares += ((self.since - self.began) // 1000) ** 2

@@ -75,7 +75,7 @@ def _epochs(start: Any, loader: Any) -> Iterator[Any]:
 
 
 VARIABLES = {"TQDM_DISABLE": "1", "WANDB_MODE": "disabled"}
-"""What progress bars and Weights & Biases read when the script imports them."""
+"""Variables that progress bars and Weights & Biases read at import."""
 
 WRITERS = frozenset({"torch.utils.tensorboard.writer", "tensorboardX.writer"})
 """Modules that define a ``SummaryWriter``."""
@@ -183,7 +183,7 @@ def repeat(torch: Any, session: Session, request: Request) -> None:
 Start = Callable[[Any, "Session", Request], None]
 
 SIDES: dict[str, Start] = {"repeated_batches": repeat, "loader_alone": drain, "output": silence}
-"""By the argument of the override."""
+"""Functions by the argument of the override."""
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:

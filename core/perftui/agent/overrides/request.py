@@ -77,7 +77,7 @@ class Request(NamedTuple):
     arguments: Mapping[str, Any]
     file: Optional[str] = None
     line: Optional[int] = None
-    """The call it is meant for; every call of the target where no file is given."""
+    """Line of the call that is meant; every call of the target if no file is given."""
     fix: Optional[str] = None
     blocks: Optional[Blocks] = None
 

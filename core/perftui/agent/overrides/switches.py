@@ -42,7 +42,7 @@ SWITCHES = {
         "_C._get_mkldnn_enabled", "_C._set_mkldnn_enabled", "_C._set_mkldnn_enabled", "mkldnn"
     ),
 }
-"""By the argument of the override."""
+"""By argument of the override."""
 
 WORKER = "torch.utils.data._utils.worker"
 """Each data-loader worker computes on one thread, and sets its own switches."""

@@ -1,1 +1,1 @@
-"""What one training process records, from its first step to its end."""
+"""Recording of one training process, from its first step to its end."""

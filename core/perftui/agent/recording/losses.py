@@ -24,7 +24,7 @@ class Losses:
         self._session = session
         self._count = count
         self._losses: dict[int, list[Any]] = {}
-        """By the number of the step."""
+        """Losses by number of the step."""
         self._passes = 0
         self._is_noted = False
 

@@ -33,7 +33,7 @@ COMPILED = "OptimizedModule", "torch._dynamo.eval_frame"
 """Class that ``torch.compile`` wraps a module in: its name and module."""
 
 LONGEST = 200
-"""Characters of an attribute that is no plain value."""
+"""Most characters of an attribute that is no plain value."""
 
 COUNTS = ("tensors", "trained", "elements", "largest", "unused", "unused_elements")
 """Counts for one data type on one device; ``largest`` is in elements."""
@@ -117,7 +117,7 @@ def _plain(value: Any) -> Any:
 
 
 MOST_OPTIMIZERS = 32
-"""Optimizers that are noted."""
+"""Most optimizers that are noted."""
 
 OPTIONS = ("fused", "foreach", "capturable", "differentiable")
 

@@ -1,4 +1,4 @@
-"""What one training process records of the thread that trains: phases, steps, windows."""
+"""Records the training thread of one process: phases, steps, windows."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class GcPauses(CompiledPauses):
         return pauses
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self.on_phase in gc.callbacks:
             gc.callbacks.remove(self.on_phase)
 
@@ -111,7 +111,7 @@ class Recording:
         self._counted_steps = 0
         self._step_start = 0
         self._was_profiled = False
-        """Whether a window was open in the step that goes on, or was saved at its beginning."""
+        """Whether a window was open in the current step, or was saved at its beginning."""
         self._usual_until = 0
         """When the window plan is to see steps again."""
         self._usual_steps = self._usual_ns = self._usual_hooks = 0

@@ -61,7 +61,7 @@ class Session:
         self._origins: Origins = WeakKeyDictionary()
         self.overrides = OverrideNotes()
         self.optimizer_sites: WeakKeyDictionary[Any, CallSite | None] = WeakKeyDictionary()
-        """Where each optimizer was made."""
+        """Call site of each optimizer."""
         self.fast_path = FastPath(torch, self.guards)
         self.inner_calls_cost = False
         """Whether calls of inner modules reach the hooks, too."""
@@ -165,7 +165,7 @@ class Session:
         return False
 
     def fail(self, error: Exception) -> None:
-        """Record no more, and say why."""
+        """Stop recording, and report why."""
         recording = self.switch_off()
         message = f"recording stopped: {type(error).__name__}: {error}"
         # Nothing of ours may fail after the agent has: there is nowhere left to report.
@@ -451,7 +451,7 @@ class Session:
 
     @guarded
     def leave_optimizer(self, optimizer: Any) -> None:
-        """``optimizer.step`` has done its work."""
+        """``optimizer.step`` ends."""
         events = self._close_fast_path(is_fed=False)
         recording = self._on_this_thread()
         start = self.optimizers.left(optimizer) if recording is not None else 0

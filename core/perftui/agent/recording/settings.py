@@ -279,7 +279,7 @@ _READERS = "get", "getenv"
 """Functions that only read a variable of the environment."""
 
 MOST_CODE = 4000
-"""Functions that are looked at."""
+"""Most functions to look at."""
 
 Places = dict[str, list[Any]]
 
@@ -397,4 +397,4 @@ PREFIX = "TORCHDYNAMO_"
 """Prefix of further variables that are noted."""
 
 LONGEST = 200
-"""Characters of a value."""
+"""Most characters of a value."""

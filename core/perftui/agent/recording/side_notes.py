@@ -11,7 +11,7 @@ MOST_NOTED = 500
 """Compilations that are noted: each function is compiled a few times before torch gives it up."""
 
 LONGEST = 300
-"""Characters of a reason."""
+"""Most characters of a reason."""
 
 
 class Compilations:

@@ -21,7 +21,7 @@ class Optimizers:
         """The last optimizer whose number was asked for, and that number."""
         self._exist = False
         self.finished = 0
-        """Steps that were seen to end."""
+        """Number of steps that were seen to end."""
 
     def number(self, optimizer: Any) -> int:
         """A number that no other optimizer of this process has had."""

@@ -61,11 +61,11 @@ class Meter:
         self.is_sampling = True
         """Whether the hooks of this step are measured."""
         self.calls = 0
-        """Hooks that were not measured, since the last step ended."""
+        """Hooks without measurement since the last step ended."""
         self.estimated = 0
         """Cost that is known without measuring; added by the hooks."""
         self.frame_ns = 0
-        """What calling a hook costs, outside the part that is measured."""
+        """Cost of calling a hook outside the measured part."""
         self.clock_ns = 0
         """Part of a hook's measured time that is the measurement itself."""
         self._clock: Clock | None = None

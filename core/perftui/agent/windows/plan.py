@@ -95,8 +95,8 @@ LEAST_GAPS = 2
 
 LONG_GAP = 1000
 MUCH_LONGER_GAP = 4
-"""Steps of a gap, and times the longest one before, after which training seems to be over. Rollouts
-of 2,048 calls between two updates are common, and texts of as many tokens."""
+"""Least steps of a gap, and times the longest gap before, after which training seems to be over.
+Rollouts of 2,048 calls between two updates are common, and texts of as many tokens."""
 
 MANY = 1 << 62
 """More steps than any training has."""

@@ -32,7 +32,7 @@ class Sites:
     def __init__(self, torch: Any) -> None:
         self._sites: dict[tuple[int, int, str], dict[str, Any]] = {}
         self._is_own: dict[int, bool] = {}
-        """By the number of a code object: its hash is that of all its content."""
+        """By id of a code object, as its hash covers all its content."""
         self._codes: list[CodeType] = []
         # Directories with code that is not the user's, besides installed packages: a checkout of
         # torch, and code that Python runs without a file.
@@ -91,7 +91,7 @@ _TEXT = re.compile(
 )
 
 _WARNS = 1
-"""The mode, by torch's number."""
+"""The mode that warns, by torch's number."""
 
 
 class SyncWarnings:

@@ -55,7 +55,7 @@ class Windows:
         self.marks: Marks | None = None
         """Ranges for the open window, None while there is none."""
         self.modules: ModuleRanges | None = None
-        """Ranges of modules in that window, where they were asked for."""
+        """Ranges of modules in that window, if requested."""
         self.has_profiled = False
         """Whether the tracing library has been used."""
         # Most runs need neither: not importing them makes the start of each process faster.

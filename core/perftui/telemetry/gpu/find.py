@@ -170,7 +170,7 @@ PCI_DEVICES = Path("/sys/bus/pci/devices")
 AMD = "AMD"
 
 VENDORS = {b"0x1002": AMD, b"0x8086": "Intel"}
-"""By number of the PCI vendor."""
+"""Names by number of the PCI vendor."""
 
 DISPLAY = b"0x03", b"0x12"
 """Classes of devices: display controllers, and processing accelerators."""
@@ -204,7 +204,7 @@ class Gpus:
     sources: tuple[Source, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
-    """By name of a column, or of a GPU that does not answer at all, such as ``gpu3``."""
+    """Reasons by name of a column, or of a GPU that does not answer at all, such as ``gpu3``."""
     no_gpu: str | None = None
     """Why there is no GPU; empty if there is one."""
     processes: tuple[ProcessSource, ...] = ()

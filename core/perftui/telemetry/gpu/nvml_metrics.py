@@ -100,7 +100,7 @@ TRAFFIC = tuple(
 )
 
 TRAFFIC_SECONDS = 2.0
-"""Between two readings: two directions of 20 ms each are 2 % of a thread's time."""
+"""Seconds between readings: two directions of 20 ms each are 2 % of a thread's time."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def _field_value(nvml: Any, answer: Any) -> float:
 
 
 SHORTEST_SECONDS = 0.11
-"""Between two samples: the counters are renewed every 100 ms (nvmlGpmSampleGet)."""
+"""Seconds between samples: the counters are renewed every 100 ms (nvmlGpmSampleGet)."""
 
 
 @dataclass(frozen=True)

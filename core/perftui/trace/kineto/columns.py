@@ -67,7 +67,7 @@ class TrackTable:
 
     def __init__(self) -> None:
         self.index = _TrackNumbers()
-        """By process, thread and side."""
+        """Numbers by process, thread and side."""
         self._process_names: dict[str, str] = {}
         self._thread_names: dict[tuple[str, str, bool], str] = {}
         self._places: dict[int, tuple[bool, int, int]] = {}
@@ -204,7 +204,7 @@ class Columns:
     rows: dict[str, GrowableArray] = field(
         default_factory=lambda: {name: GrowableArray() for name in COLUMNS}
     )
-    """In file order, by name."""
+    """Columns by name, in file order."""
     memory: dict[str, GrowableArray] = field(
         default_factory=lambda: {name: GrowableArray() for name in MEMORY_COLUMNS}
     )
@@ -213,7 +213,7 @@ class Columns:
     """Process and thread of allocators' actions: they make no tracks, rows do."""
     names: dict[str, int] = field(default_factory=Numbering)
     categories: dict[tuple[str | None, str], int] = field(default_factory=Numbering)
-    """By spelling and, where there is none, by process."""
+    """Numbers by spelling or, without one, by process."""
     tracks: TrackTable = field(default_factory=TrackTable)
     events: int = 0
     """Events of any kind."""

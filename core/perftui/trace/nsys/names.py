@@ -22,7 +22,7 @@ is the thread's own. ``cuMemcpyDtoH_v2`` has a name of its own."""
 _DRIVER_CALL = re.compile(r"cu[A-Z]")
 
 _CAST = re.compile(r"\((?:unsigned )?(?:int|long|bool|char|short)\)(?=-?\d)")
-"""``(int)4``: how nsys spells a template argument that is a number."""
+"""``(int)4``: nsys's spelling of a numeric template argument."""
 
 _OPERATOR_SUFFIX = re.compile(r", (?:seq|op_id) = -?\d+(?:, (?:op_id|sizes|input_op_ids) = .*)?$")
 """Suffix that ``torch.autograd.profiler.emit_nvtx`` appends to the name of a range (PyTorch,

@@ -335,15 +335,15 @@ _VALUES: dict[str, tuple[str, Value]] = {
     "cpu": ("cpu", lambda change: None if change.is_new else change.rate("cpu", factor=100.0)),
     "worker_cpu_max": (
         "cpu",
-        lambda change: max((100.0 * one for one in change.rates("cpu", "workers")), default=None),
+        lambda change: max((100.0 * part for part in change.rates("cpu", "workers")), default=None),
     ),
-    "rss": ("rss", lambda change: sum(one.rss for one in change.after)),
+    "rss": ("rss", lambda change: sum(r.rss for r in change.after)),
     "read": _rate("read"),
     "write": _rate("written"),
     "switches_voluntary": _rate("voluntary"),
     "switches_involuntary": _rate("involuntary"),
     "major_faults": _rate("major_faults"),
-    "threads": ("threads", lambda change: sum(one.threads for one in change.after)),
+    "threads": ("threads", lambda change: sum(r.threads for r in change.after)),
     "count": ("pid", lambda change: len(change.after)),
     **{f"{role}_cpu": _rate("cpu", role, 100.0) for role in ROLES},
     **{f"{role}_read": _rate("read", role) for role in ROLES},
@@ -382,7 +382,7 @@ class ProcessTreeSource:
         self.columns = tuple(known)
         self._values = [asked[column][1] for column in known]
         self.missing = {}
-        for column in (one for one in asked if one not in known):
+        for column in (c for c in asked if c not in known):
             why = why_unreadable(column.source.replace("<pid>", str(pid)))
             self.missing[column.name] = f"{column.source}: {why or 'not available'}"
 

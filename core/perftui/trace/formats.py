@@ -111,7 +111,7 @@ FORMATS = (
 )
 """In order of recognition; the last one reports the errors of any other file."""
 
-ENDINGS = tuple(dict.fromkeys(ending for one in FORMATS for ending in one.endings))
+ENDINGS = tuple(dict.fromkeys(ending for fmt in FORMATS for ending in fmt.endings))
 """Suffixes of trace files."""
 
 

@@ -224,7 +224,7 @@ def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
         finally:
             page.leave(args)
 
-    # What a signal handler raises comes where a function begins.
+    # A signal handler's exception comes where a function begins.
     kind.fetch = put_around(torch, kind.fetch, enter, leave, insists=True)
 
 

@@ -100,7 +100,7 @@ class _Writers:
         """The spec of a module of ``WRITERS`` by the other finders, its loader watched."""
         if name not in WRITERS:
             return None
-        others = [one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]
+        others = [f for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         loader: Any = spec.loader if spec is not None else None
         if loader is not None:

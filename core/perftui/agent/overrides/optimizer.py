@@ -52,11 +52,11 @@ def _why_not_on(
     torch: Any, kind: type, own_kind: type, name: str, settings: tuple[Mapping[str, Any], ...]
 ) -> str | None:
     """``settings`` are the arguments and the parameter groups."""
-    if any(one.get(CHANGEABLE[name]) for one in settings):
+    if any(group.get(CHANGEABLE[name]) for group in settings):
         return f"{CHANGEABLE[name]} is set and excludes it"
-    if any(one.get("differentiable") for one in settings):
+    if any(group.get("differentiable") for group in settings):
         return "the optimizer is differentiable"
-    owner = next((one for one in own_kind.__mro__ if "step" in vars(one)), None)
+    owner = next((base for base in own_kind.__mro__ if "step" in vars(base)), None)
     if owner is None or not owner.__module__.startswith("torch.optim"):
         return f"{own_kind.__name__} overrides step()"
     if name == "foreach":

@@ -517,7 +517,7 @@ class Session:
         if is_early and self._setup.has_trained(self._torch):
             self._note_settings()
 
-    # What is noted beside the steps
+    # Notes beside the steps
 
     @guarded_and_timed
     def _check_padding(self, recording: Recording, batch: Any) -> None:

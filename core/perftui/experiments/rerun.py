@@ -232,7 +232,7 @@ def missed(after: Facts) -> str:
 
 
 def _missed_override(after: Facts, applied: AppliedOverride) -> str:
-    asked = _asked(applied.override)
+    asked = _asked_for(applied.override)
     at = f" at {applied.place}" if applied.place else ""
     if applied.arrival is Arrival.UNKNOWN:
         return UNSAID
@@ -275,7 +275,7 @@ def _missed_patch(after: Facts, expected: Expected) -> str:
             f"{_arguments(expected.arguments)} did not reach the training: nothing was created{at}"
         )
     for row in here:
-        if lost := _lost(row, expected.arguments):
+        if lost := _lacking(row, expected.arguments):
             now = ", ".join(f"{name}={getattr(row, name, None)}" for name in lost)
             return f"{', '.join(lost)} had no effect at {row.source} ({row.class_name} has {now})"
     return ""
@@ -284,15 +284,15 @@ def _missed_patch(after: Facts, expected: Expected) -> str:
 def _missed_loader(loader: LoaderFacts | None, wanted: Mapping[str, Any], why: str) -> str:
     if loader is None:
         return UNSAID
-    lost = _lost(loader, wanted)
+    lost = _lacking(loader, wanted)
     return f"{', '.join(lost)} had no effect at the training's loader ({why})" if lost else ""
 
 
-def _lost(part: object, wanted: Mapping[str, Any]) -> list[str]:
+def _lacking(part: object, wanted: Mapping[str, Any]) -> list[str]:
     return [name for name, value in wanted.items() if getattr(part, name, None) != value]
 
 
-def _asked(override: Override) -> str:
+def _asked_for(override: Override) -> str:
     if override.target == SOURCE and override.file:
         return f"the patch of {Path(override.file).name}"
     return _arguments(override.arguments)

@@ -154,11 +154,11 @@ def block_run(
         measured = run_and_measure(arm, shortened(launch, directory, steps), cancelled)
     except TrialError:
         return None
-    timed = _timed(measured, facts_of(measured.root), plan)
+    timed = _block_runs(measured, facts_of(measured.root), plan)
     return BlockRun(measured, timed) if len(timed) == 2 * plan.pairs else None
 
 
-def _timed(run: TrialRun, facts: Facts, plan: BlockPlan) -> tuple[TrialRun, ...]:
+def _block_runs(run: TrialRun, facts: Facts, plan: BlockPlan) -> tuple[TrialRun, ...]:
     """The blocks of a run whose length its steps show."""
     timed = []
     for block in blocks(facts)[: 2 * plan.pairs]:
@@ -365,7 +365,7 @@ def trial(
             yield progress
         if is_decided(progress.verdict):
             return
-    tried, points = yield from _counted(run, option, directory, cancelled, began)
+    tried, points = yield from _with_workers(run, option, directory, cancelled, began)
     if points:
         yield replace(NO_PAIRS, workers=points, option=tried)
     before, after = repeat_launch(run), rerun_launch(run, tried)
@@ -374,7 +374,7 @@ def trial(
         yield replace(progress, workers=points, option=tried)
 
 
-def _counted(
+def _with_workers(
     run: RunSnapshot,
     option: FixOption,
     directory: Path,

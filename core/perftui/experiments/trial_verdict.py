@@ -127,10 +127,10 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
     least = 1 + max(LEAST_GAIN, floor / math.sqrt(result.pairs))
     interval = f"({result.low:.2f} to {result.high:.2f})"
     if result.low > least:
-        return TrialVerdict(Outcome.FASTER, _decided("faster", result), result)
+        return TrialVerdict(Outcome.FASTER, _gain_text("faster", result), result)
     if result.high < 1 / least:
         turned = Estimate(1 / result.ratio, 1 / result.high, 1 / result.low, result.pairs)
-        return TrialVerdict(Outcome.SLOWER, _decided("slower", turned), result)
+        return TrialVerdict(Outcome.SLOWER, _gain_text("slower", turned), result)
     if result.low >= 1 / (1 + SAME) and result.high <= 1 + SAME:
         return TrialVerdict(Outcome.NO_DIFFERENCE, f"no difference {interval}", result)
     most = max(result.high, 1 / result.low) - 1
@@ -147,7 +147,7 @@ def is_decided(verdict: TrialVerdict) -> bool:
     return verdict.outcome is not Outcome.INCONCLUSIVE
 
 
-def _decided(word: str, result: Estimate) -> str:
+def _gain_text(word: str, result: Estimate) -> str:
     """``2.10x faster (2.00 to 2.20)``."""
     low, ratio, high = result.low, result.ratio, result.high
     if _is_wide(result):

@@ -116,14 +116,14 @@ def tune(
     journal = journal_of(first, directory)
     yield journal
     if not journal.is_recorded:
-        journal = yield from _recorded(journal, directory, steps, cancelled)
+        journal = yield from _record_last(journal, directory, steps, cancelled)
     while time.monotonic() < deadline:
         option = _next(journal, offers(Path(journal.base)))
         if cancelled.is_set():
             raise TrialCancelledError
         if option is None:
             break
-        option, attempt = yield from _tried(journal, option, directory, steps, cancelled, began)
+        option, attempt = yield from _try(journal, option, directory, steps, cancelled, began)
         if attempt.outcome == Outcome.FASTER.value:
             before = journal
             journal = yield from _keep(journal, option, attempt, directory, steps, cancelled)
@@ -151,7 +151,7 @@ def _next(journal: Journal, options: Sequence[FixOption]) -> FixOption | None:
     return next((option for option in triable if (option.fix, option.title) not in tried), None)
 
 
-def _tried(
+def _try(
     journal: Journal,
     option: FixOption,
     directory: Path,
@@ -218,7 +218,7 @@ def _keep(
     return replace(journal.after(proven), base=str(root))
 
 
-def _recorded(
+def _record_last(
     journal: Journal, directory: Path, steps: int, cancelled: threading.Event
 ) -> Generator[Keeping, None, Journal]:
     """Record the training with the last fix that was written, which was not done before."""

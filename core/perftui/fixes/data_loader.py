@@ -427,14 +427,14 @@ def _deeper(facts: Facts) -> CallChange | None:
     if loader is None:
         return None
     now = loader.prefetch_factor or DEFAULT
-    wanted = _wanted(facts, loader, now)
+    wanted = _factor(facts, loader, now)
     title = f"prefetch_factor {now} -> {wanted}" if wanted > now else "a longer queue of batches"
     arguments = {"prefetch_factor": wanted}
     why_not = _why_not_deeper(facts, loader, now, wanted)
     return loader_change(loader, title, arguments, (Risk.MEMORY,), why_not)
 
 
-def _wanted(facts: Facts, loader: LoaderFacts, now: int) -> int:
+def _factor(facts: Facts, loader: LoaderFacts, now: int) -> int:
     """As many batches of each worker as bridge the steps from one long wait to the next, and fit
     into memory."""
     workers, pattern, work = loader.num_workers or 1, wait_pattern(facts), loader_work(facts)

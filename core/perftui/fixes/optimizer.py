@@ -154,13 +154,13 @@ def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
         parts = parameter_loop(program, loop)
         average = average_of(parts) if parts else None
         if parts is not None and average is not None:
-            yield _written(parts, average)
+            yield _edit_of(parts, average)
 
     loops = (node for node in program.statements() if isinstance(node, ast.For))
     return edits_at(loops, edits_of, "no loop certainly averages weights one by one")
 
 
-def _written(parts: ParameterLoop, average: Average) -> ReplaceStatement:
+def _edit_of(parts: ParameterLoop, average: Average) -> ReplaceStatement:
     program, loop = parts.program, parts.loop
     for factor in average.numbers:
         if not is_number(program, parts.original(factor)):

@@ -148,7 +148,7 @@ def ceilings(gpu: str | None = None) -> Ceilings | None:
     A card of that name in another host counts where this host has none: homes are shared.
     """
     host = socket.gethostname()
-    rows = [row for row in _kept() if (row.host == host if gpu is None else row.gpu == gpu)]
+    rows = [row for row in _stored() if (row.host == host if gpu is None else row.gpu == gpu)]
     return max(rows, key=lambda row: (row.host == host, row.measured_ns), default=None)
 
 
@@ -164,11 +164,11 @@ def ceilings_of(host: str) -> tuple[Ceilings, ...]:
 
 @lru_cache(maxsize=4)
 def _of_host(host: str, _directory: str, _changed: int) -> tuple[Ceilings, ...]:
-    rows = [row for row in _kept() if row.host == host]
+    rows = [row for row in _stored() if row.host == host]
     return tuple(sorted(rows, key=lambda row: -row.measured_ns))
 
 
-def _kept() -> Iterator[Ceilings]:
+def _stored() -> Iterator[Ceilings]:
     directory = ceilings_directory()
     if directory is None or not is_private(directory):
         return

@@ -56,7 +56,7 @@ def disk_read(path: Path, seconds: float) -> Rate | NotMeasured:
         if files:
             size = fmt.size(sum(file.stat().st_size for file in files))
             several = fmt.several(len(files), "file")
-            return _measured(files, f"{several} of {size}{kind}", seconds)
+            return _rate(files, f"{several} of {size}{kind}", seconds)
         return _of_temporary(path, kind, seconds)
     except _CannotReadError as error:
         return NotMeasured(Ceiling.DISK_READ, str(error))
@@ -77,10 +77,10 @@ def _of_temporary(path: Path, kind: str, seconds: float) -> Rate:
         if written < TEMPORARY:
             raise _CannotReadError(f"{directory} has no large file, and writing one takes too long")
         own = Path(f"/proc/self/fd/{file.fileno()}")
-        return _measured((own,), f"a temporary file of {fmt.size(written)}{kind}", seconds)
+        return _rate((own,), f"a temporary file of {fmt.size(written)}{kind}", seconds)
 
 
-def _measured(files: tuple[Path, ...], what: str, seconds: float) -> Rate:
+def _rate(files: tuple[Path, ...], what: str, seconds: float) -> Rate:
     """The rate at which ``files`` are read, which are described as ``what``."""
     before = _fetched()
     reader = _Reader(files)

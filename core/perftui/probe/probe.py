@@ -97,7 +97,7 @@ def work(
         if cancelled is not None:
             threading.Thread(target=_kill_if, args=(cancelled, child, over), daemon=True).start()
         try:
-            lines = list(_heard(child.stdout or (), tell))
+            lines = list(_lines(child.stdout or (), tell))
             code = child.wait()
         finally:
             over.set()
@@ -139,7 +139,7 @@ def summed_up(lines: Iterable[Line]) -> Worked:
     return Worked(torch, gpu, tuple(rates), tuple(missing))
 
 
-def _heard(output: Iterable[bytes], tell: Callable[[str], object]) -> Iterable[Line]:
+def _lines(output: Iterable[bytes], tell: Callable[[str], object]) -> Iterable[Line]:
     seen: set[Ceiling] = set()
     for text in output:
         try:

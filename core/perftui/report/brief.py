@@ -49,10 +49,10 @@ def _lines(report: Report) -> Iterator[str]:
     following, comparing = next_command(report), comparison_command(report)
     for name, command in (("next", following), ("compare", comparing)):
         if command:
-            yield f"{name}: {_typed(command)}"
+            yield f"{name}: {_shell(command)}"
     causes = [finding for finding in diagnosis.findings if finding.severity is not Severity.HEALTHY]
     for number, finding in enumerate(causes[:MOST_FINDINGS], 1):
-        yield cut(f"{number}. {_named(finding)}", LETTERS)
+        yield cut(f"{number}. {_title(finding)}", LETTERS)
         if finding is not top:
             yield cut(f"   {finding.sentence}", LETTERS)
         yield from _answer(finding, report, following)
@@ -69,7 +69,7 @@ def _heading(report: Report) -> str:
     return f"{name}: {steps}, mean {fmt.duration(steady.mean)}"
 
 
-def _named(finding: Finding) -> str:
+def _title(finding: Finding) -> str:
     """The rule, the place and the cost."""
     place = _place(finding, LETTERS // 2)
     step = f"{fmt.duration(finding.step_ns)} ({fmt.percent(finding.share)})"
@@ -92,10 +92,10 @@ def _answer(finding: Finding, report: Report, shown: list[str] | None) -> Iterat
     elif answer := answer_to(finding.rule):
         yield cut(f"   to do: {answer}", LETTERS)
     if command and command != shown:
-        yield f"   {_typed(command)}"
+        yield f"   {_shell(command)}"
 
 
-def _typed(command: list[str]) -> str:
+def _shell(command: list[str]) -> str:
     """The command quoted for a shell; redacted first, as quotes would hide private text."""
     return printable(shlex.join(map(replaced, command)))
 

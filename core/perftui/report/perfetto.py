@@ -173,10 +173,10 @@ def _findings(report: Report, analysis: TraceAnalysis) -> Iterator[Span]:
     for finding in report.diagnosis.findings:
         place = timeline_place(finding, analysis)
         start, end = place[:2] if place else whole
-        yield Span(finding.rule, start, end, _about(finding))
+        yield Span(finding.rule, start, end, _args_of(finding))
 
 
-def _about(finding: Finding) -> dict[str, Any]:
+def _args_of(finding: Finding) -> dict[str, Any]:
     place = finding.place
     return {
         "severity": severity_name(finding),
@@ -289,16 +289,16 @@ def _device_events(trace: Trace) -> Iterator[bytes]:
         correlation, size = int(trace.correlation[row]), int(trace.bytes[row])
         args = {
             "device": tracks[number].device,
-            "stream": _known(tracks[number].stream),
-            "correlation": _known(correlation),
-            "bytes": _known(size),
+            "stream": _or_none(tracks[number].stream),
+            "correlation": _or_none(correlation),
+            "bytes": _or_none(size),
         }
         span = Span(trace.name_of(row), start, start + int(trace.duration[row]), args)
         category = trace.categories[int(trace.category[row])]
         yield span_event(span, tracks[number].device, number, trace.origin, category)
 
 
-def _known(number: int) -> int | None:
+def _or_none(number: int) -> int | None:
     return None if number == NONE else number
 
 

@@ -171,7 +171,7 @@ def recording_lines(recording: RecordedRun, facts: Facts) -> Iterator[str]:
     for snapshot in recording.snapshots:
         yield _snapshot(snapshot)
     for report in recording.nsys:
-        yield _opened("Nsight Systems report", report)
+        yield _open_line("Nsight Systems report", report)
     if "--nsys" in recording.options and not recording.nsys:
         yield "no report of Nsight Systems: nsys/nsys.log in the run's directory says why"
 
@@ -241,8 +241,8 @@ def _window(window: Recorded) -> str:
 def _snapshot(snapshot: Snapshot) -> str:
     size = "" if snapshot.peak is None else f" of {fmt.size(snapshot.peak)}"
     what = f"at the peak{size}" if snapshot.reason == "peak" else "as memory ran out"
-    return _opened(f"GPU memory {what}, step {snapshot.step}", snapshot.file)
+    return _open_line(f"GPU memory {what}, step {snapshot.step}", snapshot.file)
 
 
-def _opened(what: str, path: Path) -> str:
+def _open_line(what: str, path: Path) -> str:
     return printable(f"{what}: perftui {path}")

@@ -137,7 +137,7 @@ def report_memory(snapshot: MemorySnapshot) -> MemoryReport:
     """Everything that the report of a snapshot holds."""
     devices = tuple(_device(snapshot, device) for device in snapshot.devices)
     notes = [warning.message for warning in snapshot.warnings]
-    notes += [note for memory in devices for note in _untold(snapshot, memory)]
+    notes += [note for memory in devices for note in _notes_on(snapshot, memory)]
     if not devices:
         notes.append(
             "the snapshot holds no memory and no history: it was taken before the first allocation"
@@ -242,7 +242,7 @@ def _failed(snapshot: MemorySnapshot, device: int) -> tuple[OutOfMemory, ...]:
     return tuple(map(OutOfMemory, trace.size[rows].tolist(), free))
 
 
-def _untold(snapshot: MemorySnapshot, memory: DeviceMemory) -> Iterator[str]:
+def _notes_on(snapshot: MemorySnapshot, memory: DeviceMemory) -> Iterator[str]:
     name = f"device {memory.device}"
     trace = snapshot.trace_of(memory.device)
     is_cut = not (snapshot.whole if trace is None else trace.whole)
@@ -291,10 +291,10 @@ def render_memory(report: MemoryReport, head: str = "") -> str:
     blocks: list[Iterable[str]] = [[*([head] if head else []), printable(str(report.path))]]
     for memory in report.devices:
         where = "" if memory.whole else ", of the segments that could be read"
-        blocks += [_totals(memory), _held(f"Held at the end, by line{where}", memory.sites)]
+        blocks += [_totals(memory), _site_rows(f"Held at the end, by line{where}", memory.sites)]
         if memory.peak:
             title = f"Held at the peak of {fmt.size(memory.peak.bytes)}, by line"
-            blocks += [_peak_line(memory.peak), _held(title, memory.peak.sites)]
+            blocks += [_peak_line(memory.peak), _site_rows(title, memory.peak.sites)]
             blocks.append(_category_lines(memory.peak))
         blocks += [_unused(memory), _failed_lines(memory)]
     blocks.append(listed("Not known", report.notes))
@@ -308,12 +308,12 @@ def _totals(memory: DeviceMemory) -> Iterator[str]:
         f"{least}{fmt.size(memory.allocated)} allocated"
     )
     parts = [(name, size) for name, size in memory.parts.items() if size]
-    yield from _sized(parts)
+    yield from _size_rows(parts)
     if parts:
         yield f"  {'reserved':<40} {fmt.size(memory.reserved):>10}  100.0 %"
 
 
-def _held(title: str, sites: Sequence[AllocationSite]) -> Iterator[str]:
+def _site_rows(title: str, sites: Sequence[AllocationSite]) -> Iterator[str]:
     if not sites:
         return
     yield title
@@ -353,10 +353,10 @@ def _category_lines(peak: Peak) -> Iterator[str]:
     if not peak.categories:
         return
     yield f"Held at the peak of {fmt.size(peak.bytes)}, by category"
-    yield from _sized([*peak.categories.items()])
+    yield from _size_rows([*peak.categories.items()])
 
 
-def _sized(parts: Sequence[tuple[str, int]]) -> Iterator[str]:
+def _size_rows(parts: Sequence[tuple[str, int]]) -> Iterator[str]:
     shares = apportioned([size for _, size in parts], 1000)
     for (name, size), share in zip(parts, shares, strict=True):
         yield f"  {name:<40} {fmt.size(size):>10}  {share / 10:5.1f} %"

@@ -76,7 +76,7 @@ def load_subject(path: Path, exporting: ExportProgress | None = None, rank: int 
     if not path.exists():
         raise SubjectError(f"{path}: no such file or directory")
     if path.is_file() and path != RunLayout(path.parent).manifest:
-        return Subject(path, analysis=_analysed(path, exporting))
+        return Subject(path, analysis=_open(path, exporting))
     directory = path.parent if path.is_file() else path
     root = newest_run(directory)
     if root is None:
@@ -112,20 +112,20 @@ def subject_of(run: RunSnapshot, exporting: ExportProgress | None = None, rank: 
     reports = reversed(RunLayout(run.root).nsys_reports() if exporting else ())
     notes: list[str] = []
     for path, what in (*windows, *((path, "a report of nsys") for path in reports)):
-        opened = _tried(path, what, exporting)
+        opened = _read_or_reason(path, what, exporting)
         if not isinstance(opened, str):
             return Subject(run.root, run, opened, tuple(notes), rank)
         notes.append(opened)
     return Subject(run.root, run, None, tuple(notes or ["no window was profiled"]), rank)
 
 
-def _tried(path: Path, what: str, exporting: ExportProgress | None) -> TraceAnalysis | str:
+def _read_or_reason(path: Path, what: str, exporting: ExportProgress | None) -> TraceAnalysis | str:
     """The analysis of a trace, or why it is left out: a killed training may leave half a file.
 
     A window is not kept for the next time: the training may still run, and need the disk.
     """
     try:
-        return _analysed(path, exporting, never if what == _WINDOW else None)
+        return _open(path, exporting, never if what == _WINDOW else None)
     except SubjectError as error:
         return f"{what} was left out: {error}"
 
@@ -138,7 +138,7 @@ def _of_directory(directory: Path) -> Subject:
             "trace written by torch.profiler"
         )
     beside = paths_of(chosen.ranks)
-    return Subject(chosen.path, analysis=_analysed(chosen.path), notes=chosen.notes, beside=beside)
+    return Subject(chosen.path, analysis=_open(chosen.path), notes=chosen.notes, beside=beside)
 
 
 def paths_of(ranks: Sequence[RankFile]) -> RankPaths:
@@ -146,7 +146,7 @@ def paths_of(ranks: Sequence[RankFile]) -> RankPaths:
     return tuple((file.rank, file.path) for file in ranks if file.rank is not None)
 
 
-def _analysed(
+def _open(
     path: Path, exporting: ExportProgress | None = None, later: Callable[[Work], None] | None = None
 ) -> TraceAnalysis:
     try:

@@ -405,7 +405,7 @@ def isolation_text(isolation: Isolation) -> str:
     whole = isolation.step_ns
     if whole is None:
         return "no run finished\n"
-    lines = [f"a step takes {fmt.duration(whole)} unchanged ({_apart(isolation.as_it_is)})"]
+    lines = [f"a step takes {fmt.duration(whole)} unchanged ({_range(isolation.as_it_is)})"]
     lines += [f"  {_line(part, isolation)}" for part in isolation.sides]
     return "\n".join(map(printable, lines)) + "\n"
 
@@ -437,7 +437,7 @@ def _line(part: Isolated, isolation: Isolation) -> str:
     if part.step_ns is None:
         return f"{part.experiment.what}: not measured: {part.problem or 'no run finished'}"
     of = " for the batches of a step" if part.experiment.times_batches else ""
-    took = f"{fmt.duration(part.step_ns)}{of} ({_apart(part.times)})"
+    took = f"{fmt.duration(part.step_ns)}{of} ({_range(part.times)})"
     return f"{part.experiment.what}: {took}; {_sentence(part, isolation)}"
 
 
@@ -468,7 +468,7 @@ def _ratio(part: Isolated, isolation: Isolation) -> float | None:
     return whole / step if whole is not None and step else None
 
 
-def _apart(times: tuple[int, ...]) -> str:
+def _range(times: tuple[int, ...]) -> str:
     """``11 to 12 ms in 3 runs``."""
     runs = fmt.several(len(times), "run")
     return f"{fmt.duration(min(times))} to {fmt.duration(max(times))} in {runs}"

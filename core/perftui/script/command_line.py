@@ -411,7 +411,7 @@ class CommandOption:
             at += used
         if not self.is_given:
             option = self._option
-            new = self._flag(value) if option.action else _valued(option.long_flag, value)
+            new = self._flag(value) if option.action else _words_of(option.long_flag, value)
             changed[:0] = new
         return (*command[:begin], *changed, *command[at:])
 
@@ -461,10 +461,10 @@ class CommandOption:
         if short := self._short(argument):
             return [f"{short}{value}"], 1
         name, equals, _ = argument.partition("=")
-        return _valued(name, value, equals), 1 if equals else 2
+        return _words_of(name, value, equals), 1 if equals else 2
 
 
-def _valued(name: str, value: Literal, equals: str = "") -> list[str]:
+def _words_of(name: str, value: Literal, equals: str = "") -> list[str]:
     """``--name value``, in one word where the value might be taken for an option."""
     text = str(value)
     return [f"{name}={text}"] if equals or text.startswith("-") else [name, text]

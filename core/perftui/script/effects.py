@@ -196,11 +196,11 @@ def _change(program: Program, statement: ast.stmt, node: ast.AST, may_evaluate: 
     if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
         return "" if _is_local(program, statement, node) else f"sets {ast.unparse(node)}"
     if isinstance(node, ast.Call):
-        return _called(program, statement, node, may_evaluate)
+        return _call_effect(program, statement, node, may_evaluate)
     return ""
 
 
-def _called(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate: bool) -> str:
+def _call_effect(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate: bool) -> str:
     name, qualified = called_name(call), qualified_name(program, call.func) or ""
     if qualified.partition(".")[0] in ("os", "shutil") and name in ("remove", "rmtree"):
         return ""

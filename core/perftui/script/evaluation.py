@@ -30,7 +30,7 @@ _TURNS = 200
 
 def refuse_differentiated(program: Program, statement: ast.stmt, depth: int = _DEEPEST) -> None:
     """Refuse if a backward pass of the file may go through values that ``statement`` sets."""
-    todo: list[tuple[ast.stmt, str]] = [(statement, name) for name in _kept(program, statement)]
+    todo: list[tuple[ast.stmt, str]] = [(statement, name) for name in _targets(program, statement)]
     seen = set(todo)
     while todo:
         source, name = todo.pop()
@@ -46,13 +46,13 @@ def refuse_differentiated(program: Program, statement: ast.stmt, depth: int = _D
                 _refuse_returned(program, around, depth)
             # Only loops and ``with`` hand a value on, no other block.
             is_block = hasattr(around, "body") and not isinstance(around, _HANDING_ON)
-            for other in _kept(program, around) if not is_block else ():
+            for other in _targets(program, around) if not is_block else ():
                 if (around, other) not in seen:
                     seen.add((around, other))
                     todo.append((around, other))
 
 
-def _kept(program: Program, statement: ast.stmt) -> Iterator[str]:
+def _targets(program: Program, statement: ast.stmt) -> Iterator[str]:
     """Names that ``statement`` sets, or whose objects it adds something to."""
     yield from names_bound(program, statement)
     for node in ast.walk(statement):

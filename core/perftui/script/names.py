@@ -352,13 +352,13 @@ def calls_of(program: Program, function: Function) -> list[ast.Call] | None:
     above = program.parents[function]
     if function.name == "__init__" and isinstance(above, ast.ClassDef):
         is_only = program.bindings(above.name) == [above]
-        return _called(program, program.loads(above.name)) if is_only else None
+        return _calls_in(program, program.loads(above.name)) if is_only else None
     if len(same) != 1:
         return None
     if isinstance(above, ast.ClassDef):
-        return _called(program, program.attributes(function.name, ast.Load))
+        return _calls_in(program, program.attributes(function.name, ast.Load))
     is_only = program.bindings(function.name) == same
-    return _called(program, program.loads(function.name)) if is_only else None
+    return _calls_in(program, program.loads(function.name)) if is_only else None
 
 
 def given_for(
@@ -403,7 +403,7 @@ def default_of(function: Function, parameter: str) -> ast.expr | None:
     return {**defaults, **{node.arg: value for node, value in by_name if value}}.get(parameter)
 
 
-def _called(program: Program, uses: Sequence[ast.expr]) -> list[ast.Call] | None:
+def _calls_in(program: Program, uses: Sequence[ast.expr]) -> list[ast.Call] | None:
     """The calls of all ``uses``; None where one of them is no call."""
     above = [(program.parents[use], use) for use in uses]
     calls = [node for node, use in above if isinstance(node, ast.Call) and node.func is use]
@@ -429,10 +429,10 @@ def name_in_scope(program: Program, target: ast.Name, scope: ast.AST) -> str:
         return target.id
     if not isinstance(scope, Function):
         raise PatchRefusedError(f"what line {target.lineno} makes has no certain name there")
-    return _given(program, scope, target)
+    return _passed_name(program, scope, target)
 
 
-def _given(program: Program, function: Function, target: ast.Name) -> str:
+def _passed_name(program: Program, function: Function, target: ast.Name) -> str:
     uses, calls = program.loads(function.name), program.calls(function.name)
     if not calls or len(uses) != len(calls) or len(program.functions[function.name]) > 1:
         raise PatchRefusedError(f"it is not certain what {function.name}() is given")

@@ -80,7 +80,7 @@ def _is_one(node: ast.expr) -> bool:
 def counters(program: Program, loop: Loop) -> Iterator[str]:
     """All names that go up by 1 in each turn of ``loop``."""
     if isinstance(loop, (ast.For, ast.AsyncFor)):
-        counted = _counted(program, loop.target, loop.iter)
+        counted = _counter(program, loop.target, loop.iter)
         if counted.strip("_"):
             yield counted
     for node in loop.body:
@@ -97,7 +97,7 @@ def _adds_one(node: ast.stmt) -> bool:
     )
 
 
-def _counted(program: Program, target: ast.expr, over: ast.expr) -> str:
+def _counter(program: Program, target: ast.expr, over: ast.expr) -> str:
     """The name in ``target`` that counts what ``over`` gives, through ``tqdm(...)`` and a variable
     that is set once; else empty."""
     bindings = program.bindings(over.id) if isinstance(over, ast.Name) else []
@@ -119,7 +119,7 @@ def _counted(program: Program, target: ast.expr, over: ast.expr) -> str:
     if called in ("enumerate", "zip") and isinstance(target, ast.Tuple) and target.elts:
         first = target.elts[0]
         if called == "zip":
-            return _counted(program, first, arguments[0]) if arguments else ""
+            return _counter(program, first, arguments[0]) if arguments else ""
         return first.id if isinstance(first, ast.Name) else ""
     return ""
 

@@ -341,7 +341,7 @@ _BARE = frozenset({"ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Softmax", "Flatte
 def untrained_modules(program: Program, loop: Loop) -> list[str]:
     """Names of modules that ``loop`` calls, and that no optimizer of the file holds; refused where
     there are none, or it is not certain what the optimizers hold."""
-    trained = _held(program)
+    trained = _optimized(program)
     called = [
         call.func.id
         for node in loop.body
@@ -358,7 +358,7 @@ def untrained_modules(program: Program, loop: Loop) -> list[str]:
     return modules
 
 
-def _held(program: Program) -> set[str]:
+def _optimized(program: Program) -> set[str]:
     """Names of the modules whose parameters the optimizers of the file are given, all of them."""
     names: set[str] = set()
     optimizers = [
@@ -398,7 +398,7 @@ def _modules_in(call: ast.Call, params: ast.expr | None) -> set[str]:
 
 def _is_module(program: Program, name: str) -> bool:
     """Whether ``name`` is certain to be a module with parameters, made in the file."""
-    call = _made(program, name)
+    call = _creation(program, name)
     if call is None:
         return False
     if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
@@ -414,7 +414,7 @@ def _is_module(program: Program, name: str) -> bool:
     return any(isinstance(use, ast.Attribute) and use.attr in _TELLING for use in uses)
 
 
-def _made(program: Program, name: str) -> ast.Call | None:
+def _creation(program: Program, name: str) -> ast.Call | None:
     """The call that makes ``name``, its only value apart from ``name.to(...)`` and the like."""
     values = [assigned_value(program, binding) for binding in program.bindings(name)]
     calls = [value for value in values if not _is_itself(value, name)]
@@ -429,7 +429,7 @@ def _made(program: Program, name: str) -> ast.Call | None:
 def _refuse_made_of(program: Program, name: str) -> None:
     """Refuse unless the module is made of nothing but numbers and what the imports give: it may be
     made of a module that is trained."""
-    call = _made(program, name)
+    call = _creation(program, name)
     within: list[ast.AST] = [call, *_class_of(program, call)] if call is not None else []
     for part in within:
         for use in (node for node in ast.walk(part) if isinstance(node, ast.Name)):

@@ -120,7 +120,7 @@ class Wanted:
         if isinstance(value, ast.Name):
             return self._of_variable(value)
         if isinstance(value, ast.Attribute):
-            stored = _stored(self.program, value)
+            stored = _set_once(self.program, value)
             same = self.program.attributes(value.attr, ast.Load)
             return (Origin(stored, _without(same, value)),) if stored else None
         if isinstance(value, ast.Subscript):
@@ -211,7 +211,7 @@ class Wanted:
                 raise self._may_come_from(unpacked)
             yield from self._displays(value) if isinstance(value, ast.IfExp) else (value,)
         for load in readers_of(self.program, unpacked):
-            added = _added(self.program, load)
+            added = _update_of(self.program, load)
             if added is not None:
                 yield from self._displays(added)
             elif not _call_unpacking(self.program, load) and not is_only_read(self.program, load):
@@ -231,7 +231,7 @@ class Wanted:
         for load in readers_of(self.program, name):
             if load is not name:
                 yield from _call_unpacking(self.program, load)
-            added = _added(self.program, load)
+            added = _update_of(self.program, load)
             for other in readers_of(self.program, added) if isinstance(added, ast.Name) else ():
                 call = self.program.parents[other]
                 dict_ = receiver(call) if isinstance(call, ast.Call) else None
@@ -251,7 +251,7 @@ def _converted(value: ast.expr, kind: type[object]) -> ast.expr | None:
     return value.args[0] if ast.unparse(value.func) == kind.__name__ else None
 
 
-def _stored(program: Program, value: ast.Attribute) -> ast.expr | None:
+def _set_once(program: Program, value: ast.Attribute) -> ast.expr | None:
     """What the file sets the attribute ``value`` to: once, by ``self.x = ...`` in a method or by
     ``x = ...`` in the body of its class; None where that is not certain."""
     # Attributes of some object may be set by computed names.
@@ -302,7 +302,7 @@ def _entries(value: ast.expr | None) -> list[tuple[str, ast.expr]] | None:
     return result if len(result) == len(pairs) else None
 
 
-def _added(program: Program, load: ast.Name) -> ast.expr | None:
+def _update_of(program: Program, load: ast.Name) -> ast.expr | None:
     """What ``load.update(...)`` adds, or ``load["key"] = ...`` as a dict of one entry."""
     above = program.parents[load]
     call = program.parents[above]

@@ -23,7 +23,7 @@ def compare(line: CommandLine) -> int:
     sides = _sides(line)
     subjects = [subject_of(_target(line, side[0])) for side in sides]
     first, second = (Facts(subject.run, subject.analysis) for subject in subjects)
-    result = _repeated(compared(first, second), line, sides)
+    result = _repeats(compared(first, second), line, sides)
     forms = (brief_object, brief_text) if "brief" in line.flags else (as_object, text)
     write_result(line.flags, *forms, result)
     return {
@@ -54,7 +54,7 @@ def _target(line: CommandLine, word: str) -> Target:
     return find_target(replace(line, words=(word,)))
 
 
-def _repeated(
+def _repeats(
     result: Comparison, line: CommandLine, sides: tuple[list[str], list[str]]
 ) -> Comparison:
     """``result`` with the repeats that are named, else with all runs that repeat the two."""

@@ -83,7 +83,7 @@ def parse(arguments: list[str]) -> CommandLine:
     except click.exceptions.Exit:
         return CommandLine("printed")
     except click.ClickException as error:
-        raise _said(error) from error
+        raise _our_error(error) from error
     _check(line)
     return line
 
@@ -438,7 +438,7 @@ def _check(line: CommandLine) -> None:
             raise UsageError(f"--{form} makes no use of --{name}: drop it")
 
 
-def _said(error: click.ClickException) -> UsageError:
+def _our_error(error: click.ClickException) -> UsageError:
     """The error of an option in our words."""
     context = getattr(error, "ctx", None)
     own = getattr(context and context.command, "own", RUN)

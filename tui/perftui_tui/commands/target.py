@@ -34,7 +34,7 @@ def find_target(line: CommandLine) -> Target:
 
     rank, runs = line.values.get("rank"), runs_directory(line)
     if line.words:
-        target = _named(line.words[0], rank, runs)
+        target = _by_word(line.words[0], rank, runs)
     elif (newest := newest_run(runs)) is not None:
         target = Target(newest)
     else:
@@ -72,7 +72,7 @@ def runs_directory(line: CommandLine) -> Path:
     return runs.absolute()
 
 
-def _named(word: str, rank: int | None, runs: Path) -> Target:
+def _by_word(word: str, rank: int | None, runs: Path) -> Target:
     """The run that a directory is or holds, else a trace in it; a file, or a run by its id."""
     from perftui.run.history import newest_run
 

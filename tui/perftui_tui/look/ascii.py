@@ -36,10 +36,10 @@ class AsciiFilter(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's signature
         """The segments in ASCII."""
-        return [Segment(_drawn(text), style, control) for text, style, control in segments]
+        return [Segment(_in_ascii(text), style, control) for text, style, control in segments]
 
 
-def _drawn(text: str) -> str:
+def _in_ascii(text: str) -> str:
     return text if text.isascii() else "".join(map(_character, text))
 
 

@@ -73,17 +73,17 @@ def latest(table: Table | None, name: str) -> float | None:
 
 def last_known(table: Table | None, name: str) -> float | None:
     """The last value of a metric that is read seldom, however old; None if it never was."""
-    values = _known(table, name)
+    values = _known_in(table, name)
     return float(values[-1]) if len(values) else None
 
 
 def mean(table: Table, name: str) -> float | None:
     """The mean of a metric over the whole run, None where no sample knows it."""
-    values = _known(table, name)
+    values = _known_in(table, name)
     return float(values.mean()) if len(values) else None
 
 
-def _known(table: Table | None, name: str) -> Any:
+def _known_in(table: Table | None, name: str) -> Any:
     if table is None or name not in table:
         return ()
     values = table[name]

@@ -265,7 +265,7 @@ def _shared(
 ) -> str:
     own = set(ast.walk(call))
     texts = [
-        _said(program, reader, spec, file)
+        _reader_text(program, reader, spec, file)
         for reader in readers
         if reader not in own and not is_shown(program, reader)
     ]
@@ -280,7 +280,7 @@ def _shared(
     return f"{listed} {verb} the same value: it changes for {pronoun}, too."
 
 
-def _said(program: Program, reader: ast.expr, spec: CallSpec, file: str) -> str:
+def _reader_text(program: Program, reader: ast.expr, spec: CallSpec, file: str) -> str:
     around = (reader, *program.ancestors(reader))
     calls = [n for n in around if isinstance(n, ast.Call) and _is_such(program, n, spec)]
     if not calls:

@@ -34,15 +34,15 @@ def step_time_check(history: History, limits: CheckLimits) -> Check:
         return check(f"usual {fmt.duration(now.usual_ns)}", State.NOT_CERTAIN, why)
     change = now.usual_ns / level.usual_ns - 1
     step = f"usual {fmt.duration(round(level.usual_ns))} -> {fmt.duration(now.usual_ns)}"
-    value = f"{step}, {_said(change)}"
+    value = f"{step}, {_change_text(change)}"
     usual = len(history.before) if level.since is None else level.since
     by = f"{fmt.several(usual, 'earlier run')}, which differ by up to {fmt.percent(level.noise)}"
     if change <= limits.max_regression:
-        return check(value, State.OK, f"{_said(change)} than {by}")
+        return check(value, State.OK, f"{_change_text(change)} than {by}")
     if level.place is not Standing.SLOWER:
-        return check(value, State.NOT_CERTAIN, f"{_said(change)} than {by}")
+        return check(value, State.NOT_CERTAIN, f"{_change_text(change)} than {by}")
     since = f"slower since {history.first_slow.run_id}" if history.first_slow else "slower"
-    return check(value, State.FAILED, f"{_said(change)} than {by}; {since}")
+    return check(value, State.FAILED, f"{_change_text(change)} than {by}; {since}")
 
 
 def ratio_of(history: History) -> float | None:
@@ -64,7 +64,7 @@ def history_lines(history: History) -> list[str]:
     return lines
 
 
-def _said(change: float) -> str:
+def _change_text(change: float) -> str:
     if round(change, 3) == 0:
         return "no difference"
     return f"{fmt.percent(abs(change))} {'slower' if change > 0 else 'faster'}"

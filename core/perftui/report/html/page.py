@@ -51,7 +51,7 @@ def render(report: Report) -> str:
     return template.render(
         report=report,
         title=run.manifest.script if run else report.subject.path.name,
-        about=_about(report),
+        about=_head_rows(report),
         step_times=step_times(facts),
         timeline=timeline(steps) if steps else None,
         ranks=table_of_ranks(facts),
@@ -82,7 +82,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=_shown,
+        finalize=_clean,
     )
     env.filters |= {
         "answer": answer_to,
@@ -119,7 +119,7 @@ def environment() -> Environment:
     return env
 
 
-def _shown(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     # What is markup already was cleaned before it was escaped.
     return cleaned(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
@@ -145,7 +145,7 @@ def _gpu_tables(report: Report) -> Iterator[tuple[str, tuple[str, str], Any]]:
         yield MEMORY_TITLE, ("memory", "size"), memory_rows(memory)
 
 
-def _about(report: Report) -> Iterator[tuple[str, str]]:
+def _head_rows(report: Report) -> Iterator[tuple[str, str]]:
     """Names and values at the head, without what is not known."""
     yield from _run(report.subject.run.manifest) if report.subject.run else _trace(report)
     for line in wording.steps_text(report):

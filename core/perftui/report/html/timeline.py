@@ -194,7 +194,7 @@ def _threads(trace: Trace, window: Intervals) -> Iterator[Events]:
     chosen = [number for number in events if covered[number] > least]
     chosen.sort(key=lambda number: (number != main, -covered[number], number))
     for number in chosen[:MOST_THREADS]:
-        yield _named(trace, track_label(trace, number), *events[number], "operators and calls", {})
+        yield _events(trace, track_label(trace, number), *events[number], "operators and calls", {})
 
 
 def _streams(analysis: TraceAnalysis, window: Intervals) -> Iterator[Events]:
@@ -206,7 +206,7 @@ def _streams(analysis: TraceAnalysis, window: Intervals) -> Iterator[Events]:
     for number in numbers:
         events = _inside(trace, number, works, window, outermost=False)
         label = track_label(trace, number)
-        yield _named(trace, label, *events, KERNELS, masks)
+        yield _events(trace, label, *events, KERNELS, masks)
 
 
 def _inside(
@@ -234,7 +234,7 @@ def _inside(
     return rows[keep], start[keep], end[keep]
 
 
-def _named(
+def _events(
     trace: Trace,
     label: str,
     rows: Int64,

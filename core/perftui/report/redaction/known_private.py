@@ -52,9 +52,9 @@ def _secrets(command: Sequence[str]) -> Iterator[str]:
         is_set = bool(equals) and _VARIABLE.fullmatch(word) is not None
         is_before = is_before and (number == 0 or is_set or word.startswith("-"))
         if after_secret and not word.startswith("--"):
-            yield from _hidden(word)
+            yield from _if_secret(word)
         elif equals and (_is_secret(name) or (is_before and is_set)):
-            yield from _hidden(value)
+            yield from _if_secret(value)
         elif _OPAQUE.fullmatch(word):
             yield word
         elif equals and _OPAQUE.fullmatch(value):
@@ -66,7 +66,7 @@ def _is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None and _TOKENIZER.search(name) is None
 
 
-def _hidden(value: str) -> Iterator[str]:
+def _if_secret(value: str) -> Iterator[str]:
     if not _PLAIN.fullmatch(value):
         yield value
 
@@ -100,7 +100,7 @@ def known_here() -> Known:
     with suppress(OSError, KeyError, ImportError):
         user = getpass.getuser()
     return Known(
-        users=_named(user, *_HOME.findall(home)),
+        users=_private(user, *_HOME.findall(home)),
         hosts=_hosts(socket.gethostname()),
         homes=_homes([home]),
         projects=_projects([str(Path.cwd())]),
@@ -111,16 +111,16 @@ def known_of(report: Report) -> Known:
     """Private text of this machine, and of where the report's subject was recorded."""
     here, subject = known_here(), report.subject
     files = [str(subject.path), *_files(report), *(str(path) for _, path in subject.beside)]
-    known = _joined(here, [*files, *_homes_in(subject)], _hosts_of_trace(subject))
-    return known if subject.run is None else _joined_run(known, subject.run)
+    known = _with_files(here, [*files, *_homes_in(subject)], _hosts_of_trace(subject))
+    return known if subject.run is None else _with_run(known, subject.run)
 
 
-def _joined(known: Known, files: Iterable[str], hosts: Iterable[str] = ()) -> Known:
+def _with_files(known: Known, files: Iterable[str], hosts: Iterable[str] = ()) -> Known:
     files = tuple(files)
     users = [user for file in files for user in _HOME.findall(file)]
     return replace(
         known,
-        users=_named(*known.users, *users),
+        users=_private(*known.users, *users),
         hosts=_hosts(*known.hosts, *hosts),
         homes=_homes([*known.homes, *files]),
         paths=_absolute([*known.paths, *files]),
@@ -141,29 +141,29 @@ def _hosts_of_trace(subject: Subject) -> Iterator[str]:
     yield from (str(metadata[name]) for name in ("hostname", "host") if name in metadata)
 
 
-def _joined_run(known: Known, run: RunSnapshot) -> Known:
+def _with_run(known: Known, run: RunSnapshot) -> Known:
     manifest = run.manifest
     files = (manifest.cwd, manifest.interpreter, str(run.root), *manifest.command)
     programs = (*_programs(manifest), *_entries(manifest, GPU_PROCESSES, "program"))
-    known = _joined(known, files, _hosts_of(run))
+    known = _with_files(known, files, _hosts_of(run))
     return replace(
         known,
-        users=_named(*known.users, *_entries(manifest, GPU_PROCESSES, "user")),
+        users=_private(*known.users, *_entries(manifest, GPU_PROCESSES, "user")),
         projects=_projects([*_roots(run), *known.projects]),
-        programs=_named(*(form for name in programs for form in (name, shown_program(name)))),
-        values=_named(*secrets_of(manifest.command)),
-        uuids=_named(*_entries(manifest, GPU_DEVICES, "uuid"), *_seen_gpus(run)),
+        programs=_private(*(form for name in programs for form in (name, shown_program(name)))),
+        values=_private(*secrets_of(manifest.command)),
+        uuids=_private(*_entries(manifest, GPU_DEVICES, "uuid"), *_seen_gpus(run)),
     )
 
 
-def _named(*names: str) -> tuple[str, ...]:
+def _private(*names: str) -> tuple[str, ...]:
     private = (name for name in names if len(name) >= SHORTEST and name.lower() not in NOBODY)
     return tuple(dict.fromkeys(private))
 
 
 def _hosts(*names: str) -> tuple[str, ...]:
     """Host names, each with its domain and without it."""
-    return _named(*names, *(name.partition(".")[0] for name in names if not name[:1].isdecimal()))
+    return _private(*names, *(name.partition(".")[0] for name in names if not name[:1].isdecimal()))
 
 
 def _hosts_of(run: RunSnapshot) -> Iterator[str]:
@@ -323,7 +323,7 @@ def redacted(report: Report) -> Report:
 
 def redaction_at(path: Path) -> Redaction:
     """The redaction for a report of a file that is no trace."""
-    return Redaction(Redactor(_joined(known_here(), [str(path)])))
+    return Redaction(Redactor(_with_files(known_here(), [str(path)])))
 
 
 def rendered(render: Callable[[Report], str], report: Report) -> str:

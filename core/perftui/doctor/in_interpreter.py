@@ -17,7 +17,7 @@ from typing import Any
 
 def main() -> None:
     """Print one line of JSON."""
-    # Modules beside this file are none of the interpreter's.
+    # Modules beside this file must not be imported by the interpreter.
     del sys.path[0]
     armed = [finder for finder in sys.meta_path if type(finder).__name__ == "TorchFinder"]
     for finder in armed:

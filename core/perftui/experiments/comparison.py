@@ -200,7 +200,7 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 
 def _operators(table: OpTable, steps: int) -> Mapping[str, Amount]:
-    # Whole ns of a mean step, which sum to that of the sum.
+    # Whole ns of a mean step, which sum to those of the whole.
     columns = (
         whole_quotients(column.tolist(), steps) for column in (table.cpu_self, table.device_self)
     )

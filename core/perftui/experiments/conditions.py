@@ -255,7 +255,7 @@ def in_force(run: Facts) -> InForce:
     """What the training is set up with: its loader, optimizer, threads, precision and modes."""
     setup, loader = settings(run), training_loader(run)
     optimizers = setup.optimizers or () if setup else ()
-    # The one with most tensors.
+    # The optimizer with the most tensors.
     optimizer = max(optimizers, key=lambda row: row.parameters or 0, default=None)
     return {
         **{name: getattr(loader, name) for name in LOADER_ARGUMENTS if loader},
@@ -267,7 +267,7 @@ def in_force(run: Facts) -> InForce:
 def _switches(setup: Settings) -> Iterator[tuple[str, Any]]:
     """Threads, precision and modes by name, as far as they are known."""
     threads, matmul, cudnn, modes = setup.threads, setup.matmul, setup.cudnn, setup.modes
-    # Data types of the parameters, that of the most elements first.
+    # Data types of the parameters; the one of the most elements comes first.
     elements: Counter[str] = Counter()
     for row in setup.parameters or ():
         elements[row.dtype] += row.elements

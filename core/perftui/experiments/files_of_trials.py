@@ -43,7 +43,7 @@ def restore(root: Path) -> None:
         check_run(root, read_manifest(RunLayout(root).manifest))
     spared = RunLayout(root).spared
     journal = spared / SPARED_JOURNAL
-    # A line that was cut off names what was not yet written.
+    # A line that was cut off names a file that was not yet written.
     decoded = filter(None, map(_decoded, read_regular(journal).splitlines()))
     entries = sorted(decoded, key=lambda entry: entry.time, reverse=True)
     problems = [problem for entry in entries if (problem := _problem(entry, spared))]

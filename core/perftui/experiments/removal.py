@@ -180,7 +180,7 @@ def plan(runs: Path, limits: RemovalLimits, now_ns: int) -> Pruning:
     Raises:
         OSError: the directory cannot be listed.
     """
-    # Directories of anybody else are left alone.
+    # Directories that are no runs are left alone.
     stored = [_stored(entry) for entry in list_runs(runs) if is_run_directory(entry.root)]
     beyond = _beyond(stored, limits, now_ns)
     blocked = {run.entry.run_id: why for run in beyond if (why := why_kept(run.entry.root))}
@@ -243,7 +243,7 @@ def _of_oldest(
 ) -> Pruning:
     """All of ``beyond`` go but those ``blocked``, and those that a run which stays repeats."""
     ids = {run.entry.run_id for run in beyond} - blocked.keys()
-    # Of several the one that has it longest.
+    # If several runs repeat it, the oldest one is named.
     needed = {run.parent: run.entry.run_id for run in stored if run.entry.run_id not in ids}
     reasons = {
         name: f"{needed[name]} repeats it and is compared with it" for name in ids & needed.keys()

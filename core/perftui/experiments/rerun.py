@@ -87,7 +87,7 @@ def _applied(
     arrival = Arrival.PARTLY
     if len(outcomes) == 1 and (outcome := outcomes.pop()) in ("applied", "refused"):
         arrival = Arrival(outcome)
-    # Where several calls were made the one to name is that which lacks something.
+    # If several calls were made, the one that lacks something is named.
     shown = next((note for note in notes if note.get("outcome") != "applied"), notes[0])
     fields = fields_of(AppliedOverride, shown)
     return AppliedOverride(**{**fields, "override": override, "arrival": arrival})

@@ -11,8 +11,8 @@ from statistics import median
 from perftui import format as fmt
 from perftui.fixes.option import Risk
 
-# The unit is a run of its own process: steps of one run are not independent. Of each pair the ratio
-# of both mean steps counts, so that whatever slows both runs of a pair alike falls out.
+# The unit is a run of its own process: steps of one run are not independent. The ratio of both mean
+# steps of a pair counts, so that what slows both runs alike cancels out.
 
 LOOKS = ((6, 1), (9, 4), (14, 15))
 """Numbers of pairs after which a result is looked at, and by how many of the outermost Walsh

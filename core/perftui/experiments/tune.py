@@ -170,7 +170,7 @@ def _try(
             yield Trying(option, progress)
     except TrialError as error:
         if not progress.pairs and not journal.attempts:
-            # Nothing has run yet: it may be the training itself.
+            # Nothing has run yet: the training itself may have failed.
             raise
         failed = Attempt(option.fix, option.title, Outcome.INCONCLUSIVE.value, str(error))
         return option, failed

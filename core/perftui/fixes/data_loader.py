@@ -216,7 +216,7 @@ def _beside_workers(
     # The edit may have been made before.
     is_there = present is not None and ast.unparse(present) == text
     is_set = present is not None and not is_there and name == _PREFETCH
-    # As a number torch refuses it unless there are workers.
+    # torch refuses a number here unless there are workers.
     if is_set and decided(program, call, LOADER, name, int).value is not None:
         return each_changed(spec, program, call, {name: value})
     may_be_written = name == _PREFETCH or value is True
@@ -224,7 +224,7 @@ def _beside_workers(
         raise PatchRefusedError("the call itself sets no number of workers")
     absent = Decided(spec.defaults.get(name), program.span(call), name)
     if decided(program, call, spec, name, type(value)) != absent:
-        # To be False it may have been given for the case of no workers.
+        # It may be False for the case of no workers.
         raise PatchRefusedError(f"{name} is set, and the number of workers is a variable")
     return {name: AddKeyword(absent.place, name, text)}
 
@@ -236,7 +236,7 @@ def _without_workers(program: Program, call: ast.Call) -> Mapping[str, Edit]:
     for name in ("worker_init_fn", *_OF_WORKERS):
         value = argument(call, name, LOADER.positions.get(name))
         if value is None:
-            # Raises where it may come from a dict.
+            # Raises if it may come from a dict.
             if decided(program, call, LOADER, name, object).value:
                 raise PatchRefusedError(f"{name} comes from a dict")
         elif _is_off(call, value):

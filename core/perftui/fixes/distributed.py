@@ -135,7 +135,7 @@ def reduced_once(program: Program, _: int) -> Sequence[Edit]:
         raise PatchRefusedError(f"line {later} may need the gradients of each micro-batch")
     refuse_late(program, turns, uses[0])
     text = f"{model}.require_backward_grad_sync = {turns.last}"
-    # All that the condition reads has been read by the loop as it stands.
+    # The loop has read all names of the condition before.
     names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     edits: list[Edit] = [insert_before(program, loop.body[uses[0]], text, names)]
     if turns.unnamed is not None:

@@ -118,7 +118,7 @@ def source_change(change: CallChange, facts: Facts) -> SourceChange:
     argv, already = _command(path, change.line, change, facts.manifest)
     if already:
         return SourceChange(argv=argv, why_not=already)
-    # What an override stood in for in this run is not known.
+    # The value that an override replaced in this run is not known.
     overrides = facts.manifest.overrides if facts.manifest else ()
     changed = {name for override in overrides for name in override.arguments}
     seen = {name: value for name, value in change.seen.items() if name not in changed}
@@ -191,7 +191,7 @@ def _deciding_option(
         edits = spec.plan(spec, program, call, arguments) if spec.plan else {}
         suffices = not any(isinstance(edit, RemoveKeyword) for edit in edits.values())
     except PatchRefusedError:
-        # That the source cannot be changed is no reason against a command, unless it would raise.
+        # A source that cannot be changed rules out no command, unless that would raise.
         suffices = all(value != 0 for value in arguments.values())
     return option, declared_options(program), suffices
 
@@ -337,7 +337,7 @@ def stands_in_source(fix: str, change: CallChange | LineChange, facts: Facts) ->
     if facts.run is not None:
         began = facts.run.manifest.started_ns
         for applied in applied_to(Path(change.file), patch_store(facts.run.root)):
-            # Of a patch whose fix was not noted, the title decides.
+            # If the fix of a patch was not noted, the title decides.
             is_it = (applied.fix or applied.title) in (fix, change.title)
             if is_it and applied.applied_ns > began:
                 return True
@@ -449,7 +449,7 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
     script_word = script.word if script else None
     if isinstance(change, LineChange):
         written = changed_lines(change, facts)
-        # Where the text can be tried, that is what would be written.
+        # If the text can be tried, it is what would be written.
         if written.patch is None or script_word is None:
             override = change.override
     elif change.why_not:

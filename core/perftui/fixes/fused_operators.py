@@ -101,7 +101,7 @@ def one_operator(program: Program, _: int) -> Sequence[Edit]:
 
     functions = [node for node in program.statements() if isinstance(node, ast.FunctionDef)]
     calls = {node: [n for n in ast.walk(node) if isinstance(n, ast.Call)] for node in functions}
-    # Others are not worth the time to look.
+    # The other functions are not worth the time.
     likely = (f for f in functions if not _IN_THEM.isdisjoint(map(called_name, calls[f])))
     fused = (match for f in likely for match in _outermost(program, f))
     return edits_at(fused, edits_of, "no line is certainly an activation or a layer norm")

@@ -152,7 +152,7 @@ def _refuse_unlike(program: Program, loop: ast.For, call: ast.Call) -> None:
     for node in ast.walk(loop):
         trains = isinstance(node, ast.Call) and node is not call and called_name(node) in TRAINS
         reads = isinstance(node, ast.Attribute) and node.attr == "grad"
-        # The list would have the loss as it is changed.
+        # The list would hold the changed loss.
         if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == _loss(call):
             raise PatchRefusedError(f"line {node.lineno} changes the loss")
         if trains or reads or isinstance(node, _LEAVES):

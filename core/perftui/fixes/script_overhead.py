@@ -212,8 +212,8 @@ def _now_and_then(program: Program, place: StepStatement, may_evaluate: bool) ->
         refuse_own_count(program, part)
     counter = step_counter(program, place)
     header = f"if {counter} % {SELDOM} == 0"
-    # The last of few turns, as of epochs, is the one whose results are kept; so it is of what saves
-    # and evaluates, where the loop says which turn that is.
+    # The results of the last epoch are kept, and so are those of the last turn that saves or
+    # evaluates: it always runs, if the loop shows which turn that is.
     with contextlib.suppress(*(() if place.of_many else (PatchRefusedError,))):
         if place.of_many or may_evaluate or any(map(saves, together)):
             header += f" or {counter} == {last_turn(place, counter)}"
@@ -243,7 +243,7 @@ def _observe(facts: Facts) -> LineChange | None:
         f"{place.short}: only every {SELDOM}th time",
         (Risk.SELDOM,),
     )
-    # Most of a script's own Python is part of training: then the fix is nothing to speak of.
+    # Most of a script's own Python is part of training: then the fix is not worth a word.
     return change if saved or is_certain(change) else None
 
 
@@ -270,7 +270,7 @@ EVALUATE_LESS = line_fix(
     title=f"evaluation every {SELDOM}th time",
     plan=evaluated_seldom,
     advice=f"only every {SELDOM}th time",
-    # A data loader that is gone through draws a random number, also in its order.
+    # Iterating over a data loader draws a random number, also for its order.
     risks=(Risk.SELDOM, Risk.ORDER),
 )
 

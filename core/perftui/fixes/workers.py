@@ -62,7 +62,7 @@ class WorkerCpu:
         """Workers that make batches all the time on ``cores``, besides the training and what other
         programs take (``elsewhere``)."""
         count = max(int((cores - elsewhere - self.training) / self.worker + ROUNDED), 0)
-        # What hardly computes is let in between whatever else runs.
+        # Workers that hardly compute are let in between whatever else runs.
         return count if self.worker > HARDLY else max(count, cores)
 
 
@@ -204,7 +204,7 @@ def step_cost(facts: Facts) -> StepCost | None:
     ranks = max(ranks_here(facts), 1)
     batches = max(micro_batches(facts) or 1, 1)
     making = work.fetch + work.collate
-    # The share of making a batch that takes a core, waits for one counted in.
+    # Share of making a batch that takes a core, with its waits.
     share, used = fetch_demand(facts), worker_use.or_none(facts)
     computing = 1.0 if share is None else share
     if feeds.num_workers:
@@ -215,8 +215,8 @@ def step_cost(facts: Facts) -> StepCost | None:
     if use.tree_cores is not None:
         own = max(use.tree_cores - (use.workers_cores or 0.0), 0.0) / ranks * step.mean
         fetched = 0 if feeds.num_workers else batches * making * computing
-        # More than all cores for its time is not the training's: operators in the dataset run on
-        # as many threads as there are cores, and on one each in workers.
+        # More than all cores for that time is not the training's: operators in the dataset run on
+        # as many threads as there are cores, but on one each in workers.
         whole = min(max(left, own - fetched), left * max(use.cores / ranks, 1.0))
     size = work.batch_bytes or 0
     return StepCost(
@@ -397,7 +397,7 @@ def _without(facts: Facts) -> CallChange | None:
     if loader is None:
         return None
     title = f"num_workers {loader.num_workers} -> 0" if loader.num_workers else "no workers"
-    # What only workers can have is left out with them.
+    # Arguments that only workers can have are left out with them.
     change = loader_change(
         loader,
         title,

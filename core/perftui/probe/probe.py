@@ -86,7 +86,7 @@ def work(
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                # The key Ctrl+C is for us: we end it.
+                # Ctrl+C is for us: we end the process.
                 start_new_session=True,
             )
         except OSError as error:

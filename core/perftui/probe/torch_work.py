@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # Not for an interpreter before 3.9, which cannot read them.
+    # Interpreters before 3.9 cannot read these.
     Run = Callable[[], object]
     Prepare = Callable[[float], tuple[Run, float, str]]
     """From the seconds of a slot: what is run, the amount of work of each run, and a
@@ -118,7 +118,7 @@ def _prepared(
 ) -> Prepared | None:
     try:
         run, amount, how = task.prepare(slot)
-        # The first one also loads kernels, the second shows how long it takes.
+        # The first run also loads kernels, the second shows how long one takes.
         _timed(run, wait, 1)
         once = _timed(run, wait, 1)
     except (RuntimeError, MemoryError) as error:
@@ -149,7 +149,7 @@ def _timed(run: Run, wait: Run, times: int) -> float:
 def _copy(torch: Any, *, to_device: bool, pinned: bool) -> Prepare:
     def prepare(_: float) -> tuple[Run, float, str]:
         size = min(COPY_BYTES, torch.cuda.mem_get_info()[0] // 16)
-        # Written to, so that the system has given all of its pages.
+        # Written to, so that the system provides all of its pages.
         host = torch.ones(size, dtype=torch.uint8)
         host = host.pin_memory() if pinned else host
         device = torch.ones(size, dtype=torch.uint8, device="cuda")
@@ -183,7 +183,7 @@ def _product(torch: Any, device: str, dtype: Any, precision: str) -> Prepare:
             matrix = torch.randn(rows, rows, device=device).to(dtype)
             run = _multiplying(torch, matrix, precision)
             _timed(run, wait, 1)
-            # Of several, as threads may have to wait for a core.
+            # The shortest of several, as threads may have to wait for a core.
             shortest = min(_timed(run, wait, 1) for _ in range(TRIES))
             rate = rows**3 / shortest
             if fastest is None or rate > NEARLY * fastest[0]:
@@ -225,6 +225,6 @@ def _print(line: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    # Modules beside this file are none of the interpreter's.
+    # Modules beside this file must not be imported by the interpreter.
     del sys.path[0]
     main(float(sys.argv[1]), _print)

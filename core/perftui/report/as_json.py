@@ -431,7 +431,7 @@ def as_object(report: Report) -> ReportOutput:
 
 def _run(report: Report) -> Any:
     run = report.subject.run
-    # Of what an older version did not write, msgspec leaves only the default of the class.
+    # msgspec leaves out fields with defaults that an older version did not write.
     return msgspec.to_builtins(asdict(run.manifest)) if run else None
 
 

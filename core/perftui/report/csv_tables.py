@@ -272,7 +272,7 @@ def _findings(report: Report) -> CsvTable:
     rows = []
     for cause in report.diagnosis.findings:
         judged = (severity_name(cause), cause.confidence.value)
-        # Without a step to compare with, what it costs is not known.
+        # Without a step to compare with, the cost is not known.
         cost = (cause.cost_ns, cause.step_ns, cause.share) if cause.step_ns else (None, None, None)
         place = (cause.place.source, cause.place.operator) if cause.place else (None, None)
         answer = (answer_to(cause.rule) or None, " ".join(cause.fixes) or None)

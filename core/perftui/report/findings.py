@@ -174,7 +174,7 @@ def _names(node: ast.AST, line: int) -> list[str]:
     for child in ast.iter_child_nodes(node):
         first, last = getattr(child, "lineno", None), getattr(child, "end_lineno", None)
         if first is None or last is None or not first <= line <= last:
-            # What has no lines of its own, as the arguments of a function, holds no function.
+            # A node without lines of its own, as the arguments of a function, holds no function.
             continue
         inner = _names(child, line)
         return [child.name, *inner] if isinstance(child, _NAMED) else inner

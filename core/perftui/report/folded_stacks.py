@@ -104,7 +104,7 @@ def _sampled(thread: str, stacks: Table) -> Iterator[Stack]:
     times = stacks["held"].tolist() if len(stacks) else []
     for file, line, function, via, inner, time in zip(*columns, times, strict=True):
         own = (f"{function} ({file}:{line})",) if file else ()
-        # Where it is known that the line called nothing, it is the innermost frame itself.
+        # If the line is known to have called nothing, it is the innermost frame itself.
         below = _inner(via, inner) if via or not own or "via" not in stacks else ()
         stack = (thread, *own, *below)
         totals[stack] += time

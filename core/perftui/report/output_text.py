@@ -99,7 +99,7 @@ def encode_object(plain: Mapping[str, Any], *, on_one_line: bool = False) -> str
     text = msgspec.json.encode(map_texts(plain, encodable, trace_text.encodable)).decode()
     if not on_one_line:
         text = msgspec.json.format(text, indent=2)
-    # Of these, only the line ends of the layout stand outside strings.
+    # Of control characters, only line ends of the layout stand outside strings.
     unsafe = {char for char in set(text) - {"\n"} if trace_text.printable(char) != char}
     return text.translate({ord(char): json.dumps(char)[1:-1] for char in unsafe}) + "\n"
 

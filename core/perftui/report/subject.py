@@ -108,7 +108,7 @@ def subject_of(run: RunSnapshot, exporting: ExportProgress | None = None, rank: 
         raise SubjectError(f"the run has no rank {rank}; its ranks are: {some}")
     chosen = run.rank(rank)
     windows = [(path, _WINDOW) for path in reversed(chosen.windows if chosen else ())]
-    # Their export may take minutes: only where somebody sees how far it has come.
+    # Exporting them may take minutes: only if somebody sees its progress.
     reports = reversed(RunLayout(run.root).nsys_reports() if exporting else ())
     notes: list[str] = []
     for path, what in (*windows, *((path, "a report of nsys") for path in reports)):

@@ -111,7 +111,7 @@ def is_pure(name: str, qualified: str) -> bool:
     """Whether a call of ``name``, by imports ``qualified``, changes nothing of a training."""
     if qualified and CHANGING.match(qualified):
         return HARMLESS_EXCEPTIONS.match(qualified) is not None
-    # Its name may say that it logs, prints, draws or saves, and nothing more.
+    # A name may say that the call logs, prints, draws or saves, and nothing more.
     if name in PURE or (words(name) & _OBSERVES and not words(name) & _TRAINS):
         return True
     return any(qualified == module or qualified.startswith(f"{module}.") for module in PURE_MODULES)

@@ -106,7 +106,7 @@ class _Formula:
         if not of_torch and not qualified.startswith(_OF_NUMBERS):
             if not isinstance(call.func, ast.Attribute) or qualified:
                 raise _NoFormulaError
-            # A method of a tensor.
+            # It is a method of a tensor.
             args.insert(0, call.func.value)
             of_torch = True
         self.is_of_torch |= of_torch
@@ -253,7 +253,7 @@ def attention_of(program: Program, function: ast.FunctionDef) -> Attention:
         local = LocalValues(program, function, node)
         weights = local.followed(product["left"])
         with suppress(PatchRefusedError):
-            # The softmax of scores, dropped out or not.
+            # The softmax of scores, with or without dropout.
             _scores(program, _without_dropout(program, local, weights)[1])
             sites.append((node, product["right"], local, weights))
     if len(sites) != 1:
@@ -289,7 +289,7 @@ def _read(
         result.causal = _is_causal(program, local, mask)
     result.statements = local.used()
     local.refuse_changed(query, result.key, value, mask, factor)
-    # The keys may be turned in a statement of their own, before which they have the same name.
+    # The keys may be transposed in a statement of their own that keeps their name.
     local.refuse_taken_out(query, value, mask, factor)
     return result
 
@@ -391,7 +391,7 @@ def _is_triangle(program: Program, node: ast.expr, name: str) -> bool:
             return False
         node = buffer
     while True:
-        # Only dimensions are added.
+        # These only add dimensions.
         if isinstance(node, ast.Subscript) and set(_indices(node.slice)) <= {"None", ":", "..."}:
             node = node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

@@ -93,7 +93,7 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
         # A class has its name only after its body has run.
         has_run = not before if inner is place else not isinstance(inner, ast.ClassDef)
         ran = _until(above, inner, including=has_run)
-        # The names of a class are not those of its methods.
+        # Names of a class are not visible in its methods.
         of_class = isinstance(above, ast.ClassDef) and isinstance(inner, FUNCTIONS)
         if not of_class and any(bindings & set(certainly_binds(statement)) for statement in ran):
             return True

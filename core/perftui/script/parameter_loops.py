@@ -397,7 +397,7 @@ def _refuse_others(
             refuse_read_later(parts)
     for node in program.nodes:
         value = node.value if isinstance(node, ast.Assign) else None
-        # A local name of a loop over parameters is gone with its turn.
+        # Local names of a loop over parameters are gone after their turn.
         in_loop = any(isinstance(above, ast.For) for above in program.ancestors(node))
         if isinstance(value, ast.Attribute) and value.attr == "grad" and not in_loop:
             raise PatchRefusedError(f"line {value.lineno} keeps a gradient as it was")

@@ -147,7 +147,7 @@ class _Reader:
         elif isinstance(node, (ast.If, ast.Try, ast.Match)):
             self._lose([node], names)
         elif isinstance(node, Function):
-            # A function within another knows what is around it.
+            # A function within another sees the variables around it.
             names[node.name] = value = self._new()
             if _is_plain(node):
                 self._functions[value] = _Definition(node, file, names)
@@ -286,7 +286,7 @@ class _Reader:
             self._calls = []
         result = self._own(called, args) or self._module(called, args, node, file)
         if result is None and (alone or method.endswith("_")):
-            # Whatever is done for its effect may change what it is done to.
+            # A call made for its effect may change its object and its arguments.
             for value in (on or called, *args.values):
                 self._change(value)
         return result or self._new()

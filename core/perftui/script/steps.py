@@ -112,7 +112,7 @@ def _counter(program: Program, target: ast.expr, over: ast.expr) -> str:
         over = over.args[0]
     called = called_name(over) if isinstance(over, ast.Call) else ""
     arguments = over.args if isinstance(over, ast.Call) else []
-    # A third argument of range is another step than 1, as is a second one of count.
+    # A third argument of range, or a second one of count, is a step that may not be 1.
     most = {"range": 2, "trange": 2, "count": 1}.get(called, 0)
     if isinstance(target, ast.Name) and len(arguments) <= most and called:
         return target.id
@@ -244,7 +244,7 @@ def _varies(program: Program, place: StepStatement, node: ast.If) -> bool:
             return True
         if isinstance(below, ast.Call) and not _RANK.search(ast.unparse(below.func)):
             return True
-        # The loop may set it, itself or by what it calls.
+        # The loop may set it, directly or in a call.
         name = below.attr if isinstance(below, ast.Attribute) else ""
         stores = set(program.attributes(name, ast.Store))
         if stores and any(part in stores for part, _ in reached(program, place.loop)):
@@ -302,7 +302,7 @@ def micro_batches(program: Program, loop: Loop, backward: int) -> MicroBatches:
         branch = loop.body[at]
         inside = {node for below in getattr(branch, "body", ()) for node in ast.walk(below)}
         if isinstance(branch, ast.If) and inside.issuperset(steps):
-            # It only counts, so that asking it earlier changes nothing.
+            # A condition that only counts may be tested earlier.
             for node in ast.walk(branch.test):
                 is_length = isinstance(node, ast.Call) and called_name(node) == "len"
                 if isinstance(node, (ast.Call, ast.NamedExpr, ast.Await)) and not is_length:

@@ -93,7 +93,7 @@ class LocalValues:
         """Refuse unless ``name`` has the same value at the end of the block as after ``since``."""
         first, end = self._block.index(since) + 1, self._block.index(self._last)
         for statement in self._block[first:end]:
-            # A method that changes a tensor in place may be called of it.
+            # A method may change the tensor in place.
             called = [n for n in ast.walk(statement) if isinstance(n, ast.Attribute)]
             in_place = any(
                 isinstance(node.value, ast.Name) and node.value.id == name

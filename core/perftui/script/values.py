@@ -84,7 +84,7 @@ class Wanted:
         if not values:
             return None
         if len(entries) > 1:
-            # Where the key is missing the default holds; it must not be what the run had.
+            # If the key is missing the default holds; the run must not have had it.
             if self.seen is None or (len(values) < len(entries) and self.seen == default):
                 raise unknown
             values = [value for value in values if self.followed(value).value == self.seen]
@@ -156,7 +156,7 @@ class Wanted:
             source = given_for(self.program, call, function, bindings[0].arg)
             if source is None:
                 raise unknown
-            # Each call that leaves it to the default gets the new one.
+            # Each call that passes nothing gets the new default.
             defaults = (*function.args.defaults, *function.args.kw_defaults)
             sharing = _without(calls, call) if source in defaults else ()
             origins.append(Origin(source, (*others, *sharing)))
@@ -340,7 +340,7 @@ def is_number(program: Program, node: ast.expr | None, depth: int = _MOST_NAMES)
     if isinstance(node, ast.UnaryOp):
         return is_number(program, node.operand, depth)
     if isinstance(node, ast.BinOp):
-        # Of sizes only: nobody divides a tensor so and then takes a root of it.
+        # Floor division is of sizes: nobody divides a tensor so and takes a root of it.
         is_whole = isinstance(node.op, ast.FloorDiv)
         both = (node.left, node.right)
         return is_whole or all(is_number(program, side, depth) for side in both)

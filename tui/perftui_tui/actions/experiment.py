@@ -433,7 +433,7 @@ class Tuning(Experiment[TuningState]):
                 root=state.root,
                 began=now,
             )
-        # The number of workers that is tried may be another than the one that was offered.
+        # The number of workers may be another than the one that was offered.
         return replace(state.trial, option=event.option, progress=event.progress)
 
     def _learn(self, event: Trying, directory: Path) -> None:

@@ -173,7 +173,7 @@ class RankTraces:
             self._read = message.ranks, message.problems
             newest = self._app.newest
             if newest is not None and newest.run is None and newest.analysis is not None:
-                # The trace on screen is judged with what the others hold.
+                # The trace on screen is judged again, with the facts of the others.
                 JudgeAgain(newest, self.facts_of, self._app.post_message).start()
         self._app.refresh_screen()
 

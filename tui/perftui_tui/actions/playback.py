@@ -138,7 +138,7 @@ class Playback:
         number = position.step
         between = position.at > position.stops.at_step(number) and not position.is_end
         if count < 0 and (between or position.is_end):
-            # Back from within a step is to its beginning, back from the end to the last step.
+            # From within a step, back to its beginning; from the end, back to the last step.
             count += 1
         if position.is_end:
             number = len(position.stops.ends)

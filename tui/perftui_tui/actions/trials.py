@@ -147,7 +147,7 @@ class Trials:
             why = first.why_not_tried if first else "there is no fix to try for this finding"
             self._app.warn(why if finding else NO_FIX)
             return
-        # Of the first finding it is said at the top of the screen.
+        # For the first finding the top of the screen says it.
         top = snapshot.diagnosis.top
         other = finding.rule if finding and top and finding.rule != top.rule else ""
         self._ask_how(snapshot, snapshot.run, option, other)

@@ -116,7 +116,7 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
     trials, written = app.trials, app.source_fixes.written
     titles = {row.option.title for row in written}
     for proof in trials.proofs.every:
-        # What was written is named below, with the same figures.
+        # Written fixes are named below, with the same figures.
         if proof.title not in titles:
             yield "tried", f"{proof.title}: {proof.headline}"
     tuned = trials.tuning.state

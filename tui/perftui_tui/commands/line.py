@@ -431,7 +431,7 @@ def _check(line: CommandLine) -> None:
         others = ["--json and --brief"]
     if others:
         raise UsageError(f"--{form} is a form of its own: drop {others[0]}")
-    # Markdown is passed over where it means nothing; the others would leave out what they name.
+    # Markdown ignores such options; the other forms would leave out what they name.
     unused = {"markdown": (), "html": ("ncu",), "csv": ("ncu",)}.get(form, ("ncu", "top"))
     for name in unused:
         if name in line.values:
@@ -481,7 +481,7 @@ def _opens(word: str) -> bool:
     path = Path(word)
     if path.suffix == ".py" and path.is_file():
         return False
-    # A script starts without what only traces need.
+    # A script starts without the imports that only traces need.
     from perftui.trace.formats import ENDINGS
     from perftui.trace.remote import is_url
 
@@ -492,5 +492,5 @@ def _opens(word: str) -> bool:
     try:
         return path.is_file() and kind_of(path) is not None
     except OSError:
-        # What runs the script reports why it cannot be read.
+        # Whatever runs the script reports why it cannot be read.
         return False

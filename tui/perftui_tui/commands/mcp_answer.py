@@ -59,7 +59,7 @@ async def run_command(words: Sequence[str], tell: Told, directory: Path | None =
         OSError: it cannot be started.
     """
     command = [*our_module("perftui_tui"), *words]
-    # A file takes whatever is printed, also while nobody reads.
+    # A file takes all output, also while nobody reads.
     with tempfile.TemporaryFile() as out:
         process = await anyio.open_process(
             command,

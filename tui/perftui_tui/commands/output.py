@@ -74,7 +74,7 @@ def write(text: str, *, as_json: bool = False) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        # What stdout still holds would be tried again, and fail again, as the process ends.
+        # The rest in stdout's buffer would be tried again at exit, and fail again.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

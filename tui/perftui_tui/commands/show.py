@@ -49,8 +49,8 @@ def show(
     is_run = target.is_dir()
     try:
         splash()
-        # What a start makes stays: to look for garbage in it took a tenth of the time until the
-        # first frame, and would go on to take hundredths of a second between two keys.
+        # Objects of the start stay: looking for garbage in them took a tenth of the time until the
+        # first frame, and would take hundredths of a second between two keys later.
         gc.disable()
         app = _make_app(target, line, is_replay=is_replay and not attached)
         app.attached_to = target if attached else None

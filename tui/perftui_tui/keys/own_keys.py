@@ -109,7 +109,7 @@ def _clashes(accepted: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, lis
                 if key.name not in (names := owners.setdefault(typed, [])):
                     names.append(key.name)
         for typed, names in owners.items():
-            # A part of a screen may mean more by a key than the screen; a person's own may not.
+            # A part of a screen may give a key of the screen another meaning; own keys may not.
             if len(names) > 1 and not set(names) <= by_default[typed]:
                 yield typed, names
 
@@ -150,7 +150,7 @@ def read_overrides(path: Path) -> Overrides:
         return Overrides({})
     except (OSError, UnicodeDecodeError) as error:
         return Overrides({}, (f"your keys in {path} cannot be read: {error}",))
-    # Few have such a file, and the first frame waits for what it says.
+    # Few people have such a file, and the first frame waits for it.
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -183,7 +183,7 @@ def file_text(overrides: Overrides, path: Path) -> str:
     """All keys in the form of the file, with what each does."""
     lines = [HEAD.format(path=path)]
     for scope, group in groupby(KEYS, key=lambda key: key.scope):
-        # Quoted: a part of a screen may be called as one of its actions is.
+        # Quoted: a part of a screen may have the name of one of its actions.
         lines.append(f'["{scope}"]' if "." in scope else f"[{scope}]")
         rows = []
         for key in group:

@@ -87,7 +87,7 @@ def with_fitting(line: Row, figures: Iterable[Span], cells: int) -> Row:
 
 def fold(line: Row, cells: int) -> list[Row]:
     """The row, made safe, broken at blanks into rows of at most ``cells``, later ones marked."""
-    # A control code takes no cell, spelled out it takes four: what is drawn is what counts.
+    # A control code takes no cell, but four once it is spelled out, as it is drawn.
     letters = [(letter, style) for text, style in safe(line) for letter in text]
     rows: list[Row] = []
     room = max(4, cells)

@@ -209,7 +209,7 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
     count = len({option.fix for option in options if option.is_triable})
     if not count:
         return replace(plan, steps=None, note="no fix of this run can be tried")
-    # Each is recorded once more where it is kept, and all of them are measured together.
+    # Each kept fix is recorded once more, and all of them are measured together.
     runs = count * (FEWEST_RUNS + 1) + FEWEST_RUNS
     takes = f", about {fmt.rough_time(runs * plan.run_seconds)}" if plan.run_seconds else ""
     what = "the fix" if count == 1 else f"the {count} fixes"
@@ -237,7 +237,7 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     of_run = blocks.pairs if blocks else None
     fewest, most = runs_of(LOOKS[0][0], of_run), runs_of(LOOKS[-1][0], of_run)
     numbers = len(counts_for(facts, option)) if option else 0
-    # Twice as many workers that bring nothing more end the search.
+    # The search ends when twice as many workers bring nothing more.
     first, last = fewest + min(2, numbers), most + numbers
     takes = f", about {fmt.rough_range(first * seconds, last * seconds)}" if seconds else ""
     how = f"{steps:,} steps, with the fix and without in turn"

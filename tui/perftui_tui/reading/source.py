@@ -75,7 +75,7 @@ class RunSource(ReadingThread):
             if not self._post_one(view):
                 break
             cost = time.thread_time() - began
-            # What is done once (imports, a new window) is no reason to look away for long.
+            # A cost that comes once (imports, a new window) is no reason to look away for long.
             if not view.unfinished:
                 self.stopped.wait(pause_after(min(cost, before)))
             before = cost

@@ -72,7 +72,7 @@ def view_trace(
 
     analysis = open_trace(path, progressed, cancelled, previewed, exporting=progress)
     if analysis.timeline_tracks and preview is not None:
-        # What was kept can be drawn before it is judged.
+        # A cached trace can be drawn before it is judged.
         preview(analysis)
     facts = facts_of(analysis) if facts_of else Facts(None, analysis)
     whole = analysis.step_parts and analysis.step_parts[0].step.index < 0
@@ -188,7 +188,7 @@ class RunView:
         run = self._reader.poll()
         rank = run.rank(self._rank_number)
         if (number := rank.rank if rank else None) != self._rank:
-            # The window was of another rank.
+            # The last window was another rank's.
             self._rank = number
             self._window = self._analysis = self._problem = None
         newest = rank.windows[-1] if rank and rank.windows else None

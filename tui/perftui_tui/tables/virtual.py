@@ -93,7 +93,7 @@ class VirtualTable(ScrollView, can_focus=True):
         """Replace the data; order, filter and selection stay where the columns are the same."""
         row = self.selected_row
         selected = None if row is None else self.data.id_of(row)
-        # The order stays where the same kind of rows has the column that they are sorted by.
+        # The order stays if the same kind of rows still has the column they are sorted by.
         before = [column.title for column in self.data.columns]
         after = [column.title for column in data.columns]
         if before and before[:1] == after[:1] and before[self._sort_column] in after:

@@ -100,7 +100,7 @@ def state(snapshot: Snapshot | None, paused: bool, *, short: bool = False) -> Sp
         return ("▏▏paused", "warn")
     text, style = spans[snapshot.phase]
     if short:
-        # A run that ended is not known by a bare number.
+        # A bare number would not say that a run ended.
         text = text.removeprefix("ended (").replace("(exit ", "").rstrip(")")
     return (text, style)
 

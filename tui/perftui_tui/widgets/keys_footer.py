@@ -108,7 +108,7 @@ class KeysFooter(Widget):
             return next((key for key in self._keys if key.binding.action == "help"), None)
         if self._show_palette:
             return self._palette
-        # Of a dialog the way out.
+        # A dialog shows its way out.
         return next((key for key in self._keys if key.binding.action == "close"), None)
 
     def _parts(self) -> tuple[tuple[ActiveBinding, ...], ActiveBinding | None, int]:
@@ -137,7 +137,7 @@ class KeysFooter(Widget):
         _, ground = self.background_colors
         line = Style(color=ground.blend(self.styles.color, 0.2).rich_color)
         right = Strip(self._segments((edge,), base))
-        # The palette's stands at the line.
+        # The palette's key is right at the line.
         right = right.crop(int(edge is self._palette))
         mark = Strip([] if RowView.ascii_only else [Segment("▏", base + line)])
         return Strip.join([left, mark, right])

@@ -102,7 +102,7 @@ class NotifyingApp(App[None]):
         except ScreenStackError:
             return
         if isinstance(screen, SystemModalScreen):
-            # A screen of Textual has a place of its own for them, and no keys to replace.
+            # A screen of Textual has its own place for them, and no keys to replace.
             super()._refresh_notifications()
             return
         every = list(self._notifications)
@@ -125,7 +125,7 @@ def _put(screen: Screen[object], notice: Notification | None) -> None:
     text = "" if notice is None else notice_text(notice)
     style = "" if notice is None else _STYLES[notice.severity]
     footer = next(iter(screen.query_children(KeysFooter)), None)
-    # A low screen has no row for keys.
+    # A low screen has no row of keys.
     has_row = footer is not None and (footer.display or footer.has_class(SILENT))
     is_beside = has_row and footer is not None and footer.say(text, style)
     line = next(iter(screen.query_children(NoticeLine)), None)
@@ -133,7 +133,7 @@ def _put(screen: Screen[object], notice: Notification | None) -> None:
     if line is None and is_alone:
         line = NoticeLine(markup=False)
         screen.mount(line)
-    # Both in one layout: what is above keeps its size, where one row is enough.
+    # Both in one layout: the content above keeps its size if one row is enough.
     if footer is not None:
         footer.set_class(is_alone, SILENT)
     if line is not None:

@@ -131,7 +131,7 @@ def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
     text = f" {loading(name, done)}"
     room = min(LONGEST_BAR, cells - LABEL_WIDTH - width(row(text)) - 2)
     bar: tuple[Span, ...] = ()
-    # How far another program has come is not known as a share.
+    # The progress of another program is not known as a share.
     if isinstance(done, float) and room >= SHORTEST_BAR:
         filled = round(done * room)
         bar = (("━" * filled, "accent"), ("─" * (room - filled), "dim"))

@@ -117,7 +117,7 @@ def _loops(program: Program, call: ast.Call) -> Iterator[ast.AST]:
     """Loops and comprehensions of the function that run ``call`` in each turn, innermost first."""
     child: ast.AST = call
     for above in program.ancestors(call):
-        # What a loop goes through is evaluated once.
+        # The iterable of a loop is evaluated once.
         if isinstance(above, COMPREHENSIONS):
             is_once = child is above.generators[0]
         else:

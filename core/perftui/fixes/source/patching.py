@@ -179,7 +179,7 @@ def call_patch(
     target = spec.names[qualified_name(program, call.func) or ""]
     after, lines = apply_edits(source, list(edits.values()))
     values = {name: arguments[name] for name in edits if name in arguments}
-    # What else reads the values that the edits change outside of the call.
+    # Other reads of the values that the edits change outside of the call.
     readers = [
         reader
         for name, edit in edits.items()
@@ -195,7 +195,7 @@ def call_patch(
 def apply_edits(source: bytes, edits: Sequence[Edit]) -> tuple[bytes, Mapping[Span, int]]:
     """``source`` with ``edits`` made, and for each call that it had the line where it begins now;
     refused where more or less than the edits would change."""
-    # LibCST, a fifth of a second of imports, only where there is something to write.
+    # LibCST takes a fifth of a second to import: only if there is something to write.
     from perftui.fixes.source.rewriting import rewrite
 
     after = rewrite(source, edits)

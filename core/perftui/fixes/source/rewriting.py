@@ -76,7 +76,7 @@ def without_keyword(call: cst.Call, name: str) -> cst.Call:
     before = args[-1].comma if args and at == len(args) else None
     dropped: list[cst.CSTNode] = [removed]
     if at == len(args):
-        # Own lines behind the last argument are about what comes after it, and stay.
+        # Comment lines behind the last argument are about what comes after it, and stay.
         none = cst.SimpleWhitespace("")
         bare = removed.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=none)
         dropped = [bare, getattr(closing, "first_line", closing)]

@@ -117,7 +117,7 @@ def _escaped(text: str, table: dict[str, str]) -> str:
     return text.translate({ord(char): code for char, code in table.items()})
 
 
-# What XML 1.0 allows in no document, not even as a character reference.
+# Characters that XML 1.0 allows in no document, not even as a reference.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

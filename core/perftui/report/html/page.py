@@ -120,7 +120,7 @@ def environment() -> Environment:
 
 
 def _clean(value: Any) -> Any:
-    # What is markup already was cleaned before it was escaped.
+    # Markup was cleaned before it was escaped.
     return cleaned(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
@@ -187,5 +187,5 @@ def _when(ns: int) -> str:
     try:
         return f"{datetime.fromtimestamp(ns // 1_000_000_000, timezone.utc):%Y-%m-%d %H:%M} UTC"
     except (ValueError, OverflowError, OSError):
-        # Files hold any number.
+        # A file may hold any number.
         return "not known"

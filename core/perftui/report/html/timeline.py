@@ -170,7 +170,7 @@ def _typical(steps: TraceSteps) -> Step:
 def _phases(trace: Trace, window: Intervals) -> Events:
     spans: list[tuple[int, int, str]] = []
     phases = find_phases(trace)
-    # Operators alone, without a phase, are what the row of the thread shows.
+    # Operators alone, without a phase, are shown by the row of the thread.
     for name, times in phases.items() if any(phase != OPERATORS for phase in phases) else ():
         inside = intersect(times, window)
         spans += zip(inside.start.tolist(), inside.end.tolist(), [name] * len(inside), strict=True)

@@ -210,13 +210,13 @@ def _command(before: Sequence[str], after: Sequence[str]) -> Iterator[Difference
         return
     fewest = min(len(before), len(after))
     first = next((at for at in range(fewest) if before[at] != after[at]), fewest)
-    behind = next(
+    same_end = next(
         (at for at in range(fewest - first) if before[-1 - at] != after[-1 - at]), fewest - first
     )
     # `--lr 0.1` says more than `0.1`.
     if first > 0 and before[first - 1].startswith("-"):
         first -= 1
-    old, new = (shlex.join(words[first : len(words) - behind]) for words in (before, after))
+    old, new = (shlex.join(words[first : len(words) - same_end]) for words in (before, after))
     yield Difference("command", old or "nothing", new or "nothing", Effect.PARTLY)
 
 

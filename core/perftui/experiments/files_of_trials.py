@@ -96,10 +96,10 @@ def _give_back(entry: _Entry, spared: Path) -> None:
 
 def _replace(copy: Path, path: Path) -> None:
     """``copy`` becomes ``path`` in one step, also where it lies on another file system."""
-    beside = path.with_name(f".{path.name}.perftui")
+    temporary = path.with_name(f".{path.name}.perftui")
     path.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(copy, beside)
-    beside.replace(path)
+    shutil.copy2(copy, temporary)
+    temporary.replace(path)
 
 
 def _put_aside(path: Path, spared: Path) -> None:

@@ -401,8 +401,8 @@ def is_repeat(one: PastRun, other: PastRun) -> bool:
 
 def _with_repeats(one: PastRun, other: PastRun) -> tuple[PastRun, ...]:
     entries = runs_of(one.root, one.conditions.manifest)
-    beside = (entry.root for entry in entries if entry.root.name != other.run_id)
-    read = filter(None, map(read_past_run, islice(beside, MOST_RUNS)))
+    roots = (entry.root for entry in entries if entry.root.name != other.run_id)
+    read = filter(None, map(read_past_run, islice(roots, MOST_RUNS)))
     return _in_order([one, *(run for run in read if not run.unusable and is_repeat(one, run))])
 
 

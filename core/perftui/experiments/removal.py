@@ -70,10 +70,10 @@ def leftovers(runs: Path) -> list[Path]:
     paths = []
     for directory in (runs, trials_of(runs / "run").parent):
         try:
-            beside = sorted(directory.iterdir())
+            entries = sorted(directory.iterdir())
         except OSError:
             continue
-        paths += [path for path in beside if path.name.startswith(GOING) and _is_own(path)]
+        paths += [path for path in entries if path.name.startswith(GOING) and _is_own(path)]
     return paths
 
 

@@ -109,8 +109,8 @@ def step_time(run: Facts) -> int | None:
     if len(rows) < FEWEST_STEPS:
         return None
     last = rows["start"].argmax()
-    whole = int(rows["start"][last] + rows["duration"][last]) - int(rows["start"].min())
-    return whole // len(rows)
+    span = int(rows["start"][last] + rows["duration"][last]) - int(rows["start"].min())
+    return span // len(rows)
 
 
 def noise(runs: list[TrialRun]) -> float | None:
@@ -216,8 +216,8 @@ def disturbance_notes(runs: Sequence[TrialRun]) -> tuple[str, ...]:
     disturbed = [run.disturbed for run in runs if run.disturbed]
     notes = []
     if disturbed:
-        of = f"in {len(disturbed)} of {fmt.several(len(runs), 'run')}"
-        notes.append(f"{disturbed[-1]} ({of})")
+        part = f"in {len(disturbed)} of {fmt.several(len(runs), 'run')}"
+        notes.append(f"{disturbed[-1]} ({part})")
     return (*notes, *_clocks(runs))
 
 
@@ -313,8 +313,8 @@ class Costs:
         before, after = self.memory_before, self.memory_after
         if before is None or after is None or abs(after / before - 1) < MORE:
             return ""
-        of = "of the GPU" if self.is_gpu_memory else "of all processes"
-        return f"peak memory {of} {fmt.size(before)} -> {fmt.size(after)}"
+        where = "of the GPU" if self.is_gpu_memory else "of all processes"
+        return f"peak memory {where} {fmt.size(before)} -> {fmt.size(after)}"
 
 
 NO_COSTS = Costs()

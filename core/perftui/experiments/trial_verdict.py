@@ -220,8 +220,8 @@ def check_losses(
     ):
         return LossCheck(Agreement.DIFFER, "a loss is not finite with the change")
     first = before[0]
-    own = max((_difference(first, run)[0] for run in before[1:]), default=0.0)
-    if own > CLOSE:
+    usual = max((_difference(first, run)[0] for run in before[1:]), default=0.0)
+    if usual > CLOSE:
         return LossCheck(
             Agreement.NOT_CHECKED,
             "losses not checked: they also differ between runs without the fix",
@@ -232,7 +232,7 @@ def check_losses(
             Agreement.NOT_CHECKED, "losses not checked: one run does not show whether they repeat"
         )
     count = min(map(len, (*before, *after)))
-    if apart <= max(own, ROUNDING):
+    if apart <= max(usual, ROUNDING):
         return LossCheck(Agreement.SAME, f"the first {count} losses are the same")
     which = f"loss {step + 1} is {first[step]:.6g} before and {after[0][step]:.6g} after"
     if not MAY_DIFFER.isdisjoint(risks):

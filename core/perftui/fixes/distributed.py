@@ -117,8 +117,8 @@ BUCKETS = line_fix(
 def reduced_once(program: Program, _: int) -> Sequence[Edit]:
     """Set before each forward pass whether its backward pass reduces gradients, as ``no_sync()``
     does."""
-    own = ("no_sync", "require_backward_grad_sync")
-    refuse_mentioned(program, "already controls when gradients are reduced", *own)
+    switches = ("no_sync", "require_backward_grad_sync")
+    refuse_mentioned(program, "already controls when gradients are reduced", *switches)
     passes = program.calls("backward")
     if len(passes) != 1:
         raise PatchRefusedError(f"the file runs backward in {len(passes)} places")

@@ -163,8 +163,8 @@ def _direct(call: ast.Call) -> str:
     function, *arguments = call.args
     if isinstance(function, ast.Starred):
         raise PatchRefusedError(f"line {call.lineno} does not say what it calls")
-    rest = [keyword for keyword in call.keywords if keyword.arg not in _OF_CHECKPOINT]
-    return ast.unparse(ast.Call(function, arguments, rest))
+    keywords = [keyword for keyword in call.keywords if keyword.arg not in _OF_CHECKPOINT]
+    return ast.unparse(ast.Call(function, arguments, keywords))
 
 
 def _checkpoint(facts: Facts, rule: str) -> NamedLine | None:

@@ -198,13 +198,13 @@ def _expandable(facts: Facts) -> EnvironmentChange | None:
     if setup is None or not has_finding(facts, "fragmentation", "allocator-churn"):
         return None
     environment = setup.environment or {}
-    own = next((f"{name}={environment[name]}" for name in _VARIABLES if environment.get(name)), "")
+    now = next((f"{name}={environment[name]}" for name in _VARIABLES if environment.get(name)), "")
     return EnvironmentChange(
         "expandable segments",
         # The older name, which every version knows.
         {_VARIABLES[1]: _VALUE},
         (Risk.SHARED,),
-        f"{own} is already set" if own else "",
+        f"{now} is already set" if now else "",
     )
 
 
@@ -242,10 +242,10 @@ def search_off(program: Program, _: int) -> Sequence[Edit]:
     if computed:
         text = ast.unparse(computed[0].value)
         raise PatchRefusedError(f"line {computed[0].lineno} computes it: {text}")
-    on = [node for node in setting if ast.unparse(node.value) == "True"]
-    if not on:
+    enabled = [node for node in setting if ast.unparse(node.value) == "True"]
+    if not enabled:
         raise PatchRefusedError("no line of the file certainly sets it")
-    return [ReplaceLiteral(program.span(node.value), "False") for node in on]
+    return [ReplaceLiteral(program.span(node.value), "False") for node in enabled]
 
 
 cudnn_benchmark = partial(switched, ".backends.cudnn.benchmark = True", _CHOICE)

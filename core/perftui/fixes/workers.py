@@ -306,11 +306,11 @@ def refused(facts: Facts, loader: LoaderFacts, wanted: int) -> str:
         cores, taken = machine_use(facts).cores, worker_cpu(facts)
         if cores is None:
             return "it is not known how many cores are free for more workers"
-        of = f"of {fmt.several(cores, 'core')}"
+        why = f"of {fmt.several(cores, 'core')}"
         if taken is not None:
             training = f"the training {taken.training:.1f} without waiting"
-            of = f"a busy worker uses {taken.worker:.1f} {of}, {training}"
-        return f"no core is free for more workers ({of})"
+            why = f"a busy worker uses {taken.worker:.1f} {why}, {training}"
+        return f"no core is free for more workers ({why})"
     return _unsafe(facts, loader) or _without_gain(facts, wanted)
 
 

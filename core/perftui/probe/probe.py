@@ -184,12 +184,12 @@ def probe(
         WorkerError: torch cannot be used there.
         ProbeCancelledError: ``cancelled`` was set; that is seen once the disk was read.
     """
-    whole = SECONDS if seconds is None else seconds
+    total = SECONDS if seconds is None else seconds
     before = _Clock.now()
-    disk = disk_read(path, DISK_PART * whole)
+    disk = disk_read(path, DISK_PART * total)
     if isinstance(disk, Rate):
         tell(disk.name.value)
-    worked = work(python, (1 - DISK_PART) * whole, tell, cancelled)
+    worked = work(python, (1 - DISK_PART) * total, tell, cancelled)
     rates = (disk,) if isinstance(disk, Rate) else ()
     missing = (disk,) if isinstance(disk, NotMeasured) else ()
     return Ceilings(

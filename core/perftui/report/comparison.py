@@ -168,10 +168,10 @@ _FIGURE = 34
 def _tables(result: Comparison) -> Iterator[str]:
     """All tables, each with a blank line above it; not yet safe to show."""
     yield from _figures(result)
-    of = "a step" if result.tables and result.tables[0].steps else "all of the trace"
+    scope = "a step" if result.tables and result.tables[0].steps else "all of the trace"
     names = short_names((row.name for row in result.kernels[:MOST_ROWS]), _NAME)
     yield from _table(
-        f"Kernels and copies of {of}",
+        f"Kernels and copies of {scope}",
         "kernel or copy",
         result.kernels,
         result.kernels_whole,
@@ -179,7 +179,7 @@ def _tables(result: Comparison) -> Iterator[str]:
         names,
     )
     yield from _table(
-        f"Operators of {of} by {result.operators_by}, self CPU time",
+        f"Operators of {scope} by {result.operators_by}, self CPU time",
         "operator",
         tuple(sorted(result.operators, key=lambda row: -abs(row.cpu_ns))),
         result.operators_whole,

@@ -54,8 +54,8 @@ class GapSources:
         line = place.source
         if line is None and self._samples:
             seen = line_of_gap(self._samples, analysis, gap)
-            own = seen.lines[0] if seen and seen.lines else None
-            line = own.source if own and own.file else None
+            first = seen.lines[0] if seen and seen.lines else None
+            line = first.source if first and first.file else None
         return GapSource(self._step_at(gap.start, analysis), place.operator, line)
 
     def _step_at(self, time: int, analysis: TraceAnalysis) -> int | None:
@@ -168,15 +168,15 @@ def _of_run(facts: Facts) -> CsvTable:
     heading = ("step", "kind", *_TIMES, *_titles(PHASES))
     if not len(steps):
         return CsvTable(heading, (), "no steps were recorded")
-    whole = consistent_rows(steps)
+    complete = consistent_rows(steps)
     first = zip(*(steps[name].tolist() for name in _OF_RUN), strict=True)
     parts = zip(*(steps[phase].tolist() for phase in PHASES), strict=True)
     unknown = (None,) * len(PHASES)
     rows = tuple(
         (*step, *(times if is_whole else unknown))
-        for step, times, is_whole in zip(first, parts, whole.tolist(), strict=True)
+        for step, times, is_whole in zip(first, parts, complete.tolist(), strict=True)
     )
-    return CsvTable(heading, rows, "; ".join(_left_out(facts, whole)))
+    return CsvTable(heading, rows, "; ".join(_left_out(facts, complete)))
 
 
 def _titles(parts: tuple[str, ...]) -> tuple[str, ...]:

@@ -108,8 +108,8 @@ def _sampled(thread: str, stacks: Table) -> Iterator[Stack]:
         below = _inner(via, inner) if via or not own or "via" not in stacks else ()
         stack = (thread, *own, *below)
         totals[stack] += time
-    every = max(int(stacks["every"].max()), 1) if "every" in stacks and len(stacks) else _EVERY
-    yield from ((stack, max(1, round(time / every))) for stack, time in totals.items())
+    period = max(int(stacks["every"].max()), 1) if "every" in stacks and len(stacks) else _EVERY
+    yield from ((stack, max(1, round(time / period))) for stack, time in totals.items())
 
 
 def _inner(via: str, inner: str) -> tuple[str, ...]:

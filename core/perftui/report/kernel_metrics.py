@@ -123,14 +123,14 @@ def join_metrics(metrics: KernelMetrics, table: KernelTable) -> TraceMetrics:
     longest = sorted(kernels, key=lambda row: (-int(table.total[row]), table.names[row]))
     rows = []
     for row in longest[:MOST_JOINED]:
-        own = by_row.get(row)
+        measured = by_row.get(row)
         rows.append(
             TraceRow(
                 table.names[row],
                 int(table.calls[row]),
                 int(table.total[row]),
-                _figures(own) if own else None,
-                own.duration_ratio if own else None,
+                _figures(measured) if measured else None,
+                measured.duration_ratio if measured else None,
             )
         )
     notes = [*metrics.warnings]

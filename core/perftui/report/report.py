@@ -151,8 +151,8 @@ def listed_modules(rows: tuple[OpRow, ...], most: int | None) -> tuple[OpRow, ..
 
 def longest_ops(ops: OpTable, has_gpu: bool) -> list[int]:
     """The rows of ``ops`` in the order of a report: by time, then by name."""
-    by = ops.device_self if has_gpu else ops.cpu_self
-    return sorted(range(len(ops)), key=lambda row: (-int(by[row]), ops.names[row]))
+    times = ops.device_self if has_gpu else ops.cpu_self
+    return sorted(range(len(ops)), key=lambda row: (-int(times[row]), ops.names[row]))
 
 
 def longest_kernels(kernels: KernelTable) -> list[int]:

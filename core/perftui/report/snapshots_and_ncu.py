@@ -147,19 +147,19 @@ def report_memory(snapshot: MemorySnapshot) -> MemoryReport:
 
 def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
     segments, unused = snapshot.segments, fragmentation(snapshot)
-    own = segments.device == device
+    mask = segments.device == device
     free = unused.unused[segments.device[unused.segment] == device]
     largest = unused.largest_unused[segments.device[unused.segment] == device]
-    reserved, active = int(segments.reserved[own].sum()), int(segments.active[own].sum())
+    reserved, active = int(segments.reserved[mask].sum()), int(segments.active[mask].sum())
     trace = snapshot.trace_of(device)
     return DeviceMemory(
         device=device,
         reserved=reserved,
-        allocated=int(segments.allocated[own].sum()),
+        allocated=int(segments.allocated[mask].sum()),
         active=active,
         parts=_parts(snapshot, device, reserved, active),
         sites=_sites(snapshot, allocations_at_end(snapshot, device)),
-        segments=int(own.sum()),
+        segments=int(mask.sum()),
         unused_segments=int((free > 0).sum()),
         unused=reserved - active,
         largest_unused=int(largest.max(initial=0)),
@@ -172,9 +172,9 @@ def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
 
 def _parts(snapshot: MemorySnapshot, device: int, reserved: int, active: int) -> Mapping[str, int]:
     blocks = snapshot.blocks
-    own = snapshot.segments.device[blocks.segment] == device
-    in_use = int(blocks.requested[own & (blocks.state == BlockState.ACTIVE)].sum())
-    pending = int(blocks.requested[own & (blocks.state == BlockState.PENDING_FREE)].sum())
+    mask = snapshot.segments.device[blocks.segment] == device
+    in_use = int(blocks.requested[mask & (blocks.state == BlockState.ACTIVE)].sum())
+    pending = int(blocks.requested[mask & (blocks.state == BlockState.PENDING_FREE)].sum())
     parts = {
         "held by the program": in_use,
         "freed, still in use by a stream": pending,

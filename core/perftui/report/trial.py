@@ -436,8 +436,8 @@ def _side(part: Isolated, isolation: Isolation) -> SideOutput:
 def _line(part: Isolated, isolation: Isolation) -> str:
     if part.step_ns is None:
         return f"{part.experiment.what}: not measured: {part.problem or 'no run finished'}"
-    of = " for the batches of a step" if part.experiment.times_batches else ""
-    took = f"{fmt.duration(part.step_ns)}{of} ({_range(part.times)})"
+    unit = " for the batches of a step" if part.experiment.times_batches else ""
+    took = f"{fmt.duration(part.step_ns)}{unit} ({_range(part.times)})"
     return f"{part.experiment.what}: {took}; {_sentence(part, isolation)}"
 
 

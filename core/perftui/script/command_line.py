@@ -150,9 +150,9 @@ def _all_parsed(program: Program, bindings: list[ast.AST], depth: int) -> bool:
     """Whether all ``bindings`` but parameters, one at least, are results of ``parse_args``."""
     passed = [binding for binding in bindings if isinstance(binding, ast.arg)]
     parsers = [binding for binding in bindings if _is_its_own_parser(program, binding)]
-    rest = [binding for binding in bindings if binding not in passed and binding not in parsers]
-    values = [_value(program, binding) for binding in rest]
-    return bool(rest) and all(
+    others = [binding for binding in bindings if binding not in passed and binding not in parsers]
+    values = [_value(program, binding) for binding in others]
+    return bool(others) and all(
         isinstance(value, ast.Call) and is_namespace(program, value, depth) for value in values
     )
 
@@ -212,9 +212,9 @@ def _is_parsed_here(
     program: Program, function: ast.AST, value: ast.expr | None, depth: int
 ) -> bool:
     if isinstance(value, ast.Name):
-        own = [node for node in program.bindings(value.id) if program.function(node) is function]
-        is_passed = any(isinstance(node, ast.arg) for node in own)
-        return not is_passed and _all_parsed(program, own, depth)
+        local = [node for node in program.bindings(value.id) if program.function(node) is function]
+        is_passed = any(isinstance(node, ast.arg) for node in local)
+        return not is_passed and _all_parsed(program, local, depth)
     return isinstance(value, ast.Call) and called_name(value) == "parse_args"
 
 
@@ -223,8 +223,8 @@ def _sets(call: ast.Call, attribute: str) -> bool:
     name = call.args[1] if len(call.args) > 1 else None
     if isinstance(name, ast.Constant):
         return name.value == attribute
-    of = call.args[0] if call.args else None
-    return not (isinstance(of, ast.Name) and of.id in ("self", "cls"))
+    owner = call.args[0] if call.args else None
+    return not (isinstance(owner, ast.Name) and owner.id in ("self", "cls"))
 
 
 def _option(call: ast.Call) -> DeclaredOption | None:

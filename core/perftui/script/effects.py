@@ -188,8 +188,8 @@ def reached(
 
 def _change(program: Program, statement: ast.stmt, node: ast.AST, may_evaluate: bool) -> str:
     """What ``node`` may change for the training; empty where nothing."""
-    own = program.scope(node) is program.scope(statement) if node in program.parents else True
-    if isinstance(node, _LEAVES) and own:
+    in_scope = program.scope(node) is program.scope(statement) if node in program.parents else True
+    if isinstance(node, _LEAVES) and in_scope:
         return "leaves the loop"
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         return f"sets {', '.join(node.names)}"
@@ -212,8 +212,8 @@ def _call_effect(program: Program, statement: ast.stmt, call: ast.Call, may_eval
     if may_evaluate or program.own_functions(call) or is_pure(name, qualified):
         return ""
     # An object that draws, logs or shows progress by its name, in a call that trains nothing.
-    of = receiver(call)
-    if of is not None and _ONLOOKER.search(ast.unparse(of)) and not words(name) & _TRAINS:
+    owner = receiver(call)
+    if owner is not None and _ONLOOKER.search(ast.unparse(owner)) and not words(name) & _TRAINS:
         return ""
     return f"calls {ast.unparse(call.func)[:40]}(), whose effects are not known"
 

@@ -87,8 +87,8 @@ def _is_differentiated(program: Program, use: ast.expr) -> bool:
             return False
         if isinstance(above, ast.Call):
             name = called_name(above)
-            own = program.own_functions(above) if name != "step" else ()
-            if _DIFFERENTIATES.search(name) or any(trains(program, func) for func in own):
+            functions = program.own_functions(above) if name != "step" else ()
+            if _DIFFERENTIATES.search(name) or any(trains(program, func) for func in functions):
                 return True
             if name in _PLAIN:
                 return False

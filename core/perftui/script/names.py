@@ -140,16 +140,16 @@ def bindings_of(program: Program, name: ast.Name) -> list[ast.AST]:
     ):
         return everywhere
     for scope in _scopes(program, name):
-        own = [node for node in everywhere if program.scope(node) is scope]
-        if own:
-            return own
+        local = [node for node in everywhere if program.scope(node) is scope]
+        if local:
+            return local
     return []
 
 
 def readers_of(program: Program, name: ast.Name) -> list[ast.Name]:
     """All reads of the variable that ``name`` reads, itself among them."""
-    own = bindings_of(program, name)
-    return [load for load in program.loads(name.id) if bindings_of(program, load) == own]
+    bindings = bindings_of(program, name)
+    return [load for load in program.loads(name.id) if bindings_of(program, load) == bindings]
 
 
 def may_be_replaced(program: Program, binding: ast.AST) -> bool:
@@ -182,13 +182,13 @@ def _scopes(program: Program, name: ast.Name) -> list[ast.AST]:
 
 def names_bound(program: Program, statement: ast.stmt) -> set[str]:
     """Names that ``statement`` gives a value in its own scope."""
-    own = program.scope(statement)
+    scope = program.scope(statement)
     return {
         node.id
         for node in ast.walk(statement)
         if isinstance(node, ast.Name)
         and not isinstance(node.ctx, ast.Load)
-        and program.scope(node) is own
+        and program.scope(node) is scope
         and not _is_of_comprehension(program, node)
     }
 
@@ -214,8 +214,8 @@ def _is_of_comprehension(program: Program, node: ast.Name, name: str = "") -> bo
         if isinstance(above, ast.stmt):
             return False
         if isinstance(above, COMPREHENSIONS):
-            own = (n for gen in above.generators for n in ast.walk(gen.target))
-            if any(isinstance(n, ast.Name) and n.id == (name or node.id) for n in own):
+            targets = (n for gen in above.generators for n in ast.walk(gen.target))
+            if any(isinstance(n, ast.Name) and n.id == (name or node.id) for n in targets):
                 return True
     return False
 

@@ -344,9 +344,9 @@ def clipped_by_hand(program: Program, loop: ast.For) -> Clipped | None:
 def _of_gradients(program: Program, loop: ast.For) -> ParameterLoop | None:
     """``loop`` taken apart, where it goes over parameters that have gradients or over all."""
     parts = taken_apart(program, loop)
-    of = loop.target.id if isinstance(loop.target, ast.Name) else ""
-    has_one = {f"{of}.grad is not None", f"not {of}.grad is None"}
-    return parts if parts is not None and of and has_one.issuperset(parts.conditions) else None
+    name = loop.target.id if isinstance(loop.target, ast.Name) else ""
+    has_one = {f"{name}.grad is not None", f"not {name}.grad is None"}
+    return parts if parts is not None and name and has_one.issuperset(parts.conditions) else None
 
 
 def _squares(program: Program, loop: ast.For) -> tuple[ast.stmt, str, bool] | None:
@@ -366,11 +366,11 @@ def _squares(program: Program, loop: ast.For) -> tuple[ast.stmt, str, bool] | No
     return (own[0], total, is_float) if own else None
 
 
-def _is_square(statement: ast.stmt, of: str) -> bool:
+def _is_square(statement: ast.stmt, name: str) -> bool:
     if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, ast.Add):
         return False
     text = ast.unparse(statement.value).replace(".item()", "")
-    for gradient in (f"{of}.grad.data", f"{of}.grad.detach()", f"{of}.grad"):
+    for gradient in (f"{name}.grad.data", f"{name}.grad.detach()", f"{name}.grad"):
         text = text.replace(gradient, "g")
     return isinstance(statement.target, ast.Name) and text in _SQUARES
 
@@ -455,8 +455,8 @@ def _scaled_by(program: Program, loop: ast.For) -> ast.expr | None:
     parts = _of_gradients(program, loop)
     if parts is None:
         return None
-    of = ast.unparse(loop.target)
-    gradients = (f"{of}.grad", f"{of}.grad.data", f"{of}.grad.detach()")
+    name = ast.unparse(loop.target)
+    gradients = (f"{name}.grad", f"{name}.grad.data", f"{name}.grad.detach()")
     where = {
         **dict.fromkeys(("gradient", "own"), lambda node: ast.unparse(node) in gradients),
         "factor": lambda node: ast.unparse(node) not in gradients,

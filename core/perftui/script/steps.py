@@ -33,11 +33,11 @@ def step_counter(program: Program, place: StepStatement) -> str:
     if not name:
         raise PatchRefusedError(f"nothing counts the steps of the loop at line {loop.lineno}")
     within = set(ast.walk(loop))
-    own = set(ast.walk(loop.target)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
+    targets = set(ast.walk(loop.target)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
     adding = [node.target for node in loop.body if _adds_one(node)]  # type: ignore[attr-defined]
     stored = program.attributes(name.rpartition(".")[2], ast.Store) if "." in name else []
     for node in (*program.bindings(name), *stored):
-        if node in within and node not in own and node not in adding:
+        if node in within and node not in targets and node not in adding:
             line = getattr(node, "lineno", loop.lineno)
             raise PatchRefusedError(f"line {line} sets {name}, which counts the steps")
     for before in loop.body[: loop.body.index(place.statement)]:
@@ -203,13 +203,13 @@ def _rests(test: ast.expr) -> list[ast.BinOp]:
 def _refuse_other_count(program: Program, place: StepStatement, rest: ast.BinOp) -> None:
     """Refuse unless the left of ``rest`` counts steps of the loop, not of one around it."""
     names = [node for node in ast.walk(rest.left) if isinstance(node, (ast.Name, ast.Attribute))]
-    own = set(counters(program, place.loop))
+    counting = set(counters(program, place.loop))
     bound = {n.id for n in ast.walk(place.loop) if isinstance(n, ast.Name) and _is_set(n)}
     for node in names:
         name = node.id if isinstance(node, ast.Name) else node.attr
         around = program.function(rest)
         is_here = around is None or place.loop in program.ancestors(rest)
-        counts = name in own or (name in bound if is_here else True)
+        counts = name in counting or (name in bound if is_here else True)
         if counts or (isinstance(node, ast.Attribute) and _COUNTS.search(name)):
             return
     raise PatchRefusedError(f"line {rest.lineno} may not count the steps of the loop")
@@ -342,8 +342,8 @@ def refuse_late(program: Program, turns: MicroBatches, first: int) -> None:
 def _nested(program: Program, loop: Loop, steps: Sequence[ast.Call]) -> MicroBatches:
     """A loop over the micro-batches of one step, which follows it in the same block."""
     block = program.block(loop)
-    behind = {node for part in block[block.index(loop) + 1 :] for node in ast.walk(part)}
-    if not behind.issuperset(steps):
+    later = {node for part in block[block.index(loop) + 1 :] for node in ast.walk(part)}
+    if not later.issuperset(steps):
         raise PatchRefusedError("the optimizer does not step right after the loop")
     if not isinstance(loop, ast.For) or loop.orelse:
         raise PatchRefusedError(f"the last iteration of the loop at line {loop.lineno} is unknown")

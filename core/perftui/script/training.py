@@ -102,8 +102,8 @@ def _calls(
         if isinstance(below, ast.Call):
             yield below
             # Each optimizer has a `step`.
-            own = program.own_functions(below) if called_name(below) != "step" else ()
-            for function in own:
+            functions = program.own_functions(below) if called_name(below) != "step" else ()
+            for function in functions:
                 if function not in known:
                     known.add(function)
                     yield from _calls(program, function, into_loops=into_loops, known=known)
@@ -407,9 +407,9 @@ def _is_module(program: Program, name: str) -> bool:
     plain = kind.rpartition(".")[2]
     if kind.startswith("torch.nn."):
         return plain[:1].isupper() and not plain.endswith("Loss") and plain not in _BARE
-    own = _class_of(program, call)
-    if len(own) == 1:
-        return any(ast.unparse(base).endswith("Module") for base in own[0].bases)
+    classes = _class_of(program, call)
+    if len(classes) == 1:
+        return any(ast.unparse(base).endswith("Module") for base in classes[0].bases)
     uses = [program.parents[use] for use in program.loads(name)]
     return any(isinstance(use, ast.Attribute) and use.attr in _TELLING for use in uses)
 

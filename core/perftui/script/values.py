@@ -413,9 +413,9 @@ def _is_numeric_parameter(program: Program, parameter: ast.arg, depth: int) -> b
 
 
 def _is_numeric_attribute(program: Program, node: ast.Attribute, depth: int) -> bool:
-    own = own_attribute(program, node)
-    if own is not None:
-        return is_number(program, own, depth)
+    value = own_attribute(program, node)
+    if value is not None:
+        return is_number(program, value, depth)
     stores = program.attributes(node.attr, ast.Store)
     if stores:
         return all(_binds_number(program, store, depth) for store in stores)

@@ -62,10 +62,10 @@ def save_copy(text: str) -> Path | None:
     path = traces.parent / "copied.txt"
     try:
         make_private(path.parent)
-        beside = path.with_name(f"copied.{os.getpid()}.tmp")
-        with open(beside, "w", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
+        temporary = path.with_name(f"copied.{os.getpid()}.tmp")
+        with open(temporary, "w", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
             file.write(text)
-        beside.replace(path)
+        temporary.replace(path)
     except OSError:
         return None
     return path

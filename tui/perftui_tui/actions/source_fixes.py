@@ -59,12 +59,12 @@ class SourceFixes:
     def undo(self, root: Path | None = None) -> None:
         """Restore the source that was written in this session, or ask for what was written last
         beside the run at ``root``, by default the one on screen."""
-        beside = root or self._app.target
+        run_root = root or self._app.target
         if self.written:
             newest = self.written[-1]
             self._app.on_thread(lambda: self._restore(newest.applied, newest.store))
         else:
-            self._app.on_thread(lambda: self._find_earlier(beside))
+            self._app.on_thread(lambda: self._find_earlier(run_root))
 
     def tuned(self, root: Path, fix: str) -> None:
         """Note that a tuning of the run at ``root`` wrote ``fix``, so that what is taken back next

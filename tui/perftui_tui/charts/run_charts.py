@@ -166,12 +166,12 @@ def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note
 def _throughput(steps: Table) -> Iterator[Chart]:
     ends = (steps["start"] + steps["duration"]).astype(np.float64) / 1e9
     begin = float(steps["start"][0]) / 1e9
-    whole = float(ends[-1]) - begin
-    if len(ends) < 2 or whole <= 0:
+    span = float(ends[-1]) - begin
+    if len(ends) < 2 or span <= 0:
         return
     bins = min(THROUGHPUT_BINS, max(2, len(ends) // 4))
     counts, edges = np.histogram(ends, bins, (begin, float(ends[-1])))
-    rates = counts / (whole / bins)
+    rates = counts / (span / bins)
     middles = (edges[:-1] + edges[1:]) / 2 - begin
     yield Chart(
         "throughput",
@@ -180,8 +180,8 @@ def _throughput(steps: Table) -> Iterator[Chart]:
         "seconds since the first step",
         (Series("steps/s", rates),),
         lambda value: f"{per_second(value)} steps/s",
-        (("mean", len(ends) / whole),),
-        note=f"counted in intervals of {format_ns(1e9 * whole / bins)}",
+        (("mean", len(ends) / span),),
+        note=f"counted in intervals of {format_ns(1e9 * span / bins)}",
     )
 
 

@@ -343,8 +343,8 @@ class _Launcher(click.Group):
         elif self.own is not RUN and Path(word).is_dir():
             return AGAIN, _Leaf(self.own), args
         elif word in self.inner:
-            own = self.inner[word]
-            inner = _Launcher(own, word, {}) if word == DIAGNOSE else _Leaf(own)
+            command = self.inner[word]
+            inner = _Launcher(command, word, {}) if word == DIAGNOSE else _Leaf(command)
             return word, inner, args[1:]
         elif self.own is RUN and _opens(word):
             return "replay", _Leaf(COMMANDS["replay"]), args
@@ -405,13 +405,13 @@ def _line(context: click.Context, /, **_: object) -> CommandLine:
     }
     action, words = str(context.info_name), tuple(context.params["words"])
     reports = contexts[1].info_name == DIAGNOSE
-    own = COMMANDS[DIAGNOSE] if reports else COMMANDS.get(action, RUN)
+    command = COMMANDS[DIAGNOSE] if reports else COMMANDS.get(action, RUN)
     for name in options:
-        if name not in own.options:
-            raise UsageError(_foreign(name, own))
+        if name not in command.options:
+            raise UsageError(_foreign(name, command))
     is_ours = action in COMMANDS or action == AGAIN
-    if is_ours and len(words) > own.most:
-        raise UsageError(f"{own.name} takes {own.noun}; unexpected {words[own.most]!r}")
+    if is_ours and len(words) > command.most:
+        raise UsageError(f"{command.name} takes {command.noun}; unexpected {words[command.most]!r}")
     return CommandLine(
         action,
         words,
@@ -441,17 +441,17 @@ def _check(line: CommandLine) -> None:
 def _our_error(error: click.ClickException) -> UsageError:
     """The error of an option in our words."""
     context = getattr(error, "ctx", None)
-    own = getattr(context and context.command, "own", RUN)
+    command = getattr(context and context.command, "own", RUN)
     if isinstance(error, click.NoSuchOption):
         name = error.option_name.lstrip("-")
         if name in OPTIONS:
-            return UsageError(_foreign(name, own))
+            return UsageError(_foreign(name, command))
         from difflib import get_close_matches
 
-        near = get_close_matches(name, (*own.options, "help"), 1, 0.6)
+        near = get_close_matches(name, (*command.options, "help"), 1, 0.6)
         near = near or get_close_matches(name, (*OPTIONS, "version"), 1, 0.6)
         hint = f", did you mean --{near[0]}?" if near else ""
-        return UsageError(f"unknown option {error.option_name}{hint}; see {_help_of(own)}")
+        return UsageError(f"unknown option {error.option_name}{hint}; see {_help_of(command)}")
     if isinstance(error, click.BadOptionUsage):
         name = error.option_name.lstrip("-")
         is_flag = name in OPTIONS and not OPTIONS[name].value

@@ -35,8 +35,8 @@ def _scaled(value: float, units: tuple[tuple[int, str], ...], limit: float) -> s
 
 
 def _with_unit(value: float, size: int, unit: str) -> str:
-    whole = size == 1 and value == int(value)
-    return f"{int(value)} {unit}" if whole else f"{significant(value / size)} {unit}"
+    is_whole = size == 1 and value == int(value)
+    return f"{int(value)} {unit}" if is_whole else f"{significant(value / size)} {unit}"
 
 
 def format_ns(nanoseconds: float | None) -> str:

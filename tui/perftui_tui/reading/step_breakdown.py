@@ -101,8 +101,8 @@ def _basis(steps: TraceSteps) -> str:
         return "no steps marked in it"
     from perftui.analysis.steps import step_source
 
-    by = step_source(steps.analysis.trace, steps.analysis.steps)
-    where = f"derived from the {by}" if by else "in the trace"
+    source = step_source(steps.analysis.trace, steps.analysis.steps)
+    where = f"derived from the {source}" if source else "in the trace"
     if steps.steps < marked:
         return f"{steps.steps} steady of {marked} steps {where}"
     return "the one step in the trace" if marked == 1 else f"{marked} steps {where}"

@@ -75,7 +75,7 @@ def view_trace(
         # A cached trace can be drawn before it is judged.
         preview(analysis)
     facts = facts_of(analysis) if facts_of else Facts(None, analysis)
-    whole = analysis.step_parts and analysis.step_parts[0].step.index < 0
+    is_whole = analysis.step_parts and analysis.step_parts[0].step.index < 0
     return Snapshot(
         source=path,
         phase=Phase.TRACE,
@@ -85,7 +85,7 @@ def view_trace(
         facts=facts,
         diagnosis=diagnosis(facts),
         breakdown=of_trace(trace_steps(facts)),
-        step_ms=() if whole else tuple(step.duration / 1e6 for step in analysis.steps),
+        step_ms=() if is_whole else tuple(step.duration / 1e6 for step in analysis.steps),
         train_steps=len(analysis.steps),
         problems=analysis.notes,
     )

@@ -191,9 +191,9 @@ def changed(
     it now is not certain, or is of another kind than ``value``."""
     now = decided(program, call, spec, name, type(value))
     for other in spec.conflicts.get(name, ()) if value else ():
-        beside = argument(call, other, spec.positions.get(other))
-        if beside is not None and not (is_literal(beside) and not ast.literal_eval(beside)):
-            raise PatchRefusedError(f"{name} does not go with {other}={ast.unparse(beside)}")
+        setting = argument(call, other, spec.positions.get(other))
+        if setting is not None and not (is_literal(setting) and not ast.literal_eval(setting)):
+            raise PatchRefusedError(f"{name} does not go with {other}={ast.unparse(setting)}")
     unset = now.keyword or now.value is spec.defaults.get(name) is None
     if not unset and not now.is_a(type(value)):
         raise PatchRefusedError(f"{name} is {now.value!r}")
@@ -263,11 +263,11 @@ def stale_texts(program: Program, edits: Iterable[Edit], file: str) -> tuple[str
 def _shared(
     program: Program, call: ast.Call, spec: CallSpec, readers: Iterable[ast.expr], file: str
 ) -> str:
-    own = set(ast.walk(call))
+    inside = set(ast.walk(call))
     texts = [
         _reader_text(program, reader, spec, file)
         for reader in readers
-        if reader not in own and not is_shown(program, reader)
+        if reader not in inside and not is_shown(program, reader)
     ]
     # Loaders before lines that read the value for something else.
     unique = sorted(dict.fromkeys(texts), key=lambda text: text.startswith(f"{file}:"))
@@ -319,14 +319,14 @@ def _target(program: Program, call: ast.Call) -> str:
 def _follows(program: Program, first: ast.Call, other: ast.Call) -> bool:
     """Whether ``other`` may run after ``first`` did, and not instead of it."""
     branches = set(_branches(program, first))
-    own = list(_branches(program, other))
-    if any((node, not is_body) in branches for node, is_body in own):
+    later = list(_branches(program, other))
+    if any((node, not is_body) in branches for node, is_body in later):
         return False
     loops = {node for node in program.ancestors(first) if isinstance(node, Loop)}
     in_later_loop = any(
         isinstance(node, Loop) and node not in loops for node in program.ancestors(other)
     )
-    return in_later_loop or set(own) <= branches
+    return in_later_loop or set(later) <= branches
 
 
 def _branches(program: Program, node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:

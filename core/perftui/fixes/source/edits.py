@@ -295,8 +295,8 @@ def rarer(program: Program, condition: Every, times: int) -> Edit:
     inside = [node for part in around.body for node in ast.walk(part)]
     if text != "1" and ast.dump(right) in map(ast.dump, inside):
         raise PatchRefusedError(f"line {around.lineno} does something with {text}, its number")
-    beside = program.comments(around.lineno - 1, around.body[0].lineno)
-    if isinstance(right, ast.Constant) and re.search(rf"\b{text}\b", beside):
+    comments = program.comments(around.lineno - 1, around.body[0].lineno)
+    if isinstance(right, ast.Constant) and re.search(rf"\b{text}\b", comments):
         raise PatchRefusedError(f"a comment at line {around.lineno} says {text}: change both")
     return ReplaceExpression(program.span(right), _times(right, times))
 

@@ -190,9 +190,9 @@ def _projects(directories: Iterable[str]) -> tuple[str, ...]:
 
 def _homes(files: Iterable[str]) -> tuple[str, ...]:
     """The home directories that ``files`` lie in, or are."""
-    own = str(Path.home())
+    here = str(Path.home())
     homes = (home[0] for file in files for home in [_HOME.search(file)] if home)
-    return tuple(dict.fromkeys((own, *homes))) if own.count("/") > 1 else tuple(set(homes))
+    return tuple(dict.fromkeys((here, *homes))) if here.count("/") > 1 else tuple(set(homes))
 
 
 def _absolute(texts: Iterable[str]) -> tuple[str, ...]:

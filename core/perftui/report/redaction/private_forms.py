@@ -201,17 +201,17 @@ class Redactor:
 
     def _path(self, whole: str) -> str:
         text = whole.rstrip(".")
-        behind = whole[len(text) :]
+        dots = whole[len(text) :]
         if "\\" in text and not text.startswith("/"):
-            return self._elsewhere(text, PureWindowsPath(text.replace("\\\\", "\\"))) + behind
+            return self._elsewhere(text, PureWindowsPath(text.replace("\\\\", "\\"))) + dots
         for project in sorted(self._known.projects, key=len, reverse=True):
             if text == project or text.startswith(f"{project}/"):
-                return self(text[len(project) :].strip("/") or "project") + behind
+                return self(text[len(project) :].strip("/") or "project") + dots
         if library := _INSTALLED.search(text) or _STANDARD.search(text):
-            return self(library[0]) + behind
+            return self(library[0]) + dots
         if text.startswith(SYSTEM):
-            return self._names(text) + behind
-        return self._elsewhere(text, PurePosixPath(text)) + behind
+            return self._names(text) + dots
+        return self._elsewhere(text, PurePosixPath(text)) + dots
 
     def _elsewhere(self, text: str, path: PurePosixPath | PureWindowsPath) -> str:
         """``path-1/train.py``; ``path-1`` if it is no file."""

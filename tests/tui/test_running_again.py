@@ -12,7 +12,7 @@ from perftui.recorder.launch import Launch
 from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest, write_manifest
-from tests.tui.driving import opened, press, text_of, until, until_shown
+from tests.tui.driving import opened, press, press_shown, text_of, until, until_shown
 from tests.tui.recorded import ENDED, write_run
 
 NEXT = "20231114-231320-train"
@@ -56,7 +56,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 
 async def try_fix(pilot: Pilot[None]) -> None:
-    await press(pilot, "a", until="Run again?")
+    await press_shown(pilot, "a", "try it", until="Run again?")
     await pilot.press("enter")
 
 

@@ -39,7 +39,7 @@ from perftui.facts.step.steps import (
     step_kind,
 )
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.report.findings import (
+from perftui.report.findings_as_json import (
     BriefFinding,
     FindingOutput,
     FixOutput,

@@ -10,7 +10,7 @@ from perftui.diagnosis.model import Finding, Severity
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.step.steps import step_breakdown
 from perftui.report.as_json import BriefReport
-from perftui.report.findings import BriefFinding, finding_key, severity_name
+from perftui.report.findings_as_json import BriefFinding, finding_key, severity_name
 from perftui.report.next_command import best_fix, comparison_command, next_command, next_of
 from perftui.report.output_text import (
     LETTERS,

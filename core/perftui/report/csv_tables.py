@@ -18,7 +18,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import counts_all, gap_place, line_of_gap, trace_span
 from perftui.facts.source.lines import stack_samples
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.report.findings import severity_name
+from perftui.report.findings_as_json import severity_name
 from perftui.report.output_text import printable, replaced
 from perftui.report.report import OpRow, Report, longest_kernels
 from perftui.report.wording import NO_VERDICT

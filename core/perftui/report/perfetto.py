@@ -24,7 +24,7 @@ from perftui.diagnosis.rules import answer_to
 from perftui.facts.gpu.idle import trace_span
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.csv_tables import GapSources
-from perftui.report.findings import severity_name
+from perftui.report.findings_as_json import severity_name
 from perftui.report.output_text import encodable, map_texts
 from perftui.report.report import Report
 from perftui.run.columns import phase_name

@@ -13,7 +13,7 @@ from perftui.report.as_json import BriefReport, ReportOutput
 from perftui.report.check.as_json import CheckOutput
 from perftui.report.comparison import BriefComparison, ComparisonOutput
 from perftui.report.explain import ExplainOutput
-from perftui.report.findings import ApplyOutput, UndoOutput
+from perftui.report.findings_as_json import ApplyOutput, UndoOutput
 from perftui.report.machine import DoctorOutput, ProbeOutput
 from perftui.report.runs import RunsOutput
 from perftui.report.snapshots_and_ncu import MemoryOutput, MetricsOutput

@@ -19,7 +19,7 @@ from perftui.experiments.trial_runs import Costs, Progress
 from perftui.experiments.trial_verdict import CONFIDENCE, LossCheck, Outcome
 from perftui.experiments.tune import Tuned
 from perftui.fixes.option import FixOption, Patch
-from perftui.report.findings import Numerics
+from perftui.report.findings_as_json import Numerics
 from perftui.report.next_command import apply_command, try_command, undo_command
 from perftui.report.output_text import (
     LETTERS,

@@ -11,7 +11,7 @@ from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.place import Place
 from perftui.fixes.option import FixOption, Patch
 from perftui.report import as_json
-from perftui.report.findings import finding_key, fix_object
+from perftui.report.findings_as_json import finding_key, fix_object
 from perftui.report.next_command import (
     best_fix,
     comparison_command,

@@ -21,7 +21,7 @@ def undo(line: CommandLine) -> int:
     """Give the source back what it was before the last fix that was written."""
     from perftui.fixes.apply_and_undo import SourceChangedError, last_applied, patch_store, undoing
     from perftui.fixes.apply_and_undo import undo as take_back
-    from perftui.report.findings import undo_object
+    from perftui.report.findings_as_json import undo_object
 
     root = find_target(line).path
     store = patch_store(root)
@@ -119,7 +119,7 @@ def _print(
     choice: Choice, outcome: Literal["written", "dry run", "written already"], line: CommandLine
 ) -> None:
     if "json" in line.flags:
-        from perftui.report.findings import apply_object
+        from perftui.report.findings_as_json import apply_object
 
         write_object(apply_object(choice.option, choice.root, outcome))
     elif choice.option.patch is not None:

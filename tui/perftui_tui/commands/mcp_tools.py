@@ -14,7 +14,7 @@ from perftui.report.check.as_json import CheckOutput
 from perftui.report.comparison import BriefComparison, ComparisonOutput
 from perftui.report.csv_tables import TABLES
 from perftui.report.explain import ExplainOutput
-from perftui.report.findings import ApplyOutput, UndoOutput
+from perftui.report.findings_as_json import ApplyOutput, UndoOutput
 from perftui.report.output_text import Schema
 from perftui.report.runs import RunsOutput
 from perftui.report.schema import schema_for

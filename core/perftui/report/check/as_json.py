@@ -10,7 +10,7 @@ from msgspec import Meta
 from perftui.experiments.conditions import Difference
 from perftui.experiments.history import History, LeftOut, PastRun, Standing
 from perftui.report.check.model import Gate, Repository, State, Verdict
-from perftui.report.findings import SeverityName, name_of
+from perftui.report.findings_as_json import SeverityName, name_of
 from perftui.report.output_text import InForce, Ratio, Schema, Share
 from perftui.trace.remote import named
 

@@ -15,7 +15,7 @@ from perftui.experiments.history import FEWEST_RUNS, History, Standing, earlier_
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import MANY_STEPS
 from perftui.report.check.model import STEP_TIME, Check, CheckLimits, Gate, State
-from perftui.report.findings import finding_key, severity_name
+from perftui.report.findings_as_json import finding_key, severity_name
 from perftui.run.manifest import Manifest
 
 

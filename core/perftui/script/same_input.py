@@ -168,7 +168,6 @@ class _Reader:
             self._calls = before
 
     def _line(self, node: ast.stmt, names: Names, file: str) -> None:
-        """A statement of one line."""
         if isinstance(node, ast.Assign):
             value = self._value(node.value, names, file)
             for target in node.targets:

@@ -94,7 +94,6 @@ class Wanted:
         return self._one_of(values[0], [Origin(values[0], readers)])
 
     def _unclear(self, value: ast.expr, why: str) -> PatchRefusedError:
-        """The refusal to follow ``value``."""
         return PatchRefusedError(f"{self.name}={ast.unparse(value)}: {why}")
 
     def _may_come_from(self, unpacked: ast.expr) -> PatchRefusedError:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perftui_tui.cli import main
-from perftui_tui.commands.mcp_answer import Ended, Told
+from perftui_tui.commands.mcp_answer import Ended, Tell
 
 
 class Commands:
@@ -22,7 +22,7 @@ class Commands:
     async def __call__(
         self,
         words: Sequence[str],
-        told: Told,
+        told: Tell,
         directory: Path | None = None,  # noqa: ARG002 - as run_command
     ) -> Ended:
         self.asked.append(list(words))

@@ -16,7 +16,7 @@ from perftui.fixes.source.edits import Edit, ReplaceStatement, edits_at, replace
 from perftui.script.names import module_name, qualified_name
 from perftui.script.parameter_loops import (
     Average,
-    Kept,
+    Destination,
     ParameterLoop,
     average_of,
     goes_over_parameters,
@@ -170,7 +170,7 @@ def _edit_of(parts: ParameterLoop, average: Average) -> ReplaceStatement:
     called = [node for node in factors if any(isinstance(n, ast.Call) for n in ast.walk(node))]
     if not all(is_number(program, parts.original(node)) for node in called):
         raise PatchRefusedError(f"line {loop.lineno} calls something for each parameter")
-    if average.kept is Kept.IN_PLACE:
+    if average.kept is Destination.IN_PLACE:
         _refuse_twice(program, average.old, loop)
     refuse_read_later(parts)
     return replace_statement(program, loop, "\n".join(_lines(parts, average)))
@@ -183,7 +183,7 @@ def _lines(parts: ParameterLoop, average: Average) -> list[str]:
     decay = ast.unparse(average.decay) if average.decay else ""
     weight = ast.unparse(average.weight)
     added = f"{torch}._foreach_add_({olds}, {news}, alpha={weight})"
-    if average.kept is Kept.IN_PLACE:
+    if average.kept is Destination.IN_PLACE:
         head = [
             f"{rows} = {parts.rows(average.old, average.new)}",
             f"{olds}, {news} = zip(*{rows})",

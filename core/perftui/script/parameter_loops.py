@@ -192,7 +192,7 @@ def _binds(node: ast.AST, name: str) -> bool:
     return any(bound_name(below) == name for part in targets for below in ast.walk(part))
 
 
-class Kept(enum.Enum):
+class Destination(enum.Enum):
     """Where the new average goes."""
 
     IN_PLACE = enum.auto()
@@ -211,7 +211,7 @@ class Average:
     decay: ast.expr | None
     """None for ``lerp_``, where it is 1 less the weight."""
     weight: ast.expr
-    kept: Kept = Kept.IN_PLACE
+    kept: Destination = Destination.IN_PLACE
     numbers: tuple[ast.expr, ...] = ()
     """Expressions that must be numbers of Python, so that operators on lists take them."""
 
@@ -228,7 +228,7 @@ _AVERAGES = (
 )
 """Templates, each with its names that must be Python numbers."""
 _SUM = "$old * $decay + $new * $weight"
-_PLACES = {"copied": Kept.IN_PLACE, "data": Kept.DATA, "item": Kept.ITEM}
+_PLACES = {"copied": Destination.IN_PLACE, "data": Destination.DATA, "item": Destination.ITEM}
 
 
 def average_of(parts: ParameterLoop) -> Average | None:
@@ -254,7 +254,7 @@ def average_of(parts: ParameterLoop) -> Average | None:
             place = next((name for name in _PLACES if name in match.parts), None)
             own = _plain_text(match[place] if place else old)
             if own == _plain_text(old) and (place is None or own != _plain_text(new)):
-                kept = _PLACES[place] if place else Kept.IN_PLACE
+                kept = _PLACES[place] if place else Destination.IN_PLACE
                 values = tuple(match[name] for name in numbers)
                 return Average(old, new, match.parts.get("decay"), match["weight"], kept, values)
     return None

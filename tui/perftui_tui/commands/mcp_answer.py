@@ -29,7 +29,7 @@ from perftui_tui.commands.mcp_tools import (
     whole_number,
 )
 
-Told = Callable[[str], Awaitable[None]]
+Tell = Callable[[str], Awaitable[None]]
 """Is called with each line that the command prints on stderr, and with the last one again while
 none comes."""
 
@@ -49,7 +49,7 @@ class Ended:
     """The last lines of stderr."""
 
 
-async def run_command(words: Sequence[str], tell: Told, directory: Path | None = None) -> Ended:
+async def run_command(words: Sequence[str], tell: Tell, directory: Path | None = None) -> Ended:
     """Run ``perftui`` with these words, in ``directory`` or where the server runs.
 
     It has no stdin, and a session of its own: signals meant for the server do not reach it. Where
@@ -79,7 +79,7 @@ async def run_command(words: Sequence[str], tell: Told, directory: Path | None =
         return Ended(code, out.read().decode("utf-8", "replace"), lines)
 
 
-async def _read(stream: ByteReceiveStream, tell: Told) -> tuple[str, ...]:
+async def _read(stream: ByteReceiveStream, tell: Tell) -> tuple[str, ...]:
     lines, rest = deque[str](maxlen=MOST_LINES), b""
     while True:
         chunk = b""
@@ -207,7 +207,7 @@ class ToolError(RuntimeError):
 
 
 async def answer(
-    tool: Tool, arguments: Mapping[str, Any], common: Sequence[str], tell: Told
+    tool: Tool, arguments: Mapping[str, Any], common: Sequence[str], tell: Tell
 ) -> dict[str, Any]:
     """What the command of ``tool`` prints as JSON for these arguments, cut to a bounded size.
 

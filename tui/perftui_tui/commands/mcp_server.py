@@ -25,7 +25,7 @@ from mcp_types import Tool as ListedTool
 
 from perftui import __version__
 from perftui.report.output_text import encode_object
-from perftui_tui.commands.mcp_answer import Told, ToolError, answer
+from perftui_tui.commands.mcp_answer import Tell, ToolError, answer
 from perftui_tui.commands.mcp_tools import RUNNING, Tool, offered
 
 INSTRUCTIONS = """\
@@ -78,7 +78,7 @@ class Calls:
                 self._scopes.discard(scope)
         return _result(f"{tool.name} was stopped: the server ends", is_error=True)
 
-    async def _answered(self, tool: Tool, arguments: dict[str, Any], tell: Told) -> CallToolResult:
+    async def _answered(self, tool: Tool, arguments: dict[str, Any], tell: Tell) -> CallToolResult:
         if tool.is_run and self._running:
             # Two at once would measure each other, or a source that changes meanwhile.
             raise ToolError(f"{self._running} still runs: wait for its answer, or cancel it")

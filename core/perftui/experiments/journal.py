@@ -257,9 +257,9 @@ _EARLIER = "measured before "
 def keep_proofs(
     journal: Journal, option: FixOption, progress: Progress, directory: Path, now_ns: int
 ) -> None:
-    """Keep what the pairs so far prove of ``option``: of the run that is tuned, in ``directory``,
-    and of the run that it was tried on, where that is another one. The former then says on top of
-    what, and never takes the place of another change by the same fix, which that run is offered.
+    """Keep the proof of ``option`` so far: for the tuned run, in ``directory``, and for the run it
+    was tried on, if that is another one. The first then says on top of what it was measured, and
+    never replaces the proof of another change by the same fix, which that run is offered.
 
     Raises:
         OSError: a proof cannot be written.
@@ -276,8 +276,8 @@ def keep_proofs(
 
 
 def carry_proofs(before: Journal, after: Journal, directory: Path) -> None:
-    """Note beside the run recorded last what is known, from the one before it, of the fixes that
-    were not kept: it is still offered some of them. ``directory`` is that of the run that is tuned.
+    """Copy the proofs of fixes that were not kept to the run recorded last, from the one before it:
+    it is still offered some of them. ``directory`` is that of the tuned run.
 
     Raises:
         OSError: a proof cannot be written.

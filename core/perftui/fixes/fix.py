@@ -71,8 +71,8 @@ class CallChange:
     """``file:line`` of other calls that the same fix is about, which stay as they are."""
 
     def notes(self, patch: Patch | None) -> tuple[str, ...]:
-        """What else changes and what is left to be done, for a person: of ``patch``, and of the
-        other calls that it does not reach."""
+        """What else changes or is left to be done, for a person: of ``patch``, and of the other
+        calls that it does not reach."""
         sentences = patch.notes if patch else ()
         parted = (place.rpartition(":") for place in self.others)
         short = (f"{Path(file).name}:{line}" for file, _, line in parted)

@@ -176,9 +176,8 @@ SELDOM = 10
 
 
 def seldom(program: Program, line: int, *, may_evaluate: bool = False) -> Sequence[Edit]:
-    """What leads to ``line`` in the loop over steps, put under ``if step % 10 == 0``; where it
-    stands under such a condition already, that becomes rarer. In a loop over epochs the last turn
-    does it, too."""
+    """Put the statement that leads to ``line`` in the loop over steps under ``if step % 10 == 0``,
+    or make such a condition rarer. In a loop over epochs the last turn does it, too."""
     place = step_statement(program, line)
     condition = every(program, place)
     if condition is None:

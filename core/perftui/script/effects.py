@@ -285,7 +285,7 @@ def _modes(program: Program, statement: ast.stmt) -> set[str]:
 
 
 def _with_readers(program: Program, statement: ast.stmt) -> list[ast.stmt]:
-    """``statement`` and those behind it in its block, up to the last that reads what they set."""
+    """``statement`` and the later ones of its block, up to the last that reads what they set."""
     block = program.block(statement)
     first = last = block.index(statement)
     while True:

@@ -240,8 +240,8 @@ class Attention:
 
 
 def attention_of(program: Program, function: ast.FunctionDef) -> Attention:
-    """The only attention that is written out in ``function``; refused where there is none or more
-    than one, or it is not certain to be the same as the fused function's."""
+    """The only attention written out in ``function``; refused without one, with several, or if it
+    may differ from the fused function's."""
     sites = []
     templates = Templates(program)
     for node in ast.walk(function):

@@ -220,7 +220,7 @@ def _is_set(node: ast.Name) -> bool:
 
 
 def _asks_none(node: ast.AST) -> bool:
-    """``x is None`` or ``x is not None``: what is there or not is so for all steps, mostly."""
+    """``x is None`` or ``x is not None``, which mostly holds for all steps or for none."""
     return (
         isinstance(node, ast.Compare)
         and isinstance(node.ops[0], (ast.Is, ast.IsNot))

@@ -427,8 +427,8 @@ def _creation(program: Program, name: str) -> ast.Call | None:
 
 
 def _refuse_made_of(program: Program, name: str) -> None:
-    """Refuse unless the module is made of nothing but numbers and what the imports give: it may be
-    made of a module that is trained."""
+    """Refuse unless the module is made of numbers and imports alone: anything else may be a module
+    that is trained."""
     call = _creation(program, name)
     within: list[ast.AST] = [call, *_class_of(program, call)] if call is not None else []
     for part in within:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class NewProofs:
-    """A run that is over is not read again: what is proven of it here is added.
+    """Proofs made here, to be added to runs that are over: those are not read again.
 
     Written on the thread of a trial, read by the app."""
 
@@ -48,8 +48,7 @@ class NewProofs:
 
     @property
     def every(self) -> list[Proof]:
-        """All that was proven in this session, in the order of the runs and fixes that were tried
-        first."""
+        """All proofs of this session, in the order in which runs and fixes were first tried."""
         return [proof for proofs in self._proofs.values() for proof in proofs.values()]
 
     def add(self, root: Path, proof: Proof) -> None:
@@ -57,8 +56,8 @@ class NewProofs:
         self._proofs[root] = {**self._proofs.get(root, {}), proof.fix: proof}
 
     def change(self, root: Path, option: FixOption) -> None:
-        """Note what a fix of the run at ``root`` changes now: as many workers as runs have shown to
-        be best."""
+        """Note the option of a fix of the run at ``root`` as it is now: with the number of workers
+        that runs have shown to be best."""
         self._options[root] = {**self._options.get(root, {}), option.fix: option}
 
     def on(self, snapshot: Snapshot, written: frozenset[str] = frozenset()) -> Snapshot:
@@ -91,7 +90,7 @@ State = TypeVar("State", bound=ExperimentState)
 
 
 class Experiment(Generic[State]):
-    """One at a time, on a thread of its own; ``state`` is replaced there and drawn here.
+    """Runs one at a time on a thread of its own; ``state`` is replaced there and drawn here.
 
     The thread waits for nothing of the app, so that it always comes to stop its training."""
 
@@ -103,14 +102,14 @@ class Experiment(Generic[State]):
         self.proofs = proofs
         self.clock = clock
         self.state: State | None = None
-        """The one that runs, or the last one; None before any."""
+        """The state of the running or last one; None before any."""
         self.cancelled = threading.Event()
         """Set to stop the one that runs."""
         self._lock = threading.Lock()
         self._timer: Timer | None = None
         self._dialog: ExperimentDialog[State] | None = None
         self._is_unseen = False
-        """Whether the end of the last one was not looked at yet."""
+        """Whether nobody has looked at the end of the last one yet."""
         self.is_leaving = False
         """Whether the app is left as soon as it has stopped."""
         self.has_news = False
@@ -142,7 +141,7 @@ class Experiment(Generic[State]):
 
     @property
     def began(self) -> float:
-        """When it was begun, by its clock; before all times where there was none yet."""
+        """Its start by its clock; minus infinity before any."""
         return self.state.began if self.state is not None else float("-inf")
 
     @property
@@ -350,7 +349,7 @@ class PairedTrials(Experiment[TrialState]):
 
 
 class Tuning(Experiment[TuningState]):
-    """What ``perftui tune`` does; its journal lets either go on with what the other began."""
+    """A tuning as by ``perftui tune``; its journal lets either go on with what the other began."""
 
     kind = "tuning"
 

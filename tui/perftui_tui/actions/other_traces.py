@@ -145,7 +145,7 @@ class RankTraces:
             self._reader.start()
 
     def _wanted(self) -> RankPaths:
-        """While a training runs the disk and the cores are left to it."""
+        """The traces to read; none while a training runs, which needs the disk and the cores."""
         newest = self._app.newest
         if not self._app.target.is_dir():
             return tuple((file.rank if file.rank is not None else -1, file.path)

@@ -81,7 +81,7 @@ class Playback:
         return position is not None and not position.is_end and snapshot.source == self._app.target
 
     def finished(self, final: Snapshot) -> bool:
-        """Take what has become known of the run meanwhile; whether it is to be shown now."""
+        """Keep the newest snapshot of the run; whether it is to be shown now."""
         if self.position is None:
             return True
         self._final = final

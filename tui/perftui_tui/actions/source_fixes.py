@@ -35,8 +35,8 @@ class SourceFixes:
     def __init__(self, app: Host) -> None:
         self._app = app
         self.written: tuple[Written, ...] = ()
-        """What was written in this session and not taken back, the newest last: that is what
-        ``undo`` takes back."""
+        """Patches written in this session and not taken back, the newest last: ``undo`` takes that
+        one back."""
         self._tuned: dict[Path, frozenset[str]] = {}
         """Fixes that tunings wrote and that were not taken back, by the run they began with."""
 
@@ -67,13 +67,13 @@ class SourceFixes:
             self._app.on_thread(lambda: self._find_earlier(run_root))
 
     def tuned(self, root: Path, fix: str) -> None:
-        """Note that a tuning of the run at ``root`` wrote ``fix``, so that what is taken back next
-        is asked for: it was written since."""
+        """Note that a tuning of the run at ``root`` wrote ``fix``: the next undo asks first, as it
+        is newer than what was written here."""
         self.written = ()
         self._tuned[root] = self._tuned.get(root, frozenset()) | {fix}
 
     def _offer(self, option: FixOption, patch: Patch, gain: str) -> None:
-        """A run that is over is not read again: what it was found to need may be written by now."""
+        """Ask to write ``patch``: it may be written already, as ended runs are not read again."""
         from perftui.fixes.apply_and_undo import check_unchanged
         from perftui.run.layout import RunLayout
         from perftui.run.manifest import read_manifest
@@ -105,7 +105,7 @@ class SourceFixes:
         self._done(f"{patch.path.name} written; {keys}")
 
     def _find_earlier(self, root: Path) -> None:
-        """What lies beside a run may come from anybody: it is shown before anything is written."""
+        """Ask to undo the last patch beside the run: it may be anybody's, so it is shown before."""
         from perftui.fixes.apply_and_undo import last_applied, patch_store, undoing
         from perftui_tui.dialogs.experiment import undo_dialog
 

@@ -87,7 +87,7 @@ def read_memory(
 
 
 def _stamp(rank: RankSnapshot) -> Stamp | None:
-    """Changes when the newest snapshot does; None where there is none."""
+    """A value that changes with the newest snapshot; None without one."""
     if not rank.memory_files:
         return None
     path = rank.memory_files[-1]

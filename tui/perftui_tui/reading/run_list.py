@@ -95,8 +95,8 @@ class RunLister:
 
 
 def _stamp(entry: RunEntry) -> object:
-    """Changes with what a summary rests on: a run that is over is read once more when it has been
-    concluded, one that lives now and then, since all of it is read."""
+    """A value that changes with the evidence of a summary: a run that is over is read once more
+    when it has been concluded, a live one now and then, since all of it is read."""
     manifest = entry.manifest
     if manifest is not None and not manifest.status.is_over:
         return manifest, time.monotonic() // LIVE_SECONDS

@@ -104,7 +104,7 @@ def _has_comment(node: cst.CSTNode) -> bool:
 def _joined(
     before: cst.BaseParenthesizableWhitespace, closing: cst.BaseParenthesizableWhitespace
 ) -> cst.BaseParenthesizableWhitespace:
-    """What closes a list, after the comments of what stood ``before`` the removed argument."""
+    """The closing white space of a list, after comments from ``before`` the removed argument."""
     if not isinstance(before, cst.ParenthesizedWhitespace) or not _has_comment(before):
         return closing
     if not isinstance(closing, cst.ParenthesizedWhitespace):

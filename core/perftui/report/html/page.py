@@ -73,7 +73,7 @@ def cleaned(text: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """What reads the templates: each expression is escaped, without control codes, and redacted
+    """The environment of templates: each expression is escaped, without control codes, and redacted
     where the report is."""
     env = Environment(
         loader=FileSystemLoader(Path(__file__).parent),

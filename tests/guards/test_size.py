@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (509, 107_888), "tests": (584, 99_361)}
+MOST = {"core and tui": (506, 106_966), "tests": (550, 93_544)}
 """Files and lines."""
 
 ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}

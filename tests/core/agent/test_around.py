@@ -420,7 +420,7 @@ def test_it_is_a_method_as_the_original_is() -> None:
     assert (len(one), one.get(), one.get(more=2), Base.get(one, 3)) == (4, 4, 6, 7)
     bound = one.get
     assert (bound.__self__, bound.__func__, bound()) == (one, vars(Base)["get"], 4)
-    assert str(inspect.signature(bound)) == "(more: 'int' = 0) -> 'int'"
+    assert str(inspect.signature(bound)) == "(more: int = 0) -> int"
     assert inspect.signature(Base) == signature
     assert inspect.ismethod(bound)
     assert pydoc.render_doc(Base) == plain

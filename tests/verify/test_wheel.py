@@ -1,7 +1,5 @@
 """The wheels, built from what the source archive holds, in an environment without torch."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

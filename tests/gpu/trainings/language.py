@@ -1,7 +1,5 @@
 """A GPT without a data loader: ``python language.py SECONDS LAYERS [compile]``."""
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -1,7 +1,5 @@
 """ResNet-50 on made-up pictures: ``python pictures.py SECONDS WORKERS [item]``."""
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -1,7 +1,5 @@
 """Eight small layers, fed from the memory of the host: ``python tiny.py SECONDS``."""
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -183,7 +183,7 @@ for step in range(400):
     model(torch.zeros(8, 8)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-    if step % 8 == 0:
+    if step % 2 == 0:
         gc.collect()
 """
 

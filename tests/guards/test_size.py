@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (506, 106_966), "tests": (550, 93_541)}
+MOST = {"core and tui": (506, 106_961), "tests": (550, 93_541)}
 """Files and lines."""
 
 ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}

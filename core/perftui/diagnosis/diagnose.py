@@ -19,6 +19,7 @@ from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
 from perftui.diagnosis.symptoms.step.recording import INITIALISATION
 from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.idle import gap_times
+from perftui.facts.step.judged_step import IDLE_PARTS
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.model import KERNEL
@@ -135,8 +136,6 @@ COMPARABLE = 1 / 3
 before it: without that cause, the rest of launching is at most twice as much. The same for exposed
 communication and the rank that causes it."""
 
-_GAP_CAUSES = frozenset(cause.value for cause in GapCause)
-
 
 def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Healthy first (it excludes anything above info), then first uses that are most of what was
@@ -185,7 +184,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def _without(slowing: Sequence[Finding], finding: Finding) -> float:
     """The share of the cost of ``finding`` that remains once nothing slows its operators."""
-    phases = set(finding.parts) - _GAP_CAUSES
+    phases = set(finding.parts) - set(IDLE_PARTS)
     slowed = (slow.share for slow in slowing if slow is not finding and phases & set(slow.parts))
     return 1 - max(slowed, default=0.0)
 

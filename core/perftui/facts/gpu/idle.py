@@ -18,7 +18,7 @@ from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime, LineShare, lines_by_time, stack_samples
-from perftui.facts.step.judged_step import judged_step
+from perftui.facts.step.judged_step import IDLE_PARTS, judged_step
 from perftui.facts.step.steps import StepBreakdown, steady_rows
 from perftui.facts.step.trace_steps import TraceSteps, complete, no_kernels, trace_steps
 from perftui.run.columns import COLLATE, FETCH
@@ -364,16 +364,13 @@ def counts_all(facts: Facts) -> bool:
     return len(gaps) < MOST
 
 
-_IDLE = tuple(cause.value for cause in GapCause)
-
-
 @fact
 def idle_scale(facts: Facts) -> float:
     """Ratio of idle time in the judged step to that in the trace: the profiler slows the host, and
     so prolongs idle time. Unknown if there is no trace or no step."""
     judged, steps = judged_step(facts), trace_steps(facts)
-    recorded = sum(steps.part(name) for name in _IDLE) if steps else 0
-    idle = sum(judged.part(name) for name in _IDLE)
+    recorded = sum(steps.part(name) for name in IDLE_PARTS) if steps else 0
+    idle = sum(judged.part(name) for name in IDLE_PARTS)
     return min(idle / recorded, 1.0) if recorded else 1.0
 
 

@@ -160,7 +160,8 @@ DISAGREES = 0.05
 """Relative difference of a window's step from the run's mean from which it is noted."""
 
 _WAIT, _LAUNCH = GapCause.INPUT_WAIT.value, GapCause.LAUNCH.value
-_IDLE = tuple(cause.value for cause in GapCause)
+IDLE_PARTS = tuple(cause.value for cause in GapCause)
+"""Parts of a step in which the device idles, by cause."""
 
 
 def unprofiled(
@@ -171,8 +172,8 @@ def unprofiled(
     ``host`` maps each phase of the training thread to its ns in the window's mean step, if phases
     are marked; extra time of a phase in the run is work the window missed.
     """
-    work = {name: ns for name, ns in window.parts if name not in _IDLE}
-    idle = {name: ns for name, ns in window.parts if name in _IDLE}
+    work = {name: ns for name, ns in window.parts if name not in IDLE_PARTS}
+    idle = {name: ns for name, ns in window.parts if name in IDLE_PARTS}
     work = _split(work, min(sum(work.values()), of_run.mean))
     left = of_run.mean - sum(work.values())
     idle[GapCause.PROFILER.value] = 0
@@ -297,7 +298,7 @@ def judged_step(facts: Facts) -> JudgedStep:
     is missing."""
     trace = trace_steps.or_none(facts)
     if trace is not None and trace.has_gpu:
-        idle = sum(ns for name, ns in trace.breakdown.parts if name in set(GapCause))
+        idle = sum(ns for name, ns in trace.breakdown.parts if name in IDLE_PARTS)
         if idle >= MUCH_IDLE * trace.step_ns:
             complete(trace.analysis)
         return _of_device(facts, trace)

@@ -21,6 +21,7 @@ from perftui.diagnosis.symptoms.data_loader.input_wait import (
 )
 from perftui.facts.cpu.machine import busy_host, machine_use, ranks_here
 from perftui.facts.data_loader.batch_place import (
+    LEAST_NAMED,
     batch_lines,
     batch_place,
     is_first_reading,
@@ -370,9 +371,6 @@ DISK = wait_rule(
 RARE = 0.5
 """Part of the mean below which 95 % of waits lie if few steps hold most of the wait. Workers that
 are too slow make most steps wait: then the two are similar."""
-
-LEAST_NAMED = 0.25
-"""Share of making batches from which a line is named in a finding's sentence."""
 
 
 def _bound(facts: Facts) -> Lost | None:

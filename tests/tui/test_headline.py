@@ -57,6 +57,12 @@ def test_a_slow_loader_is_the_bottleneck_also_while_a_window_is_being_read(tmp_p
     assert "loader runs in the main thread" in text
     assert "up to 1.66x faster" in text
     assert words(replace(snapshot, is_reading=True)).startswith(" BOTTLENECK")
+    first, *others = snapshot.diagnosis.findings
+    advised = replace(first, advice="list the files once")
+    known = replace(snapshot, diagnosis=replace(snapshot.diagnosis, findings=(advised, *others)))
+    assert " DO THIS     list the files once" in words(known)
+    listed = "\n".join(plain(line) for line in findings(known, 80, 0))
+    assert listed.index("to do: list the files once") < listed.index("fix: ")
 
 
 def test_what_cannot_be_done_is_not_advised_but_the_first_that_can(tmp_path: Path) -> None:

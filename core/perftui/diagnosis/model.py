@@ -101,6 +101,9 @@ class Finding:
     or, without a ``step_ns``, for samples of the machine."""
     is_least: bool = False
     """Whether more may be lost than ``cost_ns``."""
+    advice: str = ""
+    """What to do about this one, in one line without a full stop; empty where only what its rule
+    says of all is known."""
 
     @property
     def headline(self) -> str:

@@ -103,6 +103,8 @@ class Lost:
     """Label of the figure of ``part``."""
     shows_step: bool = True
     """Whether the judge may add the step to the figures."""
+    advice: str = ""
+    """What to do here, in one line without a full stop, in place of the rule's ``answer``."""
 
     @classmethod
     def without_cost(
@@ -115,10 +117,11 @@ class Lost:
         worst: Severity = Severity.CRITICAL,
         fixes: tuple[str, ...] | None = None,
         doubt: str = "",
+        advice: str = "",
     ) -> Lost:
         """A loss without a known time per step: ``share`` is compared with the limits."""
         none = (0, None, sentence, figures, place)
-        return cls(*none, share=share, worst=worst, fixes=fixes, doubt=doubt)
+        return cls(*none, share=share, worst=worst, fixes=fixes, doubt=doubt, advice=advice)
 
     @property
     def part(self) -> float:
@@ -257,6 +260,7 @@ def _finding(rule: Rule, lost: Lost, level: Severity) -> Finding:
         parts=lost.parts or rule.claims.parts,
         fixes=rule.fixes if lost.fixes is None else lost.fixes,
         is_least=lost.is_least,
+        advice=lost.advice,
     )
     if lost.of is None:
         return finding

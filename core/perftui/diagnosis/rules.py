@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perftui.diagnosis.ladder import LADDER
+from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rule import Rule, Rung
 from perftui.diagnosis.symptoms.data_loader import input_wait, padding, workers
 from perftui.diagnosis.symptoms.gpu_idle import allocator, copies, host_bound
@@ -142,7 +143,8 @@ BY_NAME: dict[str, Rule | Rung] = {
 """In the order they are asked."""
 
 
-def answer_to(rule: str) -> str:
-    """What to do about a finding of that rule, in one line; empty if there is nothing to do."""
-    entry = BY_NAME.get(rule)
-    return entry.answer if entry else ""
+def answer_to(finding: Finding) -> str:
+    """What to do about a finding, in one line: what is known of its place, else what its rule says
+    of all; empty if there is nothing to do."""
+    entry = BY_NAME.get(finding.rule)
+    return finding.advice or (entry.answer if entry else "")

@@ -84,13 +84,14 @@ def _title(finding: Finding) -> str:
 
 
 def _answer(finding: Finding, report: Report, shown: list[str] | None) -> Iterator[str]:
-    """The finding's best fix, else what to do by hand; then its next command unless ``shown``."""
+    """What to do about the finding, or its best fix, and both where the advice is its own; then its
+    next command unless ``shown``."""
     fix, command = best_fix(finding, report), next_of(finding, report)
+    if (answer := answer_to(finding)) and (finding.advice or not fix):
+        yield cut(f"   to do: {answer}", LETTERS)
     if fix:
         more = (fix.why_not,) if fix.is_written else tuple(risk.value for risk in fix.risks)
         yield cut(f"   fix {fix.fix}: {'; '.join((fix.title, *more))}", LETTERS)
-    elif answer := answer_to(finding.rule):
-        yield cut(f"   to do: {answer}", LETTERS)
     if command and command != shown:
         yield f"   {_shell(command)}"
 
@@ -156,7 +157,7 @@ def _brief_finding(finding: Finding, report: Report, letters: int) -> BriefFindi
         "place": _place(finding, letters),
         "sentence": cut(finding.sentence, letters),
         "fix": fix.fix if fix else None,
-        "answer": answer_to(finding.rule) or None,
+        "answer": answer_to(finding) or None,
         "changes_numerics": fix.changes_numerics if fix else False,
         "next": whole(next_of(finding, report)),
     }

@@ -275,7 +275,7 @@ def _findings(report: Report) -> CsvTable:
         # Without a step to compare with, the cost is not known.
         cost = (cause.cost_ns, cause.step_ns, cause.share) if cause.step_ns else (None, None, None)
         place = (cause.place.source, cause.place.operator) if cause.place else (None, None)
-        answer = (answer_to(cause.rule) or None, " ".join(cause.fixes) or None)
+        answer = (answer_to(cause) or None, " ".join(cause.fixes) or None)
         rows.append((cause.rule, *judged, *cost, *place, cause.headline, *answer))
     note = "" if rows else report.diagnosis.progress or NO_VERDICT
     return CsvTable(_FINDINGS, tuple(rows), note)

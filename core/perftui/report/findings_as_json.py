@@ -228,7 +228,7 @@ def finding_object(finding: Finding, report: Report) -> FindingOutput:
         "parts": list(finding.parts),
         "fixes": list(finding.fixes),
         "steps": finding.steps,
-        "answer": answer_to(finding.rule) or None,
+        "answer": answer_to(finding) or None,
         "next": next_of(finding, report),
     }
 

@@ -149,7 +149,7 @@ def _finding(finding: Finding, report: Report, fixes: list[FixOption]) -> Iterat
     yield plain(finding.headline)
     yield ""
     yield f"- **Confidence** {finding.confidence.value}"
-    if answer := answer_to(finding.rule):
+    if answer := answer_to(finding):
         yield f"- **What to do** {plain(answer)}"
     for fix in fixes:
         yield from _fix(fix, report)

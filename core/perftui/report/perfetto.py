@@ -186,7 +186,7 @@ def _args_of(finding: Finding) -> dict[str, Any]:
         "confidence": finding.confidence.value,
         "line": place.source if place else None,
         "operator": place.operator if place else None,
-        "what to do": answer_to(finding.rule) or None,
+        "what to do": answer_to(finding) or None,
     }
 
 

@@ -87,7 +87,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield f"  {gain}Confidence: {finding.confidence.value}{printable(raised)}."
     for figure in finding.facts:
         yield f"    {_figure(figure)}"
-    answer = answer_to(finding.rule)
+    answer = answer_to(finding)
     if answer:
         yield f"  What to do: {answer}."
 

@@ -1,4 +1,5 @@
 import gzip
+import html
 import json
 import os
 import re
@@ -10,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.rounding import apportioned
-from perftui.report import as_json
+from perftui.report import as_json, markdown
 from perftui.report.__main__ import conclude
+from perftui.report.brief import brief_json, brief_text
+from perftui.report.csv_tables import csv_text, table_named
+from perftui.report.html import page
 from perftui.report.report import make_report
 from perftui.report.subject import Subject, SubjectError, load_subject
 from perftui.report.text import render
@@ -183,6 +187,17 @@ def test_steps_of_a_run_are_rows_in_json(tmp_path: Path) -> None:
     assert sum(steps["duration"]) == 30 * 33_000_000
     assert rows["ranks"] is None
     assert rows["findings"][0]["answer"] == "make batches in worker processes (num_workers)"
+
+
+def test_what_is_known_of_a_place_is_advised_in_place_of_the_rule_s_answer(tmp_path: Path) -> None:
+    made = make_report(load_subject(write_run(tmp_path / "runs", "one")))
+    first = replace(made.diagnosis.findings[0], advice="list <files> once, in __init__")
+    report = replace(made, diagnosis=replace(made.diagnosis, findings=(first,)))
+    forms = (render, markdown.render, brief_text, page.render, as_json.encode, brief_json)
+    for form in (*forms, lambda given: csv_text(table_named("findings", given))):
+        text = html.unescape(form(report).replace("\\", ""))
+        assert "list <files> once, in __init__" in text
+        assert "make batches in worker processes" not in text
 
 
 def test_a_directory_of_runs_gives_the_newest(tmp_path) -> None:

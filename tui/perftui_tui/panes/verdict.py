@@ -146,10 +146,12 @@ def headlines(finding: Finding, snapshot: Snapshot, cells: int) -> list[Row]:
 
 
 def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
-    """Two rows for each finding: the sentence, and the best fix."""
+    """Each finding: the sentence, what to do about this one, and the best fix."""
     rows: list[Row] = []
     for finding in snapshot.diagnosis.findings:
         rows += headlines(finding, snapshot, cells)
+        if finding.advice:
+            rows += wrap(f"to do: {finding.advice}", cells, "dim", " " * FIX_INDENT)
         best = best_of(finding, snapshot)
         if best is not None:
             rows.append(crop(row(" " * FIX_INDENT, *_fix(best)), cells))

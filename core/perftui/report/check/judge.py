@@ -175,7 +175,7 @@ def _of_finding(finding: Finding, limit: str, state: State, more: str) -> Check:
     if finding.cost_ns and finding.step_ns:
         part = f"{fmt.duration(finding.cost_ns)} of {fmt.duration(finding.step_ns)}"
         cost = f", {part} ({fmt.percent(finding.share)})"
-    answer = answer_to(finding.rule)
+    answer = answer_to(finding)
     message = f"{finding.headline}{f' To do: {answer}.' if answer else ''}"
     return Check(
         finding_key(finding),

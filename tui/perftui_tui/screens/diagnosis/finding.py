@@ -137,7 +137,7 @@ def details(
     if finding is not None:
         rows += wrap(finding.headline, cells, "bold")
         rows += [row(("Cost", "bold")), *_cost(finding, snapshot.proof_of(finding), cells)]
-        answer = answer_to(finding.rule)
+        answer = answer_to(finding)
         if answer:
             rows += [row(("What to do", "bold")), *wrap(f"{answer}.", cells, "", "  ")]
         if snapshot.run is None:

@@ -150,6 +150,10 @@ def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
 
 def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
     found = next_thing(snapshot)
+    if top.advice:
+        why = row("  ", _key("overview.why"), " why")
+        line = crop(row(label("DO THIS", "accent"), " ", (top.advice, "bold")), cells - width(why))
+        return _with_other_fix((*line, *why), snapshot, cells)
     if found is not None:
         return _of_fix(found, top, cells)
     if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:

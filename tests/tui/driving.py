@@ -32,11 +32,15 @@ def in_ascii(*rows: str) -> list[str]:
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], object], what: str = "") -> None:
-    """Wait for ``condition``, and fail with the screen where it does not come true."""
+    """Wait for ``condition``, and fail with the screen, or with what ended the app, where it does
+    not come true."""
     for _ in range(int(PATIENCE / 0.05)):
         if condition():
             return
         await pilot.pause(0.05)
+        crash = getattr(pilot.app, "crash", None)
+        if crash is not None:
+            raise AssertionError(f"the app ended while it waited for {what}") from crash
     app = pilot.app
     raise AssertionError(f"waited in vain for {what or condition}:\n{text_of(app)}")
 

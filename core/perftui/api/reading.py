@@ -107,18 +107,18 @@ class Trace(Judged):
 
     @cached_property
     def operators(self) -> Table:
-        """A row for each operator, by device time where there is a GPU, else by own CPU time.
+        """A row for each operator, by device time, those without any by own CPU time.
 
         ``own`` leaves out what an operator calls, ``total`` counts it; device time is that of the
         kernels and copies that were launched there.
         """
-        return op_table(self._analysis.ops, self._analysis.has_gpu)
+        return op_table(self._analysis.ops)
 
     @cached_property
     def modules(self) -> Table:
         """As ``operators``, for each module; the row ``(outside)`` is for what ran in none. Empty
         where the trace names no modules."""
-        return op_table(self._analysis.modules, self._analysis.has_gpu)
+        return op_table(self._analysis.modules)
 
     @cached_property
     def kernels(self) -> Table:

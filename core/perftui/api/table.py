@@ -143,9 +143,9 @@ def _converted(name: str, values: npt.NDArray[Any] | None, rows: int) -> npt.NDA
     return np.where(is_unknown, np.nan, numbers)
 
 
-def op_table(ops: OpTable, has_gpu: bool) -> Table:
+def op_table(ops: OpTable) -> Table:
     """Operators, or modules."""
-    rows = np.array(longest_ops(ops, has_gpu), dtype=np.int64)
+    rows = np.array(longest_ops(ops), dtype=np.int64)
     return table_of(
         {
             "name": texts(ops.names[row] for row in rows),

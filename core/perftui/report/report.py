@@ -62,7 +62,7 @@ class Report:
     breakdowns: tuple[StepBreakdown, ...]
     """Where the mean step went: in the training thread of a run, and in a trace."""
     ops: tuple[OpRow, ...]
-    """Operators by device time where there is a GPU, else by their own CPU time."""
+    """Operators by device time, those without any by their own CPU time."""
     kernels: tuple[OpRow, ...]
     modules: tuple[OpRow, ...] = ()
     """Modules by the time of each itself, as ``ops``; the last is for what ran in none."""
@@ -104,7 +104,7 @@ def make_report(
         diagnosis(facts),
         _fixes(facts),
         tuple(_breakdowns(facts)),
-        _longest(analysis.ops, analysis.has_gpu, top) if analysis else (),
+        _longest(analysis.ops, top) if analysis else (),
         _kernels(analysis, top) if analysis else (),
         _modules(analysis, top) if analysis else (),
         recording_of(subject.run) if subject.run else None,
@@ -140,7 +140,7 @@ def _breakdowns(facts: Facts) -> Iterator[StepBreakdown]:
 
 
 def _modules(analysis: TraceAnalysis, top: int | None) -> tuple[OpRow, ...]:
-    return listed_modules(_longest(analysis.modules, analysis.has_gpu, None), top)
+    return listed_modules(_longest(analysis.modules, None), top)
 
 
 def listed_modules(rows: tuple[OpRow, ...], most: int | None) -> tuple[OpRow, ...]:
@@ -149,10 +149,11 @@ def listed_modules(rows: tuple[OpRow, ...], most: int | None) -> tuple[OpRow, ..
     return tuple(row for row in rows if row.name != OUTSIDE)[:most] + outside
 
 
-def longest_ops(ops: OpTable, has_gpu: bool) -> list[int]:
-    """The rows of ``ops`` in the order of a report: by time, then by name."""
-    times = ops.device_self if has_gpu else ops.cpu_self
-    return sorted(range(len(ops)), key=lambda row: (-int(times[row]), ops.names[row]))
+def longest_ops(ops: OpTable) -> list[int]:
+    """The rows of ``ops`` in the order of a report: by device time, those without any by their own
+    CPU time, then by name."""
+    device, own, names = ops.device_self, ops.cpu_self, ops.names
+    return sorted(range(len(ops)), key=lambda row: (-int(device[row]), -int(own[row]), names[row]))
 
 
 def longest_kernels(kernels: KernelTable) -> list[int]:
@@ -161,7 +162,7 @@ def longest_kernels(kernels: KernelTable) -> list[int]:
     return sorted(range(len(kernels)), key=lambda row: (-int(total[row]), names[row]))
 
 
-def _longest(ops: OpTable, has_gpu: bool, most: int | None) -> tuple[OpRow, ...]:
+def _longest(ops: OpTable, most: int | None) -> tuple[OpRow, ...]:
     return tuple(
         OpRow(
             ops.names[row],
@@ -170,7 +171,7 @@ def _longest(ops: OpTable, has_gpu: bool, most: int | None) -> tuple[OpRow, ...]
             int(ops.cpu_total[row]),
             int(ops.device_self[row]),
         )
-        for row in longest_ops(ops, has_gpu)[:most]
+        for row in longest_ops(ops)[:most]
     )
 
 

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.api.reading import Trace
+from perftui.report import text
 from perftui.report.csv_tables import TABLES, CsvTable, csv_text, table_named
 from perftui.report.folded_stacks import NoStacksError, folded_text, frame, render
 from perftui.report.report import Report, make_report
@@ -87,6 +89,16 @@ def test_operators_and_kernels_are_all_there() -> None:
     assert sum(int(row["device (ns)"]) for row in operators) == table.kernels.total.sum()
     assert sum(int(row["device (ns)"]) for row in kernels) == table.kernels.total.sum()
     assert kernels[0]["longest (ns)"] == kernels[0]["shortest (ns)"] == str(us(36))
+
+
+def test_operators_without_device_time_are_in_order_of_their_own_cpu_time() -> None:
+    """As from a file with kernels that belong to none of its operators."""
+    built = TraceBuilder().step().op("aten::a", us(2)).op("aten::z", us(90)).op("aten::b", us(5))
+    report = report_of(built.launch("gemm", us(7)).sync().end())
+    names = ["aten::z", "aten::b", "aten::a"]
+    assert [row["operator"] for row in rows_of(report, "operators")] == names
+    assert re.findall(r"aten::\w", text.render(report)) == names
+    assert [row.name for row in Trace(report.subject).operators] == names
 
 
 def test_device_time_is_unknown_without_a_gpu_and_top_limits_the_rows() -> None:

@@ -164,3 +164,11 @@ class Diagnosis:
     def top(self) -> Finding | None:
         """The costliest finding, or the healthy one; None without data."""
         return self.findings[0] if self.findings else None
+
+    @property
+    def not_judged(self) -> dict[str, list[str]]:
+        """The rules that could not judge, by the reason: many often have the same."""
+        reasons: dict[str, list[str]] = {}
+        for each in self.abstentions:
+            reasons.setdefault(each.reason, []).append(each.rule)
+        return reasons

@@ -112,7 +112,10 @@ def render(report: Report) -> str:
 
 
 def _not_judged(report: Report) -> Iterator[str]:
-    return (f"- {code(row.rule)}: {plain(row.reason)}" for row in report.diagnosis.abstentions)
+    return (
+        f"- {plain(why)}: {', '.join(map(code, rules))}"
+        for why, rules in report.diagnosis.not_judged.items()
+    )
 
 
 def _heading(report: Report) -> Iterator[str]:

@@ -53,7 +53,10 @@ def render(report: Report) -> str:
         gpu_phases(device_phases(report.facts)),
         gpu_memory(memory.gpu_memory(report.facts)),
         recording_section(report.recording, report.facts),
-        listed("Not judged", (f"{a.rule}: {a.reason}" for a in report.diagnosis.abstentions)),
+        listed(
+            "Not judged",
+            (f"{why}: {', '.join(rules)}" for why, rules in report.diagnosis.not_judged.items()),
+        ),
         listed("Notes", report.notes),
     )
     return joined(blocks)

@@ -312,7 +312,9 @@ def test_a_run_that_never_trained_has_no_verdict() -> None:
     run = make_run(count=0)
     text = render(make_report(Subject(run.root, run)))
     assert "No verdict" in text
-    assert "healthy: 0 of 2 steady steps so far" in text
+    # A reason is said once, with all rules that gave it.
+    assert re.search(r"\n  0 of 2 steady steps so far: .*, healthy", text)
+    assert text.count("no window has been profiled: ") == 1
     assert (
         described("report", as_json.encode(make_report(Subject(run.root, run))))["verdict"] is None
     )

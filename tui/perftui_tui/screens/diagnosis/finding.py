@@ -235,12 +235,11 @@ def _evidence(facts: Sequence[Figure], cells: int) -> Iterator[Row]:
 
 
 def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:
-    abstentions = snapshot.diagnosis.abstentions
-    if not abstentions:
+    not_judged = snapshot.diagnosis.not_judged
+    if not not_judged:
         return []
     rows: list[Row] = [(), row(("Not judged, and why", "bold"))]
-    for abstention in abstentions:
-        first, *rest = wrap(abstention.reason, max(20, cells - LABEL_WIDTH - 3)) or [()]
-        rows.append(row((f"  {abstention.rule:<{LABEL_WIDTH}} ", "dim"), *first))
-        rows += [row(" " * (LABEL_WIDTH + 3), *line) for line in rest]
+    for reason, rules in not_judged.items():
+        rows += wrap(reason, cells, indent="  ")
+        rows += wrap(", ".join(rules), cells, "dim", indent="    ")
     return rows

@@ -10,6 +10,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, union
 from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.diagnosis.asking import asking
 from perftui.diagnosis.ladder import LADDER, LARGEST_PART
 from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.rule import Claim, judge
@@ -215,7 +216,9 @@ def diagnosis(facts: Facts) -> Diagnosis:
             findings.append(verdict)
         elif verdict:
             abstentions.append(verdict)
-    return Diagnosis(ranked(findings), tuple(abstentions), _steady_steps(facts), progress(facts))
+    steps = _steady_steps(facts)
+    judged = Diagnosis(ranked(findings), tuple(abstentions), steps, progress(facts))
+    return replace(judged, asking=asking(judged, facts))
 
 
 def _steady_steps(facts: Facts) -> int:

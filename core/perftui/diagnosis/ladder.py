@@ -31,6 +31,7 @@ from perftui.facts.gpu.cards import trace_card
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.facts.gpu.roofline import RoofedCall, longest_call
 from perftui.facts.place import Place
+from perftui.facts.question import Evidence, Question
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import forward_lines, idle_place, part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
@@ -378,7 +379,23 @@ def _finding_of_part(
         parts=(part.name,),
         would_raise_confidence=more_steps(step.count),
         steps=step.count,
+        advice="" if place and place.file else _how_to_see(facts, is_idle),
+        # Elsewhere samples of the whole run show more than those of a window would.
+        question=Question(Evidence.STACKS, "which line it is", left / step.mean)
+        if is_idle and not (place and place.file)
+        else None,
     )
+
+
+def _how_to_see(facts: Facts, is_idle: bool) -> str:
+    """How to learn of a line that is not known."""
+    if facts.run is None:
+        how = "record it with with_stack=True" if is_idle else "run it under perftui"
+        return f"{how}, which shows the line"
+    if not facts.run.manifest.status.is_over:
+        return "wait: samples that show the line are still coming"
+    how = "run it again with --stacks" if is_idle else "let it run for longer"
+    return f"{how}, which shows the line"
 
 
 def _what(part: Part, judged: JudgedStep, of: str) -> str:
@@ -411,7 +428,7 @@ LARGEST_PART = Rung(
         "and no other rule names the cause. The finding names that part of the step and, where "
         "stack samples show it, the line of your code. Look there first."
     ),
-    answer="look at the line; if none is named, record more steps or --stacks",
+    answer="look at the line",
     judge=_largest_part,
     limits=LIMITS,
 )

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from perftui.facts.place import Place
+from perftui.facts.question import Question
 
 COMPUTE_BOUND_ID = "compute-bound"
 """Id of the verdict that nearly all time is computing: no bottleneck, and no praise."""
@@ -104,6 +105,8 @@ class Finding:
     advice: str = ""
     """What to do about this one, in one line without a full stop; empty where only what its rule
     says of all is known."""
+    question: Question | None = None
+    """What was not recorded and would tell more of it."""
 
     @property
     def headline(self) -> str:
@@ -146,6 +149,8 @@ class Abstention:
 
     rule: str
     reason: str
+    question: Question | None = None
+    """What was not recorded and would let it judge; None if no option records it."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,15 @@ class Diagnosis:
     """Number of judged steps, without warm-up and profiled steps."""
     progress: str = ""
     """What is being waited for, if it is too early to judge ("collecting, 3 of 20 steps")."""
+    asking: str = ""
+    """What the next window will record, and what for; empty if nothing was asked for."""
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What was not recorded and would tell more, most valuable first."""
+        every = [finding.question for finding in self.findings]
+        every += [abstention.question for abstention in self.abstentions]
+        return tuple(sorted({one for one in every if one}, key=lambda one: (-one.share, one.text)))
 
     @property
     def top(self) -> Finding | None:

@@ -10,6 +10,7 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
+from perftui.facts.question import Question
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.step.steps import FEWEST_STEPS, MANY_STEPS, StepBreakdown
 
@@ -105,6 +106,8 @@ class Lost:
     """Whether the judge may add the step to the figures."""
     advice: str = ""
     """What to do here, in one line without a full stop, in place of the rule's ``answer``."""
+    question: Question | None = None
+    """What was not recorded and would tell more of it."""
 
     @classmethod
     def without_cost(
@@ -175,7 +178,11 @@ def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:
     except NotApplicableError:
         return None
     except UnknownError as error:
-        return Abstention(rule.id, str(error))
+        question = error.question
+        if question is not None and severity(question.share, rule.limits) is None:
+            # Whatever the answer is, it is below the limits.
+            return None
+        return Abstention(rule.id, str(error), question)
     level = severity(lost.part, rule.limits) if lost else None
     if lost is None or level is None:
         return None
@@ -261,6 +268,7 @@ def _finding(rule: Rule, lost: Lost, level: Severity) -> Finding:
         fixes=rule.fixes if lost.fixes is None else lost.fixes,
         is_least=lost.is_least,
         advice=lost.advice,
+        question=lost.question,
     )
     if lost.of is None:
         return finding

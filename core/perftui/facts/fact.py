@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.place import Place, SourceLine
+from perftui.facts.question import Question
 from perftui.run.aggregates import NO_AGGREGATES
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import Table
@@ -27,7 +28,18 @@ RankPaths = tuple[tuple[int, Path], ...]
 
 
 class UnknownError(Exception):
-    """The evidence for a fact is missing; the message names what, for a person."""
+    """The evidence for a fact is missing; the message names what, for a person.
+
+    A ``Question`` in place of the message is about evidence that the next window can record.
+    """
+
+    @property
+    def question(self) -> Question | None:
+        """What to record, if that would let the fact be known."""
+        return self.args[0] if isinstance(self.args[0], Question) else None
+
+    def __str__(self) -> str:
+        return self.question.lack if self.question else super().__str__()
 
 
 class NotApplicableError(Exception):

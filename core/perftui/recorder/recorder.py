@@ -34,10 +34,11 @@ from perftui.recorder.training import (
     living,
     no_start,
 )
-from perftui.run.columns import INNER_EVERY, NO_STACKS, stack_rate_of
+from perftui.run.columns import ASKED, INNER_EVERY, NO_STACKS, stack_rate_of
 from perftui.run.control import BEAT_SECONDS
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, StopReason, read_manifest, recorded_by_this_process
+from perftui.wire.spool import DETAILS
 
 DRAIN_SECONDS = 0.25
 """Seconds between reads of the rings: with the second a step may wait for its last records, a
@@ -117,6 +118,15 @@ class RunRecorder:
     def count_capture(self) -> None:
         """Ask the agents for a window."""
         self._spool.control.request()
+
+    def ask(self, evidence: object) -> None:
+        """Ask the agents for windows that record ``evidence`` too, and note that in the manifest.
+
+        Raises:
+            ValueError: windows can record nothing of that name.
+        """
+        self._spool.control.ask(1 << DETAILS.index(str(evidence)))
+        self.manifest.note(ASKED, [*self.manifest.current.profile.get(ASKED, ()), evidence])
 
     def note_stop(self, reason: object) -> None:
         """Record why the training was asked to stop; the first reason stays.

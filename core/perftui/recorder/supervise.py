@@ -17,7 +17,7 @@ from perftui.recorder.recorder import RunRecorder
 from perftui.recorder.relay import Relay
 from perftui.recorder.terminal import Terminal
 from perftui.recorder.training import StartError, Training, no_start, start_as_job
-from perftui.run.control import CAPTURE, RESIZE, STOP, Request, take_requests
+from perftui.run.control import ASK, CAPTURE, RESIZE, STOP, Request, take_requests
 from perftui.run.layout import RunLayout
 
 POLL = 0.02
@@ -120,6 +120,8 @@ def _serve(
 ) -> None:
     if request.kind == CAPTURE:
         recording.count_capture()
+    elif request.kind == ASK:
+        recording.ask(request.data.get("evidence"))
     elif request.kind == STOP:
         stopper.ask()
         recording.note_stop(request.data.get("reason"))

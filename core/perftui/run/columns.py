@@ -159,6 +159,9 @@ INNER_EVERY = 5_000_000
 STACK_RATE_KEY = "stack_rate"
 """Key in the manifest's ``profile``: requested samples per second."""
 
+ASKED = "asked"
+"""Key in the manifest's ``profile``: names of what viewers asked windows to record besides."""
+
 NO_STACKS = "no_stacks"
 """Key in the manifest's ``profile``: why there are no stack samples, in words."""
 

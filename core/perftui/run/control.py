@@ -29,6 +29,9 @@ from perftui.run.manifest import Manifest
 CAPTURE = "capture"
 """Profile a window now."""
 
+ASK = "ask"
+"""Record ``evidence``, the name of an option, in the next window that the overhead allows."""
+
 STOP = "stop"
 """End the training: SIGINT, then SIGTERM, then SIGKILL. Asking again goes on at once. ``reason`` is
 the value of a ``StopReason``."""
@@ -36,7 +39,7 @@ the value of a ``StopReason``."""
 RESIZE = "resize"
 """Give the script's terminal ``rows`` and ``columns``."""
 
-KINDS = (CAPTURE, STOP, RESIZE)
+KINDS = (CAPTURE, ASK, STOP, RESIZE)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Request:
 def request(layout: RunLayout, kind: str, **data: Any) -> Path:
     """Send the recorder of a run a request; returns at once, the recorder serves it soon.
 
-    A window or the end is requested from all recorders of the run.
+    All but a size is requested from all recorders of the run.
 
     Raises:
         ValueError: there is no request of that kind.
@@ -59,7 +62,7 @@ def request(layout: RunLayout, kind: str, **data: Any) -> Path:
     if kind not in KINDS:
         raise ValueError(f"no request is called {kind!r}; there are {', '.join(KINDS)}")
     # Names sort by time, so that requests are served in the order in which they were made.
-    if kind in (CAPTURE, STOP):
+    if kind != RESIZE:
         for part in layout.parts():
             request(part, kind, **data)
     path = layout.control / f"{time.time_ns():020d}-{os.getpid()}-{kind}.json"

@@ -10,11 +10,12 @@ from pathlib import Path
 SIZE = 64
 """Bytes of the page, whose numbers are u64 in the machine's byte order."""
 
-REQUESTS, STEP, COST, SAMPLE_EVERY, UNHEARD = range(5)
+REQUESTS, STEP, COST, SAMPLE_EVERY, UNHEARD, DETAILS = range(6)
 """Indices of the numbers: window requests so far (counted by the recorder); training steps after
 which all ranks open a window; highest cost of windows on any rank, ns; mean ns between samples of
 the main thread's stack inside a window (set by the recorder); processes that could not write why
-they record nothing."""
+they record nothing; what windows are to record besides what the options say, a bit for each of
+``DETAILS`` of the spool."""
 
 NUMBER_BYTES = 8
 
@@ -87,6 +88,15 @@ class ControlPage:
     def set_sample_every(self, every: int) -> None:
         """Have the agents sample the main thread's stack in their windows, ``every`` ns."""
         self._write(SAMPLE_EVERY, every)
+
+    @property
+    def details(self) -> int:
+        """What windows are to record besides what the options say."""
+        return self._read(DETAILS)
+
+    def ask(self, details: int) -> None:
+        """Have the agents record ``details`` too, from their next window on."""
+        self._write(DETAILS, self._read(DETAILS) | details)
 
     @property
     def unheard(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,6 +78,17 @@ SPARED_JOURNAL = "journal.jsonl"
 it, None if there was no file), and ``time``; for each directory that was made ``made``."""
 
 
+DETAILS = ("shapes", "stacks", "modules", "syncs")
+"""What viewers may have windows record besides, by the names of options; on the control page each
+is a bit, in this order. Not allocations: recording them in the middle of a run makes torch print
+warnings about memory that was allocated before."""
+
+
+def details_of(mask: int) -> list[str]:
+    """The names of the bits of ``mask``."""
+    return [name for bit, name in enumerate(DETAILS) if mask >> bit & 1]
+
+
 @dataclass(frozen=True)
 class AgentOptions:
     """Options of the agent, for a whole run."""
@@ -121,6 +132,11 @@ class AgentOptions:
     def in_detail(self) -> bool:
         """Whether windows record more than operators, which costs more to save."""
         return self.shapes or self.stacks or self.memory or self.modules
+
+    def with_details(self, asked: int) -> AgentOptions:
+        """These options with what viewers ``asked`` windows to record, as on the control page."""
+        named: dict[str, Any] = dict.fromkeys(details_of(asked), True)
+        return replace(self, **named)
 
     def as_profile(self) -> dict[str, Any]:
         """The options as plain values, for the manifest."""

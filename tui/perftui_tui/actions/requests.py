@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.run.control import CAPTURE, RESIZE, STOP, request
+from perftui.run.control import ASK, CAPTURE, RESIZE, STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import StopReason, run_state, wait_until_over
 
@@ -31,8 +32,10 @@ class RecorderRequests:
         self._sent_size: Size | None = None
 
     def watch(self, snapshot: Snapshot) -> None:
-        """Notify of a window that was asked for, and send the terminal's size to a new run."""
+        """Ask for what the diagnosis lacks, notify of a window that was asked for, and send the
+        terminal's size to a new run."""
         self._send_size()
+        ask_for_evidence(snapshot)
         if self._windows_awaited is not None and _window_count(snapshot) > self._windows_awaited:
             self._windows_awaited = None
             self._app.notify("captured: Timeline and Ops show the new window")
@@ -76,6 +79,19 @@ class RecorderRequests:
             self._app.warn(f"the run cannot be reached: {error}")
             return False
         return True
+
+
+def ask_for_evidence(snapshot: Snapshot) -> None:
+    """Have the next window record what would tell most of what the diagnosis leaves open."""
+    from perftui.diagnosis.asking import question_to_ask
+
+    if snapshot.facts is None or not snapshot.goes_on:
+        return
+    question = question_to_ask(snapshot.diagnosis, snapshot.facts)
+    if question is not None:
+        # A directory that cannot be written to, as another person's, is only read.
+        with contextlib.suppress(OSError):
+            request(RunLayout(snapshot.source), ASK, evidence=question.evidence)
 
 
 def _window_count(snapshot: Snapshot) -> int:

@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,8 @@ from perftui_tui.commands.target import Target, find_target
 from perftui_tui.commands.terminal import why_headless
 
 if TYPE_CHECKING:
+    from textual.message import Message
+
     from perftui.recorder.launch import Launch
     from perftui.wire.spool import AgentOptions
 
@@ -230,12 +233,41 @@ def diagnose(line: CommandLine) -> int:
         root = start(launch)
     try:
         log(f"recording {root}")
-        manifest = wait_until_over(root, float("inf"))
+        with _asking(root):
+            manifest = wait_until_over(root, float("inf"))
     except KeyboardInterrupt:
         request(RunLayout(root), STOP, reason=StopReason.USER)
         manifest = wait_until_over(root, float("inf"))
     print_report(Target(root), replace(line, action="report"))
     return manifest.exit_code or DONE
+
+
+@contextmanager
+def _asking(root: Path) -> Iterator[None]:
+    """Judge the run while it goes on, have its windows record what that lacks, and say so."""
+    from perftui_tui.actions.requests import ask_for_evidence
+    from perftui_tui.reading.source import RunSource
+    from perftui_tui.reading.thread import SnapshotReceived
+
+    told = ""
+
+    def look(message: Message) -> bool:
+        nonlocal told
+        if isinstance(message, SnapshotReceived):
+            ask_for_evidence(message.snapshot)
+            asking = message.snapshot.diagnosis.asking
+            if asking and asking != told:
+                told = asking
+                log(asking)
+        return True
+
+    source = RunSource(root, look)
+    source.is_drawn.set()
+    source.start()
+    try:
+        yield
+    finally:
+        source.stop()
 
 
 def launch_again(line: CommandLine) -> Launch:

@@ -152,9 +152,10 @@ class WarmUp:
 
 
 WARM, REGULAR, SLOW = "warm", "regular", "slow"
-ASKED, CHOSEN, JOINT = "asked", "chosen", "joint"
+ASKED, CHOSEN, JOINT, LACKING = "asked", "chosen", "joint", "lacking"
 """Reasons to open a window: the training has warmed up, the next is due, a step was slow, a viewer
-has asked, its step was named before the run, another rank opens one."""
+has asked, its step was named before the run, another rank opens one, the diagnosis lacks something
+that no window has recorded."""
 
 LEAST_PAUSE_NS = 20_000_000_000
 MOST_PAUSE_NS = 1_800_000_000_000
@@ -187,6 +188,8 @@ class WindowTriggers:
         self._is_first = True
         self.is_postponed = False
         """Whether the first window was too expensive so far."""
+        self.details = 0
+        """What the last window recorded besides what the options say."""
         self._was_slow = False
         self._regular_at = 0
         self._slow_at = 0
@@ -200,6 +203,15 @@ class WindowTriggers:
     def slow_after(self) -> int:
         """Duration beyond which a step is slow, ns."""
         return self._usual.slow_after
+
+    @property
+    def lacking(self) -> bool:
+        """Whether viewers have asked for what no window has recorded."""
+        return self._control.details != self.details
+
+    def prepared(self) -> None:
+        """A window is prepared: it records what was asked for so far."""
+        self.details = self._control.details
 
     @property
     def is_settled(self) -> bool:
@@ -257,8 +269,10 @@ class WindowTriggers:
             self.is_postponed = cost > CREDIT_NS and not self._budget.allows(now, cost)
             self._is_first = self.is_postponed
             return None if self.is_postponed else WARM
-        if now < (self._slow_at if was_slow else self._regular_at):
+        # What is asked for does not wait for its turn, only for what it costs.
+        lacking = self.lacking
+        if not lacking and now < (self._slow_at if was_slow else self._regular_at):
             return None
         if not self._budget.allows(now, price()):
             return None
-        return SLOW if was_slow else REGULAR
+        return LACKING if lacking else SLOW if was_slow else REGULAR

@@ -20,6 +20,9 @@ from ...wire.spool import AgentOptions, Spool
 if TYPE_CHECKING:
     from .sync_calls import SyncCounter
 
+SAMPLE_NS = 2_000_000
+"""Mean time between two samples of a window that is asked for stacks."""
+
 MOST_SAMPLES = 4096
 """Samples after which it ends by itself: no window is meant to last that long."""
 
@@ -141,29 +144,33 @@ class WindowObservers:
     without them, and ``warn`` is called with the reason.
     """
 
-    def __init__(
-        self, torch: Any, spool: Path, options: AgentOptions, warn: Callable[[str], object]
-    ) -> None:
+    def __init__(self, torch: Any, spool: Path, warn: Callable[[str], object]) -> None:
         self._torch = torch
         self._spool = spool
-        self._counts_syncs = options.syncs
-        if options.syncs:
-            # Imported at the start, since the script may be gone from its directory later.
-            from .sync_calls import SyncCounter
-
-            self._new_counter = SyncCounter
+        self._new_counter: type[SyncCounter] | None = None
         self._warn = warn
         self._control = ControlPage(Spool(spool).control)
         self._sampler: StackSampler | None = None
         self._counter: SyncCounter | None = None
         self._running: list[StackSampler | SyncCounter] = []
 
-    def begin(self, has_stacks: bool) -> None:
-        """A window of the calling thread has begun; ``has_stacks`` if it records Python frames."""
+    def import_counter(self) -> None:
+        """Import what counts synchronising calls.
+
+        Raises:
+            ImportError: it cannot be imported.
+        """
+        from .sync_calls import SyncCounter
+
+        self._new_counter = SyncCounter
+
+    def begin(self, options: AgentOptions, samples: bool = False) -> None:
+        """A window of the calling thread has begun, which records what ``options`` say; its stack
+        is sampled too if ``samples``, or if nobody can from outside."""
         self._sampler = self._counter = None
-        every = self._control.sample_every
+        every = self._control.sample_every or (SAMPLE_NS if samples else 0)
         # Python frames are recorded of all threads: the sampler's would be among them.
-        if every and not has_stacks:
+        if every and not options.stacks:
             sampler = StackSampler(get_ident(), every)
             try:
                 sampler.start()
@@ -172,7 +179,7 @@ class WindowObservers:
             else:
                 self._sampler = sampler
                 self._running.append(sampler)
-        if self._counts_syncs:
+        if options.syncs and self._new_counter is not None:
             counter = self._new_counter(self._torch)
             refusal = counter.begin()
             if refusal is not None:

@@ -184,6 +184,10 @@ events a microsecond, each 5 us to end and save, three times that with Python st
 shapes. Until a window has been measured every loop may be one of these."""
 
 
+DETAIL_RATIO = 3
+"""By how much a window costs more, at most, than one that recorded less."""
+
+
 def window_steps(step_ns: int, stall_per_step: int | None, in_detail: bool) -> int:
     """Steps for the next window of a training whose steps take ``step_ns``; 1 at least.
 
@@ -317,6 +321,8 @@ class WindowPlan:
         self._last_steps = 0
         """Steps of the last window, 0 before the first of its kind."""
         self._stall_per_step: int | None = None
+        self._measured = 0
+        """What that window recorded besides what the options say."""
 
     def step(self, ended: Boundary, duration: int, hooks: int, is_open: bool) -> None:
         """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
@@ -387,6 +393,7 @@ class WindowPlan:
         self._wanted_for = None
         self._prepared += 1
         self._budget.begin_window()
+        self.triggers.prepared()
 
     def may_start(self, next_step: int, was_prepared: bool) -> bool:
         """Whether the prepared window opens now.
@@ -436,6 +443,7 @@ class WindowPlan:
         self._attempts = 0
         self._last_steps = steps
         self._stall_per_step = stall // steps
+        self._measured = self.triggers.details
         is_too_short = is_first and min(self._length(), self._room) >= MUCH_LONGER * steps
         self.triggers.ended(self._now, is_too_short or self._lacks_training)
 
@@ -456,9 +464,17 @@ class WindowPlan:
         self.triggers.ended(self._now, is_too_short)
 
     def _length(self) -> int:
+        stall, lacking = self._stall_per_step, self.triggers.lacking
+        in_detail = self._options.in_detail or self.triggers.details > 0 or lacking
         return self._options.window_steps or window_steps(
-            self.triggers.typical, self._stall_per_step, self._options.in_detail
+            self.triggers.typical, stall and stall * self._times_dearer, in_detail
         )
+
+    @property
+    def _times_dearer(self) -> int:
+        """By how much the next window may cost more than the last one, which recorded less."""
+        is_new = self.triggers.lacking or self.triggers.details != self._measured
+        return DETAIL_RATIO if is_new else 1
 
     def _fitting(self) -> int:
         """Steps of the next window: at most one run, unless their number was requested."""
@@ -501,7 +517,8 @@ class WindowPlan:
                 # Requested, like those of a viewer.
                 return self._budget.last_window
             return max(self._budget.last_window, self.calls.price(self._fitting()))
-        return self._budget.last_window * self._fitting() // self._last_steps
+        last = self._budget.last_window * self._times_dearer
+        return last * self._fitting() // self._last_steps
 
     def _until_chosen(self, next_step: int) -> int:
         return max((self._options.first_step or 0) - next_step, 0)

@@ -25,7 +25,7 @@ class Window:
     30 us an event, saving 1.5.
     """
 
-    def __init__(self, torch: Any, options: AgentOptions, stacks: bool) -> None:
+    def __init__(self, torch: Any, options: AgentOptions) -> None:
         self._torch = torch
         self.uses_cuda = bool(torch.cuda.is_initialized())
         """Whether the window should hold kernels: the script has initialised CUDA."""
@@ -34,7 +34,7 @@ class Window:
             use_kineto=True,
             record_shapes=options.shapes,
             profile_memory=options.memory,
-            with_stack=stacks,
+            with_stack=options.stacks,
         )
         """The torch object, to distinguish it from profilers of the script."""
         self._is_prepared = False

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from ...wire.spool import AgentOptions
+from ...wire.spool import AgentOptions, details_of
 from ..recording.output import Notes
 from ..recording.steps import Boundary
 from ..safety.signal_handlers import insist, raised_by_handler
@@ -63,10 +64,7 @@ class Windows:
             from .nsys_window import NsysWindow
 
             self._nsys_window = NsysWindow
-        if options.modules:
-            from .module_ranges import ModuleRanges
-
-            self._module_ranges = ModuleRanges
+        self._module_ranges: type[ModuleRanges] | None = None
         self.plan = WindowPlan(spool, options)
         self.number = 0
         """Number of windows to be saved so far."""
@@ -74,14 +72,17 @@ class Windows:
         self._spool = spool
         self._options = options
         self._notes = notes
-        self._observers = WindowObservers(torch, spool, options, notes.warn)
+        self._observers = WindowObservers(torch, spool, notes.warn)
+        self._import(options)
         self._window: Window | NsysWindow | None = None
         self._unsaved: Window | None = None
         """A window that has ended and is not saved."""
         self.thread = 0
         """The thread that prepared the window, and alone may start and stop it."""
-        self._has_stacks = False
-        """Whether the window records Python frames."""
+        self._recorded = options
+        """What the window records."""
+        self._samples = False
+        """Whether it samples stacks even if py-spy does."""
         self._foreign = 0
         """Profilers of the script that are running."""
         self._is_taken_over = False
@@ -225,10 +226,28 @@ class Windows:
         if self._options.nsys:
             self._window = self._nsys_window(self._torch)
         else:
-            self._has_stacks = self._options.stacks and may_record_stacks(self._torch)
-            self._window = Window(self._torch, self._options, self._has_stacks)
+            options = self._options.with_details(self.plan.triggers.details)
+            self._import(options)
+            # Frames make Python far slower: asked by a viewer, stacks are sampled instead.
+            has_stacks = self._options.stacks and may_record_stacks(self._torch)
+            self._samples = options.stacks and not has_stacks
+            self._recorded = replace(options, stacks=has_stacks)
+            self._window = Window(self._torch, self._recorded)
             self.has_profiled = True
         self._window.prepare()
+
+    def _import(self, options: AgentOptions) -> None:
+        """Import what ``options`` need: at the start, since the script may be gone from its
+        directory later, or once it is asked for."""
+        try:
+            if options.modules:
+                from .module_ranges import ModuleRanges
+
+                self._module_ranges = ModuleRanges
+            if options.syncs:
+                self._observers.import_counter()
+        except ImportError as error:
+            self._notes.warn(f"a window records less than was asked for: {error}")
 
     def _start(self, next_step: int) -> None:
         window = self._window
@@ -243,11 +262,11 @@ class Windows:
         ranges = Ranges(self._torch, recorded=not nsys, nvtx=nvtx)
         self.marks = Marks(ranges)
         self.marks.begin_step(next_step)
-        if self._options.modules:
-            self.modules = self._module_ranges(self._torch, ranges, self._notes.warn)
+        if self._recorded.modules and (kind := self._module_ranges) is not None:
+            self.modules = kind(self._torch, ranges, self._notes.warn)
             self.modules.open(self.marks)
         if not nsys:
-            self._observers.begin(self._has_stacks)
+            self._observers.begin(self._recorded, self._samples)
 
     def _finish(self, is_last: bool = False) -> None:
         window, marks = self._window, self.marks
@@ -341,6 +360,8 @@ class Windows:
             self._notes.warn(f"a window was lost: {error}")
             return
         data = {"file": name, "bytes": size, "cuda": window.uses_cuda, **observed}
+        if asked := self.plan.triggers.details:
+            data["asked"] = details_of(asked)
         self._note("window", started, data)
 
     def _note(self, kind: str, started: int, data: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from perftui.facts.gpu.idle import (
 )
 from perftui.facts.gpu.kernels import kernels
 from perftui.facts.place import Place
+from perftui.facts.question import Evidence, Question
 from perftui.facts.script.debug_tools import anomaly_checks
 from perftui.facts.source.lines import main_thread
 from perftui.facts.source.operator_lines import forward_lines, idle_place, with_line
@@ -220,6 +221,9 @@ def _synchronising(facts: Facts) -> Lost | None:
         label="device idle after synchronising",
         place=place,
         parts=_parts(judged, cost),
+        question=None
+        if counted or place.file
+        else Question(Evidence.SYNCS, "which lines wait for the GPU", share),
     )
 
 

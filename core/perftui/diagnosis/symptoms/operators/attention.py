@@ -15,8 +15,9 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import KernelWork, cpu_work, kernel_work
 from perftui.facts.cpu.operators import Operators, Work, operators, work_of
-from perftui.facts.fact import Facts, trace_fact
+from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains, step_kernels
+from perftui.facts.question import Evidence, Question
 from perftui.facts.source.operator_lines import line_of
 from perftui.trace.model import NONE, Mask
 
@@ -103,14 +104,15 @@ _NESTED = 3
 @trace_fact
 def masked_attention(analysis: TraceAnalysis) -> tuple[int, ...] | None:
     """The size of the square mask, shared by all heads, that the longest attention kernel reads;
-    None without one, or if the trace has no shapes."""
+    None without one, empty if the trace has no shapes that would show it."""
     kernels, trace = step_kernels(analysis).of(Category.ATTENTION), analysis.trace
     rows = kernels.operator
     for _ in range(_NESTED):
         wanted = is_named(trace, rows, "aten::_scaled_dot_product_efficient_attention")
         if wanted.any():
             row = int(rows[wanted][np.argmax(kernels.duration[wanted])])
-            return _square(trace.read_arguments(row))
+            arguments = trace.read_arguments(row)
+            return _square(arguments) if "Input Dims" in arguments else ()
         rows = callers(trace, rows)
     return None
 
@@ -177,16 +179,19 @@ def _mask(facts: Facts) -> Lost | None:
             "scaled_dot_product_attention falls back to its slow path, with softmax and mask as "
             f"separate kernels: they take {work.of_step(attention.time)}.",
         )
-    mask = masked_attention(analysis)
+    mask, attention = masked_attention(analysis), work.kernels.of(Category.ATTENTION)
     if mask is None:
         return None
-    attention = work.kernels.of(Category.ATTENTION)
+    # A causal kernel skips half of the pairs.
+    saved = attention.time // 2
+    if not mask:
+        share = work.won(saved) / work.of.mean
+        raise UnknownError(Question(Evidence.SHAPES, "whether attention could be faster", share))
     sizes = " x ".join(str(size) for size in mask)
     return _lost(
         work,
         attention,
-        # A causal kernel skips half of the pairs.
-        attention.time // 2,
+        saved,
         f"Attention takes {work.of_step(attention.time)} and reads a mask of {sizes} from memory, "
         "which rules out the fastest kernels.",
         "whether the mask is causal",

@@ -18,6 +18,7 @@ from perftui.facts.cpu.operators import of_phases
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.cards import TraceCard, trace_card
 from perftui.facts.gpu.kernels import StepKernels
+from perftui.facts.question import Evidence, Question
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import (
     at,
@@ -289,7 +290,7 @@ def _misaligned(facts: Facts) -> Lost | None:
     if not gemms.time:
         return None
     sizes = _sizes(gemms)
-    return work.lost(
+    lost = work.lost(
         gemms,
         gemms.time * _SAVED,
         f"16-bit matrix products take {work.of_step(gemms.time)} in kernels for sizes that are not "
@@ -298,6 +299,10 @@ def _misaligned(facts: Facts) -> Lost | None:
         lines=forward_lines,
         unproven="" if sizes else "the sizes of tensors (--shapes)",
     )
+    if sizes:
+        return lost
+    about = "which sizes are not multiples of eight"
+    return replace(lost, question=Question(Evidence.SHAPES, about, lost.part))
 
 
 def _sizes(kernels: StepKernels) -> str:

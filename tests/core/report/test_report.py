@@ -224,7 +224,7 @@ def test_a_trace_is_told_without_a_run(tmp_path) -> None:
     text = text_of(path)
     assert text.startswith(f"{path}\n\nINFO  largest-part")
     assert "(all of it)" in text
-    assert "  What to do: look at the line; if none is named, record" in text
+    assert "  What to do: run it under perftui, which shows the line." in text
     assert "no steps marked" in text
 
 

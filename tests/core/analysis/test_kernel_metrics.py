@@ -264,6 +264,8 @@ def test_causal_attention_counts_half_of_the_pairs() -> None:
     half = work_of("aten::_cudnn_attention_forward", causal)
     assert half is not None
     assert half.flops == plain.flops // 2
+    packed = called(HALF, *heads, [], [5])
+    assert work_of("aten::_cudnn_attention_forward", packed) is None
 
 
 @pytest.mark.parametrize(
@@ -278,7 +280,10 @@ def test_causal_attention_counts_half_of_the_pairs() -> None:
         ("aten::sum", ([4, 4], []), 16),
         ("aten::gather", ([4, 4], [], [2, 4]), 0),
         ("aten::embedding", ([4, 4], [2]), 0),
-        ("triton_red_fused_add", ([4, 4], [4, 4]), 0),
+        ("aten::max_pool2d_with_indices", ([4, 4], []), 16),
+        ("triton_red_fused_add", ([4, 4], [4, 4]), 16 + 16),
+        ("triton_poi_fused_embedding_add", ([4, 4], [4, 4]), 0),
+        ("triton_tem_fused_mm", ([4, 4], [4, 4]), 0),
     ],
 )
 def test_other_operators_move_what_they_read_and_write(

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perftui.analysis.kernels.category import Category
 from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.gpu.roofline import longest_call, roofline
+from perftui.facts.gpu.roofline import reach, roofline
 from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
 from tests.core.diagnosis.runs import call, ops, script_run, trained
 from tests.core.diagnosis.stories import (
@@ -23,6 +24,8 @@ from tests.core.diagnosis.stories import (
     diagnosed,
     finding_of,
     found,
+    product,
+    reasons,
     training,
 )
 from tests.traces.builder import TraceBuilder, ms, us
@@ -184,26 +187,29 @@ FLOPS = 2 * 4096**3
 def test_calls_of_one_step_with_their_rates_and_roofs(tmp_path: Path) -> None:
     analysis = open_trace(busy_with(*SHAPED).write(tmp_path / "trace.json"))
     found = roofline(analysis)
-    product, addition = found.calls
-    assert (product.operator, product.sizes) == ("aten::mm", "4096x4096 4096x4096")
-    assert (product.calls, product.time, product.flops) == (2, us(400), 2 * FLOPS)
+    multiplied, addition = found.calls
+    assert (multiplied.operator, multiplied.sizes) == ("aten::mm", "4096x4096 4096x4096")
+    assert (multiplied.calls, multiplied.time, multiplied.flops) == (2, us(400), 2 * FLOPS)
     # 137 GFLOP at 989 TFLOP/s; 100 MB at 3350 GB/s.
-    assert product.reached == pytest.approx(2 * FLOPS / 989.4e12 / 400e-6, rel=0.01)
-    assert not product.is_memory_bound
+    assert multiplied.reached == pytest.approx(2 * FLOPS / 989.4e12 / 400e-6, rel=0.01)
+    assert not multiplied.is_memory_bound
     assert addition.is_memory_bound
     assert addition.reached == pytest.approx(3 * 2 * 4096**2 / 3350e9 / 100e-6, rel=0.01)
-    assert longest_call(analysis).sizes == product.sizes
-    product, addition = roofline(analysis).calls
+    used = reach(analysis)
+    assert [kind.category for kind in used.kinds] == [Category.GEMM, Category.ELEMENTWISE]
+    assert used.kinds[0].worst == multiplied
+    needed = (2 * FLOPS / 989.4e12 + 3 * 2 * 4096**2 / 3350e9) / 500e-6
+    assert (used.known, used.reached) == (1.0, pytest.approx(needed, rel=0.01))
     moved = 2 * 3 * 2 * 4096**2
-    assert product.intensity == pytest.approx(2 * FLOPS / moved)
-    assert product.flop_rate == pytest.approx(2 * FLOPS / 400e-6)
-    assert product.byte_rate == pytest.approx(moved / 400e-6)
-    assert product.saved == us(400) - 2 * round(FLOPS / 989.4e12 * 1e9)
+    assert multiplied.intensity == pytest.approx(2 * FLOPS / moved)
+    assert multiplied.flop_rate == pytest.approx(2 * FLOPS / 400e-6)
+    assert multiplied.byte_rate == pytest.approx(moved / 400e-6)
+    assert multiplied.saved == us(400) - 2 * round(FLOPS / 989.4e12 * 1e9)
     assert (addition.intensity, addition.flop_rate) == (None, None)
     assert addition.byte_rate == pytest.approx(moved / 2 / 100e-6)
     assert addition.saved == us(100) - round(moved / 2 / 3350)
-    assert analysis.trace.name_of(product.row) == "aten::mm"
-    assert product.longest == us(200)
+    assert analysis.trace.name_of(multiplied.row) == "aten::mm"
+    assert multiplied.longest == us(200)
 
 
 def test_without_sizes_or_a_known_card_it_says_so(tmp_path: Path) -> None:
@@ -257,8 +263,67 @@ def test_kernels_of_a_call_that_run_at_once_are_united(
     assert found.covered == found.whole == len(set().union(*calls.values()))
 
 
-def test_a_gpu_that_only_multiplies_is_healthy() -> None:
-    assert diagnosed(busy_with(K(BF16, 990))).findings[0].rule == "healthy"
+MM = ("aten::mm",)
+FLASH = ("aten::_scaled_dot_product_flash_attention", "aten::_flash_attention_forward")
+
+
+def attending(lasting: float, reached: float) -> K:
+    """Attention of so many us at that share of an H100's rate."""
+    heads = round(reached * lasting * 989.4e6 / (4 * 1024 * 1024 * 64))
+    sizes = {"Input Dims": [[1, 1024, heads, 64]] * 3, "Input type": ["c10::BFloat16"] * 3}
+    return K("flash_fwd_kernel", lasting, FLASH, args=sizes)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "why"),
+    [
+        ((K(BF16, 990, MM, args=product(990, 0.5)),), ""),
+        (
+            (K(BF16, 990, MM, args=product(990, 0.49)),),
+            "reach 49 % of the card's rates",
+        ),
+        ((K(BF16, 990, MM),), "sizes of tensors were not recorded"),
+        ((K(BF16, 980, MM, args=product(735, 0.9)), K(ADD, 10)), ""),
+        ((K(BF16, 743, MM, args=product(743, 0.9)), K(BF16, 247)), ""),
+        ((K(BF16, 740, MM, args=product(740, 0.9)), K(BF16, 250)), "is known for 75 % of the"),
+        ((K(BF16, 790, MM, args=product(790, 0.9)), attending(200, 0.26)), ""),
+        ((K(BF16, 795, MM, args=product(795, 0.9)), attending(195, 0.1)), ""),
+        ((K(BF16, 790, MM, args=product(790, 0.9)), attending(200, 0.24)), "attention takes 20 %"),
+        ((attending(990, 0.12),), "the kernels reach 12 % of the card's rates"),
+    ],
+)
+def test_a_busy_gpu_is_healthy_only_where_it_comes_near_the_card(
+    kernels: tuple[K, ...], why: str
+) -> None:
+    judged = diagnosed(busy_with(*kernels))
+    assert [found.rule for found in judged.findings] == ["compute-bound" if why else "healthy"]
+    assert why in reasons(judged).get("healthy", "")
+
+
+def test_the_largest_savings_are_named_first_and_what_is_not_known_is_said() -> None:
+    story = busy_with(attending(500, 0.1), K(BF16, 490, MM, args=product(490, 0.8)))
+    assert finding_of(story, "compute-bound").sentence == (
+        "The GPU is the limit: it computes 990 µs of each 1.0 ms step (99 %). Of its kernels' "
+        "time: attention 51 %, matrix products 49 %. They reach 45 % of the card's rates; at the "
+        "full rates up to 450 µs less in attention (reaches 10 %), 98 µs in matrix products "
+        "(reaches 80 %). aten::_flash_attention_forward of 1x1024x184x64 1x1024x184x64 "
+        "1x1024x184x64 reaches 10 % of the card's arithmetic rate."
+    )
+    story = busy_with(K(BF16, 490, MM, args=product(490, 0.8)), K(BF16, 500))
+    assert (
+        "They reach 80 % of the card's rates, as far as that is known (49 % of their time); at "
+    ) in finding_of(story, "compute-bound").sentence
+
+
+def test_what_runs_side_by_side_reaches_more_together() -> None:
+    """Two products on two streams, each at half of the rate that they reach together."""
+    story = TraceBuilder(fields={"deviceProperties": [H100]})
+    for at in (0, 1):
+        story.at(us(10 * at)).op("aten::mm", us(5), **product(100, 0.4))
+        story.at(us(10 * at + 1)).launch(BF16, us(100), starts=us(50), stream=7 + at)
+    used = reach(story.analysis())
+    assert used.reached == pytest.approx(0.8, rel=0.01)
+    assert (used.known, used.kinds[0].reached) == (1.0, pytest.approx(0.4, rel=0.01))
 
 
 def measured(gpu: str, *, tera: float) -> None:

@@ -123,8 +123,9 @@ FINDINGS = (
         "normalisation and reductions, each of which moves whole tensors through memory.",
         cost_ns=us(600 - 3 * 50), operator="aten::add"),
     says("compute-bound", lambda: busy_with(*[K(ADD, 50, ("aten::add",))] * 12, K(BF16, 390)),
-        "The GPU computes 990 µs of each 1.0 ms step (99 %): only computing less, or faster, "
-        "helps. Of its kernels' time: elementwise 61 %, matrix products 39 %.",
+        "The GPU is the limit: it computes 990 µs of each 1.0 ms step (99 %). Of its kernels' "
+        "time: elementwise 61 %, matrix products 39 %. How well they use it is not known yet: the "
+        "sizes of tensors were not recorded (--shapes records them).",
         cost_ns=0, severity=INFO),
     says("unfused-attention", kernels.written_out,
         "Between the two matrix products of attention the GPU spends 300 µs of each 1.0 ms step "

@@ -8,7 +8,15 @@ from perftui.analysis.analyse import analyse
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import Facts
-from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, reasons, top_of, training
+from tests.core.diagnosis.stories import (
+    CALL,
+    diagnosed,
+    finding_of,
+    product,
+    reasons,
+    top_of,
+    training,
+)
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.events import cpu, mark, trace_of
 
@@ -116,7 +124,8 @@ def test_a_tenth_that_idles_is_no_health_without_steps(python: int, rule: str) -
     """Half of the idle time in Python and half of it behind a wait, a few percent each."""
 
     def part(t: TraceBuilder) -> None:
-        t.frame("train.py(3): main", us(python)).launch("gemm", us(1000), call=CALL)
+        t.frame("train.py(3): main", us(python)).op("aten::mm", **product(1000))
+        t.launch("gemm", us(1000), call=CALL).close()
         t.at(t.now + us(997)).sync(us(python))
 
     assert top_of(training().repeat(9, part)).rule == rule

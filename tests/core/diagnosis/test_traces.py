@@ -207,7 +207,7 @@ def test_a_wait_behind_queued_work_costs_what_the_gpu_waits() -> None:
     assert exposed.confidence is Confidence.HIGH
     hidden = diagnosed(waiting(300, hidden=True), run)
     assert found(hidden, "input-in-main-thread") is None
-    assert hidden.top.rule == "healthy"
+    assert hidden.top.rule == "compute-bound"
     # The bar of the step shows how long the training thread waits: 30 ms, not 20.
     whole, part = (diagnosed(waiting(wait), run).top for wait in (300, 200))
     assert whole.sentence.startswith("The training spends 30 ms ")

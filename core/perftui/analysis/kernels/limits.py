@@ -41,18 +41,22 @@ class Card:
 
 
 _CARDS: tuple[tuple[str, Card], ...] = (
-    ("B200", Card(75, 1125, 2250, 8000)),
+    ("G?B[23]00", Card(75, 1125, 2250, 8000)),
     ("GH200", Card(67, 494.7, 989.4, 4000)),
     ("H200", Card(67, 494.7, 989.4, 4800)),
     ("H100 NVL", Card(60, 417.5, 835.5, 3938)),
     ("H100 PCIe", Card(51.2, 378, 756, 2039)),
-    ("H100", Card(67, 494.7, 989.4, 3350)),
-    ("A100.*PCI.*80|A100 80.*PCI", Card(19.5, 156, 312, 1935)),
-    ("A100.*80", Card(19.5, 156, 312, 2039)),
+    ("H[18]00", Card(67, 494.7, 989.4, 3350)),
+    ("H20", Card(44, 74, 148, 4000)),
+    ("A100.*PCI.*80|A[18]00 80.*PCI", Card(19.5, 156, 312, 1935)),
+    ("A[18]00.*80", Card(19.5, 156, 312, 2039)),
     ("A100", Card(19.5, 156, 312, 1555)),
     ("A30", Card(10.3, 82, 165, 933)),
     ("A40", Card(37.4, 74.8, 149.7, 696)),
     ("A6000", Card(38.7, 77.4, 154.8, 768)),
+    ("A5000", Card(27.8, 55.6, 111.1, 768)),
+    ("A4000", Card(19.2, 38.4, 76.7, 448)),
+    ("RTX 6000 Ada", Card(91.1, 182.1, 364.2, 960)),
     ("A10G", Card(35, 35, 70, 600)),
     ("A10", Card(31.2, 62.5, 125, 600)),
     ("L40S", Card(91.6, 183, 362, 864)),
@@ -61,6 +65,7 @@ _CARDS: tuple[tuple[str, Card], ...] = (
     ("V100", Card(15.7, 0, 125, 900)),
     ("T4", Card(8.1, 0, 65, 320)),
     ("RTX 5090", Card(104.8, 104.8, 209.5, 1792)),
+    ("RTX 5080", Card(56.3, 56.3, 112.6, 960)),
     ("RTX 4090", Card(82.6, 82.6, 165.2, 1008)),
     ("RTX 4080", Card(48.7, 48.7, 97.5, 717)),
     ("RTX 4070", Card(29.1, 29.1, 58.3, 504)),
@@ -160,6 +165,8 @@ def bytes_moved(operator: str, arguments: Sequence[Tensor]) -> int:
     """
     name = operator.removeprefix("aten::")
     first = arguments[0]
+    if _FUSED.match(name):
+        return sum(tensor.stored for tensor in arguments)
     if name in _WRITING:
         return first.elements * first.width
     if name == "copy_":
@@ -175,6 +182,12 @@ def bytes_moved(operator: str, arguments: Sequence[Tensor]) -> int:
     return sum(tensor.stored for tensor in read) + written.elements * width
 
 
+_FUSED = re.compile(
+    r"triton_(poi|red|per)_(?!\w*(embed|index|gather|scatter|select|slice|split|nll|unfold))"
+)
+"""Kernels of torch.compile that read or write each of their arguments once; those that may take
+only a part of one are unknown."""
+
 _WRITING = frozenset({"fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_"})
 """Operators that write their first input and read nothing that counts."""
 
@@ -182,6 +195,7 @@ _REDUCING = frozenset(
     {
         *("sum", "mean", "prod", "max", "min", "amax", "amin", "argmax", "argmin", "any", "all"),
         *("norm", "linalg_vector_norm", "var", "std", "var_mean", "logsumexp"),
+        "max_pool2d_with_indices",
     }
 )
 """Operators whose output may be tiny."""
@@ -193,18 +207,23 @@ _ONE = (
     *("square", "sqrt", "rsqrt", "reciprocal", "exp", "log", "neg", "abs", "sin", "cos", "erf"),
     *("sigmoid", "tanh", "relu", "gelu", "silu", "mish", "elu", "hardtanh", "hardswish"),
     *("hardsigmoid", "leaky_relu", "softplus", "clamp", "clamp_min", "clamp_max"),
-    *("native_dropout", "_softmax", "_log_softmax", "native_layer_norm", "native_group_norm"),
-    *("native_batch_norm", "cudnn_batch_norm"),
+    *("log1p", "log2", "exp2", "expm1", "erfinv", "floor", "ceil", "round", "sign"),
+    *("logical_not", "bitwise_not", "native_dropout", "_softmax", "_log_softmax"),
+    *("native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm"),
+    "_fused_rms_norm",
 )
 _TWO = (
     *("add", "sub", "rsub", "mul", "div", "pow", "masked_fill", *_COMPARING),
+    *("maximum", "minimum", "remainder", "fmod", "atan2", "mse_loss", "huber_loss"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or"),
     *("threshold_backward", "gelu_backward", "silu_backward", "sigmoid_backward"),
     *("tanh_backward", "mish_backward", "hardtanh_backward", "hardswish_backward"),
     *("hardsigmoid_backward", "leaky_relu_backward", "native_dropout_backward"),
     *("_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm_backward"),
-    *("native_batch_norm_backward", "cudnn_batch_norm_backward"),
+    *("native_batch_norm_backward", "cudnn_batch_norm_backward", "native_group_norm_backward"),
+    *("_fused_rms_norm_backward", "glu_backward", "elu_backward", "softplus_backward"),
 )
-_THREE = ("addcmul", "addcdiv", "lerp")
+_THREE = ("addcmul", "addcdiv", "lerp", "where", "mse_loss_backward", "huber_loss_backward")
 _READ = {name: count for count, names in enumerate((_ONE, _TWO, _THREE), 1) for name in names}
 """Number of first arguments that an operator reads, at least once; it writes as many elements as
 the largest of those has. Weights and statistics of a normalization are negligible beside its
@@ -302,20 +321,26 @@ def _numbers(text: str, count: int) -> list[int]:
 
 
 def _attention(
-    query: int, length: int, causal: int, products: float
+    query: int, length: int, packed: int, causal: int, products: float
 ) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:
     """Count attention over (batch, ., ., width) tensors from input ``query`` on, with the positions
-    on side ``length``; if input ``causal`` is true, half of the pairs are left out."""
+    on side ``length``; if input ``causal`` is true, half of the pairs are left out. With an input
+    ``packed``, the bounds of sequences in one row, the pairs are not known."""
 
     def count(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
         left, right = sizes[query], sizes[query + 1]
+        if len(left) != _SIDES or any(map(any, sizes[packed : packed + 1])):
+            raise ValueError("packed sequences")
         pairs = prod(left[:-1]) * right[length]
         flops = round(2 * products * pairs * left[-1])
-        is_causal = len(texts) > causal and texts[causal] in ("True", "1")
+        is_causal = len(texts) > causal and texts[causal] in ("True", "1", "2")
         return flops // 2 if is_causal else flops, prod(left)
 
     return count
 
+
+_SIDES = 4
+"""Of a tensor of attention: batch, heads, positions and width."""
 
 _BACKWARD_PRODUCTS = 5
 """The two products of the forward pass, partly repeated, and those of three gradients."""
@@ -328,12 +353,13 @@ _FLOPS: Mapping[str, Callable[[Sizes, Sequence[str]], tuple[int, int]]] = {
     "aten::_addmm_activation": _product(1),
     "aten::cudnn_convolution": _convolution(2, 3, 4),
     "aten::miopen_convolution": _convolution(3, 4, 5),
+    "aten::_conv_depthwise2d": _convolution(5, 4, 6),
     "aten::convolution_backward": _convolution_backward,
-    "aten::_cudnn_attention_forward": _attention(0, 2, 10, 2),
-    "aten::_cudnn_attention_backward": _attention(1, 2, 14, _BACKWARD_PRODUCTS),
-    "aten::_flash_attention_forward": _attention(0, 1, 8, 2),
-    "aten::_flash_attention_backward": _attention(1, 1, 11, _BACKWARD_PRODUCTS),
-    "aten::_efficient_attention_forward": _attention(0, 1, 9, 2),
-    "aten::_efficient_attention_backward": _attention(1, 1, 14, _BACKWARD_PRODUCTS),
+    "aten::_cudnn_attention_forward": _attention(0, 2, 4, 10, 2),
+    "aten::_cudnn_attention_backward": _attention(1, 2, 9, 14, _BACKWARD_PRODUCTS),
+    "aten::_flash_attention_forward": _attention(0, 1, 3, 8, 2),
+    "aten::_flash_attention_backward": _attention(1, 1, 6, 11, _BACKWARD_PRODUCTS),
+    "aten::_efficient_attention_forward": _attention(0, 1, 4, 9, 2),
+    "aten::_efficient_attention_backward": _attention(1, 1, 6, 14, _BACKWARD_PRODUCTS),
 }
 """By operator: operations, and elements of the output."""

@@ -14,10 +14,8 @@ import numpy as np
 
 from perftui.analysis.intervals import first_longest, sums, union
 from perftui.analysis.kernels.category import (
-    ON_TENSOR_CORES,
     Category,
     Precision,
-    category_of,
     is_8_bit,
     precision_of,
 )
@@ -29,8 +27,13 @@ from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int64
 
-_MOST_CALLS = 400
-"""Number of longest calls examined: reading the sizes of each takes 5 us and more."""
+_MOST_CALLS = 2_000
+"""Number of longest calls examined: reading the sizes of each takes 70 us."""
+
+_CATEGORIES = tuple(Category)
+
+_MOST_WITHOUT = 20
+"""Number of calls without sizes after which the trace has none."""
 
 
 @dataclass(frozen=True)
@@ -118,64 +121,145 @@ class Roofline:
     """Whether roofs and peak are from ``perftui probe``, as the card is not listed."""
 
 
-@trace_fact
-def longest_call(analysis: TraceAnalysis) -> RoofedCall:
-    """The longest matrix product, convolution or attention in the first steady step, with a single
-    read of the file instead of hundreds for the whole roofline. Unknown as in ``roofline``, or
-    without such a call."""
-    card, _ = _peaks_of(analysis)
-    products = _of_one_step(step_kernels(analysis).of(*ON_TENSOR_CORES))
-    calls = _longest_calls(products.where(products.operator != NONE))
-    longest = calls.rows[[int(np.argmax(calls.time))]]
-    for row, arguments in arguments_of(analysis.trace, longest):
-        call = _roofed(analysis, calls, row, arguments, card)
-        if call is not None and call.roof:
-            return call
-    raise UnknownError(_NO_SIZES)
+@dataclass(frozen=True)
+class StepCalls:
+    """Calls of the first steady step with the sizes of their inputs, whatever the card is."""
+
+    card: TraceCard
+    calls: tuple[RoofedCall, ...]
+    """Longest first."""
+    covered: int
+    """ns of device time of ``calls``; overlaps count once."""
+    roofed: int
+    """The same of those whose roof is known."""
+    whole: int
+    """ns of device time of all kernels of the step; overlaps count once."""
 
 
 @trace_fact
-def roofline(analysis: TraceAnalysis) -> Roofline:
-    """The roofline of the first steady step. Unknown if the card is not listed, sizes were not
-    recorded, or no kernel has an operator."""
+def step_calls(analysis: TraceAnalysis) -> StepCalls:
+    """The longest calls. Unknown if sizes were not recorded, or no kernel has an operator."""
     step = _of_one_step(step_kernels(analysis))
-    card, peaks = _peaks_of(analysis)
-    kernels = step.where(step.operator != NONE)
+    card, kernels = trace_card(analysis), step.where(step.operator != NONE)
     calls = _longest_calls(kernels)
     merged: dict[tuple[str, str, str], RoofedCall] = {}
-    rows = []
-    for row, arguments in arguments_of(analysis.trace, calls.rows):
+    rows, roofed, are_recorded = [], [], False
+    for number, (row, arguments) in enumerate(arguments_of(analysis.trace, calls.rows)):
         call = _roofed(analysis, calls, row, arguments, card)
         if call is not None:
             key = (call.operator, call.sizes, call.kernel)
             merged[key] = _together(merged[key], call) if key in merged else call
             rows.append(row)
+            roofed += [row] if call.roof else []
+        are_recorded = are_recorded or not _SIZES.isdisjoint(arguments)
+        if number >= _MOST_WITHOUT and not are_recorded:
+            break
     if not merged:
-        raise UnknownError(_NO_SIZES)
+        raise UnknownError(NO_SIZES)
+    covered, known = (kernels.where(np.isin(kernels.operator, of)).busy for of in (rows, roofed))
     ordered = tuple(sorted(merged.values(), key=lambda call: -call.time))
-    used = [peaks.rate(call.precision) for call in ordered if call.flops]
+    return StepCalls(card, ordered, covered, known, step.busy)
+
+
+@trace_fact
+def roofline(analysis: TraceAnalysis) -> Roofline:
+    """The roofline of the first steady step. Unknown as ``step_calls``, or if the card is not
+    listed."""
+    peaks = _peaks_of(trace_card(analysis))
+    found = step_calls(analysis)
+    card, calls = found.card, found.calls
+    used = [peaks.rate(call.precision) for call in calls if call.flops]
     return Roofline(
         card.name,
-        ordered,
-        sum(call.flops for call in ordered),
+        calls,
+        sum(call.flops for call in calls),
         max(used, default=0.0),
-        kernels.where(np.isin(kernels.operator, rows)).busy,
-        step.busy,
+        found.covered,
+        found.whole,
         peaks,
         card.measured,
         card.is_measured,
     )
 
 
-_NO_SIZES = "the sizes of tensors were not recorded (--shapes records them)"
+@dataclass(frozen=True)
+class KindReach:
+    """What one kind of work reaches of the card's rates."""
+
+    category: Category
+    time: int
+    """ns a step of its calls with a known roof."""
+    reached: float
+    """Share of the roof, 0 to 1."""
+    worst: RoofedCall
+    """The calls that would save most at their roof."""
+
+    @property
+    def saved(self) -> int:
+        """ns that it would take less at its roof."""
+        return round(self.time * (1 - self.reached))
 
 
-def _peaks_of(analysis: TraceAnalysis) -> tuple[TraceCard, Card]:
-    card = trace_card(analysis)
+@dataclass(frozen=True)
+class Reach:
+    """What the kernels of a step reach of the card's arithmetic and bandwidth."""
+
+    known: float
+    """Share of their time whose roof is known, 0 to 1."""
+    reached: float
+    """Share of the roof in that time, 0 to 1: calls faster than memory count as at their roof."""
+    kinds: tuple[KindReach, ...]
+    """The largest savings first."""
+    whole: int
+    """ns of device time of all kernels of the step."""
+    is_measured: bool
+    """Whether the rates are those that ``perftui probe`` measured, as the card is not listed."""
+
+    def share(self, kind: KindReach) -> float:
+        """Share of that kind of work in the kernels' time."""
+        return kind.time / self.whole
+
+
+@trace_fact
+def reach(analysis: TraceAnalysis) -> Reach:
+    """How well the kernels of the first steady step use the card. Unknown as ``roofline``, and if
+    no roof is known."""
+    _peaks_of(trace_card(analysis))
+    found = step_calls(analysis)
+    groups: dict[Category, list[RoofedCall]] = {}
+    for call in found.calls:
+        if call.roof:
+            groups.setdefault(call.category, []).append(call)
+    if not groups:
+        raise UnknownError("the sizes that were recorded show no arithmetic and no bytes")
+    kinds = [_reach_of(category, calls) for category, calls in groups.items()]
+    kinds.sort(key=lambda kind: -kind.saved)
+    # Overlaps count once here, so that kernels that run side by side reach more together.
+    needed = sum(kind.time - kind.saved for kind in kinds)
+    return Reach(
+        found.roofed / found.whole,
+        min(needed / found.roofed, 1.0),
+        tuple(kinds),
+        found.whole,
+        found.card.is_measured,
+    )
+
+
+def _reach_of(category: Category, calls: list[RoofedCall]) -> KindReach:
+    time = sum(call.time for call in calls)
+    needed = sum(min(call.roof, call.time) for call in calls)
+    worst = max(calls, key=lambda call: call.time - call.roof)
+    return KindReach(category, time, needed / time, worst)
+
+
+NO_SIZES = "the sizes of tensors were not recorded (--shapes records them)"
+
+
+def _peaks_of(card: TraceCard) -> Card:
     if card.peaks is None:
         name = card.name or "the card"
         raise UnknownError(f"the peak rates of {name} are not known (perftui probe measures them)")
-    return card, card.peaks
+    return card.peaks
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +268,8 @@ class _Calls:
     time: Int64
     kernel: Int64
     """Row of the longest kernel of each call."""
+    category: Int64
+    """Index into ``Category`` of that kernel."""
 
 
 def _of_one_step(kernels: StepKernels) -> StepKernels:
@@ -205,10 +291,12 @@ def _of_one_step(kernels: StepKernels) -> StepKernels:
 
 def _longest_calls(kernels: StepKernels) -> _Calls:
     rows, of = np.unique(kernels.operator, return_inverse=True)
-    longest = kernels.rows[first_longest(of, kernels.duration, len(rows))]
+    longest = first_longest(of, kernels.duration, len(rows))
     order = np.argsort(-sums(of, kernels.duration, len(rows)), kind="stable")
     chosen = np.sort(order[:_MOST_CALLS])
-    return _Calls(rows[chosen], _united(kernels, rows[chosen]), longest[chosen])
+    longest = longest[chosen]
+    time = _united(kernels, rows[chosen])
+    return _Calls(rows[chosen], time, kernels.rows[longest], kernels.category[longest])
 
 
 def _united(kernels: StepKernels, calls: Int64) -> Int64:
@@ -232,6 +320,8 @@ def _roofed(
         return None
     kernel = trace.name_of(int(calls.kernel[at]))
     precision = precision_of(kernel)
+    if precision is Precision.UNKNOWN and work.flops and not _HALVES.isdisjoint(_kinds(arguments)):
+        precision = Precision.HALF
     # Cards compute with 8 bits faster than with 16, and that rate is not listed.
     rated = Precision.UNKNOWN if is_8_bit(kernel) else precision
     roof, is_memory_bound = _roof(work, card.peaks, rated)
@@ -239,7 +329,7 @@ def _roofed(
         trace.name_of(row),
         _sizes(arguments),
         kernel,
-        category_of(kernel),
+        _CATEGORIES[calls.category[at]],
         precision,
         1,
         int(calls.time[at]),
@@ -262,6 +352,14 @@ def _roof(work: Work, card: Card | None, precision: Precision) -> tuple[int, boo
     moving = round(work.bytes / card.bandwidth)
     rate_known = not work.flops or computing > 0
     return max(computing, moving) if rate_known else 0, moving > computing
+
+
+_SIZES = frozenset({"Input Dims", "Input dims"})
+_HALVES = frozenset({"c10::BFloat16", "c10::Half"})
+
+
+def _kinds(arguments: Mapping[str, Any]) -> list[str]:
+    return [str(kind) for kind in arguments.get("Input type", arguments.get("Input Types", []))]
 
 
 def _sizes(arguments: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ from perftui.diagnosis.rule import (
 from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
-from perftui.facts.gpu.roofline import Reach, RoofedCall, reach
+from perftui.facts.gpu.roofline import Reach, RoofedCall, lacks_sizes, reach
 from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.lines import LineShare
@@ -98,6 +98,8 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         sentence = f"The GPU is the limit: it computes {step.part_of(judged.computing)}."
         sentence += _kernels(facts, categories) + _use(facts, judged.computing)
     used = reach.or_none(facts) if judged.on_device else None
+    about = "how well its kernels use the card"
+    lacks = judged.on_device and lacks_sizes(facts)
     return Finding(
         COMPUTE_BOUND.id,
         Severity.INFO,
@@ -121,6 +123,7 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         place=next((facts.at(line) for line, of in lines.items() if of >= PLACE_FROM), None),
         would_raise_confidence=more_steps(step.count),
         steps=step.count,
+        question=Question(Evidence.SHAPES, about, share) if lacks else None,
     )
 
 

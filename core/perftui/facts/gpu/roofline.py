@@ -21,7 +21,7 @@ from perftui.analysis.kernels.category import (
 )
 from perftui.analysis.kernels.limits import Card, Work, work_of
 from perftui.analysis.model import TraceAnalysis
-from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.cards import TraceCard, trace_card
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.trace.kineto.arguments import arguments_of
@@ -243,6 +243,15 @@ def reach(analysis: TraceAnalysis) -> Reach:
         found.whole,
         found.card.is_measured,
     )
+
+
+def lacks_sizes(facts: Facts) -> bool:
+    """Whether ``reach`` would be known if the sizes of tensors had been recorded."""
+    try:
+        reach(facts)
+    except (UnknownError, NotApplicableError) as error:
+        return str(error) == NO_SIZES
+    return False
 
 
 def _reach_of(category: Category, calls: list[RoofedCall]) -> KindReach:

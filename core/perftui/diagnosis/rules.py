@@ -18,6 +18,7 @@ from perftui.diagnosis.symptoms.operators import (
     optimizer,
     passes,
     precision,
+    views,
 )
 from perftui.diagnosis.symptoms.ranks import collectives, straggler
 from perftui.diagnosis.symptoms.script import (
@@ -107,6 +108,8 @@ RULES: tuple[Rule, ...] = (
     torch_compile.GRAPH_BREAKS,
     loops.PER_PARAMETER_ON_CPU,
     loops.INDEXING,
+    views.FILLED,
+    views.EXPANDED,
     padding.PADDING,
     gradients.DENSE,
     costly_operators.DROPPED,

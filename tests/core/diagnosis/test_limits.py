@@ -27,6 +27,7 @@ from tests.core.diagnosis import test_steps_of_a_run as steps_of_a_run
 from tests.core.diagnosis import test_straggler as straggler
 from tests.core.diagnosis import test_trace_alone as trace_alone
 from tests.core.diagnosis import test_uneven_ranks as uneven_ranks
+from tests.core.diagnosis import test_views as views
 from tests.core.diagnosis.runs import (
     MS,
     ON_GPU,
@@ -140,6 +141,9 @@ LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[float, Severity | None]]
     ("dense-gradients", lambda ms: operator_work.dense(optimizer=ms), {1: None, 10: WARNING}),
     ("repeated-forward", operator_work.passes, {0.78: None, 0.8: WARNING}),
     ("dropped-results", costly_operators.last_position, {2: None, 3: WARNING}),
+    ("filled-gradients", views.pieces, {0.49: None, 0.51: WARNING, 2.1: CRITICAL}),
+    ("filled-gradients", views.assigned, {0.49: None, 0.51: WARNING}),
+    ("expanded-operand", views.expanded, {2.4: None, 2.6: WARNING, 11: CRITICAL}),
     ("many-backward-passes", passes.passes, {7: None, 20: CRITICAL}),
     ("repeated-backward", lambda ms: passes.losses(again=ms), {1.3: None, 1.5: WARNING}),
     ("unused-gradients", passes.gan, {0.85: None, 1.1: WARNING, 6: CRITICAL}),
@@ -341,6 +345,10 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
      lambda: trace_alone.plain(("aten::rand", "aten::uniform_", 2.4))),
     ("slow-operator", "a range of the script that passes for an operator",
      lambda: trace_alone.plain(("load the batch", "aten::uniform_", 6))),
+    ("filled-gradients", "one piece of each", lambda: views.pieces(5, tensors=10)),
+    ("expanded-operand", "nothing is made larger", lambda: views.expanded(9, sums=False)),
+    ("expanded-operand", "another copy", lambda: views.expanded(9, follows=False)),
+    ("expanded-operand", "no product", lambda: views.expanded(9, product="aten::gelu")),
     # More of them play or generate.
     ("repeated-forward", "three times", lambda: operator_work.passes(2, times=3)),
     ("repeated-forward", "once", lambda: operator_work.passes(0)),
@@ -363,7 +371,8 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
     *((rule, "no window", lambda: WINDOWLESS) for rule in (
         "dense-gradients", "unused-gradients", "repeated-forward", "backward-recompute",
         "unfused-attention", "dtype-churn", "layout-copies", "memory-bound-elementwise",
-        "slow-operator", "float64", "repeated-backward", "dropped-results",
+        "slow-operator", "float64", "repeated-backward", "dropped-results", "filled-gradients",
+        "expanded-operand",
         "many-backward-passes", "per-parameter-loop", "loop-of-indexing", "evaluation")),
     ("onednn-off", "little", lambda: trace_alone.plain((*trace_alone.SLOW, 2.4))),
     ("onednn-off", "beside those of oneDNN",

@@ -13,6 +13,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.operators.views import expanded_operands
 from perftui.diagnosis.symptoms.operators.work import PARTS, cpu_work, kernel_work
 from perftui.facts.cpu.operator_loops import loops
 from perftui.facts.cpu.operators import PHASES, Work, operators, work_of
@@ -60,13 +61,14 @@ def casts(analysis: TraceAnalysis) -> Work:
 @trace_fact
 def copies(analysis: TraceAnalysis) -> Work:
     """Copies into another memory layout outside the optimizer and loops of the script, without
-    casts: of non-contiguous tensors, and explicit copies."""
+    casts and operands that are expanded: of non-contiguous tensors, and explicit copies."""
     ops = operators(analysis)
     copying = ops.named("aten::copy_".__eq__)
     asked = copying & (ops.caller == NONE)
     mine = ops.within(ops.named(_COPY.__contains__) | asked)
-    mine &= ~ops.within(ops.named(_CAST.__contains__))
-    return work_of(ops, mine & ~_elsewhere(analysis), copying)
+    mine &= ~ops.within(ops.named(_CAST.__contains__)) & ~_elsewhere(analysis)
+    expanded = expanded_operands(analysis)
+    return work_of(ops, mine & ~expanded.copying if expanded else mine, copying)
 
 
 @trace_fact

@@ -1,0 +1,292 @@
+"""Views that cost whole tensors: gradients of their pieces, and operands expanded for a product."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps import BACKWARD, FORWARD
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.operators.work import cpu_work
+from perftui.facts.cpu.operators import NODE, Operators, Work, operators, work_of
+from perftui.facts.fact import Facts, UnknownError, trace_fact
+from perftui.facts.source.operator_lines import line_of, line_with
+from perftui.facts.source.source_calls import loop_of
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import NONE, Int64, Mask, TraceError
+
+_PIECE_NODE = re.compile(
+    rf"{NODE}(Slice|Select|AsStrided|Diagonal|Index|IndexSelect|Gather)Backward\d*$"
+)
+"""Nodes that write a gradient into a tensor of zeros. ``UnbindBackward`` and ``SplitBackward`` join
+the gradients of all pieces in one."""
+
+_PIECE = re.compile(r"aten::(slice|select|narrow|as_strided|diagonal|index|index_select|gather)$")
+_ZEROS = re.compile(r"aten::(zeros|new_zeros|zeros_like|zero_|fill_)$")
+_ADDS = re.compile(r"aten::add_?$")
+_RECURRENT = re.compile(r"aten::(lstm|gru|rnn_tanh|rnn_relu)$")
+_PACKS = frozenset({"pack_padded_sequence", "pack_sequence"})
+_TAKES = r"\w\[[^\]]+\]|\.(select|narrow|index_select|gather|diagonal)\("
+_ASSIGNS = r"\]\s*[-+*/]?=[^=]|\.(copy|add|mul|index_\w+|masked_\w+)_\("
+
+FEWEST_PIECES = 2
+"""Pieces of a tensor from which joining them is less work than filling a tensor for each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """Gradients of pieces of tensors in the steady steps."""
+
+    work: Work
+    """What fills whole tensors with zeros and adds them up; its calls are the pieces."""
+    tensors: int
+    """Tensors of a step that the pieces are of."""
+    taken_by: str
+    """The operator of the forward pass that takes most of the pieces."""
+
+
+@trace_fact
+def filled_gradients(analysis: TraceAnalysis) -> Filled | None:
+    """Gradients of pieces of the same tensors; None without any. Each node fills a tensor as large
+    as the whole, and every one but a tensor's first adds it to the others."""
+    ops = operators(analysis)
+    nodes = ops.named(_PIECE_NODE.match)
+    inside = ops.within(nodes)
+    added = ops.named(_ADDS.match) & _called_by(ops, nodes)
+    tensors = int(np.count_nonzero(nodes) - np.count_nonzero(added))
+    if np.count_nonzero(nodes) < FEWEST_PIECES * max(tensors, 1):
+        return None
+    mine = ops.within((inside & ops.named(_ZEROS.match)) | added)
+    taken = np.flatnonzero(ops.named(_PIECE.match) & ~ops.in_phase(BACKWARD))
+    while (above := ops.caller[taken]).max(initial=NONE) != NONE:
+        taken = np.where(above == NONE, taken, above)
+    counts = np.bincount(ops.name[taken], minlength=1)
+    return Filled(
+        work_of(ops, mine | nodes, nodes),
+        max(tensors // max(ops.steps.steps, 1), 1),
+        ops.trace.names[int(counts.argmax())] if len(taken) else "",
+    )
+
+
+@trace_fact
+def assigned_slices(analysis: TraceAnalysis) -> Work:
+    """Gradients of assignments to slices: each copies that of the whole tensor."""
+    ops = operators(analysis)
+    nodes = ops.named(f"{NODE}torch::autograd::CopySlices".__eq__)
+    copying = ops.within(nodes) & ops.named(re.compile(r"aten::(copy_|clone)$").match)
+    return work_of(ops, ops.within(copying) | nodes, nodes)
+
+
+def _called_by(ops: Operators, chosen: Mask) -> Mask:
+    """Operators that a ``chosen`` one calls itself."""
+    mask: Mask = (ops.caller != NONE) & chosen[ops.caller]
+    return mask
+
+
+def _filled(facts: Facts) -> Lost | None:
+    cpu = cpu_work(facts)
+    filled = filled_gradients(cpu.operators.steps.analysis)
+    assigned = assigned_slices(cpu.operators.steps.analysis)
+    if filled is None or assigned.by_phase.sum() > filled.work.by_phase.sum():
+        lost = cpu.lost(
+            assigned,
+            line_of(facts, FORWARD, _ASSIGNS),
+            "Backward copies the gradient of a whole tensor for each of {calls} assignments to "
+            "slices{at}: {part}.",
+            "copies of gradients",
+            Figure("assignments of a step", assigned.calls, "count"),
+            operator="torch::autograd::CopySlices",
+        )
+        return replace(lost, advice="torch.stack() or cat() once, of a list of the pieces")
+    is_packed = _RECURRENT.match(filled.taken_by) is not None
+    if is_packed:
+        line = line_with(facts, _PACKS)
+    else:
+        line = line_of(facts, FORWARD, _TAKES, only=True)
+        line = line or loop_of(facts, (filled.taken_by,), pieces=True)
+    how = (
+        f"{filled.taken_by} takes a packed sequence apart, and backward"
+        if is_packed
+        else "Backward"
+    )
+    lost = cpu.lost(
+        filled.work,
+        line or line_of(facts, FORWARD),
+        f"{how} fills a whole tensor with zeros for each of {{calls}} pieces of "
+        f"{fmt.several(filled.tensors, 'tensor')}{{at}} and adds them up: {{part}}.",
+        "zeros and sums of gradients",
+        Figure("pieces", filled.work.calls, "count"),
+        Figure("tensors", filled.tensors, "count"),
+        operator=filled.taken_by or None,
+    )
+    advice = "padded input, and the output at the last position of each row" if is_packed else ""
+    return replace(lost, advice=advice)
+
+
+FILLED = Rule(
+    id="filled-gradients",
+    when="backward fills or copies whole tensors for the gradients of their pieces",
+    explanation=(
+        "The gradient of x[:, t], narrow() or a slice is a tensor as large as x, zeros but for "
+        "that piece, and those of all pieces are added up: n pieces cost n times the whole "
+        "tensor. Take them at once with x.unbind(1), split() or chunk(), whose gradient is "
+        "written once. An assignment to a slice, x[:, t] = y, copies the whole gradient: collect "
+        "the pieces in a list, and stack it. On the CPU, recurrent layers take packed sequences "
+        "apart like this and do without oneDNN's kernel: padded input is far faster where rows "
+        "are of similar length. "
+        "The cost is the time of these zeros, sums and copies."
+    ),
+    lost=_filled,
+    limits=Limits("Certainly avoidable, hence a low limit."),
+    answer="unbind(), split() or chunk() once, in place of an index for each piece",
+)
+
+_PRODUCT = re.compile(r"aten::(mm|addmm|bmm|baddbmm|_scaled_dot_product\w+)$")
+_PRODUCT_NODE = re.compile(r"(Mm|Addmm|Bmm|Baddbmm|ScaledDotProduct\w+)Backward\d*$")
+_EXPAND_NODE = re.compile(r"ExpandBackward\d*$")
+_MULTIPLIES = (
+    r" @ |\b(matmul|b?mm|baddbmm|einsum|expand\w*|repeat\w*|scaled_dot_product_attention)\("
+)
+_NUMBER = "Sequence number"
+
+NEAR = 40
+"""Most operators, called ones included, from the copy of an operand to the product: the other
+operand may be copied in between."""
+
+MOST_READ = 1_000
+"""Most copies, and most nodes, whose numbers are read, 5 us each: all steps do the same."""
+
+THIN = 16
+"""Rows or columns up to which a product reads its other operand more than it computes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """Operands of matrix products that are expanded and copied."""
+
+    copying: Mask
+    """The copies, and the sums of their gradients, by position in ``Operators``."""
+    work: Work
+    """The same; its calls are the copies."""
+    products: Work
+    """The products and their backward pass; its calls are the products."""
+    are_thin: bool
+    """Whether recorded sizes show that all products have few rows or columns."""
+
+
+@trace_fact
+def expanded_operands(analysis: TraceAnalysis) -> Expanded | None:
+    """Copies before products of tensors that ``expand`` has made larger; None without any.
+
+    A copy is of such a tensor if a recorded stride of it is 0, or if its number follows that of an
+    ``expand`` whose gradient is summed: one that makes nothing larger sums nothing.
+    """
+    ops = operators(analysis)
+    forward = ~ops.in_phase(BACKWARD)
+    copies = np.zeros(len(ops.rows), dtype=bool)
+    copies[ops.caller[ops.named("aten::copy_".__eq__) & (ops.caller != NONE)]] = True
+    at = np.flatnonzero(copies & ops.named("aten::clone".__eq__) & forward)
+    products = np.append(np.flatnonzero(ops.named(_PRODUCT.match) & forward), len(forward) + NEAR)
+    following = products[np.searchsorted(products, at)]
+    near = np.flatnonzero(following - at < NEAR)[:MOST_READ]
+    at, following = at[near], following[near]
+    sums = ops.named("aten::sum".__eq__) & _called_by(ops, ops.named(_EXPAND_NODE.match))
+    summed = ops.caller[sums][:MOST_READ].astype(np.int64)
+    back = np.flatnonzero(ops.named(_PRODUCT_NODE.match))[:MOST_READ]
+    known = _arguments(ops, np.concatenate([at, following, summed, back]))
+    node_of = {known[node].get(_NUMBER): node for node in summed.tolist()}
+    mine, counted, multiplied = (np.zeros(len(ops.rows), dtype=bool) for _ in range(3))
+    for copy, product in zip(at.tolist(), following.tolist(), strict=True):
+        number = known[copy].get(_NUMBER)
+        node = node_of.get(number - 1) if isinstance(number, int) else None
+        if node is not None or _repeats(known[copy]):
+            counted[copy] = multiplied[product] = True
+            mine[node if node is not None else copy] = True
+    if not counted.any():
+        return None
+    chosen = np.flatnonzero(multiplied).tolist()
+    numbers = {known[product].get(_NUMBER) for product in chosen} - {None}
+    goes_back = np.zeros(len(ops.rows), dtype=bool)
+    goes_back[[node for node in back.tolist() if known[node].get(_NUMBER) in numbers]] = True
+    mine = ops.within(mine | counted)
+    return Expanded(
+        mine,
+        work_of(ops, mine, counted),
+        work_of(ops, ops.within(multiplied | goes_back), multiplied),
+        all(_is_thin(known[product]) for product in chosen),
+    )
+
+
+def _arguments(ops: Operators, positions: Int64) -> dict[int, Mapping[str, Any]]:
+    """Arguments of the operators at ``positions``."""
+    at = {int(ops.rows[position]): int(position) for position in positions.tolist()}
+    try:
+        read = arguments_of(ops.trace, np.array(sorted(at), dtype=np.int64))
+        return {at[row]: arguments for row, arguments in read}
+    except TraceError as problem:
+        raise UnknownError("the trace does not number its operators") from problem
+
+
+def _repeats(arguments: Mapping[str, Any]) -> bool:
+    """Whether the first input has a dimension that repeats, by its recorded strides."""
+    sizes, strides = (arguments.get(name) or [[]] for name in ("Input Dims", "Input Strides"))
+    pairs = zip(sizes[0], strides[0], strict=False)
+    return any(size != 1 and stride == 0 for size, stride in pairs)
+
+
+def _is_thin(arguments: Mapping[str, Any]) -> bool:
+    """Whether a product has few rows or columns, by the recorded sizes of its operands."""
+    sizes = [size for size in arguments.get("Input Dims", ()) if len(size) > 1]
+    return len(sizes) > 1 and min(sizes[-2][-2], sizes[-1][-1]) <= THIN
+
+
+def _expanded(facts: Facts) -> Lost | None:
+    cpu = cpu_work(facts)
+    expanded = expanded_operands(cpu.operators.steps.analysis)
+    if expanded is None:
+        return None
+    products = cpu.time_of(expanded.products.by_phase)
+    count = fmt.several(expanded.products.calls, "matrix product")
+    lost = cpu.lost(
+        expanded.work,
+        line_of(facts, FORWARD, _MULTIPLIES),
+        f"An operand is expanded and copied before {count}{{at}}: the copies, and the sums of "
+        f"their gradients, take {{part}}, and the products {fmt.duration(products.ns)}.",
+        "copies and sums",
+        Figure("copies of a step", expanded.work.calls, "count"),
+        Figure("the products", products.ns, "ns"),
+        operator="aten::clone",
+        unproven="" if expanded.are_thin else "the sizes of the products (--shapes)",
+    )
+    if not expanded.are_thin:
+        return replace(lost, is_least=True)
+    # Folded, they are few large products: of a weight of 4 x 96 x 96 and a batch of 64 a ninth.
+    cost = min(lost.cost_ns + products.ns // 2, cpu.of.mean)
+    return replace(
+        lost, cost_ns=cost, share=cost / cpu.of.mean, label="copies, sums, thin products"
+    )
+
+
+EXPANDED = Rule(
+    id="expanded-operand",
+    when="an operand is expanded and copied before a matrix product",
+    explanation=(
+        "matmul makes both operands batches of the same size. One that it has to repeat for that, "
+        "or that expand() has repeated, is copied as often as it is repeated, and its gradient is "
+        "as large again and summed; the products are a batch of small ones, of which each reads "
+        "its own copy. Fold the batch into the rows or columns of one product per matrix, as "
+        'torch.einsum("koi,bki->bko", weight, x) does; attention takes fewer heads of keys with '
+        "enable_gqa=True. The cost is the time of the copies and sums alone: with fewer, larger "
+        "products more is saved."
+    ),
+    lost=_expanded,
+    limits=Limits("Certainly avoidable, hence a low limit."),
+    answer="torch.einsum, or fold the batch into the rows or columns of one product",
+)

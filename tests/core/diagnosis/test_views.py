@@ -113,6 +113,10 @@ def test_thin_products_of_an_expanded_operand_count_half() -> None:
     assert (thin.is_least, thin.cost_ns) == (False, pytest.approx(20 * MS, rel=0.01))
     wide = finding_of(expanded(5, sizes=([64, 96, 96], [64, 96, 128])), EXPANDED)
     assert (wide.is_least, wide.cost_ns) == (True, pytest.approx(10 * MS, rel=0.01))
+    assert wide.question is None
+    unknown = finding_of(expanded(5), EXPANDED).question
+    assert unknown is not None
+    assert unknown.share == pytest.approx(0.1, rel=0.01)
 
 
 def test_recorded_strides_show_what_has_no_gradient() -> None:

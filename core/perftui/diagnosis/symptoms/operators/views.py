@@ -17,6 +17,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import cpu_work
 from perftui.facts.cpu.operators import NODE, Operators, Work, operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
+from perftui.facts.question import Evidence, Question
 from perftui.facts.source.operator_lines import line_of, line_with
 from perftui.facts.source.source_calls import loop_of
 from perftui.trace.kineto.arguments import arguments_of
@@ -177,8 +178,8 @@ class Expanded:
     """The same; its calls are the copies."""
     products: Work
     """The products and their backward pass; its calls are the products."""
-    are_thin: bool
-    """Whether recorded sizes show that all products have few rows or columns."""
+    are_thin: bool | None
+    """Whether all products have few rows or columns; None if sizes were not recorded."""
 
 
 @trace_fact
@@ -220,7 +221,9 @@ def expanded_operands(analysis: TraceAnalysis) -> Expanded | None:
         mine,
         work_of(ops, mine, counted),
         work_of(ops, ops.within(multiplied | goes_back), multiplied),
-        all(_is_thin(known[product]) for product in chosen),
+        all(_is_thin(known[product]) for product in chosen)
+        if all("Input Dims" in known[product] for product in chosen)
+        else None,
     )
 
 
@@ -263,10 +266,10 @@ def _expanded(facts: Facts) -> Lost | None:
         Figure("copies of a step", expanded.work.calls, "count"),
         Figure("the products", products.ns, "ns"),
         operator="aten::clone",
-        unproven="" if expanded.are_thin else "the sizes of the products (--shapes)",
     )
     if not expanded.are_thin:
-        return replace(lost, is_least=True)
+        worth = Question(Evidence.SHAPES, "whether they are thin", products.ns / 2 / cpu.of.mean)
+        return replace(lost, is_least=True, question=worth if expanded.are_thin is None else None)
     # Folded, they are few large products: of a weight of 4 x 96 x 96 and a batch of 64 a ninth.
     cost = min(lost.cost_ns + products.ns // 2, cpu.of.mean)
     return replace(

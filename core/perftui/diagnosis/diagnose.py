@@ -146,8 +146,8 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     late launches ranks before launching in general if it is comparable, or slows each launch:
     remedies for launching (CUDA graphs, compiling) only work once the host neither waits nor does
     work of its own. Likewise, a rank that the others wait for ranks before exposed communication,
-    which is their waiting. A cause that slows every operator ranks before operators that cost as
-    much only because of it.
+    which is their waiting. A cause that slows all operators, or all Python, ranks before what it
+    makes longer.
     """
     launching = max((finding.share for finding in findings if _is_launching(finding)), default=0.0)
     waiting = max(
@@ -170,17 +170,27 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             and share >= COMPARABLE * waiting
         )
         general = launching if delays else waiting if is_late else 0.0
+        slows = finding in slowing and finding.severity >= Severity.WARNING
+        if slows and share >= COMPARABLE * (inflated := _inflated(findings, finding)):
+            general = max(general, inflated)
         return (
             finding.severity is not Severity.HEALTHY,
             not (has_steps and finding.rule == INITIALISATION.id and not finding.steps),
             -max(share, general),
-            not (delays or is_late),
+            not (delays or is_late or slows),
             -share,
             -finding.severity,
             finding.rule,
         )
 
     return tuple(sorted(findings, key=rank))
+
+
+def _inflated(findings: Sequence[Finding], slow: Finding) -> float:
+    """The largest share of another finding about phases that ``slow`` makes longer."""
+    phases = set(slow.parts) - set(IDLE_PARTS)
+    others = (other for other in findings if other is not slow and phases & set(other.parts))
+    return max((other.share for other in others), default=0.0)
 
 
 def _without(slowing: Sequence[Finding], finding: Finding) -> float:

@@ -25,6 +25,7 @@ from ..safety.meter import Meter
 from ..safety.signal_handlers import TryLock, attempt, raised_by_handler
 from ..startup.process import leave_without_destructors, never_destroy
 from .fast_path import ASKED, MOST_NUMBERS, MOST_OPTIMIZERS, STEPPED, FastPath
+from .looks import Looks
 from .output import Notes
 from .recording import Recording, start_recording
 from .settings import Setup
@@ -84,6 +85,7 @@ class Session:
         self._steps_without_forward = 0
         self._fetch_kind = rings.INPUT_WAIT
         self._setup = Setup()
+        self._looks = Looks()
         self._stepped_inside: int | None = None
         """The lowest number of an optimizer that has stepped in the current backward pass."""
         self._saves = Saves()
@@ -516,6 +518,8 @@ class Session:
         is_early = self._setup.until and last.kind == TRAIN
         if is_early and self._setup.has_trained(self._torch):
             self._note_settings()
+        if not self._setup.until and self._looks.are_due():
+            self._note_look(recording)
 
     # Notes beside the steps
 
@@ -535,6 +539,12 @@ class Session:
     def _note_settings(self) -> None:
         optimizers, modules = self.made_optimizers(), self.called_modules()
         self.notes.write("settings", self._setup.note(self._torch, optimizers, modules))
+
+    @guarded_and_timed
+    def _note_look(self, recording: Recording) -> None:
+        note = self._looks.look(self._torch, self.called_modules(), list(self.made_optimizers()))
+        if note is not None:
+            self.notes.write("look", note, recording.index)
 
     def called_modules(self) -> list[Any]:
         """The outermost modules called so far."""

@@ -253,9 +253,11 @@ CALLS = frozenset(
         *("set_num_threads", "set_num_interop_threads", "sched_setaffinity", "cpu_affinity"),
         *("set_default_dtype", "set_float32_matmul_precision", "set_flush_denormal"),
         *("use_deterministic_algorithms", "set_detect_anomaly", "detect_anomaly", "emit_nvtx"),
+        *("settrace", "settrace_all_threads", "set_trace", "setprofile", "setprofile_all_threads"),
+        *("set_events", "set_local_events", "set_debug"),
     )
 )
-"""Functions of torch, ``os`` and psutil."""
+"""Functions of torch, Python and psutil."""
 
 SWITCHES = frozenset(
     {

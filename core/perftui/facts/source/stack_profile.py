@@ -24,6 +24,7 @@ from perftui.facts.source.lines import (
     saves,
     words_of,
 )
+from perftui.facts.script.looks import slowed
 from perftui.run.columns import BACKWARD, COMPILE, FORWARD, OPTIMIZER, PROFILE, SAVE
 from perftui.run.table import Table
 from perftui.trace.model import Int64, Mask
@@ -130,6 +131,13 @@ def moments(facts: Facts) -> Moments | None:
     stacks, time = sampled(facts)
     if "stage" not in stacks or not len(stacks):
         return None
+    traces = {one.place and (one.place.file, one.name) for one in slowed(facts)} - {None}
+    if traces:
+        # Called for each line, it is none of the work of the line or phase that it interrupts.
+        places = zip(stacks["file"], stacks["function"], strict=True)
+        stage = stacks["stage"].copy()
+        stage[[place in traces for place in places]] = PROFILE
+        stacks = Table(stacks.columns, {**stacks.values, "stage": stage})
     result = moments_of(stacks, time)
     return result if result.count(result.held > 0) >= FEWEST_SAMPLES // 2 else None
 

@@ -9,7 +9,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import launch_of
-from perftui.analysis.steps import OTHER
+from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.machine import has_gpu
@@ -24,10 +24,11 @@ from perftui.facts.script.debug_tools import (
     runs_own_profiler,
     stack_notes,
 )
+from perftui.facts.script.looks import Slowed, slowed
 from perftui.facts.settings import Settings, settings
 from perftui.facts.source.operator_lines import line_place
 from perftui.facts.source.source_calls import matching_line
-from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, judged_step
+from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.step.steps import steady_step
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.model import NONE, Int64
@@ -132,6 +133,7 @@ class _Flag:
 def _left_on(facts: Facts) -> Lost | None:
     setup = settings(facts)
     flags = [flag for flag in (_anomaly(facts, setup), _blocking(facts, setup)) if flag]
+    flags += [_slowed(facts, cause) for cause in slowed(facts)]
     flags += _costless(facts, setup)
     if not flags:
         return None
@@ -230,6 +232,37 @@ def _blocking(facts: Facts, setup: Settings | None) -> _Flag | None:
     )
 
 
+SLOWED = 1.5
+"""Multiple of the usual time of Python from which it is certainly slowed: processors differ by a
+third. Tracing calls by a function that does nothing takes 3 to 4 times as long, lines 12 times."""
+
+LESS = 0.5
+"""Part of that which other Python loses, with fewer calls and lines in the same time: where a short
+function took 12 times as long, all Python of a step took 1.9 times."""
+
+_SET = {
+    "sys.settrace": ("settrace", "settrace_all_threads", "set_trace", "breakpoint"),
+    "sys.setprofile": ("setprofile", "setprofile_all_threads"),
+    "sys.monitoring": ("set_events", "set_local_events"),
+    "gc.set_debug": ("set_debug",),
+}
+"""Functions that turn it on."""
+
+
+def _slowed(facts: Facts, cause: Slowed) -> _Flag:
+    """All of Python is slowed: what it costs, if a short function shows it."""
+    judged, parts = judged_step.or_none(facts), tuple[str, ...]()
+    if judged is not None and cause.factor >= SLOWED:
+        phases = (FORWARD, BACKWARD, OPTIMIZER)
+        on_cpu = (OTHER, *(f"{PYTHON_IN}{phase}" for phase in phases))
+        parts = HOST_AT_WORK if judged.on_device else on_cpu
+    python = sum(judged.part(name) for name in parts) if judged else 0
+    names = _SET.get(cause.by, ())
+    pattern = rf"\b({'|'.join(names)})\s*\(" if names else ""
+    cost = round(python * cause.share * LESS * (1 - 1 / cause.factor))
+    return _Flag(cause.by, cause.sentence, cost, parts, pattern, cause.place, names, is_least=True)
+
+
 def _costless(facts: Facts, setup: Settings | None) -> list[_Flag]:
     """Flags that may cost something, though nothing here shows how much."""
     if setup is None:
@@ -258,7 +291,9 @@ FLAGS = Rule(
     explanation=(
         "Anomaly detection records the stack of every operator and checks every gradient for NaN, "
         "waiting for each result. CUDA_LAUNCH_BLOCKING makes the host wait for each kernel before "
-        "it launches the next. Both are for debugging: turn them off for training, like verbose "
+        "it launches the next. A trace function (sys.settrace, a debugger, coverage, cProfile) is "
+        "called for every call or line of Python, also those of torch, and makes them several "
+        "times as slow. All are for debugging: turn them off for training, like verbose "
         "settings of TORCH_LOGS and NCCL_DEBUG. Deterministic algorithms are reported for "
         "information only."
     ),

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.fact import Facts, fact
+from perftui.facts.script.looks import slowed
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
     WAITING,
@@ -24,7 +25,6 @@ from perftui.facts.source.lines import (
     saves,
     words_of,
 )
-from perftui.facts.script.looks import slowed
 from perftui.run.columns import BACKWARD, COMPILE, FORWARD, OPTIMIZER, PROFILE, SAVE
 from perftui.run.table import Table
 from perftui.trace.model import Int64, Mask

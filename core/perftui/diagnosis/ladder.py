@@ -124,6 +124,7 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         would_raise_confidence=more_steps(step.count),
         steps=step.count,
         question=Question(Evidence.SHAPES, about, share) if lacks else None,
+        advice="" if judged.on_device else "the longest operators: fuse them, or fewer of them",
     )
 
 

@@ -182,6 +182,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     threads: Threads | None = None
     cores: Cores | None = None
+    processor: tuple[str, ...] | None = None
+    """Features of the processor that compute with numbers of 16 bits; None if not known."""
     environment: dict[str, str] | None = None
     """Set variables that matter to speed, of a fixed list."""
     matmul: Matmul | None = None

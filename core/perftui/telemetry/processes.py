@@ -44,6 +44,10 @@ class ProcessReading(NamedTuple):
     written: float | None
     major_faults: float | None
     """Pages that had to be read from a disk, of all threads."""
+    minor_faults: float | None
+    """Pages that only had to be mapped."""
+    system: float
+    """Seconds of system time, part of ``cpu``."""
 
     @property
     def identity(self) -> tuple[int, float]:
@@ -117,6 +121,8 @@ class Portable:
                     switches.involuntary,
                     *_transferred(process),
                     major_faults=None,
+                    minor_faults=None,
+                    system=times.system,
                 )
         except psutil.Error:
             return None
@@ -143,10 +149,10 @@ def _transferred(process: psutil.Process) -> tuple[float | None, float | None]:
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
-_STATE, _MAJOR_FAULTS, _USER, _SYSTEM, _THREADS, _STARTED, _RSS = 0, 9, 11, 12, 17, 19, 21
+_STATE, _MINOR, _MAJOR, _USER, _SYSTEM, _THREADS, _STARTED, _RSS = 0, 7, 9, 11, 12, 17, 19, 21
 """Places of ``/proc/<pid>/stat`` after the name, which may hold anything (proc_pid_stat(5))."""
 
-_COUNTS = itemgetter(_MAJOR_FAULTS, _USER, _SYSTEM, _THREADS, _STARTED, _RSS)
+_COUNTS = itemgetter(_MINOR, _MAJOR, _USER, _SYSTEM, _THREADS, _STARTED, _RSS)
 
 _ENDED = (b"Z", b"X", b"x")
 
@@ -166,7 +172,7 @@ class Proc:
         counts = numbers(_COUNTS(words))
         if counts is None:
             return None
-        faults, user, system, threads, started, pages = counts
+        minor, major, user, system, threads, started, pages = counts
         status, io = record(f"{place}/status"), record(f"{place}/io")
         return ProcessReading(
             pid,
@@ -178,7 +184,9 @@ class Proc:
             count_of(b"\nnonvoluntary_ctxt_switches:", status),
             count_of(b"\nread_bytes:", io),
             count_of(b"\nwrite_bytes:", io),
-            faults,
+            major,
+            minor,
+            system / _TICKS,
         )
 
     def below(self, pid: int) -> list[int]:
@@ -315,6 +323,10 @@ processes.workers_involuntary | 1/s | preemptions of data loader workers | {_STA
     Times a second that main threads of data loader workers had to give up a core.
 processes.major_faults | 1/s | major page faults | {_STAT} |
     Pages a second, of files or swap, that a thread had to wait for a disk to read.
+processes.ranks_minor_faults | 1/s | pages mapped by the processes that train | {_STAT} |
+    Pages a second that the processes that train used for the first time since they were mapped.
+processes.ranks_system | % | system time of the processes that train | {_STAT} |
+    CPU time of the processes that train in the kernel; 100 % is one core.
 processes.threads | count | threads | {_STAT} | Threads of all processes of the run.
 processes.count | count | processes | /proc/<pid>/task/<tid>/children |
     The main process and its descendants.
@@ -343,6 +355,8 @@ _VALUES: dict[str, tuple[str, Value]] = {
     "switches_voluntary": _rate("voluntary"),
     "switches_involuntary": _rate("involuntary"),
     "major_faults": _rate("major_faults"),
+    "ranks_minor_faults": _rate("minor_faults", "ranks"),
+    "ranks_system": _rate("system", "ranks", 100.0),
     "threads": ("threads", lambda change: sum(r.threads for r in change.after)),
     "count": ("pid", lambda change: len(change.after)),
     **{f"{role}_cpu": _rate("cpu", role, 100.0) for role in ROLES},

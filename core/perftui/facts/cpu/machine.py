@@ -83,6 +83,10 @@ class MachineFacts:
     delayed: float | None = None
     """Share of time in which a training process had a runnable thread waiting for a core, 0 to
     1."""
+    system_share: float | None = None
+    """Share of the CPU time of the processes that train that they spend in the kernel, 0 to 1."""
+    minor_faults: float | None = None
+    """Pages a second that they use for the first time; both None in older runs."""
     swapped_in: float | None = None
     """Bytes a second that the machine read back from swap."""
     memory_pressure: float | None = None
@@ -178,6 +182,7 @@ def machine_use(facts: Facts) -> MachineFacts:
     if of_ranks:
         used = [gpu for gpu in gpus if gpu in of_ranks]
     shares = [steady.mean(f"{gpu}.utilization", 100) for gpu in used]
+    system, trains = steady.mean("processes.ranks_system"), steady.mean("processes.ranks_cpu")
     return MachineFacts(
         cores=cores,
         installed_cores=installed,
@@ -188,6 +193,8 @@ def machine_use(facts: Facts) -> MachineFacts:
         workers_read=steady.mean("processes.workers_read"),
         machine_cores=None if busy is None or not installed else busy * installed,
         pressure=steady.mean("pressure.cpu"),
+        system_share=min(system / trains, 1.0) if system is not None and trains else None,
+        minor_faults=steady.mean("processes.ranks_minor_faults"),
         swapped_in=steady.mean("swap.in"),
         memory_pressure=steady.mean("pressure.memory"),
         delayed=steady.mean("processes.delayed", 100),

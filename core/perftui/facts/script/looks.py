@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from perftui.facts.fact import Facts, fact, notes_of
+from perftui.facts.fact import Facts, events_of, fact, notes_of
 from perftui.facts.place import Place
 
 _USUAL = {"3.10": 0.18, "3.11": 0.14}
@@ -67,3 +68,51 @@ def _traced(tool: dict[str, Any]) -> Slowed:
 
 def _switched(switch: str) -> Slowed:
     return Slowed(switch, _SWITCHES.get(switch, f"{switch} is on"), 1, 1)
+
+
+@dataclass(frozen=True)
+class Piling:
+    """A number of things that grows from look to look."""
+
+    what: str
+    """``forward hooks``."""
+    first: int
+    last: int
+    name: str
+    """The newest hook, where most of them are; empty if they are none."""
+
+
+MUCH = 10
+"""Least growth of a number of things, besides twice the first: a pool of threads fills once."""
+
+
+@fact
+def piling(facts: Facts) -> Piling | None:
+    """What the script adds to throughout the run; None without such a thing."""
+    looks = notes_of(facts.events, "look")
+    names = {what: None for look in looks for what in look.get("counts") or ()}
+    for what in names:
+        counts = [(look.get("counts") or {}).get(what, 0) for look in looks]
+        rises = [after - before for before, after in pairwise(counts)]
+        is_much = counts[-1] >= max(2 * counts[0], counts[0] + MUCH)
+        # To the end, and never less.
+        if (
+            is_much
+            and min(rises) >= 0
+            and sum(map(bool, rises[len(rises) // 2 :])) > len(rises) / 4
+        ):
+            hook = looks[-1].get("hook") if "hooks" in what else None
+            return Piling(what, counts[0], counts[-1], str((hook or {}).get("name", "")))
+    return None
+
+
+@fact
+def subnormal_numbers(facts: Facts) -> tuple[tuple[int, float], ...]:
+    """The step of each look, and the share of subnormal numbers among the values that it read in
+    parameters, gradients and the optimizer's state; without looks that read none."""
+    looks = events_of(facts.events, "look")
+    if not len(looks):
+        return ()
+    both = zip(looks["step"].tolist(), looks["data"], strict=True)
+    seen = [(step, look.get("subnormal")) for step, look in both]
+    return tuple((step, pair[0] / pair[1]) for step, pair in seen if pair and pair[1])

@@ -15,11 +15,13 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.views import expanded_operands
 from perftui.diagnosis.symptoms.operators.work import PARTS, cpu_work, kernel_work
+from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.cpu.operator_loops import loops
 from perftui.facts.cpu.operators import PHASES, Work, operators, work_of
-from perftui.facts.fact import Facts, trace_fact
+from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains
-from perftui.facts.source.operator_lines import line_of, operator_lines, with_line
+from perftui.facts.settings import settings
+from perftui.facts.source.operator_lines import at, line_of, line_place, operator_lines, with_line
 from perftui.trace.model import NONE, Mask
 
 _POINTWISE = (
@@ -101,8 +103,9 @@ all pairs."""
 
 
 def _churn_on_cpu(facts: Facts) -> Lost | None:
-    cpu, work = cpu_work(facts), casts(facts)
-    if work.calls <= FEW_CASTS:
+    cpu, work, setup = cpu_work(facts), casts(facts), settings(facts)
+    if work.calls <= FEW_CASTS or (setup and "cpu" in (setup.autocast or {})):
+        # Autocast converts for each operator, which is no churn of the script.
         return None
     return cpu.lost(
         work,
@@ -147,6 +150,50 @@ def _elementwise_on_cpu(facts: Facts) -> Lost | None:
         saved=0.5,
     )
 
+
+FAULT_NS = 2_500
+"""Most ns of a page fault without a disk: 0.5 us, in a virtual machine 1.7 were measured."""
+
+
+def _page_faults(facts: Facts) -> Lost | None:
+    """Time in which the kernel maps memory, bounded by the number of its pages."""
+    cpu, use = cpu_work(facts), machine_use(facts)
+    if use.minor_faults is None or use.system_share is None:
+        raise UnknownError("page faults of the training were not sampled")
+    mean = cpu.of.mean
+    count = round(use.minor_faults / ranks_here(facts) * mean / 1e9)
+    cost = min(round(use.system_share * cpu.judged.computing), count * FAULT_NS)
+    line = line_of(facts, FORWARD, _ARITHMETIC)
+    return Lost(
+        cost,
+        cpu.of,
+        f"The kernel takes {cpu.of.part_of(cost)} to map {count:,} pages of memory anew, since "
+        f"large tensors are made and freed again{at(line)}.",
+        (Figure("page faults in a step", count, "count"),),
+        place=line_place(facts, line),
+        parts=(FORWARD, BACKWARD, OPTIMIZER, OPERATORS),
+        label="system time of page faults",
+    )
+
+
+PAGE_FAULTS = Rule(
+    id="page-faults",
+    when="large tensors are made and freed in each step, and their memory is mapped anew",
+    explanation=(
+        "The C library returns large blocks to the system when they are freed. The next tensor "
+        "gets new pages, which the kernel clears one by one as they are first used: for one "
+        "addition that may take longer than the addition. Write into tensors that stay (out=, "
+        "operators in place), fuse the operators (torch.compile), or keep freed memory: start "
+        "with MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=2147483647 in the environment, or with "
+        "jemalloc in LD_PRELOAD."
+    ),
+    lost=_page_faults,
+    limits=Limits("Certainly avoidable: small tensors and kept memory cause hardly any.", 0.10),
+    answer=(
+        "out= or in place, torch.compile, or "
+        "MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=2147483647 in the environment"
+    ),
+)
 
 COPIES = Rule(
     id="layout-copies",

@@ -4,6 +4,7 @@ that are not multiples of eight."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +13,10 @@ from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, Precisi
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.symptoms.operators.elementwise import casts
 from perftui.diagnosis.symptoms.operators.work import cpu_work, kernel_work
 from perftui.facts.cpu.machine import has_gpu
-from perftui.facts.cpu.operators import of_phases
+from perftui.facts.cpu.operators import Work, of_phases, work_of
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.cards import TraceCard, trace_card
 from perftui.facts.gpu.kernels import StepKernels
@@ -214,6 +216,81 @@ def float64_on_cpu(facts: Facts) -> Lost | None:
         parts=time.parts,
     )
 
+
+_COMPUTES = {
+    "bfloat16": {"avx512_bf16", "amx_bf16", "bf16"},
+    "float16": {"avx512_fp16", "amx_fp16", "asimdhp"},
+}
+"""Features of processors that compute with numbers of that type, in matrix products."""
+
+_BF16_ISA = re.compile(r"BF16|AMX|FP16|AVX10|AVX2_VNNI_2|DEFAULT|ALL")
+"""Values of ONEDNN_MAX_CPU_ISA that leave such instructions in use."""
+
+_EMULATED = 0.5
+"""Share of products that float32 would save: with conversions before and after each they took twice
+as long with AVX-512, and 13 times as long without."""
+
+_PRODUCT = re.compile(r"aten::(addmm|mm|bmm|baddbmm|(mkldnn_|slow_|thnn_)?conv\w*|lstm|gru)$")
+
+
+def emulated(facts: Facts) -> tuple[str, str]:
+    """The type of numbers that the training computes with though the processor only emulates it,
+    and why; empty if it does not, or that is not known."""
+    setup = settings(facts)
+    if setup is None or setup.processor is None or has_gpu(facts):
+        return "", ""
+    elements = Counter[str]()
+    for group in setup.parameters or ():
+        elements[group.dtype] += group.elements
+    usual = max(elements, key=lambda name: elements[name], default="")
+    dtype = (setup.autocast or {}).get("cpu", usual)
+    if not _COMPUTES.get(dtype):
+        return "", ""
+    isa = (setup.environment or {}).get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
+    if not _BF16_ISA.search(isa):
+        return dtype, f"ONEDNN_MAX_CPU_ISA={isa} leaves out its instructions for that"
+    has = _COMPUTES[dtype] & set(setup.processor)
+    return ("", "") if has else (dtype, "this processor has no instructions for that")
+
+
+def _on_other_processor(facts: Facts) -> Lost | None:
+    cpu, (dtype, why), setup = cpu_work(facts), emulated(facts), settings(facts)
+    if setup is None or setup.processor is None:
+        raise UnknownError("what the processor can compute was not recorded")
+    if not dtype:
+        return None
+    ops = cpu.operators
+    products = work_of(ops, ops.within(ops.named(_PRODUCT.match)), ops.named(_PRODUCT.match))
+    cast = casts(facts).by_phase
+    line = line_of(facts, FORWARD)
+    asks = setup.place("autocast") if setup.autocast else None
+    asked = f" (autocast at {asks.short})" if asks else ""
+    time = cpu.time_of(cast + products.by_phase)
+    lost = cpu.lost(
+        Work((cast + products.by_phase * _EMULATED).astype(np.int64), products.calls),
+        line,
+        f"Products in {dtype}{asked} and the conversions for them take "
+        f"{cpu.of.part_of(time.ns)}{{at}}: {why}, so they are emulated.",
+        "lost to emulation",
+        Figure("type", dtype),
+        Figure("products in a step", products.calls, "count"),
+    )
+    return replace(lost, is_least=True)
+
+
+EMULATED = Rule(
+    id="emulated-precision",
+    when="a CPU computes in bfloat16 or float16 without instructions for that",
+    explanation=(
+        "Processors without AVX512-BF16, AMX or the like convert each operand of a product to "
+        "float32 and the result back, or use a plain loop: 2 to 15 times as slow as float32. "
+        "Recipes for GPUs use autocast or .bfloat16(): leave it out on such a CPU. The cost is "
+        "that of the conversions and half of the products, at least."
+    ),
+    lost=_on_other_processor,
+    limits=Limits("The same limit as for float64."),
+    answer="no autocast and float32 on this CPU",
+)
 
 _FLOAT64 = re.compile(
     r"(?<!optional)<((int|\d+(ul)?), )*(const )?double\b|\{lambda\(double\b|\bdouble( const)?\*"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,15 +10,24 @@ import numpy.typing as npt
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps import BACKWARD, FORWARD
-from perftui.diagnosis.model import Figure
+from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.cpu.machine import busy_host
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, notes_of
+from perftui.facts.script.looks import piling, subnormal_numbers
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_calls import line_that_keeps_graph, matching_line
 from perftui.facts.step.judged_step import host_parts
-from perftui.facts.step.steps import MANY_STEPS, steady_rows, steady_step
-from perftui.facts.step.uneven_steps import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
+from perftui.facts.step.steps import MANY_STEPS, median, steady_rows, steady_step
+from perftui.facts.step.uneven_steps import (
+    FAR,
+    MONOTONE,
+    GrowingSteps,
+    Trend,
+    growing_steps,
+    rss_trend,
+)
 from perftui.run.columns import PHASES, phase_name
 
 FEWEST_STEPS = 30
@@ -83,24 +93,66 @@ LEAST_GROWTH = 0.05
 """Share of the processes' memory from which its growth is reported with growing steps."""
 
 
+_REGISTER = {
+    "forward hooks": r"register_(module_)?forward_hook",
+    "forward pre-hooks": r"register_(module_)?forward_pre_hook",
+    "backward hooks": r"register_(module_)?(full_)?backward_hook",
+    "backward pre-hooks": r"register_(module_)?full_backward_pre_hook",
+    "hooks of gradients": r"register_hook",
+    "optimizer hooks": r"register_step_(pre|post)_hook",
+    "parameter groups": "add_param_group",
+    "threads": r"Thread|Timer|\w*Executor",
+    "log handlers": "addHandler",
+}
+"""Calls that add to what piles up."""
+
+_ONCE = "add them once, before the loop, or remove them again (handle.remove())"
+
+
+def _piling(facts: Facts) -> tuple[str, LineShare | None]:
+    """What the script adds to in step after step, in words, and the line; empty without it."""
+    more = piling(facts)
+    if more is None:
+        return "", None
+    call = rf"\b({_REGISTER.get(more.what, more.what)})\s*\("
+    bare = re.escape(more.name.rpartition(".")[2])
+    line = matching_line(facts, rf"{call}.*\b{bare}\b") if bare else None
+    line = line or matching_line(facts, call)
+    at = f", added at {line.short}" if line else ""
+    return f"{more.what} pile up: {more.first} at first, {more.last} at last{at}", line
+
+
 def _steps(facts: Facts) -> Lost | None:
     if facts.run is None:
         raise NotApplicableError
-    step, rise = steady_step(facts), growing_steps(facts)
+    step, (added, adds) = steady_step(facts), _piling(facts)
+    rise = growing_steps(facts) if not added else growing_steps.or_none(facts)
     if rise is None:
-        return None
+        place = facts.at(adds) if adds else None
+        sentence = f"{added[:1].upper()}{added[1:]}."
+        return (
+            None
+            if not added
+            else Lost.without_cost(
+                sentence, (), place, share=GROWING.limits.info, worst=Severity.INFO, advice=_ONCE
+            )
+        )
     line, rss = rise.line, rise.rss
     phases = (rise.phase,) if rise.is_alone else PHASES
     memory = why = ""
     if rss is not None and rss.tau >= MONOTONE and rss.growth >= LEAST_GROWTH:
         memory = f", and memory grows by {fmt.size(rss.last - rss.first)}"
-    if rise.phase == BACKWARD:
+    if added:
+        why, line = f", since {added}", adds or line
+    elif (seen := _subnormal(facts)) is not None and seen.cost_ns >= rise.cost / 2:
+        return None
+    elif rise.phase == BACKWARD and not _same_calls(facts):
         why = ", which happens if graphs of earlier steps are kept or inputs grow"
     return Lost(
         rise.cost,
         step,
         f"Steps grow from {fmt.duration(rise.step.first)} to {fmt.duration(rise.step.last)}: "
-        f"{_part(rise)}{f' at {line.short}' if line else ''}{memory}{why}.",
+        f"{_part(rise)}{f' at {rise.line.short}' if rise.line else ''}{memory}{why}.",
         (
             Figure("first steps", round(rise.step.first), "ns"),
             Figure("last steps", round(rise.step.last), "ns"),
@@ -109,6 +161,71 @@ def _steps(facts: Facts) -> Lost | None:
         label="above the first steps",
         place=facts.at(line) if line else None,
         parts=host_parts(facts, phases, GapCause.SYNCHRONISATION.value),
+        advice=_ONCE if added else "",
+    )
+
+
+SAME_CALLS = 1.2
+"""Ratio of what profiled steps recorded, bytes, below which the last ones make as many calls as the
+first: in ten runs with equal calls it was 0.97 to 1.05."""
+
+
+def _same_calls(facts: Facts) -> bool:
+    """Whether the last profiled steps surely make no more calls than the first."""
+    windows = [note for note in notes_of(facts.events, "window") if note.get("steps")]
+    sizes = [note.get("bytes", 0) / note["steps"] for note in windows]
+    return len(sizes) > 1 and 0 < sizes[-1] < SAME_CALLS * sizes[0]
+
+
+SUBNORMAL = 0.01
+"""Share of subnormal numbers among the values read from which they may slow products: their
+neighbours are zeros, or on the way there."""
+
+FEWEST_EITHER = 10
+"""Fewest steps before and after they came, to compare."""
+
+SLOWER = 1.25
+"""Ratio of steps with them to steps before from which they are the cause. Processors of AMD and ARM
+take no longer at all, those of Intel 10 to 100 times per operation."""
+
+
+@fact
+def _subnormal(facts: Facts) -> Lost | None:
+    """Steps that became slower when numbers became subnormal."""
+    if facts.run is None:
+        raise NotApplicableError
+    seen, step = subnormal_numbers(facts), steady_step(facts)
+    came = next((at for at, share in seen if share >= SUBNORMAL), None)
+    if came is None:
+        return None
+    share = seen[-1][1]
+    found = f"{fmt.percent(share)} of the values read in parameters and gradients are subnormal"
+    figures = (Figure.share("subnormal numbers", share, SUBNORMAL),)
+    rows = steady_rows(facts)
+    free = max((at for at, few in seen if few < SUBNORMAL and at < came), default=-1)
+    before, after = (
+        rows["duration"][mask] for mask in (rows["index"] <= free, rows["index"] >= came)
+    )
+    if min(len(before), len(after)) >= FEWEST_EITHER:
+        usual, slow = median(before), median(after)
+        if slow >= SLOWER * usual:
+            return Lost(
+                round(float((rows["duration"] - usual).clip(min=0)[rows["index"] > free].sum()))
+                // len(rows),
+                step,
+                f"Steps take {fmt.duration(slow)} instead of {fmt.duration(usual)} since numbers "
+                f"became subnormal, too small for the processor's fast path: {found}.",
+                figures,
+                parts=host_parts(facts, (FORWARD, BACKWARD, OPTIMIZER)),
+                doubt=busy_host(facts) if slow < (1 + FAR) * usual else "",
+                label="above the steps before",
+            )
+    return Lost.without_cost(
+        f"{found[0].upper()}{found[1:]} numbers, with which some processors compute many times as "
+        "slowly.",
+        figures,
+        share=0.0,
+        worst=Severity.INFO,
     )
 
 
@@ -179,7 +296,8 @@ GROWING = Rule(
     explanation=(
         "One part of the step takes longer each time while the others stay the same: something "
         "grows. Usual causes are a list of outputs that is concatenated in each step, a file that "
-        "is rewritten in full, and losses or hidden states that keep their graphs: sum "
+        "is rewritten in full, a hook that is registered in each step, and losses or hidden "
+        "states that keep their graphs: sum "
         "loss.item() or loss.detach(), and detach whatever one step passes to the next."
     ),
     lost=_steps,
@@ -189,6 +307,20 @@ GROWING = Rule(
         info=0.025,
     ),
     answer="detach what is kept, keep sums rather than lists",
+)
+
+SUBNORMAL_NUMBERS = Rule(
+    id="subnormal-numbers",
+    when="numbers become subnormal, with which the CPU computes slowly",
+    explanation=(
+        "Numbers below 1e-38 have fewer digits and are computed by microcode on many processors, "
+        "10 to 100 times as slowly: weights that decay to zero, gradients that vanish, averages "
+        "of both. torch.set_flush_denormal(True) at the start of the script makes them zero. Of "
+        "4 parameters, their gradients and optimizer state 64 values each are read now and then."
+    ),
+    lost=_subnormal,
+    limits=Limits("Certainly avoidable, hence a low limit.", info=0.0),
+    answer="torch.set_flush_denormal(True) at the start of the script",
 )
 
 KEPT = Rule(

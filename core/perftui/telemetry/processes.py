@@ -44,9 +44,9 @@ class ProcessReading(NamedTuple):
     written: float | None
     major_faults: float | None
     """Pages that had to be read from a disk, of all threads."""
-    minor_faults: float | None
+    minor_faults: float | None = None
     """Pages that only had to be mapped."""
-    system: float
+    system: float | None = None
     """Seconds of system time, part of ``cpu``."""
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -258,7 +259,8 @@ def _slowed(facts: Facts, cause: Slowed) -> _Flag:
         parts = HOST_AT_WORK if judged.on_device else on_cpu
     python = sum(judged.part(name) for name in parts) if judged else 0
     names = _SET.get(cause.by, ())
-    pattern = rf"\b({'|'.join(names)})\s*\(" if names else ""
+    calls = "|".join((*names, re.escape(cause.name.rpartition(".")[2] or cause.by)))
+    pattern = rf"\b({calls})\s*\("
     cost = round(python * cause.share * LESS * (1 - 1 / cause.factor))
     return _Flag(cause.by, cause.sentence, cost, parts, pattern, cause.place, names, is_least=True)
 

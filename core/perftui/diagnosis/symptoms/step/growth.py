@@ -19,7 +19,7 @@ from perftui.facts.script.looks import piling, subnormal_numbers
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_calls import line_that_keeps_graph, matching_line
 from perftui.facts.step.judged_step import host_parts
-from perftui.facts.step.steps import MANY_STEPS, median, steady_rows, steady_step
+from perftui.facts.step.steps import MANY_STEPS, TRAIN, median, steady_rows, steady_step
 from perftui.facts.step.uneven_steps import (
     FAR,
     MONOTONE,
@@ -28,6 +28,7 @@ from perftui.facts.step.uneven_steps import (
     growing_steps,
     rss_trend,
 )
+from perftui.run.aggregates import after_disturbance
 from perftui.run.columns import PHASES, phase_name
 
 FEWEST_STEPS = 30
@@ -201,17 +202,18 @@ def _subnormal(facts: Facts) -> Lost | None:
     share = seen[-1][1]
     found = f"{fmt.percent(share)} of the values read in parameters and gradients are subnormal"
     figures = (Figure.share("subnormal numbers", share, SUBNORMAL),)
-    rows = steady_rows(facts)
     free = max((at for at, few in seen if few < SUBNORMAL and at < came), default=-1)
-    before, after = (
-        rows["duration"][mask] for mask in (rows["index"] <= free, rows["index"] >= came)
-    )
+    # A slow rest of a run makes the fast beginning look like a warm-up.
+    every, rows = facts.steps, steady_rows(facts)
+    every = every.where((every["kind"] == TRAIN) & ~after_disturbance(every["profiled"]))
+    before = every["duration"][every["index"] <= free]
+    after = rows["duration"][rows["index"] >= came]
     if min(len(before), len(after)) >= FEWEST_EITHER:
         usual, slow = median(before), median(after)
         if slow >= SLOWER * usual:
+            lost = (rows["duration"] - usual).clip(min=0) * (rows["index"] > free)
             return Lost(
-                round(float((rows["duration"] - usual).clip(min=0)[rows["index"] > free].sum()))
-                // len(rows),
+                round(float(lost.mean())),
                 step,
                 f"Steps take {fmt.duration(slow)} instead of {fmt.duration(usual)} since numbers "
                 f"became subnormal, too small for the processor's fast path: {found}.",

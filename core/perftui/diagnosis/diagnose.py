@@ -171,7 +171,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         )
         general = launching if delays else waiting if is_late else 0.0
         slows = finding in slowing and finding.severity >= Severity.WARNING
-        if slows and share >= COMPARABLE * (inflated := _inflated(findings, finding)):
+        if slows and share >= COMPARABLE * (inflated := _inflated(findings, slowing, finding)):
             general = max(general, inflated)
         return (
             finding.severity is not Severity.HEALTHY,
@@ -186,11 +186,11 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=rank))
 
 
-def _inflated(findings: Sequence[Finding], slow: Finding) -> float:
-    """The largest share of another finding about phases that ``slow`` makes longer."""
+def _inflated(findings: Sequence[Finding], slowing: list[Finding], slow: Finding) -> float:
+    """The largest share that remains of another finding about phases that ``slow`` makes longer."""
     phases = set(slow.parts) - set(IDLE_PARTS)
     others = (other for other in findings if other is not slow and phases & set(other.parts))
-    return max((other.share for other in others), default=0.0)
+    return max((other.share * _without(slowing, other) for other in others), default=0.0)
 
 
 def _without(slowing: Sequence[Finding], finding: Finding) -> float:

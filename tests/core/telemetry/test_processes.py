@@ -49,7 +49,7 @@ class Table:
 
 
 def test_counters_of_a_process(tmp_path: Path) -> None:
-    counts = {"user": 3 * TICKS, "system": TICKS, "threads": 5, "pages": 9, "faults": 4}
+    counts = {"user": 3 * TICKS, "system": TICKS, "threads": 5, "pages": 9, "faults": 4, "minor": 8}
     proc = write(
         tmp_path,
         {
@@ -67,7 +67,7 @@ def test_counters_of_a_process(tmp_path: Path) -> None:
     reading = ProcessReading(8, 77, 4.0, 9 * PAGE, 5, 6, 2, 4096, 512, 4, 8, 1.0)
     assert table.read(8) == reading
     # It does not let us see the rest.
-    assert table.read(9) == ProcessReading(9, 7, 0.0, 0, 0, None, None, None, None, 0)
+    assert table.read(9) == ProcessReading(9, 7, 0.0, 0, 0, None, None, None, None, 0, 0, 0.0)
     assert [table.read(pid) for pid in (10, 11, 12, 13)] == [None] * 4
 
 

@@ -34,7 +34,8 @@ def stat_line(
     pid: int, *, name: str = "python", state: str = "S", started: int = 7, **counts: int
 ) -> str:
     """A line of ``/proc/<pid>/stat``; ``counts`` are those that are not 0."""
-    places = {"minor": 7, "faults": 9, "user": 11, "system": 12, "threads": 17, "started": 19, "pages": 21}
+    places = {"faults": 9, "user": 11, "system": 12, "threads": 17, "started": 19, "pages": 21}
+    places["minor"] = 7
     fields = ["0"] * 49
     for key, value in {**counts, "started": started}.items():
         fields[places[key]] = str(value)

@@ -150,6 +150,7 @@ prepare()
         "set_num_threads": "torch.set_num_threads(2)",
         "sched_setaffinity": "os.sched_setaffinity(0, os.sched_getaffinity(0))",
         "set_detect_anomaly": f"with {around}:",
+        "autocast": f"with {around}:",
     }
 
 
@@ -193,7 +194,8 @@ def test_what_cannot_be_read_is_unknown_and_harms_nothing() -> None:
     facts = settings_facts(object(), {Odd(): None}, [Odd()], None)
     known = {name for name, value in facts.items() if value is not None}
     # Of dynamo it depends on what other tests have imported.
-    assert known - {"dynamo"} == {"cores", "environment", "gc", "optimizers", "places"}
+    some = {"cores", "environment", "gc", "optimizers", "places", "processor"}
+    assert known - {"dynamo"} == some
     (optimizer,) = facts["optimizers"]
     assert optimizer["name"].endswith("Odd")
     assert {optimizer[name] for name in ("fused", "groups", "parameters", "line")} == {None}

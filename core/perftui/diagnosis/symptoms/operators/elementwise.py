@@ -18,7 +18,7 @@ from perftui.diagnosis.symptoms.operators.work import PARTS, cpu_work, kernel_wo
 from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.cpu.operator_loops import loops
 from perftui.facts.cpu.operators import PHASES, Work, operators, work_of
-from perftui.facts.fact import Facts, UnknownError, trace_fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_of, line_place, operator_lines, with_line
@@ -157,6 +157,8 @@ FAULT_NS = 2_500
 
 def _page_faults(facts: Facts) -> Lost | None:
     """Time in which the kernel maps memory, bounded by the number of its pages."""
+    if facts.run is None:
+        raise NotApplicableError
     cpu, use = cpu_work(facts), machine_use(facts)
     if use.minor_faults is None or use.system_share is None:
         raise UnknownError("page faults of the training were not sampled")

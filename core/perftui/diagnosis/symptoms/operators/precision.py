@@ -17,7 +17,7 @@ from perftui.diagnosis.symptoms.operators.elementwise import casts
 from perftui.diagnosis.symptoms.operators.work import cpu_work, kernel_work
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.cpu.operators import Work, of_phases, work_of
-from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.cards import TraceCard, trace_card
 from perftui.facts.gpu.kernels import StepKernels
 from perftui.facts.question import Evidence, Question
@@ -254,6 +254,8 @@ def emulated(facts: Facts) -> tuple[str, str]:
 
 
 def _on_other_processor(facts: Facts) -> Lost | None:
+    if facts.run is None:
+        raise NotApplicableError
     cpu, (dtype, why), setup = cpu_work(facts), emulated(facts), settings(facts)
     if setup is None or setup.processor is None:
         raise UnknownError("what the processor can compute was not recorded")

@@ -246,6 +246,7 @@ _SET = {
     "sys.setprofile": ("setprofile", "setprofile_all_threads"),
     "sys.monitoring": ("set_events", "set_local_events"),
     "gc.set_debug": ("set_debug",),
+    "tracemalloc": (r"tracemalloc\.start",),
 }
 """Functions that turn it on."""
 

@@ -6,6 +6,9 @@ was asked for and could not record would not be in the next one either.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from perftui.diagnosis.model import Diagnosis
 from perftui.facts.fact import Facts, notes_of
 from perftui.facts.question import Evidence, Question
@@ -22,11 +25,16 @@ def question_to_ask(diagnosis: Diagnosis, facts: Facts) -> Question | None:
         return None
     options = options_of(facts.manifest.profile)
     plans = options.profile and not options.nsys and options.first_step is None
-    if not plans or not options.overhead:
-        return None
-    has = {*_asked(facts), *(one for one in Evidence if getattr(options, one.value))}
-    left = (one for one in diagnosis.questions if one.evidence not in has and one.share >= WORTH)
-    return next(left, None)
+    return next(iter(worth_asking(diagnosis, facts)), None) if plans and options.overhead else None
+
+
+def worth_asking(diagnosis: Diagnosis, facts: Facts) -> list[Question]:
+    """The questions about a run that another window may answer, most valuable first."""
+    if facts.manifest is None:
+        return []
+    options, recorded = options_of(facts.manifest.profile), _recorded(facts)
+    has = [one for one in Evidence if getattr(options, one.value) or one in recorded]
+    return [one for one in diagnosis.questions if one.evidence not in has and one.share >= WORTH]
 
 
 def asking(diagnosis: Diagnosis, facts: Facts) -> str:
@@ -37,12 +45,18 @@ def asking(diagnosis: Diagnosis, facts: Facts) -> str:
     return f"asking: {next(texts, awaited[0].words)}"
 
 
-def _asked(facts: Facts) -> list[Evidence]:
-    asked = facts.manifest.profile.get(ASKED) if facts.manifest else None
-    return [one for one in Evidence if isinstance(asked, list) and one.value in asked]
-
-
 def _awaited(facts: Facts) -> list[Evidence]:
     """What was asked for and no window was to record so far."""
-    done = {name for data in notes_of(facts.events, "window") for name in data.get(ASKED, ())}
-    return [one for one in _asked(facts) if one.value not in done]
+    recorded = _recorded(facts)
+    asked = _named(facts.manifest.profile if facts.manifest else {})
+    return [one for one in asked if one not in recorded]
+
+
+def _recorded(facts: Facts) -> list[Evidence]:
+    """What windows were to record because it was asked for."""
+    return [one for data in notes_of(facts.events, "window") for one in _named(data)]
+
+
+def _named(data: Mapping[str, Any]) -> list[Evidence]:
+    names = data.get(ASKED)
+    return [one for one in Evidence if isinstance(names, list) and one.value in names]

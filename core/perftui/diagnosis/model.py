@@ -168,6 +168,11 @@ class Diagnosis:
     """What the next window will record, and what for; empty if nothing was asked for."""
 
     @property
+    def waits_for(self) -> str:
+        """What is being waited for, be it steps or what the next window will record."""
+        return "; ".join(text for text in (self.progress, self.asking) if text)
+
+    @property
     def questions(self) -> tuple[Question, ...]:
         """What was not recorded and would tell more, most valuable first."""
         every = [finding.question for finding in self.findings]

@@ -33,6 +33,11 @@ class Question:
     """What the answer is worth at most, as a share of the step, 0 to 1."""
 
     @property
+    def option(self) -> str:
+        """The option that records it from the start."""
+        return f"--{self.evidence.value}"
+
+    @property
     def text(self) -> str:
         """``shapes, to tell whether attention could be faster (at most 23 % of the step)``."""
         most = fmt.percent(self.share)
@@ -41,4 +46,4 @@ class Question:
     @property
     def lack(self) -> str:
         """The same once nobody can be asked, with the option that records it."""
-        return f"not recorded (--{self.evidence.value}): {self.text}"
+        return f"not recorded ({self.option}): {self.text}"

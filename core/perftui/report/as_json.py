@@ -394,7 +394,7 @@ def as_object(report: Report) -> ReportOutput:
         "run": _run(report),
         "steps": _steps(report),
         "verdict": diagnosis.top.headline if diagnosis.top else None,
-        "progress": diagnosis.progress or None,
+        "progress": diagnosis.waits_for or None,
         "findings": [finding_object(finding, report) for finding in diagnosis.findings],
         "fixes": [fix_object(fix, report.diagnosis) for fix in report.fixes],
         "next": next_command(report),

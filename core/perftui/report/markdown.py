@@ -134,8 +134,8 @@ def _heading(report: Report) -> Iterator[str]:
 
 def _findings(report: Report) -> Iterator[Iterator[str]]:
     diagnosis = report.diagnosis
-    if diagnosis.progress:
-        yield iter([plain(diagnosis.progress)])
+    if diagnosis.waits_for:
+        yield iter([plain(diagnosis.waits_for)])
     elif not diagnosis.findings:
         yield iter([NO_VERDICT])
     for finding, fixes in findings_with_fixes(report):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from perftui.diagnosis.asking import worth_asking
 from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rule import more_steps
+from perftui.facts.question import Question
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.fixes.fix import edited_since
 from perftui.fixes.option import FixOption
@@ -53,8 +55,9 @@ def next_command(report: Report) -> list[str] | None:
     raise the confidence in a finding."""
     findings = report.diagnosis.findings
     commands = (next_of(finding, report) for finding in findings)
+    asking = (_asking(question, report) for question in report.diagnosis.questions)
     more = (confidence_command(finding, report) for finding in findings)
-    return next((command for command in (*commands, *more) if command), None)
+    return next((command for command in (*commands, *asking, *more) if command), None)
 
 
 def next_of(finding: Finding, report: Report) -> list[str] | None:
@@ -67,7 +70,18 @@ def next_of(finding: Finding, report: Report) -> list[str] | None:
     if best := best_fix(finding, report):
         command = try_command if best.is_triable else apply_command
         return command(best.fix, run.root)
-    return None
+    return _asking(finding.question, report)
+
+
+def _asking(question: Question | None, report: Report) -> list[str] | None:
+    """Runs the training again with what would answer ``question``; None if no window was worth it,
+    or one may still come."""
+    run = report.subject.run
+    if run is None or question is None or not run.manifest.status.is_over:
+        return None
+    if question not in worth_asking(report.diagnosis, report.facts):
+        return None
+    return again_command(run.root, question.option)
 
 
 def best_fix(finding: Finding, report: Report) -> FixOption | None:

@@ -64,13 +64,13 @@ def render(report: Report) -> str:
 
 def _verdict(report: Report) -> Iterator[str]:
     diagnosis = report.diagnosis
-    if diagnosis.progress:
-        yield diagnosis.progress
-    if not diagnosis.findings and not diagnosis.progress:
+    if diagnosis.waits_for:
+        yield diagnosis.waits_for
+    if not diagnosis.findings and not diagnosis.waits_for:
         yield NO_VERDICT
     left = {fix.fix: fix for fix in report.fixes}
     for number, finding in enumerate(diagnosis.findings):
-        if number or diagnosis.progress:
+        if number or diagnosis.waits_for:
             yield ""
         yield from _finding(finding)
         for name in finding.fixes:

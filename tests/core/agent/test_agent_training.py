@@ -8,6 +8,8 @@ import pytest
 
 from perftui.agent.safety.meter import ALWAYS_UNTIL
 from perftui.recorder.spool import RingReader
+from perftui.wire.control_page import DETAILS as CONTROL_DETAILS
+from perftui.wire.spool import DETAILS
 from tests.core.agent.conftest import STEPS
 
 pytestmark = pytest.mark.subprocess
@@ -156,6 +158,43 @@ while time.monotonic() < until:
 
     first, second = run.notes("window")
     assert first["first_step"] < 80 <= second["first_step"]
+
+
+def test_the_next_window_records_what_was_asked_for_and_the_training_comes_out_the_same(
+    train: Any,
+) -> None:
+    script = f"""
+import os, struct
+from perftui.wire.spool import DETAILS
+spool = os.environ.get("PERFTUI_SPOOL")
+if spool:
+    path = spool + "/control"
+    open(path, "wb").write(bytes(64))
+{STEPS}
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 8), nn.Dropout())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+train(20)
+if spool:
+    with open(path, "r+b") as page:
+        page.seek(8 * {CONTROL_DETAILS})
+        page.write(struct.pack("<Q", (1 << len(DETAILS)) - 1))
+train(400)
+print(model(torch.ones(4, 8)).tolist(), torch.rand(1), model[0].__call__)
+"""
+    alone = train(script, agent=False)
+    run = train(script, options={"overhead": 1.0})
+
+    assert (run.code, run.out, run.err) == (0, alone.out, alone.err)
+    first, second = run.notes("window")[:2]
+    assert (first["reason"], "asked" in first, "syncs" in first) == ("warm", False, False)
+    assert (second["reason"], second["asked"]) == ("lacking", list(DETAILS))
+    assert "syncs" in second
+    before, after = (str(run.events(window)) for window in (0, 1))
+    for evidence in ("Input Dims", "nn.Module: "):
+        assert (evidence in before, evidence in after) == (False, True)
+    # Asked for once: all later windows are as usual, and hold the same.
+    assert "lacking" not in [window["reason"] for window in run.notes("window")[2:]]
 
 
 def test_a_run_of_so_many_steps_ends_by_itself(train: Any) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from perftui.agent.recording.steps import EVAL, TRAIN, Boundary
 from perftui.agent.windows.budget import (
+    LACKING,
     LEAST_PAUSE_NS,
     MOST_STEPS,
     SLOW,
@@ -35,7 +36,7 @@ from perftui.agent.windows.plan import (
     usual_lead,
     window_steps,
 )
-from perftui.wire.control_page import SIZE, ControlPage
+from perftui.wire.control_page import SIZE, ControlPage, create_control_page
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -103,6 +104,24 @@ def test_cheap_windows_are_not_opened_all_the_time() -> None:
     times = [time for time, _ in loop.opened]
     assert times[2] - times[1] > LEAST_PAUSE_NS
     assert len(times) < 50
+
+
+def test_what_the_diagnosis_lacks_waits_for_the_budget_and_not_for_its_turn(tmp_path: Path) -> None:
+    create_control_page(tmp_path / "control")
+    loop, page = Loop(), ControlPage(tmp_path / "control")
+    loop.occasions = WindowTriggers(loop.budget, page)
+    loop.run(20, 100 * MS, 30 * MS)
+    page.ask(1)
+    page.ask(2)
+    loop.run(10, 100 * MS, 30 * MS)
+    assert [reason for _, reason in loop.opened] == [WARM]
+    loop.run(40, 100 * MS, 30 * MS)
+    loop.occasions.prepared()
+
+    assert [reason for _, reason in loop.opened][:2] == [WARM, LACKING]
+    # 60 ms are a hundredth of 6 s, which is before the next one's turn.
+    assert 6 * S <= loop.opened[1][0] - 5 * S < 7 * S
+    assert (loop.occasions.details, loop.occasions.lacking) == (3, False)
 
 
 def test_hooks_that_cost_all_there_is_leave_nothing_for_windows() -> None:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +23,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from perftui.agent.startup.arm import arm
+from perftui.agent.windows.module_ranges import ModuleRanges
+from perftui.agent.windows.observers import WindowObservers
+from perftui.agent.windows.ranges import Marks, Ranges
+from perftui.agent.windows.torch_window import Window
+from perftui.wire.control_page import create_control_page
+from perftui.wire.spool import AgentOptions, Spool
 
 SHAPES = {
     "tiny": (11, 20, 4, 0, True),
@@ -202,9 +209,60 @@ def make_gpu_turn(
     return turn
 
 
+DETAILS = ("nothing", "shapes", "stacks", "modules", "syncs", "frames", "memory")
+"""What windows record besides operators; stacks are sampled, frames what ``--stacks`` records."""
+
+
+def windows(seconds: float) -> dict[str, list[tuple[int, int]]]:
+    """By each of ``DETAILS``, CPU ns of two steps in a window, and of its begin and end."""
+    spool = Path(tempfile.mkdtemp())
+    create_control_page(Spool(spool).control)
+    layers = [nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.LayerNorm(256)) for _ in range(24)]
+    model = nn.Sequential(*layers)
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    x = torch.randn(256, 256)
+    observers = WindowObservers(torch, spool, print)
+    observers.import_counter()
+    found: dict[str, list[tuple[int, int]]] = {name: [] for name in DETAILS}
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for name in DETAILS:
+            own = "stacks" if name == "frames" else "" if name in ("nothing", "stacks") else name
+            options = AgentOptions(**dict.fromkeys([own] if own else [], True))
+            clock = [time.process_time_ns()]
+            window = Window(torch, options)
+            window.prepare()
+            window.start()
+            marks = Marks(ranges := Ranges(torch, recorded=True, nvtx=False))
+            marks.begin_step(0)
+            modules = ModuleRanges(torch, ranges, print) if options.modules else None
+            if modules is not None:
+                modules.open(marks)
+            observers.begin(options, samples=name == "stacks")
+            clock.append(time.process_time_ns())
+            for _ in range(2):
+                optimizer.zero_grad()
+                model(x).sum().backward()
+                optimizer.step()
+            clock.append(time.process_time_ns())
+            observers.end()
+            if modules is not None:
+                modules.close()
+            marks.end_all()
+            window.stop()
+            window.save(spool / "window.json")
+            observers.take(0)
+            clock.append(time.process_time_ns())
+            found[name].append((clock[2] - clock[1], clock[1] - clock[0] + clock[3] - clock[2]))
+    return {name: pairs[FIRST_PAIRS:] for name, pairs in found.items()}
+
+
 def main() -> None:
     torch.set_num_threads(1)
     shape = sys.argv[1]
+    if shape == "windows":
+        print(json.dumps(windows(float(sys.argv[2]))))
+        return
     if shape.endswith("-played-gpu"):
         play()
     hooks = Hooks()

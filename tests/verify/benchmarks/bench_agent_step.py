@@ -93,6 +93,22 @@ def steps(shape: str, seconds: float, most: str) -> None:
     )
 
 
+def evidence(seconds: float) -> None:
+    """What each kind of evidence adds to a window, by the median of its turns."""
+    command = [sys.executable, str(HERE / "agent_on_off.py"), "windows", str(seconds)]
+    done = subprocess.run(command, env=alone(), check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    usual = [statistics.median(one) for one in zip(*found["nothing"], strict=True)]
+    for name, pairs in found.items():
+        of = [statistics.median(one) for one in zip(*pairs, strict=True)]
+        ratios = [part / whole for part, whole in zip(of, usual, strict=True)]
+        print(
+            f"two profiled steps with {name}: {of[0] / 1e6:.1f} ms ({ratios[0]:.2f} times), "
+            f"which wait {of[1] / 1e6:.1f} ms ({ratios[1]:.2f} times), {len(pairs)} windows",
+            flush=True,
+        )
+
+
 def recorded(*command: str) -> RunSnapshot:
     """A run of a script as people start it."""
     with tempfile.TemporaryDirectory() as runs:
@@ -167,6 +183,7 @@ def main() -> None:
     steps("tiny-without-loader", seconds, "4 %")
     steps("realistic", seconds, "0.5 %")
     steps("realistic-played-gpu", 2 * seconds, "0.5 %")
+    evidence(seconds)
     for kind in WIDTHS:
         whole_run(25, kind)
     starts()

@@ -157,6 +157,7 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
             rows.append(crop(row(" " * FIX_INDENT, *_fix(best)), cells))
     if not rows:
         rows = [row((_nothing_yet(snapshot), "dim"))]
+    rows += wrap(snapshot.diagnosis.asking, cells, "dim")
     notes = _notes(snapshot)
     for problem in snapshot.problems:
         rows += wrap(problem, cells, "dim" if problem in notes else "warn")

@@ -184,7 +184,7 @@ events a microsecond, each 5 us to end and save, three times that with Python st
 shapes. Until a window has been measured every loop may be one of these."""
 
 
-DETAIL_RATIO = 3
+DETAIL_RATIO = 2
 """By how much a window costs more, at most, than one that recorded less."""
 
 

@@ -118,6 +118,8 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
         rows += [(mark, *first), *((blank, *line) for line in rest)]
     if not rows:
         rows.append(row((snapshot.diagnosis.progress or "nothing was found", "dim")))
+    if snapshot.diagnosis.asking:
+        rows += [(), *wrap(snapshot.diagnosis.asking, cells - 1, "dim", " ")]
     count = len(snapshot.diagnosis.abstentions)
     if count:
         text = f" {fmt.several(count, 'rule')} could not judge: see the end of the details"

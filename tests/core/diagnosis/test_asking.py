@@ -1,0 +1,60 @@
+"""What a diagnosis lacks, what that is worth, and what the next window is asked for."""
+
+from typing import Any
+
+import pytest
+
+from perftui.diagnosis.asking import question_to_ask, worth_asking
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.facts.fact import Facts
+from perftui.run.manifest import Status
+from tests.core.diagnosis.runs import make_run
+from tests.core.diagnosis.stories import diagnosed, reasons
+from tests.core.diagnosis.test_kernels import attending
+
+TEXT = "shapes, to tell whether attention could be faster (at most 20 % of the step)"
+WINDOW = ("window", {"asked": ["shapes"]})
+
+
+def facts_of(*events: Any, status: Status = Status.RUNNING, **profile: Any) -> Facts:
+    """A run with the events and profile, whose window shows attention without shapes."""
+    run = make_run(40, {"forward": 1}, status=status, events=events, profile=profile)
+    return Facts(run, attending(None).analysis())
+
+
+def test_a_rule_says_what_it_lacks_and_what_the_answer_is_worth() -> None:
+    assert reasons(attending(None))["attention-mask"] == f"not recorded (--shapes): {TEXT}"
+    # Half of the attention is below the rule's limit, whatever the answer is.
+    assert "attention-mask" not in reasons(attending(None, 90))
+
+
+@pytest.mark.parametrize(
+    ("facts", "asks", "asking"),
+    [
+        (facts_of(), True, ""),
+        (facts_of(asked=["shapes"]), False, f"asking: {TEXT}"),
+        (facts_of(WINDOW, asked=["shapes"]), False, ""),
+        (facts_of(asked=["syncs"]), False, "asking: synchronising calls"),
+        (facts_of(status=Status.EXITED), False, ""),
+        (facts_of(shapes=True), False, ""),
+        (facts_of(first_step=5), False, ""),
+        (facts_of(profile=False), False, ""),
+        (facts_of(overhead=0.0), False, ""),
+        (facts_of(("window", {"asked": 1}), asked=1), True, ""),
+    ],
+    ids=["open", "asked", "recorded", "other", "over", "had", "steps", "off", "free", "damaged"],
+)
+def test_a_question_is_asked_once_and_only_while_a_window_may_answer(
+    facts: Facts, asks: bool, asking: str
+) -> None:
+    judged = diagnosis(facts)
+    question = question_to_ask(judged, facts)
+    assert (question.text if question else "") == (TEXT if asks else "")
+    assert judged.asking == asking == judged.waits_for
+
+
+def test_after_the_end_the_question_is_left_unless_a_window_was_to_answer_it() -> None:
+    over, recorded = (facts_of(*events, status=Status.EXITED) for events in ((), (WINDOW,)))
+    assert [one.option for one in worth_asking(diagnosis(over), over)] == ["--shapes"]
+    assert worth_asking(diagnosis(recorded), recorded) == []
+    assert worth_asking(diagnosed(attending(None)), Facts(None)) == []

@@ -9,16 +9,21 @@ import pytest
 
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.diagnose import timeline_place
-from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
+from perftui.diagnosis.model import Abstention, Diagnosis, Figure, Finding, Severity
 from perftui.experiments.journal import Proof, ProvenPair
 from perftui.experiments.trial_verdict import Outcome
 from perftui.facts.place import Place
+from perftui.facts.question import Evidence, Question
 from perftui.fixes.option import FixOption, Risk
+from perftui.run.control import Request, take_requests
+from perftui.run.layout import RunLayout
 from perftui.run.manifest import Override, Status, StopReason
+from perftui_tui.actions.requests import ask_for_evidence
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.verdict import findings, verdict_line
-from perftui_tui.reading.snapshot import Snapshot, next_try
+from perftui_tui.reading.snapshot import Phase, Snapshot, next_try
 from perftui_tui.reading.view import RunView, view_trace
+from perftui_tui.screens.diagnosis.finding import listing
 from perftui_tui.screens.overview.dashboard import GapList, headline
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
@@ -63,6 +68,23 @@ def test_a_slow_loader_is_the_bottleneck_also_while_a_window_is_being_read(tmp_p
     assert " DO THIS     list the files once" in words(known)
     listed = "\n".join(plain(line) for line in findings(known, 80, 0))
     assert listed.index("to do: list the files once") < listed.index("fix: ")
+
+
+def test_what_is_lacking_is_asked_for_and_that_is_shown(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path)
+    question = Question(Evidence.SHAPES, "whether attention could be faster", 0.2)
+    lacking = replace(
+        snapshot.diagnosis,
+        abstentions=(Abstention("attention-mask", question.lack, question),),
+        asking=f"asking: {question.text}",
+    )
+    snapshot = replace(snapshot, diagnosis=lacking)
+    for drawn in (findings(snapshot, 120, 0), listing(snapshot, 0, 120)):
+        assert "asking: shapes, to tell whether attention" in "\n".join(map(plain, drawn))
+    layout = RunLayout(snapshot.source)
+    for phase in (Phase.ENDED, Phase.LIVE):
+        ask_for_evidence(replace(snapshot, phase=phase))
+    assert take_requests(layout) == [Request("ask", {"evidence": "shapes"})]
 
 
 def test_what_cannot_be_done_is_not_advised_but_the_first_that_can(tmp_path: Path) -> None:

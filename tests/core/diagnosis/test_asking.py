@@ -12,7 +12,10 @@ from tests.core.diagnosis.runs import make_run
 from tests.core.diagnosis.stories import diagnosed, reasons
 from tests.core.diagnosis.test_kernels import attending
 
-TEXT = "shapes, to tell whether attention could be faster (at most 20 % of the step)"
+HALF = "shapes, to tell whether attention could be faster (at most 20 % of the step)"
+TEXT = "shapes, to tell how well its kernels use the card (at most 98 % of the step)"
+"""The more valuable one of two questions."""
+
 WINDOW = ("window", {"asked": ["shapes"]})
 
 
@@ -23,7 +26,7 @@ def facts_of(*events: Any, status: Status = Status.RUNNING, **profile: Any) -> F
 
 
 def test_a_rule_says_what_it_lacks_and_what_the_answer_is_worth() -> None:
-    assert reasons(attending(None))["attention-mask"] == f"not recorded (--shapes): {TEXT}"
+    assert reasons(attending(None))["attention-mask"] == f"not recorded (--shapes): {HALF}"
     # Half of the attention is below the rule's limit, whatever the answer is.
     assert "attention-mask" not in reasons(attending(None, 90))
 
@@ -55,6 +58,7 @@ def test_a_question_is_asked_once_and_only_while_a_window_may_answer(
 
 def test_after_the_end_the_question_is_left_unless_a_window_was_to_answer_it() -> None:
     over, recorded = (facts_of(*events, status=Status.EXITED) for events in ((), (WINDOW,)))
-    assert [one.option for one in worth_asking(diagnosis(over), over)] == ["--shapes"]
+    assert [one.text for one in worth_asking(diagnosis(over), over)] == [TEXT, HALF]
+    assert worth_asking(diagnosis(over), over)[0].option == "--shapes"
     assert worth_asking(diagnosis(recorded), recorded) == []
     assert worth_asking(diagnosed(attending(None)), Facts(None)) == []

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
-from perftui.analysis.model import GapCause
+from perftui.analysis.model import GapCause, OpTable
+from perftui.analysis.ops.call_detail import OUTSIDE
 from perftui.analysis.steps import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OPERATORS, OTHER
 from perftui.diagnosis.model import (
     COMPUTE_BOUND_ID,
@@ -98,8 +99,15 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         sentence = f"The GPU is the limit: it computes {step.part_of(judged.computing)}."
         sentence += _kernels(facts, categories) + _use(facts, judged.computing)
     used = reach.or_none(facts) if judged.on_device else None
-    about = "how well its kernels use the card"
-    lacks = judged.on_device and lacks_sizes(facts)
+    modules = _modules(facts) if judged.on_device else {}
+    at = (f"{name} {fmt.percent(of)}" for name, of in modules.items() if of >= LINE_FROM)
+    if named := list(at):
+        sentence += f" Of the forward pass: {', '.join(named)}."
+    question = None
+    if judged.on_device and lacks_sizes(facts):
+        question = Question(Evidence.SHAPES, "how well its kernels use the card", share)
+    elif judged.on_device and not modules:
+        question = Question(Evidence.MODULES, "which modules take the GPU's time", share)
     return Finding(
         COMPUTE_BOUND.id,
         Severity.INFO,
@@ -117,13 +125,14 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
                 Figure.share(f"of forward at {line.short}", share, place=facts.at(line))
                 for line, share in lines.items()
             ),
+            *(Figure.share(f"of forward in {name}", share) for name, share in modules.items()),
         ),
         step_ns=step.mean,
         confidence=confidence(step.count, of_run=step.of_run),
         place=next((facts.at(line) for line, of in lines.items() if of >= PLACE_FROM), None),
         would_raise_confidence=more_steps(step.count),
         steps=step.count,
-        question=Question(Evidence.SHAPES, about, share) if lacks else None,
+        question=question,
         advice="" if judged.on_device else "the longest operators: fuse them, or fewer of them",
     )
 
@@ -198,6 +207,15 @@ def _forward_shares(facts: Facts, judged: JudgedStep) -> dict[LineShare, float]:
     lines = None if judged.on_device else forward_lines.or_none(facts)
     listed = [line for line in lines.listed[:LISTED] if line.file] if lines else []
     return {line: lines.share(line) for line in listed} if lines else {}
+
+
+def _modules(facts: Facts) -> dict[str, float]:
+    """The modules that launch most in the forward pass, as shares of it; empty if not recorded."""
+    table = facts.analysis.modules if facts.analysis else OpTable.empty()
+    each = zip(table.device_self.tolist(), table.names, strict=True)
+    times = sorted((pair for pair in each if pair[1] != OUTSIDE), reverse=True)
+    whole = sum(time for time, _ in times)
+    return {name: time / whole for time, name in times[:LISTED]} if whole else {}
 
 
 COMPUTE_BOUND = Rung(

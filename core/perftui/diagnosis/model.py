@@ -177,7 +177,8 @@ class Diagnosis:
         """What was not recorded and would tell more, most valuable first."""
         every = [finding.question for finding in self.findings]
         every += [abstention.question for abstention in self.abstentions]
-        return tuple(sorted({one for one in every if one}, key=lambda one: (-one.share, one.text)))
+        different = dict.fromkeys(one for one in every if one)
+        return tuple(sorted(different, key=lambda one: -one.share))
 
     @property
     def top(self) -> Finding | None:

@@ -25,6 +25,7 @@ REASONS = {
     "asked": "requested",
     "chosen": "requested with --steps",
     "joint": "recorded on another rank",
+    "lacking": "for what the diagnosis lacked",
 }
 """Why a window was opened, by the agent's word for it."""
 

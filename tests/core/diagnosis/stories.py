@@ -193,7 +193,8 @@ def busy_with(*kernels: K, steps: int = 4, card: dict[str, Any] | None = None) -
                 phase = kernel.phase
             for number, op in enumerate(kernel.ops):
                 is_innermost = number == len(kernel.ops) - 1
-                t.op(op, **(kernel.args or {} if is_innermost else {}))
+                args = kernel.args if is_innermost else None
+                t.range(op) if op.startswith("nn.Module: ") else t.op(op, **(args or {}))
             t.launch(kernel.name, us(kernel.us), call=20, starts=max(free, t.now + 20))
             free = max(free, t.now) + us(kernel.us)
             for _ in kernel.ops:

@@ -9,7 +9,8 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.run.manifest import Status
 from tests.core.diagnosis.runs import make_run
-from tests.core.diagnosis.stories import diagnosed, reasons
+from tests.core.diagnosis.stories import BF16, K, busy_with, diagnosed, reasons
+from tests.core.diagnosis.test_costly_operators import MM, product
 from tests.core.diagnosis.test_kernels import attending
 
 HALF = "shapes, to tell whether attention could be faster (at most 20 % of the step)"
@@ -29,6 +30,16 @@ def test_a_rule_says_what_it_lacks_and_what_the_answer_is_worth() -> None:
     assert reasons(attending(None))["attention-mask"] == f"not recorded (--shapes): {HALF}"
     # Half of the attention is below the rule's limit, whatever the answer is.
     assert "attention-mask" not in reasons(attending(None, 90))
+
+
+def test_modules_are_asked_for_after_sizes_and_then_named() -> None:
+    blocks = ("nn.Module: a (Block)", 600), ("nn.Module: b (Block)", 380)
+    (question,) = diagnosed(busy_with(K(BF16, 980, MM, args=product(980, 0.4)))).questions
+    assert question.text.startswith("modules, to tell which modules take the GPU's time")
+    story = busy_with(*(K(BF16, us, (name, *MM), args=product(us, 0.4)) for name, us in blocks))
+    judged = diagnosed(story)
+    assert judged.questions == ()
+    assert "Of the forward pass: a (Block) 61 %, b (Block) 39 %." in judged.findings[0].sentence
 
 
 @pytest.mark.parametrize(

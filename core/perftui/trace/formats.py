@@ -6,11 +6,19 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.run.files import open_regular
-from perftui.trace.model import Cancelled, Preview, Progress, Trace, TraceError
+from perftui.trace.model import (
+    Cancelled,
+    LoadCancelled,
+    Preview,
+    Progress,
+    Trace,
+    TraceError,
+)
 
 if TYPE_CHECKING:
     # Every command needs the endings: a format's loader is imported when a file needs it.
@@ -156,6 +164,26 @@ def _candidates(directory: Path) -> Iterator[Path]:
 def is_trace(path: Path) -> bool:
     """Whether the file begins like a trace; False if it cannot be read."""
     return path.is_file() and format_of(path).is_trace(path)
+
+
+_TRIED = 4
+"""Pieces of a file that are read to see whether it opens: a megabyte holds thousands of events."""
+
+
+def cannot_open(path: Path) -> str:
+    """Why the beginning of a local file cannot be opened as a trace; empty if it can."""
+    from perftui.trace.remote import remote_of
+
+    if remote_of(path) is not None:
+        return ""
+    read = count()
+    try:
+        load_trace(path, cancelled=lambda: next(read) >= _TRIED)
+    except LoadCancelled:
+        return ""
+    except TraceError as error:
+        return str(error)
+    return ""
 
 
 def load_trace(

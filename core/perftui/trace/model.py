@@ -61,6 +61,8 @@ class LoadWarning:
 
     message: str
     offset: int | None = None
+    is_cut: bool = False
+    """Whether the file goes on no further: what is behind that place is not known."""
 
 
 def _none() -> Int64:
@@ -142,6 +144,11 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the end of the file is missing: kernels stand behind what launched them."""
+        return any(warning.is_cut for warning in self.warnings)
 
     @property
     def end(self) -> Int64:
@@ -232,6 +239,9 @@ RANGES = (
     *("collective_comm", "overhead"),
 )
 """Ranges that are not calls: they may overlap calls partially, and then leave the call stack."""
+
+OF_PYTORCH = frozenset((CPU_OP, PYTHON, *DEVICE_ACTIVITY, *LAUNCHES, *RANGES))
+"""Without any of these, a file is a trace of something else."""
 
 _LEGACY = {"operator": CPU_OP, "runtime": "cuda_runtime", "python": PYTHON}
 _LEGACY |= {"memcpy": MEMCPY, "memset": MEMSET}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perftui.trace.formats import unreadable_files
+from perftui.trace.formats import cannot_open, unreadable_files
 from perftui.trace.model import TraceError
 from perftui.trace.rank_files import RankFile, find_ranks
 
@@ -135,14 +135,28 @@ def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
     """The trace of ``rank``, by default of the lowest, in the newest complete recording.
 
     Recordings in the same directory take precedence over the newest if it lacks ranks and they do
-    not. If no trace names its rank the newest trace is chosen; None if there is no trace.
+    not. If no trace names its rank the newest trace is chosen; None if there is no trace. One that
+    cannot be opened is left out, with a note.
 
     Raises:
-        TraceError: there is no such directory, or no trace of that rank in it.
+        TraceError: there is no such directory, no trace of that rank in it, or none that opens.
     """
     files = find_ranks(directory)
-    if not files:
-        return None
+    left_out: list[str] = []
+    while files:
+        choice = _chosen(directory, files, rank)
+        why = cannot_open(choice.path)
+        if not why:
+            notes = (f"left out: {each}" for each in left_out)
+            return replace(choice, notes=(*choice.notes, *notes))
+        left_out.append(why)
+        files = tuple(file for file in files if file.path != choice.path)
+        if not files or rank is not None:
+            raise TraceError(left_out[0])
+    return None
+
+
+def _chosen(directory: Path, files: Sequence[RankFile], rank: int | None) -> RankChoice:
     recordings = find_recordings(files)
     candidates = [recording for recording in recordings if rank is None or rank in recording.ranks]
     if rank is not None and not candidates:

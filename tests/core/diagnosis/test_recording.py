@@ -1,9 +1,11 @@
 """What a recording does not show: first uses, missing kernels, an unrecorded GPU, few steps."""
 
+import json
 from typing import Any
 
 import pytest
 
+from perftui.analysis.analyse import analyse
 from perftui.diagnosis.model import Confidence, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.notes import notes
@@ -14,6 +16,7 @@ from perftui.run.columns import BACKWARD
 from perftui.run.manifest import Status
 from tests.core.diagnosis.runs import MS, Seen, make_run, run_of, source_of, step_table
 from tests.core.diagnosis.stories import (
+    DEVICES,
     H100,
     SGEMM,
     diagnosed,
@@ -23,6 +26,7 @@ from tests.core.diagnosis.stories import (
     training,
 )
 from tests.traces.builder import TraceBuilder, ms, us
+from tests.traces.events import load
 
 
 def first_use(loading: int, steps: int = 3) -> TraceBuilder:
@@ -98,10 +102,51 @@ def test_launches_without_kernels_leave_idle_time_unjudged() -> None:
     )
     facts = {fact.label: fact.value for fact in finding.facts}
     assert (facts["CUDA driver"], facts["CUDA runtime"], facts["CUPTI"]) == ("12040", "12060", "24")
+    assert finding.advice == "record again; CUDA 12.6 to 12.9 drop kernels at the start of windows"
     assert [one.rule for one in diagnosis.findings] == ["trace-incomplete"]
     reason = "10 of 100 kernel launches have no kernel in the trace"
     for rule in ("launch-bound", "sync-bound", "initialisation", "largest-part"):
         assert reasons(diagnosis)[rule] == reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_blamed"),
+    [
+        ({"cuda_runtime_version": 12090}, True),
+        ({"cuda_runtime_version": 12050}, False),
+        ({"cuda_runtime_version": 13000}, False),
+        ({"baseTimeNanoseconds": 1_733_000_000 * 10**9}, True),
+        ({"baseTimeNanoseconds": 1_733_000_000 * 10**9, "hip_runtime_version": 60443483}, False),
+        ({"baseTimeNanoseconds": 1_700_000_000 * 10**9}, False),
+        ({}, False),
+    ],
+)
+def test_cuda_is_blamed_where_it_can_be_of_that_version(
+    fields: dict[str, Any], is_blamed: bool
+) -> None:
+    assert ("CUDA" in finding_of(losing(10, 90, **fields), "trace-incomplete").advice) is is_blamed
+
+
+def cut(share: float, **fields: Any) -> Facts:
+    """A file whose kernels stand behind all operators, as Kineto writes them, cut off there."""
+    story = TraceBuilder(fields=fields)
+    story.repeat(4, lambda t: t.step().op("aten::mm").launch("gemm", ms(1)).close().sync().end())
+    events = sorted(story.events(), key=lambda event: event.get("cat") == "kernel")
+    raw = json.dumps({**fields, "traceEvents": events}).encode()
+    begin = raw.index(b'"kernel"')
+    return Facts(None, analyse(load(raw[: begin + int(share * (len(raw) - begin))])))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_file_that_is_cut_off_before_its_last_kernel_has_no_verdict_about_idle_time(
+    share: float,
+) -> None:
+    facts = cut(share, **DEVICES)
+    finding = finding_of(facts, "trace-incomplete")
+    assert finding.sentence.startswith("The file is cut off, and kernels stood behind its end")
+    assert finding.advice == "copy the file again; if it was written like that, record again"
+    assert [one.rule for one in diagnosed(facts).findings] == ["trace-incomplete"]
+    assert found(cut(1.0, **DEVICES), "trace-incomplete") is None
 
 
 def test_work_before_the_first_kernel_that_is_not_there_is_missing() -> None:

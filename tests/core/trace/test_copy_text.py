@@ -116,7 +116,8 @@ def test_what_is_damaged_becomes_valid(
 
 
 def test_gzip_that_is_cut_off_is_copied_as_far_as_it_goes(folder: Path) -> None:
-    events = ",".join(PLAIN.replace("10", str(number)) for number in range(20_000))
+    plain = PLAIN.replace('"name"', '"cat": "cpu_op", "name"')
+    events = ",".join(plain.replace("10", str(number)) for number in range(20_000))
     content = gzip.compress(f'{{"traceEvents": [{events}]}}'.encode())[:-20_000]
     found = json.loads(copied(content, folder, "a.json.gz"))["traceEvents"]
     assert len(found) - 1 == len(load_kineto(folder / "a.json.gz")) > 100

@@ -288,7 +288,7 @@ def test_fields_around_the_events_may_be_broken() -> None:
         (b"  \n", "holds no text"),
         (gzip.compress(b"", mtime=0), "holds no text"),
         (b"hello", "trace.json is not a trace: it is not JSON"),
-        (b"\x80\x04pickle", "not JSON"),
+        (b"\x80\x04pickle", "a Python pickle"),
         (b'{"a": 1}', "no traceEvents"),
         (b"[]", "no events"),
         (b'{"traceEvents": []}', "no events"),

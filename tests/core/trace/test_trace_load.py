@@ -179,7 +179,7 @@ def test_durations_that_are_no_number_count_as_zero_and_are_said(dur: Any) -> No
 
 
 def test_a_duration_that_is_missing_is_said() -> None:
-    trace = load([{"ph": "X", "name": "op", "ts": 5}])
+    trace = load([{"ph": "X", "cat": "cpu_op", "name": "op", "ts": 5}])
     assert trace.duration.tolist() == [0]
     assert "1 event has a duration that is not a number" in trace.warnings[0].message
 

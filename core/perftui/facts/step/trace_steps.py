@@ -236,6 +236,8 @@ def missing(analysis: TraceAnalysis) -> Missing:
 @trace_fact
 def complete(analysis: TraceAnalysis) -> TraceAnalysis:
     """The trace, if its idle time can be trusted. Unknown if too much device work is missing."""
+    if lacks_end(analysis):
+        raise UnknownError(f"{CUT}: kernels stood behind its end")
     lacks = missing(analysis)
     if lacks.is_little:
         return analysis
@@ -245,8 +247,31 @@ def complete(analysis: TraceAnalysis) -> TraceAnalysis:
     raise UnknownError("the trace lacks the device's activity at its beginning")
 
 
+CUT = "the file is cut off"
+
+
+@trace_fact
+def lacks_end(analysis: TraceAnalysis) -> bool:
+    """Whether work of a device stands behind the end of a file that is cut off: profilers write
+    kernels behind what ran on the CPU, which then goes on where the device seems to end."""
+    trace = analysis.trace
+    if not trace.is_cut or not analysis.has_gpu:
+        return trace.is_cut and drives_device(analysis)
+    near = kinds.believable(trace)
+    # Of the last call, the end may be known and what it holds not.
+    begin, end = int(trace.start[near].min()), int(trace.start[near].max())
+    between = (
+        gap.duration for gap in analysis.gaps if NONE not in (gap.previous_row, gap.next_row)
+    )
+    behind = end - max(use.end for use in analysis.activity)
+    # It may also idle once more, as it did before.
+    return behind >= INCOMPLETE * (end - begin) and behind > 2 * max(between, default=0)
+
+
 def no_kernels(analysis: TraceAnalysis) -> str:
     """Why a trace has no kernels."""
+    if lacks_end(analysis):
+        return f"no GPU kernels in what is left of this trace: {CUT}"
     launched = missing(analysis).launches
     if launched:
         return f"no GPU kernels in this trace, though it has {launched} launches of them"
@@ -268,9 +293,12 @@ def gpu_steps(analysis: TraceAnalysis) -> TraceSteps:
 
 @trace_fact
 def drives_device(analysis: TraceAnalysis) -> bool:
-    """Whether the trace shows a device at work, even if its kernels are missing or renamed."""
-    events = analysis.trace.in_category(*ON_DEVICE)
-    return bool(events.any()) or missing(analysis).launches > 0 or bool(unrecorded_gpu(analysis))
+    """Whether the trace shows a device at work, even if its kernels are missing or renamed; of a
+    file that is cut off, whether it lists one."""
+    trace = analysis.trace
+    is_listed = trace.is_cut and bool(trace.metadata.get("deviceProperties"))
+    is_there = is_listed or bool(trace.in_category(*ON_DEVICE).any())
+    return is_there or missing(analysis).launches > 0 or bool(unrecorded_gpu(analysis))
 
 
 @trace_fact

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from perftui.trace.foreign import RECORD, refusal
 from perftui.trace.kineto.events import NOT_STRICT
 from perftui.trace.model import TraceError
 from perftui.trace.text import encodable
@@ -334,6 +335,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[|(?=\{\s*"ph"\s*:\s*"\w")')
 _OPENING = re.compile(rb"(?:%s)?\s*" % BYTE_ORDER_MARK)
+_WIDE = re.compile(rb"%s|%s|\0{0,3}[\s{\[]\0" % (BOM_UTF16_LE, BOM_UTF16_BE))
+"""Text of two or four bytes a letter, with its mark or without."""
 
 _SIGNS = re.compile(
     rb'"traceEvents"\s*:|"deviceProperties"\s*:|"baseTimeNanoseconds"\s*:|"ph"\s*:\s*"[XMBEifsCb]"'
@@ -353,23 +356,20 @@ def begins_like_a_trace(piece: bytes) -> bool:
 def start_of_events(path: Path, text: bytearray, searched: int = 0) -> int | None:
     """Offset of the first event, or None if more text is needed.
 
-    The first ``searched`` bytes do not hold it. Raises TraceError for text that is no trace.
+    The first ``searched`` bytes do not hold it. Raises TraceError for what is no trace.
     """
     opening = _OPENING.match(text)
     begin = opening.end() if opening else 0
     if begin == len(text):
         return None
-    if text.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in text[:4]:
-        raise TraceError(
-            f"{path} is UTF-16 or UTF-32 text, as PowerShell redirects it, or not text: save it as "
-            "UTF-8"
-        )
+    if _WIDE.match(text):
+        utf = "is UTF-16 or UTF-32 text, as PowerShell redirects it: save it as UTF-8"
+        raise TraceError(f"{path} {utf}")
     if text.startswith(b"[", begin):
         return begin + 1
     if not text.startswith(b"{", begin):
-        raise TraceError(
-            f"{path} is not a trace: it is not JSON; open a file that torch.profiler exported"
-        )
+        kind = "binary data of a kind not known here" if b"\0" in text else "not JSON"
+        raise refusal(path, bytes(text), f"is not a trace: it is {kind}; {RECORD}")
     for match in _ARRAY.finditer(text, max(0, searched - 64)):
         if _closes(bytes(text[begin : match.end()])):
             return match.end()

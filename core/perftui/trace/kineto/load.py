@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from perftui.trace.columns.arrays import downcast, nest_by_category, order, time_outliers
+from perftui.trace.foreign import HEAD, RECORD, refusal
 from perftui.trace.kineto.arguments import ArgumentReader, Chunk
 from perftui.trace.kineto.columns import Columns, ScannedColumns, Side, Tally
 from perftui.trace.kineto.events import UNTIMED
@@ -24,13 +25,14 @@ from perftui.trace.kineto.json_text import (
     unproven_start,
 )
 from perftui.trace.kineto.scanner import Batch, Batches, open_scanner
-from perftui.trace.kineto.source import PIECE, Source
+from perftui.trace.kineto.source import PIECE, Source, first_piece
 from perftui.trace.model import (
     FIRST_PREVIEW,
     KERNEL,
     MEMCPY,
     MTIA,
     NONE,
+    OF_PYTORCH,
     PREVIEW_GROWTH,
     Cancelled,
     Int32,
@@ -51,6 +53,9 @@ _KERNEL = re.compile(r".+-dtype_\w+")
 ``merge`` and ``event_wait``, of which some wait for others."""
 
 _COPY = "dma_request"
+
+NAMED = 5
+"""Categories that an error names."""
 
 
 def with_device_kernels(
@@ -94,17 +99,17 @@ def assemble(
     """The trace; ``columns`` are used up. Raises TraceError if there is no row."""
     if not len(columns.rows["start"]):
         damage = f" ({source.damage})" if source.damage else ""
+        what, why = "events", "it is not a trace, or was not written completely; record again"
         if columns.events:
-            raise TraceError(
-                f"{source.path} holds no event with a duration{damage}: record again with the "
-                "profiler active for at least one step"
-            )
-        raise TraceError(
-            f"{source.path} holds no events{damage}: it is not a trace, or was not written "
-            "completely; record again"
-        )
+            what = "event with a duration"
+            why = "record again with the profiler active for at least one step"
+        raise refusal(source.path, first_piece(source.path), f"holds no {what}{damage}: {why}")
     metadata, understood = top_level_fields(head, batches.tail)
     trace = arrange(source, columns, chunks, metadata)
+    if not OF_PYTORCH.intersection(trace.categories):
+        kinds = ", ".join(sorted(filter(None, trace.categories))[:NAMED]) or "none"
+        why = f"holds no event of PyTorch (categories of its events: {kinds}); {RECORD}"
+        raise refusal(source.path, first_piece(source.path), why)
     return replace(trace, warnings=tuple(_warnings(source, batches, columns, understood, trace)))
 
 
@@ -203,7 +208,7 @@ def _warnings(
     unit = " of the inflated text" if source.compressed else ""
     if source.damage or not batches.closed:
         damage = source.damage or "the file ends before its list of events does"
-        yield LoadWarning(f"{damage}; loaded up to byte {end:,}{unit}", end)
+        yield LoadWarning(f"{damage}; loaded up to byte {end:,}{unit}", end, is_cut=True)
     if not understood:
         yield LoadWarning("the fields around the list of events are not valid JSON")
     unread = Tally(len(batches.skipped), min(batches.skipped, default=None))
@@ -306,10 +311,8 @@ def read_head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
     if not text.strip():
         raise TraceError(f"{path} holds no text: the profiler did not finish writing; record again")
     within = f" in its first {LIMIT >> 20} MiB" if len(text) > LIMIT else ""
-    raise TraceError(
-        f"{path} is not a trace: it has no traceEvents{within}; open a file that torch.profiler "
-        "exported"
-    )
+    why = f"is not a trace: it has no traceEvents{within}; {RECORD}"
+    raise refusal(path, bytes(text[:HEAD]), why)
 
 
 def chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:

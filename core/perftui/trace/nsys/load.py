@@ -330,7 +330,8 @@ class _Loading:
 
     def _warn(self) -> None:
         if self.database.is_cut_off():
-            self._note("the file was cut off: some rows at its end are missing, or wrong")
+            message = "the file was cut off: some rows at its end are missing, or wrong"
+            self.warnings.append(LoadWarning(message, is_cut=True))
         if self.texts.damage:
             self._note(f"StringIds is damaged ({self.texts.damage}): some names are missing")
         if self.columns.untimed:

@@ -25,6 +25,7 @@ from perftui.facts.step.trace_steps import (
     INCOMPLETE,
     Missing,
     TraceSteps,
+    lacks_end,
     missing,
     trace_steps,
     unrecorded_gpu,
@@ -218,6 +219,14 @@ def _incomplete(facts: Facts) -> Lost | None:
     if facts.analysis is None:
         raise NotApplicableError
     lacks, unseen = missing(facts.analysis), unrecorded_gpu(facts.analysis)
+    if lacks_end(facts.analysis):
+        return Lost.without_cost(
+            "The file is cut off, and kernels stood behind its end: what looks like idle time, "
+            "or like Python, may be work that is not in it.",
+            (),
+            share=_MOST,
+            advice="copy the file again; if it was written like that, record again",
+        )
     if unseen:
         sentence = (
             f"{unseen} runs on a GPU, but no GPU activity was recorded: what it does is not known."
@@ -237,6 +246,9 @@ def _incomplete(facts: Facts) -> Lost | None:
         # A trace that shows little is a worry, but no loss of the training.
         share=min(lacks.share, _MOST),
         worst=Severity.INFO if lacks.is_little else Severity.CRITICAL,
+        advice=""
+        if not _may_drop_kernels(facts.analysis.trace)
+        else "record again; CUDA 12.6 to 12.9 drop kernels at the start of windows",
     )
 
 
@@ -251,6 +263,19 @@ def _what(lacks: Missing) -> str:
         f"{lacks.lost} of {lacks.launches} kernel launches in the trace ({share}{at_first}) have "
         "no kernel in it"
     )
+
+
+_OF_CUDA_12_6 = 1_722_470_400 * 10**9
+"""August 2024, when CUDA 12.6 was released, in ns since the epoch."""
+
+
+def _may_drop_kernels(trace: Trace) -> bool:
+    """Whether the trace is of CUDA 12.6 to 12.9, or names no version and may be."""
+    version = trace.metadata.get("cuda_runtime_version")
+    if isinstance(version, int):
+        return 12_060 <= version <= 12_090
+    is_new = (trace.wall_origin or 0) >= _OF_CUDA_12_6
+    return is_new and "hip_runtime_version" not in trace.metadata
 
 
 def _versions(facts: Facts) -> Iterator[Figure]:
@@ -279,5 +304,5 @@ TRACE_INCOMPLETE = Rule(
         of="of the launches",
         info=0.005,
     ),
-    answer="record again; CUDA 12.6 to 12.9 drop kernels at the start of windows",
+    answer="record again",
 )

@@ -107,7 +107,7 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
         (["--stacks=yes", "x.py"], "takes no value"),
         (
             ["report", "--csv", "ops"],
-            "no table 'ops'; there are operators, kernels, modules, steps, gaps, findings",
+            "no table 'ops'; there are operators, kernels, modules, rates, steps, gaps, findings",
         ),
         (["report", "--csv"], "--csv needs a value"),
         (["report", "--csv", "steps", "--json"], "--csv is a form of its own: drop --json"),

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.analysis.model import DeviceActivity, TraceAnalysis
-from perftui.api.table import Table, gap_table, kernel_table, op_table, step_parts_table, step_table
+from perftui.api.table import (
+    Table,
+    gap_table,
+    kernel_table,
+    op_table,
+    rate_table,
+    step_parts_table,
+    step_table,
+)
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Abstention, Finding
 from perftui.facts.fact import Facts
@@ -124,6 +132,13 @@ class Trace(Judged):
     def kernels(self) -> Table:
         """A row for each kernel, copy and set by name, the longest total first."""
         return kernel_table(self._analysis.kernels)
+
+    @cached_property
+    def rates(self) -> Table:
+        """A row for each operator with its sizes of inputs in the first steady step, the longest
+        first: FLOP and bytes (of a perfect kernel: each input and the output once), both per
+        second, and, of a known card, the share of the limit. Empty without sizes (``--shapes``)."""
+        return rate_table(self._analysis)
 
     @cached_property
     def steps(self) -> Table:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perftui.analysis.model import KernelTable, OpTable, StepParts
+from perftui.analysis.model import KernelTable, OpTable, StepParts, TraceAnalysis
 from perftui.facts.fact import Facts
-from perftui.report.csv_tables import GapSources, step_columns
+from perftui.report.csv_tables import GapSources, rates, step_columns
 from perftui.report.report import longest_kernels, longest_ops
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
 from perftui.run.table import Table as RunTable
@@ -172,6 +172,22 @@ def kernel_table(kernels: KernelTable) -> Table:
             "longest_ns": kernels.longest[rows],
         }
     )
+
+
+_KNOWN, _TEXTS = ("calls", "time (ns)"), ("operator", "sizes", "longest kernel", "category")
+
+
+def rate_table(analysis: TraceAnalysis) -> Table:
+    """Operators by the sizes of their inputs, with what they computed and moved."""
+    found, columns = rates(Facts(None, analysis)), {}
+    for at, title in enumerate(found.heading):
+        cells: list[Any] = [row[at] for row in found.rows]
+        name = title.replace(" (ns)", "_ns").replace("/", "_per_").replace(" ", "_").lower()
+        if title in (*_TEXTS, "precision", "limit"):
+            columns[name] = texts(cells)
+        else:
+            columns[name] = np.array(cells, np.int64 if title in _KNOWN else np.float64)
+    return table_of(columns)
 
 
 def step_parts_table(steps: Sequence[StepParts]) -> Table:

@@ -29,7 +29,7 @@ from perftui.diagnosis.rule import (
 from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
-from perftui.facts.gpu.roofline import Reach, RoofedCall, lacks_sizes, reach
+from perftui.facts.gpu.roofline import NO_SIZES, Reach, RoofedCall, reach
 from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.lines import LineShare
@@ -94,17 +94,19 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     sentence = f"The model's operators take {step.part_of(judged.computing)}: only computing less, "
     sentence += f"or faster, helps.{longest}"
     categories: Mapping[Category, int] = {}
+    used, why = _reach(facts) if judged.on_device else (None, "")
     if judged.on_device:
         categories = time_by_category.or_none(facts) or {}
         sentence = f"The GPU is the limit: it computes {step.part_of(judged.computing)}."
-        sentence += _kernels(facts, categories) + _use(facts, judged.computing)
-    used = reach.or_none(facts) if judged.on_device else None
+        sentence += _kernels(facts, categories)
+        unknown = f" How well they use it is not known yet: {why}."
+        sentence += _use(used, judged.computing) if used else unknown
     modules = _modules(facts) if judged.on_device else {}
     at = (f"{name} {fmt.percent(of)}" for name, of in modules.items() if of >= LINE_FROM)
     if named := list(at):
         sentence += f" Of the forward pass: {', '.join(named)}."
     question = None
-    if judged.on_device and lacks_sizes(facts):
+    if why == NO_SIZES:
         question = Question(Evidence.SHAPES, "how well its kernels use the card", share)
     elif judged.on_device and not modules:
         question = Question(Evidence.MODULES, "which modules take the GPU's time", share)
@@ -147,14 +149,18 @@ def _kernels(facts: Facts, categories: Mapping[Category, int]) -> str:
     return f" Of its kernels' time: {shares}."
 
 
-def _use(facts: Facts, computing: int) -> str:
-    """What the kernels reach of the card, and what they would take less at its rates, the largest
-    savings first; or why that is not known."""
+def _reach(facts: Facts) -> tuple[Reach | None, str]:
+    """What the kernels reach of the card, or why that is not known."""
     try:
-        used = reach(facts)
+        return reach(facts), ""
     except (UnknownError, NotApplicableError) as error:
-        return f" How well they use it is not known yet: {error}."
-    rates = "the rates that perftui probe measured" if used.is_measured else "the card's rates"
+        return None, str(error)
+
+
+def _use(used: Reach, computing: int) -> str:
+    """What the kernels reach of the card, and what they would take less at its rates, the largest
+    savings first."""
+    rates = "the rates that perftui probe measured" if used.card.is_measured else "the card's rates"
     said = f" They reach {fmt.percent(used.reached)} of {rates}"
     if used.known < LEAST_KNOWN:
         said += f", as far as that is known ({fmt.percent(used.known)} of their time)"
@@ -167,7 +173,7 @@ def _use(facts: Facts, computing: int) -> str:
         for kind, less in zip(saved, (" less", "", ""), strict=False)
     )
     worst = saved[0].worst
-    reached = _reached(worst, is_measured=used.is_measured)
+    reached = _reached(worst, is_measured=used.card.is_measured)
     said += f"; at the full rates up to {', '.join(savings)}."
     return f"{said} {worst.operator} of {worst.sizes} reaches {reached}."
 
@@ -182,13 +188,12 @@ def _reach_figures(used: Reach) -> tuple[Figure, ...]:
 
 def _reached(call: RoofedCall, *, is_measured: bool) -> str:
     """``62 % of the card's arithmetic rate``, and of the measured rate if there is one."""
-    limit = "memory" if call.is_memory_bound else "arithmetic"
     share = fmt.percent(call.reached)
     if is_measured:
-        return f"{share} of the {limit} rate that perftui probe measured"
+        return f"{share} of the {call.bound} rate that perftui probe measured"
     of_measured = call.reached_of_measured
     beside = "" if of_measured is None else f", {fmt.percent(of_measured)} of the measured one"
-    return f"{share} of the card's {limit} rate{beside}"
+    return f"{share} of the card's {call.bound} rate{beside}"
 
 
 def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:
@@ -294,17 +299,16 @@ def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention 
 
 def _check_reach(facts: Facts) -> None:
     """A GPU that is busy with kernels far below what the card can do has much to gain."""
-    try:
-        used = reach(facts)
-    except (UnknownError, NotApplicableError) as error:
-        raise UnknownError(f"how well the kernels use the card is not known: {error}") from error
+    used, why = _reach(facts)
+    if used is None:
+        raise UnknownError(f"how well the kernels use the card is not known: {why}")
     if used.known < LEAST_KNOWN:
         known = fmt.percent(used.known)
         raise UnknownError(f"how well they use the card is known for {known} of the kernels' time")
     if used.reached < LEAST_REACHED:
         raise UnknownError(f"the kernels reach {fmt.percent(used.reached)} of the card's rates")
     for kind in used.kinds:
-        share = used.share(kind)
+        share = kind.time / used.whole
         if share >= MUCH and kind.reached < LEAST_OF_KIND:
             raise UnknownError(
                 f"{kind.category.value} takes {fmt.percent(share)} of the kernels' time and "

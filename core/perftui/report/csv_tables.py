@@ -14,8 +14,9 @@ from functools import cached_property
 from perftui import format as fmt
 from perftui.analysis.model import Gap, StepParts, TraceAnalysis
 from perftui.diagnosis.rules import answer_to
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.idle import counts_all, gap_place, line_of_gap, trace_span
+from perftui.facts.gpu.roofline import step_calls
 from perftui.facts.source.lines import stack_samples
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.findings_as_json import severity_name
@@ -210,6 +211,10 @@ _GAPS = (
     *("device", "start (ns)", "end (ns)", "duration (ns)"),
     *("cause", "phase", "step", "operator", "line"),
 )
+_RATES = (
+    *("operator", "sizes", "longest kernel", "category", "precision", "calls", "time (ns)"),
+    *("FLOP", "bytes", "FLOP/s", "bytes/s", "FLOP/byte", "limit", "of limit", "could save (ns)"),
+)
 _FINDINGS = (
     *("finding", "severity", "confidence", "cost (ns)", "step (ns)", "share"),
     *("line", "operator", "sentence", "what to do", "fixes"),
@@ -268,6 +273,24 @@ def _gaps(report: Report) -> CsvTable:
     return CsvTable(_GAPS, tuple(rows), note)
 
 
+def rates(facts: Facts) -> CsvTable:
+    """What operators with equal sizes of inputs computed, moved and reached in the first step."""
+    try:
+        found = step_calls(facts)
+    except (UnknownError, NotApplicableError) as error:
+        return CsvTable(_RATES, (), str(error))
+    rows: list[tuple[Cell, ...]] = []
+    for one in found.calls:
+        kernel = (one.kernel, one.category.value) if one.kernel else (None, None)
+        times = one.precision.value if one.flops and one.kernel else None, one.calls, one.time
+        work = one.flops or None, one.bytes or None
+        each = one.flop_rate, one.byte_rate, one.intensity
+        limit = one.bound, one.reached if one.roof else None, one.saved
+        rows.append((one.operator, one.sizes, *kernel, *times, *work, *each, *limit))
+    share = fmt.percent(found.covered / found.whole)
+    return CsvTable(_RATES, tuple(rows), f"the rows are {share} of the time of the first step")
+
+
 def _findings(report: Report) -> CsvTable:
     rows = []
     for cause in report.diagnosis.findings:
@@ -293,6 +316,7 @@ TABLES: Mapping[str, Callable[[Report], CsvTable]] = {
     "operators": _operators,
     "kernels": _kernels,
     "modules": _modules,
+    "rates": lambda report: rates(report.facts),
     "steps": lambda report: steps_table(report.facts),
     "gaps": _gaps,
     "findings": _findings,

@@ -21,6 +21,7 @@ from perftui.run.columns import PHASES, STACK_COLUMNS, STEP_COLUMNS, WORKER_STAC
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.trace.text import printable
+from tests.core.diagnosis.stories import BF16, K, busy_with, product
 from tests.core.report.test_report import TRACE, write_run
 from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, ms, us
@@ -112,6 +113,31 @@ def test_device_time_is_unknown_without_a_gpu_and_top_limits_the_rows() -> None:
     }
     built = TraceBuilder().op("a", us(9)).op("b", us(5)).op("c", us(7))
     assert [row["operator"] for row in rows_of(report_of(built, top=2), "operators")] == ["a", "c"]
+
+
+def test_rates_of_operators_and_sizes_are_those_of_the_device_or_of_the_cpu() -> None:
+    sizes = product(600, 0.5)
+    flops = 2 * sizes["Input Dims"][0][0] * 4096 * 4096
+    report = report_of(busy_with(K(BF16, 300, ("aten::mm",), args=sizes)))
+    row = rows_of(report, "rates")[0]
+    assert (row["operator"], row["category"]) == ("aten::mm", "matrix products")
+    assert (row["calls"], row["time (ns)"], row["FLOP"]) == ("1", "300000", str(flops))
+    assert float(row["FLOP/s"]) == pytest.approx(flops / 300e-6)
+    assert float(row["FLOP/byte"]) * int(row["bytes"]) == pytest.approx(flops)
+    assert (row["limit"], float(row["of limit"])) == ("arithmetic", pytest.approx(1.0, rel=0.01))
+    (found,) = Trace(report.subject).rates
+    assert (found.operator, found.time_ns) == ("aten::mm", us(300))
+    assert found.flop_per_s == pytest.approx(flops / 300e-6)
+
+    def step(t: TraceBuilder) -> None:
+        t.step().op("aten::linear").op("aten::mm", us(90), **sizes).close().end()
+
+    on_cpu = report_of(TraceBuilder().repeat(2, step))
+    (row,) = rows_of(on_cpu, "rates")
+    assert (row["time (ns)"], row["longest kernel"], row["limit"]) == ("90000", "", "")
+    assert float(row["FLOP/s"]) == pytest.approx(flops / 90e-6)
+    (found,) = Trace(on_cpu.subject).rates
+    assert (found.calls, found.longest_kernel, found.of_limit) == (1, None, None)
 
 
 @pytest.mark.slow

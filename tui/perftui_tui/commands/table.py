@@ -77,7 +77,7 @@ OPTIONS = {
         Option("brief", "", "at most 2,000 bytes"),
         Option("markdown", "", "print Markdown, for a pull request"),
         Option("html", "FILE", "write one HTML file with charts, for a mail"),
-        Option("csv", "TABLE", "operators, kernels, modules, steps, gaps, findings as CSV"),
+        Option("csv", "TABLE", "operators, kernels, modules, rates, steps, gaps, findings as CSV"),
         Option("folded", "", "print folded stacks, for flamegraph.pl or speedscope"),
         Option("perfetto", "FILE", "write the trace with our tracks, for ui.perfetto.dev"),
         Option("redact", "", "leave out names of users and hosts, paths, addresses, keys"),

@@ -353,8 +353,13 @@ _FLOPS: Mapping[str, Callable[[Sizes, Sequence[str]], tuple[int, int]]] = {
     "aten::_addmm_activation": _product(1),
     "aten::cudnn_convolution": _convolution(2, 3, 4),
     "aten::miopen_convolution": _convolution(3, 4, 5),
+    "aten::mkldnn_convolution": _convolution(3, 4, 5),
     "aten::_conv_depthwise2d": _convolution(5, 4, 6),
     "aten::convolution_backward": _convolution_backward,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention(0, 2, 3, 4, 2),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention(
+        1, 2, 6, 7, _BACKWARD_PRODUCTS
+    ),
     "aten::_cudnn_attention_forward": _attention(0, 2, 4, 10, 2),
     "aten::_cudnn_attention_backward": _attention(1, 2, 9, 14, _BACKWARD_PRODUCTS),
     "aten::_flash_attention_forward": _attention(0, 1, 3, 8, 2),

@@ -21,7 +21,8 @@ from perftui.analysis.kernels.category import (
 )
 from perftui.analysis.kernels.limits import Card, Work, work_of
 from perftui.analysis.model import TraceAnalysis
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
+from perftui.facts.cpu.operators import all_operators
+from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.cards import TraceCard, trace_card
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.trace.kineto.arguments import arguments_of
@@ -33,7 +34,7 @@ _MOST_CALLS = 2_000
 _CATEGORIES = tuple(Category)
 
 _MOST_WITHOUT = 20
-"""Number of calls without sizes after which the trace has none."""
+"""Calls without sizes after which the trace has none."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ class RoofedCall:
     sizes: str
     """Sizes of the call's inputs: ``16384x1024 1024x4096``."""
     kernel: str
-    """The longest kernel they launched."""
+    """The longest kernel they launched; empty on the CPU."""
     category: Category
     precision: Precision
     calls: int
     time: int
-    """ns on the device; overlapping kernels count once."""
+    """ns on the device, overlapping kernels count once; own CPU time on the CPU."""
     flops: int
     """0 for anything but matrix products, convolutions and attention."""
     bytes: int
@@ -91,6 +92,11 @@ class RoofedCall:
         return self.bytes * 1e9 / self.time if self.bytes and self.time else None
 
     @property
+    def bound(self) -> str | None:
+        """``memory`` or ``arithmetic``, whichever sets the roof; None if it is unknown."""
+        return ("memory" if self.is_memory_bound else "arithmetic") if self.roof else None
+
+    @property
     def saved(self) -> int | None:
         """ns saved per step if the calls reached their roof, measured if possible; None if
         unknown."""
@@ -100,48 +106,36 @@ class RoofedCall:
 
 @dataclass(frozen=True)
 class Roofline:
-    """The longest calls of a step, and its arithmetic as a whole."""
-
-    card: str
-    calls: tuple[RoofedCall, ...]
-    """Longest first."""
-    flops: int
-    """Floating point operations of ``calls``."""
-    peak: float
-    """TFLOP/s of the card in the lowest precision used by ``calls``."""
-    covered: int
-    """ns of device time of ``calls``; overlaps count once."""
-    whole: int
-    """ns of device time of all kernels of the step; overlaps count once."""
-    peaks: Card
-    """Peak rates by the data sheet if the card is listed, else as measured."""
-    measured: Card | None = None
-    """Rates ``perftui probe`` measured on a card of that name; None if it did not."""
-    is_measured: bool = False
-    """Whether roofs and peak are from ``perftui probe``, as the card is not listed."""
-
-
-@dataclass(frozen=True)
-class StepCalls:
-    """Calls of the first steady step with the sizes of their inputs, whatever the card is."""
+    """Calls of the first steady step with the sizes of their inputs."""
 
     card: TraceCard
     calls: tuple[RoofedCall, ...]
     """Longest first."""
     covered: int
-    """ns of device time of ``calls``; overlaps count once."""
+    """ns of device time of ``calls``, overlaps count once; of own CPU time without a GPU."""
     roofed: int
     """The same of those whose roof is known."""
     whole: int
-    """ns of device time of all kernels of the step; overlaps count once."""
+    """The same of all kernels, or operators, of the step."""
+
+    @property
+    def peaks(self) -> Card:
+        """Peak rates by the data sheet if the card is listed, else as measured. Unknown if it was
+        not."""
+        return peaks_of(self.card)
 
 
 @trace_fact
-def step_calls(analysis: TraceAnalysis) -> StepCalls:
-    """The longest calls. Unknown if sizes were not recorded, or no kernel has an operator."""
-    step = _of_one_step(step_kernels(analysis))
-    card, kernels = trace_card(analysis), step.where(step.operator != NONE)
-    calls = _longest_calls(kernels)
+def step_calls(analysis: TraceAnalysis) -> Roofline:
+    """The longest calls, whatever computes them. Unknown if sizes were not recorded, or no kernel
+    has an operator."""
+    card, kernels = trace_card(analysis), None
+    if analysis.has_gpu:
+        step = _of_one_step(step_kernels(analysis))
+        kernels, whole = step.where(step.operator != NONE), step.busy
+        calls = _longest_calls(kernels)
+    else:
+        calls, whole = _calls_on_cpu(analysis)
     merged: dict[tuple[str, str, str], RoofedCall] = {}
     rows, roofed, are_recorded = [], [], False
     for number, (row, arguments) in enumerate(arguments_of(analysis.trace, calls.rows)):
@@ -156,30 +150,23 @@ def step_calls(analysis: TraceAnalysis) -> StepCalls:
             break
     if not merged:
         raise UnknownError(NO_SIZES)
-    covered, known = (kernels.where(np.isin(kernels.operator, of)).busy for of in (rows, roofed))
+    covered, known = (
+        int(calls.time[np.isin(calls.rows, of)].sum())
+        if kernels is None
+        else kernels.where(np.isin(kernels.operator, of)).busy
+        for of in (rows, roofed)
+    )
     ordered = tuple(sorted(merged.values(), key=lambda call: -call.time))
-    return StepCalls(card, ordered, covered, known, step.busy)
+    return Roofline(card, ordered, covered, known, whole)
 
 
 @trace_fact
 def roofline(analysis: TraceAnalysis) -> Roofline:
     """The roofline of the first steady step. Unknown as ``step_calls``, or if the card is not
-    listed."""
-    peaks = _peaks_of(trace_card(analysis))
-    found = step_calls(analysis)
-    card, calls = found.card, found.calls
-    used = [peaks.rate(call.precision) for call in calls if call.flops]
-    return Roofline(
-        card.name,
-        calls,
-        sum(call.flops for call in calls),
-        max(used, default=0.0),
-        found.covered,
-        found.whole,
-        peaks,
-        card.measured,
-        card.is_measured,
-    )
+    listed; not applicable without kernels."""
+    step_kernels(analysis)
+    peaks_of(trace_card(analysis))
+    return step_calls(analysis)
 
 
 @dataclass(frozen=True)
@@ -189,15 +176,15 @@ class KindReach:
     category: Category
     time: int
     """ns a step of its calls with a known roof."""
-    reached: float
-    """Share of the roof, 0 to 1."""
+    saved: int
+    """ns that they would take less at their roof."""
     worst: RoofedCall
-    """The calls that would save most at their roof."""
+    """The calls that would save most."""
 
     @property
-    def saved(self) -> int:
-        """ns that it would take less at its roof."""
-        return round(self.time * (1 - self.reached))
+    def reached(self) -> float:
+        """Share of the roof, 0 to 1."""
+        return 1 - self.saved / self.time
 
 
 @dataclass(frozen=True)
@@ -212,20 +199,14 @@ class Reach:
     """The largest savings first."""
     whole: int
     """ns of device time of all kernels of the step."""
-    is_measured: bool
-    """Whether the rates are those that ``perftui probe`` measured, as the card is not listed."""
-
-    def share(self, kind: KindReach) -> float:
-        """Share of that kind of work in the kernels' time."""
-        return kind.time / self.whole
+    card: TraceCard
 
 
 @trace_fact
 def reach(analysis: TraceAnalysis) -> Reach:
     """How well the kernels of the first steady step use the card. Unknown as ``roofline``, and if
     no roof is known."""
-    _peaks_of(trace_card(analysis))
-    found = step_calls(analysis)
+    found = roofline(analysis)
     groups: dict[Category, list[RoofedCall]] = {}
     for call in found.calls:
         if call.roof:
@@ -241,30 +222,21 @@ def reach(analysis: TraceAnalysis) -> Reach:
         min(needed / found.roofed, 1.0),
         tuple(kinds),
         found.whole,
-        found.card.is_measured,
+        found.card,
     )
-
-
-def lacks_sizes(facts: Facts) -> bool:
-    """Whether ``reach`` would be known if the sizes of tensors had been recorded."""
-    try:
-        reach(facts)
-    except (UnknownError, NotApplicableError) as error:
-        return str(error) == NO_SIZES
-    return False
 
 
 def _reach_of(category: Category, calls: list[RoofedCall]) -> KindReach:
     time = sum(call.time for call in calls)
-    needed = sum(min(call.roof, call.time) for call in calls)
-    worst = max(calls, key=lambda call: call.time - call.roof)
-    return KindReach(category, time, needed / time, worst)
+    saved = sum(max(call.time - call.roof, 0) for call in calls)
+    return KindReach(category, time, saved, max(calls, key=lambda call: call.time - call.roof))
 
 
 NO_SIZES = "the sizes of tensors were not recorded (--shapes records them)"
 
 
-def _peaks_of(card: TraceCard) -> Card:
+def peaks_of(card: TraceCard) -> Card:
+    """The peak rates of ``card``. Unknown if it is not listed and was not measured."""
     if card.peaks is None:
         name = card.name or "the card"
         raise UnknownError(f"the peak rates of {name} are not known (perftui probe measures them)")
@@ -276,7 +248,7 @@ class _Calls:
     rows: Int64
     time: Int64
     kernel: Int64
-    """Row of the longest kernel of each call."""
+    """Row of the longest kernel of each call; NONE on the CPU."""
     category: Int64
     """Index into ``Category`` of that kernel."""
 
@@ -296,6 +268,19 @@ def _of_one_step(kernels: StepKernels) -> StepKernels:
     return kernels.where(
         (launched >= step.start) & (launched < step.end) & (kernels.launch != NONE)
     )
+
+
+def _calls_on_cpu(analysis: TraceAnalysis) -> tuple[_Calls, int]:
+    """The longest operators of the first step by own time, and the own time of all."""
+    ops = all_operators(analysis)
+    starts = analysis.trace.start[ops.rows]
+    step = ops.steps.step_at(int(starts.min()))
+    within = (starts < step.end) if step else np.ones(len(starts), dtype=bool)
+    rows, own = ops.rows[within].astype(np.int64), ops.own[within]
+    chosen = np.sort(np.argsort(-own, kind="stable")[:_MOST_CALLS])
+    nothing = np.full(len(chosen), NONE, dtype=np.int64)
+    other = np.full(len(chosen), _CATEGORIES.index(Category.OTHER), dtype=np.int64)
+    return _Calls(rows[chosen], own[chosen], nothing, other), int(own.sum())
 
 
 def _longest_calls(kernels: StepKernels) -> _Calls:
@@ -327,7 +312,7 @@ def _roofed(
     work = work_of(trace.name_of(row), arguments)
     if work is None:
         return None
-    kernel = trace.name_of(int(calls.kernel[at]))
+    kernel = trace.name_of(int(calls.kernel[at])) if calls.kernel[at] != NONE else ""
     precision = precision_of(kernel)
     if precision is Precision.UNKNOWN and work.flops and not _HALVES.isdisjoint(_kinds(arguments)):
         precision = Precision.HALF

@@ -45,13 +45,10 @@ def roofline_table(found: Roofline) -> TableData:
     names = [printable(f"{one.operator} {one.sizes}") for one in calls]
     of_chart = letters(calls)
     marks = [of_chart.get(row, "") for row in range(len(calls))]
-    is_beside = found.measured is not None and not found.is_measured
+    is_beside = found.card.measured is not None and not found.card.is_measured
     reached = [one.reached_of_measured for one in calls]
     measured = [None if each is None else 100 * each for each in reached]
-    bounds = [
-        MISSING if not one.roof else "memory" if one.is_memory_bound else "arithmetic"
-        for one in calls
-    ]
+    bounds = [one.bound or MISSING for one in calls]
     columns = [
         name_column("op and sizes of its inputs", names, "groups"),
         text_column("chart", marks, 5, 5),
@@ -64,7 +61,7 @@ def roofline_table(found: Roofline) -> TableData:
         known_column("GB/s", [one.byte_rate for one in calls], _in_giga, 7, 4),
         text_column("bound by", bounds, 10, 2),
         percent_column(
-            "of measured" if found.is_measured else "of roof",
+            "of measured" if found.card.is_measured else "of roof",
             [100 * one.reached if one.roof else None for one in calls],
             1,
         ),
@@ -88,14 +85,14 @@ def letters(calls: Sequence[RoofedCall]) -> dict[int, str]:
 def about(found: Roofline) -> str:
     """What the table is about: which part of the step, which roofs, and what its figures mean."""
     share = format_percent(found.covered / found.whole if found.whole else 0.0)
-    saved = "the measured roof" if found.measured else "the data sheet's roof"
+    saved = "the measured roof" if found.card.measured else "the data sheet's roof"
     parts = [f"{share} of a step's GPU time   could save: at {saved}"]
-    name = printable(found.card)
-    if found.is_measured:
+    name = printable(found.card.name)
+    if found.card.is_measured:
         parts.append(f"{name}, measured by perftui probe: {_peaks(found.peaks)}")
     else:
         parts.append(f"{name}, data sheet: {_peaks(found.peaks)}")
-        beside = found.measured
+        beside = found.card.measured
         parts.append(NOT_MEASURED if beside is None else f"measured: {_peaks(beside)}")
     if any(one.reached > 1 for one in found.calls):
         parts.append(BEYOND)
@@ -158,9 +155,9 @@ class RooflineChart(PlotextPlot):
             return
         left, right, bottom, top = limits([calls[row] for row in drawn], found)
         used = list(dict.fromkeys(calls[row].precision for row in drawn))
-        sources = [("data sheet", found.peaks)] if not found.is_measured else []
-        if found.measured is not None:
-            sources.append(("measured", found.measured))
+        sources = [("data sheet", found.peaks)] if not found.card.is_measured else []
+        if found.card.measured is not None:
+            sources.append(("measured", found.card.measured))
         markers = ("*", "o") if RowView.ascii_only else ("braille", "dot")
         for (source, card), marker, line in zip(
             sources, markers, ("part-forward", "part-input-wait"), strict=False
@@ -211,7 +208,7 @@ def limits(calls: Sequence[RoofedCall], found: Roofline) -> tuple[float, float, 
     """Left, right, bottom and top as powers of ten: all calls and the ridge of each roof."""
     across = [math.log10(one.intensity) for one in calls if one.intensity]
     up = [math.log10(one.flop_rate) for one in calls if one.flop_rate]
-    for card in filter(None, (found.peaks, found.measured)):
+    for card in filter(None, (found.peaks, found.card.measured)):
         for precision in {one.precision for one in calls}:
             rate = card.rate(precision)
             if rate:

@@ -147,8 +147,8 @@ FINDINGS = (
         "16-bit matrix products take 600 µs of each 1.0 ms step (60 %) in kernels for sizes that "
         "are not multiples of eight.", cost_ns=us(200)),
     says("backward-recompute", kernels.recomputing,
-        "The backward pass recomputes parts of the forward pass for 200 µs of each 1.0 ms step "
-        "(20 %): activation checkpointing is on.", cost_ns=us(200), severity=INFO),
+        "Activation checkpointing recomputes the forward pass during backward, for 200 µs of each "
+        "1.0 ms step (20 %).", cost_ns=us(200), severity=INFO),
     says("conv-bias-before-bn", lambda: busy_with(
             K(BF16, 400), kernels.BIASED, K(kernels.NORM, 100, ("aten::batch_norm",)),
             K(BF16, 440)),

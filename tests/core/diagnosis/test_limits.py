@@ -133,7 +133,7 @@ LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[float, Severity | None]]
     ("loop-of-indexing", loops.matching, {99: None, 100: WARNING}),
     ("python-bound", loops.with_python, {10: None, 12: INFO, 100: CRITICAL}),
     ("unfused-attention", operator_work.attending, {990: None, 3000: WARNING}),
-    ("backward-recompute", operator_work.backward, {2900: None, 6000: WARNING}),
+    ("backward-recompute", operator_work.backward, {1400: None, 2900: INFO, 6000: WARNING}),
     ("unused-gradients",
      lambda n: operator_work.backward(note=operator_work.floats(unused=1, unused_elements=n)),
      {890_000: None, 3_000_000: WARNING}),
@@ -325,7 +325,8 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
      lambda: busy_with(K(BF16, 400, ("aten::mm",)), K(SOFTMAX, 590, ("aten::_softmax",)))),
     ("unfused-attention", "the slow path of torch", kernels.slow_path),
     ("dtype-churn", "autocast",
-     lambda: busy_with(*[K(ADD, 50, ("aten::linear", *kernels.CAST)), K(BF16, 190)] * 4)),
+     lambda: busy_with(
+         *[K(ADD, 50, ("aten::linear", *kernels.CAST)), K(BF16, 190, ("aten::mm",))] * 4)),
     ("misaligned-dims", "convolutions",
      lambda: busy_with(K(kernels.ALIGN2, 600, ("aten::convolution_backward",)), K(BF16, 390))),
     ("conv-bias-before-bn", "no normalisation",

@@ -218,9 +218,12 @@ def averaging_on_gpu(
 
 def test_an_average_of_weights_by_hand() -> None:
     finding = finding_of(averaging_on_gpu(60, *AVERAGE), "per-parameter-loop")
-    assert "aten::mul_, aten::add_ for one tensor at a time, 60 times a step" in (finding.sentence)
+    assert finding.sentence == (
+        "A loop calls 2 small operators (aten::mul_, aten::add_) 60 times: the GPU idles 478 µs of "
+        "each 903 µs step (53 %) meanwhile."
+    )
     # 120 kernels of 1 us each in 600 us.
-    assert abs(finding.cost_ns - round(us(480) * 0.9)) < us(5)
+    assert abs(finding.cost_ns - us(480)) < us(5)
 
 
 def test_an_average_of_weights_is_placed_at_the_loop_that_the_text_has(tmp_path: Path) -> None:
@@ -233,7 +236,7 @@ def test_an_average_of_weights_is_placed_at_the_loop_that_the_text_has(tmp_path:
 @pytest.mark.parametrize("fetching", [0, 400])
 def test_what_the_loader_takes_amid_such_a_loop_is_not_the_loop_s(fetching) -> None:
     story = averaging_on_gpu(60, *AVERAGE, fetching=fetching)
-    assert abs(finding_of(story, "per-parameter-loop").cost_ns - round(us(480) * 0.9)) < us(8)
+    assert abs(finding_of(story, "per-parameter-loop").cost_ns - us(480)) < us(8)
     few = averaging_on_gpu(50, "aten::mul_", fetching=10 * fetching)
     assert (found(few, "per-parameter-loop") is None) == bool(fetching)
 

@@ -124,7 +124,7 @@ def test_it_is_reported_with_the_memory_that_is_free(used: float, is_free: bool)
     memory = {"gpu0.memory_used": used, "gpu0.memory_total": 100.0, "gpu0.process_memory": used}
     run = make_run(40, {"forward": 1}, telemetry=telemetry_table(**memory))
     sentence = finding_of(story, "backward-recompute", run).sentence
-    assert sentence.endswith("is on, though 51 % of the GPU's memory is free.") is is_free
+    assert sentence.endswith("(20 %), though 51 % of the GPU's memory is free.") is is_free
 
 
 REPEATED = "repeated-forward"

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perftui.analysis import kinds
+from perftui.analysis.intervals import intersect, union
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, OTHER
-from perftui.facts.cpu.operators import PHASES, Operators, StepTime, operators
+from perftui.facts.cpu.operators import PHASES, Operators, StepTime, idle_in_step, operators
 from perftui.facts.fact import trace_fact
-from perftui.facts.step.judged_step import LOSS, PYTHON_IN, JudgedStep
+from perftui.facts.gpu.host_waits import idle_of_host
+from perftui.facts.step.judged_step import HOST_AT_WORK, LOSS, PYTHON_IN, JudgedStep
 from perftui.trace.columns.arrays import downcast
 from perftui.trace.model import NONE, Int64, Ints, Mask
 
@@ -112,20 +115,25 @@ def loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
 
 
 def _blocks(ops: Operators, top: Int64) -> Int64:
-    """Block index of each of ``top``: a block is one phase of one step, and ends any loop."""
-    phase, begins = ops.phase[top], np.ones(len(top), dtype=bool)
-    begins[1:] = phase[1:] != phase[:-1]
-    ends = np.array([part.step.end for part in ops.steps.each], dtype=np.int64)
-    first = np.searchsorted(ops.trace.start[ops.rows[top]], ends)
-    begins[first[first < len(top)]] = True
-    return np.cumsum(begins)
+    """Block index of each of ``top``: a block is one phase of one step on one thread, and ends any
+    loop."""
+    rows = ops.rows[top]
+    ends = np.array([step.end for step in ops.steps.marked], dtype=np.int64)
+    step = np.searchsorted(ends, ops.trace.start[rows], side="right")
+    keys = np.stack([ops.trace.track[rows], step, ops.phase[top]])
+    return np.cumsum((np.diff(keys, axis=1, prepend=NONE) != 0).any(axis=0))
 
 
 def _outermost(ops: Operators) -> Int64:
-    """Positions of operators without a caller, on the thread with most of them."""
-    # Operators of a track are in order of their starts.
+    """Positions of operators without a caller, on the thread with most of them; where a GPU
+    computes, backward has a thread of its own."""
     track = ops.trace.track[ops.rows[ops.top]]
-    result: Int64 = ops.top[track == np.argmax(np.bincount(track, minlength=1))]
+    of_step = ops.top[ops.phase[ops.top] != PHASES.index(BACKWARD)]
+    chosen = {
+        int(np.argmax(np.bincount(ops.trace.track[ops.rows[part]], minlength=1)))
+        for part in (ops.top, of_step)
+    }
+    result: Int64 = ops.top[np.isin(track, list(chosen))]
     return result
 
 
@@ -203,7 +211,11 @@ def _loop(
 
 def time_in(ops: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> StepTime:
     """Time of the mean step in operators of the ``chosen`` loops: in the model's phases their share
-    of the operators' time and, by calls, of the Python between; elsewhere their share of time."""
+    of the operators' time and, by calls, of the Python between; elsewhere their share of time. On a
+    GPU its idle time during the loops."""
+    if ops.device is not None and judged.on_device:
+        idle = idle_in_step(ops, judged, sum(_idle_during(ops, loop) for loop in chosen))
+        return StepTime(idle, HOST_AT_WORK if idle else (), idle)
     total, parts = 0, []
     top = ops.caller == NONE
     for number, name in enumerate(PHASES):
@@ -215,7 +227,7 @@ def time_in(ops: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> StepT
         inside = top & (ops.phase == number)
         if name == OTHER:
             taken = sum(int(loop.taken.sum()) for loop in mine)
-            whole = ops.lengths[name] - sum(loop.interrupted for loop in mine)
+            whole = ops.during(name).total - sum(loop.interrupted for loop in mine)
             here = sum(judged.part(part) for part in ours)
             total += round(here * min(taken / max(whole, taken, 1), 1.0))
             continue
@@ -224,7 +236,20 @@ def time_in(ops: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> StepT
         in_all = max(int(ops.duration[inside].sum()), 1)
         total += round(judged.part(ours[0]) * min(calling / in_all, 1.0))
         total += round(judged.part(ours[1]) * min(len(positions) / np.count_nonzero(inside), 1.0))
-    return StepTime(min(total, judged.of.mean), tuple(parts))
+    total = min(total, judged.of.mean)
+    return StepTime(total, tuple(parts), total)
+
+
+def _idle_during(ops: Operators, loop: Loop) -> int:
+    """Idle time that the host causes from the loop's first operator to its last one, in its phase,
+    ns. Calls that wait for the GPU are another loss."""
+    rows, trace = ops.rows[loop.positions], ops.trace
+    waits = kinds.synchronising(trace) & kinds.operators(trace)
+    if waits[rows].any():
+        return 0
+    within = union(trace.start[rows], np.append(trace.start[rows][1:], trace.ends_of(rows[-1:])))
+    idle = idle_of_host(ops.steps.analysis)
+    return intersect(idle, intersect(within, ops.during(loop.phase))).total
 
 
 @trace_fact

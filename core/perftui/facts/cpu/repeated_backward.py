@@ -71,10 +71,7 @@ def repeated_backward(analysis: TraceAnalysis) -> RepeatedBackward:
         passes += sharing + bool(sharing)
     work = work_of(ops, ops.within(again), again)
     all_of_them = sum(map(len, groups)) / max(sum(map(len, looked_at)), 1)
-    by_phase = np.rint(work.by_phase * all_of_them).astype(np.int64)
-    return RepeatedBackward(
-        Work(by_phase, round(work.calls * all_of_them)), passes * all_of_them / ops.steps.steps
-    )
+    return RepeatedBackward(work.times(all_of_them), passes * all_of_them / ops.steps.steps)
 
 
 def _sharing(ops: Operators, groups: Sequence[list[Int64]]) -> list[list[Int64]]:
@@ -124,7 +121,7 @@ def _groups(ops: Operators) -> list[list[Int64]]:
     last, step = -1, None
     for begin, end in zip(trace.start[marks].tolist(), trace.ends_of(marks).tolist(), strict=True):
         mine = ops.begun(begin, end)
-        here = ops.steps.step_at(begin)
+        here = ops.step_at(begin)
         joins = (
             groups
             and here is step

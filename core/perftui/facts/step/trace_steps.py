@@ -95,11 +95,16 @@ class TraceSteps:
         ]
 
     @cached_property
-    def on_host(self) -> Intervals:
-        """The steady steps' time on the training thread (or the whole trace)."""
+    def marked(self) -> Sequence[Step]:
+        """The steady steps on the training thread's clock (or the whole trace)."""
         rows = {part.step.row for part in self.each}
         marked = [step for step in self.analysis.steps if step.row in rows]
-        return _covered(marked or [part.step for part in self.each])
+        return marked or [part.step for part in self.each]
+
+    @cached_property
+    def on_host(self) -> Intervals:
+        """The steady steps' time on the training thread (or the whole trace)."""
+        return _covered(self.marked)
 
     def first(self, rows: Mask) -> TraceSteps:
         """The first steps, at least one, with about ``MOST_ROWS`` of ``rows``: enough of a huge

@@ -13,7 +13,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import FORWARD, OPERATORS
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.work import KernelWork, cpu_work, kernel_work
+from perftui.diagnosis.symptoms.operators.work import KernelWork, kernel_work, operator_work
 from perftui.facts.cpu.operators import Operators, Work, operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains, step_kernels
@@ -80,8 +80,8 @@ def _holding(ops: Operators, inner: Mask) -> Mask:
 
 
 def _unfused_on_cpu(facts: Facts) -> Lost | None:
-    cpu, work = cpu_work(facts), written_out_attention(facts)
-    if not work.calls:
+    cpu, work = operator_work(facts), written_out_attention(facts)
+    if not work.calls or cpu.on_device:
         return None
     return cpu.lost(
         work,

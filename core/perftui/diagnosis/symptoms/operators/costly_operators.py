@@ -4,22 +4,22 @@ products whose result is hardly used."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.intervals import sums
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.elementwise import POINTWISE_CALL, POINTWISE_NODE
-from perftui.diagnosis.symptoms.operators.work import PARTS, CpuWork, cpu_work, kernel_work, listed
+from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work, listed, operator_work
 from perftui.facts.cpu.operators import (
     PHASES,
     Operators,
     Work,
-    all_cpu_operators,
     all_operators,
     operators,
     work_of,
@@ -27,7 +27,7 @@ from perftui.facts.cpu.operators import (
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, launched_under
 from perftui.facts.place import Place
-from perftui.facts.source.operator_lines import calls_of, line_of
+from perftui.facts.source.operator_lines import calls_of
 from perftui.facts.source.source_calls import call_of
 from perftui.trace.model import NONE, Int64, Mask
 
@@ -64,88 +64,79 @@ def plain(name: str) -> str:
     return word.replace("_", "").lower()
 
 
-@dataclass
-class Kind:
-    """Outermost operators and nodes of the backward pass with one ``plain`` spelling."""
-
-    name: str
-    """Name of the operator, else of the node."""
-    calls: int
-    """Calls of the operator per step."""
-    by_phase: Int64
-    """Time of the calls including what they call, by index into ``PHASES``, ns."""
-
-
 @trace_fact
-def costliest(analysis: TraceAnalysis) -> Kind | None:
-    """The longest kind of operator outside the optimizer that models are not made of, with its
-    backward pass; None without any. Without known steps the whole trace is used, where names of
-    scripts' own do not count as operators."""
+def costliest(analysis: TraceAnalysis) -> tuple[str, Work] | None:
+    """Name and work of the longest kind of operator outside the optimizer that models are not made
+    of, with its backward pass; None without any. Without known steps the whole trace is used, where
+    names of scripts' own do not count as operators. On a GPU only operators of torch: those of
+    other libraries are made to be fast there, and sorting has its own rule."""
     ops = all_operators(analysis)
-    top = ops.top[ops.phase[ops.top] != PHASES.index(OPTIMIZER)]
-    pairs = ops.name[top].astype(np.int64) * len(PHASES) + ops.phase[top]
-    size = len(ops.trace.names) * len(PHASES)
-    spent = np.bincount(pairs, ops.duration[top], size).astype(np.int64)
-    counts = np.bincount(pairs, minlength=size)
-    by_name: dict[str, Kind] = {}
-    for number in np.flatnonzero(counts.reshape(-1, len(PHASES)).any(1)).tolist():
-        name = ops.trace.names[number]
-        is_operator = ops.steps.steps or "::" in name
-        if not is_operator or any(pattern.match(name) for pattern in _NOT_ASKED):
-            continue
-        at = slice(number * len(PHASES), (number + 1) * len(PHASES))
-        kind = by_name.setdefault(plain(name), Kind(name, 0, np.zeros(len(PHASES), np.int64)))
-        kind.by_phase = kind.by_phase + spent[at]
-        if name.startswith("aten::"):
-            kind.name, kind.calls = name, int(counts[at].sum()) // max(ops.steps.steps, 1)
-    whole = [_with_backward(key, by_name) for key in by_name]
-    return max(whole, key=lambda kind: int(kind.by_phase.sum()), default=None)
+    called = ops.named(lambda name: _may_be_slow(name, ops)) & ~ops.in_phase(OPTIMIZER)
+    top = ops.top[called[ops.top]]
+    spent = sums(ops.name[top], ops.spent[top], len(ops.trace.names))
+    taken = {ops.trace.names[at]: int(spent[at]) for at in np.flatnonzero(spent).tolist()}
+    kinds_ = [name for name in taken if name.startswith("aten::")]
+    if not ops.device:
+        known = {plain(name) for name in kinds_}
+        kinds_ += [name for name in taken if plain(name) not in known]
+
+    def whole(kind: str) -> int:
+        return sum(ns for name, ns in taken.items() if _is_of(kind, name))
+
+    kind = max(kinds_, key=whole, default=None)
+    if kind is None:
+        return None
+    mine = np.zeros(len(ops.rows), dtype=bool)
+    mine[top] = (called & ops.named(lambda name: _is_of(kind, name)))[top]
+    return kind, work_of(ops, ops.within(mine), mine & ops.named(kind.__eq__))
 
 
-def _with_backward(key: str, by_name: dict[str, Kind]) -> Kind:
-    """Calls of kind ``key`` and of its own backward pass, which has a similar name."""
-    mine = by_name[key]
-    others = [
-        kind.by_phase
-        for other, kind in by_name.items()
-        if other != key
-        and "Backward" in kind.name
-        and (key.startswith(other) or other.startswith(key))
-    ]
-    return replace(mine, by_phase=sum(others, mine.by_phase))
+def _may_be_slow(name: str, ops: Operators) -> bool:
+    if ops.device and (name in _CALLED_AS or not ("aten::" in name or _NODE.match(name))):
+        return False
+    is_operator = ops.steps.steps or "::" in name
+    return bool(is_operator) and not any(pattern.match(name) for pattern in _NOT_ASKED)
+
+
+def _is_of(kind: str, name: str) -> bool:
+    """Whether ``name`` is that operator or the node of its backward pass, which has a similar
+    name."""
+    key, other = plain(kind), plain(name)
+    is_node = _NODE.match(name) is not None
+    return key == other or (is_node and (key.startswith(other) or other.startswith(key)))
 
 
 def _one_operator(facts: Facts) -> Lost | None:
-    cpu, kind = CpuWork(facts, *all_cpu_operators(facts)), costliest(facts)
-    if kind is None:
+    work, kind = operator_work(facts, whole=True), costliest(facts)
+    if kind is None or (work.on_device and not work.operators.steps.steps):
         return None
-    called = (name for name, ns in zip(PHASES, kind.by_phase, strict=True) if ns)
-    phase = next((name for name in called if name != BACKWARD), FORWARD)
-    line = line_of(facts, phase, calls_of(kind.name), only=True)
-    elsewhere = np.array([name == OTHER for name in PHASES])
-    outside = cpu.time_of(np.where(elsewhere, kind.by_phase, 0)).ns
-    goes_back = kind.by_phase[PHASES.index(BACKWARD)]
-    lost = cpu.lost(
-        Work(kind.by_phase, kind.calls),
-        line or call_of(facts, kind.name) or line_of(facts, phase),
-        f"{kind.name}{{at}} takes {{part}}{', with its backward pass' if goes_back else ''}.",
-        kind.name,
-        Figure("calls in a step", kind.calls, "count"),
-        operator=kind.name,
+    name, taken = kind
+    called = (phase for phase, ns in zip(PHASES, taken.by_phase, strict=True) if ns)
+    phase = next((phase for phase in called if phase != BACKWARD), FORWARD)
+    line = work.line_of(phase, calls_of(name), only=True)
+    lost = work.lost(
+        taken,
+        line or call_of(facts, name) or work.line_of(phase),
+        f"{name}{{at}} takes {{part}}"
+        f"{', with its backward pass' if taken.by_phase[PHASES.index(BACKWARD)] else ''}.",
+        name,
+        Figure("calls in a step", taken.calls, "count"),
+        operator=name,
         unproven="what another operator would take instead",
     )
     # Within the model something cheaper must replace it.
-    return replace(lost, cost_ns=lost.cost_ns - (lost.cost_ns - outside) // 2)
+    outside = int(taken.by_phase[PHASES.index(OTHER)]) / max(int(taken.by_phase.sum()), 1)
+    return replace(lost, cost_ns=round(lost.cost_ns * (1 + outside) / 2))
 
 
 ONE_OPERATOR = Rule(
     id="slow-operator",
     when="one operator other than a matrix product, convolution or the like takes much of the step",
     explanation=(
-        "Sorting, decompositions, searches, scatters and random numbers are expensive on large "
-        "tensors. Compute less (topk instead of sort, power iteration instead of a full "
-        "decomposition), do it less often, or once before the training. Within the model the cost "
-        "is estimated as half of its time."
+        "Sorting, decompositions, searches, scatters and random numbers take much longer than "
+        "arithmetic on as many numbers. Compute less (topk instead of sort, power iteration "
+        "instead of a full decomposition), do it less often, or once before the training. Within "
+        "the model the cost is estimated as half of its time."
     ),
     lost=_one_operator,
     limits=Limits("Half of a quarter is an eighth of the step.", 0.25, 0.50),
@@ -261,6 +252,9 @@ _PIECE_NODE = re.compile(r".*: (Select|Gather|Index|IndexSelect)Backward\d*$")
 LEAST_NS = 500_000
 """ns below which a product is small, whatever is used of it."""
 
+LEAST_ON_GPU_NS = 50_000
+"""The same for its kernels: NVIDIA's cards multiply some ten times as fast as a CPU's cores."""
+
 NEAR = 6
 """Most nodes from that of a piece to that of its product: bias sums and views lie between."""
 
@@ -285,7 +279,8 @@ def dropped_results(analysis: TraceAnalysis) -> Work:
 def _products(ops: Operators, top: Int64) -> Int64:
     called = top[~ops.in_phase(BACKWARD, OPTIMIZER)[top]]
     called = called[~ops.named(_VIEW.match)[called]]
-    product = ops.named(_PRODUCT.match)[called] & (ops.duration[called] >= LEAST_NS)
+    least = LEAST_ON_GPU_NS if ops.device else LEAST_NS
+    product = ops.named(_PRODUCT.match)[called] & (ops.spent[called] >= least)
     piece, takes = (ops.named(pattern.match)[called] for pattern in (_PIECE, _TAKES))
     is_only = ~ops.named("aten::select".__eq__)[called][1:-1] | ~takes[2:]
     at = np.flatnonzero(product[:-2] & piece[1:-1] & is_only)
@@ -303,7 +298,7 @@ def _nodes(ops: Operators, top: Int64, count: int) -> Int64:
     following = places[np.searchsorted(places, at, side="right")]
     near = following - at <= NEAR
     pairs = np.stack([nodes[at[near]], nodes[np.minimum(following[near], len(nodes) - 1)]], axis=1)
-    longest = np.argsort(-ops.duration[pairs].sum(axis=1), kind="stable")[:count]
+    longest = np.argsort(-ops.spent[pairs].sum(axis=1), kind="stable")[:count]
     chosen: Int64 = np.unique(pairs[longest])
     return chosen
 
@@ -312,13 +307,12 @@ _PRODUCT_TEXT = r"linear|matmul|einsum|\bmm\(|bmm\(| @ |head|proj|logits|score|o
 
 
 def _dropped(facts: Facts) -> Lost | None:
-    cpu, work = cpu_work(facts), dropped_results(facts)
+    judged, work = operator_work(facts), dropped_results(facts)
     if not work.calls:
         return None
-    called = {phase: int(work.by_phase[PHASES.index(phase)]) for phase in (FORWARD, OTHER)}
-    return cpu.lost(
+    return judged.lost(
         work,
-        line_of(facts, max(called, key=lambda phase: called[phase]), _PRODUCT_TEXT),
+        judged.line_of(work.longest_of(FORWARD, OTHER), _PRODUCT_TEXT),
         "A matrix product{at} is computed in full, but only part of its result is used: {part}, "
         "backward pass included.",
         "the product",

@@ -14,10 +14,10 @@ from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHE
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.views import expanded_operands
-from perftui.diagnosis.symptoms.operators.work import PARTS, cpu_work, kernel_work
+from perftui.diagnosis.symptoms.operators.work import PARTS, cpu_work, kernel_work, operator_work
 from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.cpu.operator_loops import loops
-from perftui.facts.cpu.operators import PHASES, Work, operators, work_of
+from perftui.facts.cpu.operators import Work, operators, work_of
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains
 from perftui.facts.settings import settings
@@ -37,7 +37,9 @@ POINTWISE_NODE = re.compile(
 
 _CAST = frozenset({"aten::_to_copy"})
 
-_COPY = frozenset({"aten::contiguous", "aten::clone"})
+_COPY = frozenset({"aten::contiguous", "aten::reshape"})
+"""Operators that copy only what does not lie in memory as asked for: a clone of the script's own
+may be of a tensor that does."""
 
 
 @trace_fact
@@ -62,14 +64,12 @@ def casts(analysis: TraceAnalysis) -> Work:
 
 @trace_fact
 def copies(analysis: TraceAnalysis) -> Work:
-    """Copies into another memory layout outside the optimizer and loops of the script, without
-    casts and operands that are expanded: of non-contiguous tensors, and explicit copies."""
+    """Copies of non-contiguous tensors into another memory layout, outside the optimizer and loops
+    of the script, without casts and operands that are expanded."""
     ops = operators(analysis)
-    copying = ops.named("aten::copy_".__eq__)
-    asked = copying & (ops.caller == NONE)
-    mine = ops.within(ops.named(_COPY.__contains__) | asked)
+    mine = ops.within(ops.named(_COPY.__contains__))
     mine &= ~ops.within(ops.named(_CAST.__contains__)) & ~_elsewhere(analysis)
-    expanded = expanded_operands(analysis)
+    expanded, copying = expanded_operands(analysis), ops.named("aten::copy_".__eq__)
     return work_of(ops, mine & ~expanded.copying if expanded else mine, copying)
 
 
@@ -118,10 +118,10 @@ def _churn_on_cpu(facts: Facts) -> Lost | None:
 
 
 def _copies(facts: Facts) -> Lost | None:
-    cpu, work = cpu_work(facts), copies(facts)
+    judged, work = operator_work(facts), copies(facts)
     if work.calls <= FEW_COPIES:
         return None
-    return cpu.lost(
+    return judged.lost(
         work,
         line_of(facts, FORWARD, r"\.(contiguous|clone|reshape|copy_|repeat|flatten)\("),
         "Copies of tensors into another memory layout take {part}, {calls} of them in a step{at}.",
@@ -134,14 +134,13 @@ def _copies(facts: Facts) -> Lost | None:
 def _elementwise_on_cpu(facts: Facts) -> Lost | None:
     cpu, work = cpu_work(facts), pointwise(facts)
     is_chain = work.calls >= CHAIN
-    if not is_chain and cpu.time_of(work.by_phase).ns < MOSTLY * cpu.of.mean:
+    if not is_chain and cpu.time_of(work).ns < MOSTLY * cpu.of.mean:
         return None
-    called = {phase: int(work.by_phase[PHASES.index(phase)]) for phase in (FORWARD, OTHER)}
     which = "called one by one" if is_chain else "on large tensors"
     count = ", {calls} of them in a forward pass" if is_chain else ""
     return cpu.lost(
         work,
-        line_of(facts, max(called, key=lambda phase: called[phase]), _ARITHMETIC),
+        line_of(facts, work.longest_of(FORWARD, OTHER), _ARITHMETIC),
         f"Element-wise operators {which} take {{part}}{count}{{at}}: each makes its own pass "
         "through memory.",
         "element-wise operators",
@@ -201,7 +200,7 @@ COPIES = Rule(
     id="layout-copies",
     when="tensors are copied into another memory layout",
     explanation=(
-        "contiguous(), clone() and reshape() after a permute or transpose copy the tensor, and "
+        "contiguous() and reshape() after a permute or transpose copy the tensor, and "
         "the backward pass copies its gradient back. Choose a layout that all layers can use "
         "(channels_last, batch_first), or use views."
     ),

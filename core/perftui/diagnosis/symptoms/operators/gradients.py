@@ -9,11 +9,17 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import union
+from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.work import PARTS, CpuWork, cpu_work, kernel_work
+from perftui.diagnosis.symptoms.operators.work import (
+    PARTS,
+    OperatorWork,
+    kernel_work,
+    operator_work,
+)
 from perftui.facts.cpu.operators import (
     KEEPS_GRADIENT,
     NODE,
@@ -90,7 +96,8 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
     """
     ops = operators(analysis)
     trace, marks = ops.trace, ops.marks(BACKWARD)
-    updates = np.sort(trace.start[kinds.optimizer_steps(trace) & ops.steps.inside])
+    stepping = kinds.optimizer_steps(trace) & begun_in(trace, ops.steps.on_host)
+    updates = np.sort(trace.start[stepping])
     turn_of = np.searchsorted(updates, trace.ends_of(marks))
     sums = ops.named((NODE + KEEPS_GRADIENT).__eq__)
     inside: dict[int, list[Int64]] = {}
@@ -117,9 +124,7 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
     farthest = [turns[turn] for turn in turns if reached[turn] == most]
     mine = _untrained_nodes(ops, list(turns.values()), farthest)
     work = work_of(ops, ops.within(mine), mine)
-    all_of_them = len(np.unique(turn_of)) / len(inside)
-    by_phase = np.rint(work.by_phase * all_of_them).astype(np.int64)
-    return NotDetached(Work(by_phase, round(work.calls * all_of_them)), most)
+    return NotDetached(work.times(len(np.unique(turn_of)) / len(inside)), most)
 
 
 def _first_numbers(ops: Operators, until: int) -> Int64:
@@ -174,40 +179,40 @@ _TABLES = frozenset({"Embedding", "EmbeddingBag"})
 
 
 def _unused(facts: Facts) -> Lost | None:
-    cpu, rows = cpu_work(facts), _parameters(facts)
+    work, rows = operator_work(facts), _parameters(facts)
     if any(group.unused is None for group in rows):
         raise UnknownError("which parameters are in an optimizer was not recorded")
     tensors = sum(group.unused or 0 for group in rows)
     with_gradient = sum(group.trained for group in rows)
     if not tensors:
-        return _lost_to_other_model(cpu)
+        return _lost_to_other_model(work)
     elements = sum(group.unused_elements or 0 for group in rows)
-    back = cpu.time_of(of_phases(cpu.operators, BACKWARD))
+    back = work.time_of(of_phases(work.operators, BACKWARD))
     # Half of each layer's backward pass is for its weights; nodes before the layer come on top.
-    cost = round(back.ns * elements / max(sum(group.elements for group in rows), 1) / 2)
+    cost = round(back.won * elements / max(sum(group.elements for group in rows), 1) / 2)
     line = line_of(facts, BACKWARD)
     return Lost(
         cost,
-        cpu.of,
+        work.of,
         f"Gradients of {tensors} of {with_gradient} parameters are computed but never used, "
-        f"because no optimizer holds them: at least {cpu.of.part_of(cost)}{at(line)}.",
+        f"because no optimizer holds them: at least {work.of.part_of(cost)}{at(line)}.",
         (Figure("parameters in no optimizer", tensors, "count"), Figure("backward", back.ns, "ns")),
         place=line_place(facts, line),
         parts=back.parts,
     )
 
 
-def _lost_to_other_model(cpu: CpuWork) -> Lost | None:
+def _lost_to_other_model(work: OperatorWork) -> Lost | None:
     """Gradients of parameters in another optimizer than the one that steps next."""
-    setup = settings(cpu.facts)
+    setup = settings(work.facts)
     sizes = [optimizer.parameters or 0 for optimizer in (setup.optimizers or () if setup else ())]
-    beyond = not_detached.or_none(cpu.facts) if len(sizes) > 1 else None
+    beyond = not_detached.or_none(work.facts) if len(sizes) > 1 else None
     if beyond is None or not beyond.work.calls or beyond.parameters != sum(sizes):
         return None
-    lost = cpu.lost(
+    lost = work.lost(
         beyond.work,
         # If the same samples serve both, the first pass has to keep their graph.
-        line_of(cpu.facts, BACKWARD, "retain_graph"),
+        line_of(work.facts, BACKWARD, "retain_graph"),
         "Backward continues into a model that another optimizer trains, and those gradients are "
         "thrown away: {part}{at}; detach() its output.",
         "thrown away",
@@ -217,7 +222,7 @@ def _lost_to_other_model(cpu: CpuWork) -> Lost | None:
 
 
 def _dense(facts: Facts) -> Lost | None:
-    cpu, work = cpu_work(facts), embedding_gradients(facts)
+    judged, work = operator_work(facts), embedding_gradients(facts)
     if not work.calls:
         return None
     rows = _parameters(facts)
@@ -225,22 +230,22 @@ def _dense(facts: Facts) -> Lost | None:
     share = largest / max(sum(group.elements for group in rows), 1)
     if largest < FEWEST_ROWS or share < LARGE_TABLE:
         return None
-    gradient = cpu.time_of(work.by_phase)
-    update = cpu.time_of(of_phases(cpu.operators, OPTIMIZER))
-    cost = gradient.ns + round(share * update.ns)
+    gradient = judged.time_of(work)
+    update = judged.time_of(of_phases(judged.operators, OPTIMIZER))
+    cost = gradient.won + round(share * update.won)
     line = line_with(facts, _TABLES) or line_of(facts, OPTIMIZER)
     return Lost(
         cost,
-        cpu.of,
+        judged.of,
         f"An embedding table of {largest / 1e6:.1f} million numbers{at(line)} gets a dense "
-        f"gradient, and the optimizer updates every row: {cpu.of.part_of(cost)}.",
+        f"gradient, and the optimizer updates every row: {judged.of.part_of(cost)}.",
         (
             Figure("dense gradient of embeddings", gradient.ns, "ns"),
             Figure("optimizer", update.ns, "ns"),
             Figure.share("of all elements in one tensor", share, LARGE_TABLE),
         ),
         place=line_place(facts, line, "aten::embedding_dense_backward"),
-        parts=(*gradient.parts, *update.parts),
+        parts=tuple(dict.fromkeys((*gradient.parts, *update.parts))),
     )
 
 

@@ -16,7 +16,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.cpu.operator_loops import loops, time_in
-from perftui.facts.cpu.operators import cpu_operators
+from perftui.facts.cpu.operators import judged_operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.facts.place import Place
@@ -67,10 +67,10 @@ def optimizer_calls(facts: Facts) -> int:
     """Time of calling operators in the optimizer's loop on the CPU, without their arithmetic, ns of
     the mean step; 0 without a window that shows it."""
     try:
-        ops, judged = cpu_operators(facts)
-        chosen = [loop for loop in loops(facts) if loop.phase == OPTIMIZER]
-    except NotApplicableError:
+        ops, judged = judged_operators(facts)
+    except (NotApplicableError, UnknownError):
         return 0
+    chosen = [loop for loop in loops(facts) if loop.phase == OPTIMIZER]
     return time_in(ops, judged, chosen).ns
 
 

@@ -9,96 +9,45 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui import format as fmt
-from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.work import CpuWork, cpu_work, kernel_work
+from perftui.diagnosis.symptoms.operators.work import OperatorWork, operator_work
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.cpu.operator_loops import SMALL_NS
 from perftui.facts.cpu.operators import (
     KEEPS_GRADIENT,
     NODE,
+    PHASES,
     WEIGHTED,
     WEIGHTED_NODE,
     Work,
+    all_operators,
+    idle_in_step,
+    of_phases,
     operators,
     repeated_passes,
     work_of,
 )
 from perftui.facts.cpu.repeated_backward import repeated_backward
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.gpu.kernels import launched_under
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import (
     at,
-    forward_lines,
     line_of,
     line_place,
     lines_of,
     second_call,
 )
 from perftui.facts.source.source_calls import call_repeated, matching_line, same_call
-from perftui.facts.step.judged_step import PYTHON_IN
+from perftui.facts.step.judged_step import PYTHON_IN, host_parts
 from perftui.trace.model import NONE, Int64, Mask
-
-_FORWARD_ONLY = (
-    "aten::linear",
-    "aten::matmul",
-    "aten::conv1d",
-    "aten::conv2d",
-    "aten::conv3d",
-    "aten::layer_norm",
-    "aten::batch_norm",
-    "aten::group_norm",
-    "aten::scaled_dot_product_attention",
-    "aten::gelu",
-    "aten::relu",
-    "aten::softmax",
-)
-"""Operators that have different ones in the backward pass."""
 
 MUCH_FREE = 0.5
 """Share of memory in use below which a GPU may hold what checkpointing discards."""
 
-
-def _recompute(facts: Facts) -> Lost | None:
-    work = kernel_work(facts)
-    backward = work.kernels.kept(BACKWARD, lambda kernels: kernels.in_phase(BACKWARD))
-    again = backward.kept(RECOMPUTE.id, lambda inner: launched_under(inner, *_FORWARD_ONLY))
-    time = again.time
-    if not time:
-        return None
-    used = max((gpu.share for gpu in machine_use(facts).memory), default=None)
-    free = ""
-    if used is not None and used < MUCH_FREE:
-        free = f", though {fmt.percent(1 - used)} of the GPU's memory is free"
-    return work.lost(
-        again,
-        time,
-        f"The backward pass recomputes parts of the forward pass for {work.of_step(time)}: "
-        f"activation checkpointing is on{free}.",
-        Figure("backward", backward.time, "ns"),
-        *(() if used is None else (Figure.share("peak memory in use", used),)),
-        lines=forward_lines,
-    )
-
-
-RECOMPUTE = Rule(
-    id="backward-recompute",
-    when="the backward pass recomputes the forward pass (activation checkpointing)",
-    explanation=(
-        "Activation checkpointing keeps fewer tensors and recomputes them when the backward pass "
-        "needs them. It trades time for memory: a quarter of the step if it is on for all layers. "
-        "If memory is free, turn it off, or use it for fewer layers."
-    ),
-    lost=_recompute,
-    limits=Limits("It is intentional: a hint from 5 %, a warning from 30 %.", 0.30, 1.0, info=0.05),
-    fixes=("recompute-off",),
-    answer="checkpoint fewer layers if memory is free",
-)
 
 _LAYER = re.compile(
     r"aten::(linear|conv[123]d|layer_norm|batch_norm|group_norm|scaled_dot_product_attention|relu"
@@ -110,31 +59,56 @@ _LAYER = re.compile(
 @trace_fact
 def recomputed(analysis: TraceAnalysis) -> Work:
     """Operators of layers that run within the backward pass."""
-    ops = operators(analysis)
+    ops = all_operators(analysis)
     layers = ops.named(_LAYER.match) & ops.in_phase(BACKWARD)
     return work_of(ops, ops.within(layers), layers)
 
 
-def _recompute_on_cpu(facts: Facts) -> Lost | None:
-    cpu, work = cpu_work(facts), recomputed(facts)
-    if not work.calls:
+INTENDED = 0.30
+"""Share of the step up to which checkpointing may well be intended, where memory is dear."""
+
+
+def _recompute(facts: Facts) -> Lost | None:
+    judged, work = operator_work(facts, whole=True), recomputed(facts)
+    if work.row == NONE:
         return None
-    return cpu.lost(
+    used = max((gpu.share for gpu in machine_use(facts).memory), default=None)
+    free = ""
+    if judged.on_device and used is not None and used < MUCH_FREE:
+        free = f", though {fmt.percent(1 - used)} of the GPU's memory is free"
+    back = judged.time_of(of_phases(judged.operators, BACKWARD))
+    lost = judged.lost(
         work,
-        line_of(facts, FORWARD, r"checkpoint", only=True) or line_of(facts, BACKWARD),
-        "Activation checkpointing recomputes the forward pass during backward, for {part}{at}.",
+        judged.line_of(FORWARD, r"checkpoint", only=True) or judged.line_of(BACKWARD),
+        f"Activation checkpointing recomputes the forward pass during backward, for {{part}}{{at}}"
+        f"{free}.",
         "forward within backward",
-        *(Figure(name, cpu.judged.part(name), "ns") for name in (FORWARD, BACKWARD)),
-        unproven="whether memory would be short without it",
+        Figure(BACKWARD, back.ns, "ns"),
+        *(() if used is None else (Figure.share("peak memory in use", used),)),
+        unproven="" if free else "whether memory would be short without it",
     )
+    is_little = judged.on_device and lost.part < INTENDED
+    return replace(lost, worst=Severity.INFO) if is_little else lost
 
 
-RECOMPUTE_ON_CPU = replace(
-    RECOMPUTE,
-    lost=_recompute_on_cpu,
-    limits=Limits(
-        "gpuprof and TraceML check it once backward takes 2.5 times as long as forward.", 0.10, 0.30
+RECOMPUTE = Rule(
+    id="backward-recompute",
+    when="the backward pass recomputes the forward pass (activation checkpointing)",
+    explanation=(
+        "Activation checkpointing keeps fewer tensors and recomputes them when the backward pass "
+        "needs them. It trades time for memory: a quarter of the step if it is on for all layers. "
+        "If memory is free, turn it off, or use it for fewer layers."
     ),
+    lost=_recompute,
+    limits=Limits(
+        "gpuprof and TraceML check it once backward takes 2.5 times as long as forward. On a GPU "
+        "it is a hint up to 30 %: there it is mostly intended.",
+        0.10,
+        0.30,
+        info=0.05,
+    ),
+    fixes=("recompute-off",),
+    answer="checkpoint fewer layers if memory is free",
 )
 
 
@@ -143,7 +117,10 @@ class ManyPasses:
     """The backward passes of a step, and their short calls."""
 
     small: Work
-    """Short calls of forward and backward: one on all of the data hardly takes longer."""
+    """Short calls of forward and backward: one on all of the data hardly takes longer. On a GPU
+    only its idle time, during any calls."""
+    between: int
+    """Idle time of the GPU between calls of forward and backward, ns."""
     per_step: float
     """Mean number of backward passes of a step."""
 
@@ -157,11 +134,15 @@ def many_passes(analysis: TraceAnalysis) -> ManyPasses:
         UnknownError: the trace has no steps or no operators.
     """
     ops = operators(analysis)
-    marks = kinds.marked(ops.trace, BACKWARD) & ops.steps.inside
-    called = (ops.caller == NONE) & ops.in_phase(FORWARD, BACKWARD)
-    called &= ops.duration < SMALL_NS
-    small = work_of(ops, ops.within(called), called)
-    return ManyPasses(small, float(np.count_nonzero(marks)) / ops.steps.steps)
+    passes = len(ops.marks(BACKWARD)) / ops.steps.steps
+    called = ops.in_phase(FORWARD, BACKWARD)
+    if ops.device is not None:
+        # Few kernels of many samples take as long as many of few.
+        idle = int(ops.device.idle[called].sum())
+        between = int(ops.device.between[[PHASES.index(FORWARD), PHASES.index(BACKWARD)]].sum())
+        return ManyPasses(replace(work_of(ops, ~ops.in_phase()), idle=idle), between, passes)
+    called &= (ops.caller == NONE) & (ops.duration < SMALL_NS)
+    return ManyPasses(work_of(ops, ops.within(called), called), 0, passes)
 
 
 FEWEST = 8
@@ -174,14 +155,15 @@ _ROWS = r"\b(jacobian|hessian)\("
 def _many(facts: Facts) -> Lost | None:
     """Cost of the number of passes: Python and short calls, which a single pass over all of the
     data needs only once."""
-    cpu, passes = cpu_work(facts), many_passes(facts)
-    judged, step = cpu.judged, cpu.of
+    work, passes = operator_work(facts), many_passes(facts)
+    judged, step = work.judged, work.of
     again = repeated_backward.or_none(facts)
     if passes.per_step < FEWEST or (again is not None and again.work.calls):
         # Passes through the same graph have their own finding.
         return None
-    calls = cpu.time_of(passes.small.by_phase)
-    python = sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
+    calls = work.time_of(passes.small)
+    python = idle_in_step(work.operators, judged, passes.between)
+    python += sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
     cost = round(min(calls.ns + python, step.mean) * (1 - 1 / passes.per_step))
     line = matching_line(facts, _ROWS, only=True) or line_of(facts, BACKWARD)
     return Lost(
@@ -196,11 +178,7 @@ def _many(facts: Facts) -> Lost | None:
         ),
         label="lost to their number",
         place=line_place(facts, line),
-        parts=tuple(
-            part.name
-            for part in judged.parts
-            if part.name.removeprefix(PYTHON_IN) in (FORWARD, BACKWARD)
-        ),
+        parts=host_parts(facts, (FORWARD, BACKWARD)),
     )
 
 
@@ -244,8 +222,8 @@ def used_again(analysis: TraceAnalysis) -> Work:
     nodes, sums = ops.named(WEIGHTED_NODE.match), ops.named((NODE + KEEPS_GRADIENT).__eq__)
     start = ops.trace.start[ops.rows]
     back, update = ops.in_phase(BACKWARD), ops.in_phase(OPTIMIZER)
-    for part in ops.steps.each:
-        inside = (start >= part.step.start) & (start < part.step.end)
+    for step in ops.steps.marked:
+        inside = (start >= step.start) & (start < step.end)
         reached = _by_start(inside & back & nodes, start)
         if not len(reached):
             continue
@@ -316,12 +294,12 @@ _LIMITS = Limits("Certainly avoidable, hence a low limit.")
 
 
 def _repeated(facts: Facts) -> Lost | None:
-    cpu, work = cpu_work(facts), repeated_passes(facts)
+    judged, work = operator_work(facts), repeated_passes(facts)
     if not work.calls:
-        return _same_input(cpu)
+        return _same_input(judged)
     if _may_be_another_model(facts):
         return None
-    return cpu.lost(
+    return judged.lost(
         work,
         _line_behind_backward(facts) or call_repeated(facts) or second_call(facts),
         "The model runs another forward pass without a backward pass in the same step, for "
@@ -330,25 +308,25 @@ def _repeated(facts: Facts) -> Lost | None:
     )
 
 
-def _same_input(cpu: CpuWork) -> Lost | None:
+def _same_input(judged: OperatorWork) -> Lost | None:
     """A pass that repeats another one, both with gradients: the source shows that the input is the
     same, the window that the weights are."""
-    line = same_call(cpu.facts)
-    work = used_again(cpu.facts) if line is not None else None
+    line = same_call(judged.facts)
+    work = used_again(judged.facts) if line is not None else None
     if line is None or work is None or not work.calls:
         return None
     sentence = (
         "The same layers run twice on the same input in one step, forward and backward: the "
         f"second run takes {{part}}, at {line.short}."
     )
-    return cpu.lost(work, line, sentence, "the second time")
+    return judged.lost(work, line, sentence, "the second time")
 
 
 def _backward_again(facts: Facts) -> Lost | None:
-    cpu, again = cpu_work(facts), repeated_backward(facts)
+    judged, again = operator_work(facts), repeated_backward(facts)
     if not again.work.calls:
         return None
-    return cpu.lost(
+    return judged.lost(
         again.work,
         line_of(facts, BACKWARD),
         f"{again.passes:.3g} backward passes of each step run through the same layers, for "

@@ -267,7 +267,7 @@ def _on_other_processor(facts: Facts) -> Lost | None:
     line = line_of(facts, FORWARD)
     asks = setup.place("autocast") if setup.autocast else None
     asked = f" (autocast at {asks.short})" if asks else ""
-    time = cpu.time_of(cast + products.by_phase)
+    time = cpu.time_of(Work(cast + products.by_phase, products.calls))
     lost = cpu.lost(
         Work((cast + products.by_phase * _EMULATED).astype(np.int64), products.calls),
         line,

@@ -5,20 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps import COMPUTE
-from perftui.diagnosis.ladder import COMPUTE_BOUND_SHARE
+from perftui.analysis.steps import COMPUTE, OPERATORS, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost
-from perftui.facts.cpu.operators import Operators, StepTime, Work, cpu_operators, in_step
-from perftui.facts.fact import Fact, Facts
-from perftui.facts.gpu.idle import device_steps
+from perftui.facts.cpu.operators import (
+    FULLY_BUSY,
+    Operators,
+    StepTime,
+    Work,
+    in_step,
+    judged_operators,
+)
+from perftui.facts.fact import Fact, Facts, NotApplicableError
+from perftui.facts.gpu.idle import device_steps, source_line
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.facts.source.lines import LinesByTime, LineShare
-from perftui.facts.source.operator_lines import at, line_place, operator_lines, with_line
+from perftui.facts.source.operator_lines import at, line_of, line_place, operator_lines, with_line
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.facts.step.steps import StepBreakdown
 from perftui.facts.step.trace_steps import INCOMPLETE, TraceSteps, missing
-from perftui.trace.model import Int64
 
 PARTS = (COMPUTE,)
 """Parts of the step that contain kernels."""
@@ -44,7 +49,7 @@ class KernelWork:
         """Gain of a step with that much less device time: all of it if the device is mostly busy,
         less if it waits for the host in any case."""
         busy = self.kernels.time / self.of.mean
-        return self.within(round(ns * min(busy / COMPUTE_BOUND_SHARE, 1.0)))
+        return self.within(round(ns * min(busy / FULLY_BUSY, 1.0)))
 
     def lost(
         self,
@@ -88,8 +93,8 @@ def kernel_work(facts: Facts) -> KernelWork:
 
 
 @dataclass(frozen=True, eq=False)
-class CpuWork:
-    """Operators in the mean step of a training that computes on the CPU."""
+class OperatorWork:
+    """Operators in the mean step, on the CPU or with what they launch on the GPU."""
 
     facts: Facts
     operators: Operators
@@ -100,9 +105,26 @@ class CpuWork:
         """The mean step."""
         return self.judged.of
 
-    def time_of(self, by_phase: Int64) -> StepTime:
-        """Time of the step in operators that take ``by_phase`` ns in the trace."""
-        return in_step(self.operators, self.judged, by_phase)
+    @property
+    def on_device(self) -> bool:
+        """Whether a GPU computes."""
+        return self.judged.on_device
+
+    def time_of(self, work: Work) -> StepTime:
+        """Time of the step in operators that do ``work`` in the trace."""
+        return in_step(self.operators, self.judged, work)
+
+    def line_of(self, phase: str, pattern: str = "", *, only: bool = False) -> LineShare | None:
+        """The line of ``phase`` as ``line_of`` finds it; where a GPU computes, samples outside the
+        marked phases show waiting, so there only a line whose text matches ``pattern``."""
+        if not self.on_device or phase not in (OPERATORS, OTHER):
+            return line_of(self.facts, phase, pattern, only=only)
+        return line_of(self.facts, phase, pattern, only=True) if pattern else None
+
+    def stack_line(self, row: int) -> LineShare | None:
+        """The user's line around a row of the trace, if stacks were recorded."""
+        file, line = source_line(self.operators.trace, row)
+        return LineShare(file, line, held=1) if file and line else None
 
     def lost(
         self,
@@ -118,29 +140,39 @@ class CpuWork:
         """The loss of ``work`` if a share ``saved`` of it would be gained. The sentence has
         ``{part}`` for the part of the step, ``{at}`` for the line, and maybe ``{calls}`` for their
         number."""
-        time = self.time_of(work.by_phase)
+        time, line = self.time_of(work), line or self.stack_line(work.row)
         sentence = sentence.replace("{part}", self.of.part_of(time.ns))
         sentence = sentence.replace("{at}", at(line)).replace("{calls}", str(work.calls))
         return Lost(
-            int(time.ns * saved),
+            int(time.won * saved),
             self.of,
             sentence,
             figures,
             place=line_place(self.facts, line, operator),
             parts=time.parts,
-            share=time.ns / self.of.mean,
+            share=time.won / self.of.mean,
             unproven=unproven,
             label=label,
         )
 
 
-def cpu_work(facts: Facts) -> CpuWork:
-    """The work judged by rules about operators.
+def operator_work(facts: Facts, *, whole: bool = False) -> OperatorWork:
+    """The work judged by rules about operators; with ``whole`` also that of a trace alone without
+    known steps.
 
     Raises:
-        NotApplicableError: it computes on a GPU, or nothing shows its operators.
+        NotApplicableError: nothing shows its operators.
+        UnknownError: nothing shows what launched the kernels of its GPU.
     """
-    return CpuWork(facts, *cpu_operators(facts))
+    return OperatorWork(facts, *judged_operators(facts, whole=whole))
+
+
+def cpu_work(facts: Facts) -> OperatorWork:
+    """``operator_work`` for rules that only know the CPU; not applicable where a GPU computes."""
+    work = operator_work(facts)
+    if work.on_device:
+        raise NotApplicableError
+    return work
 
 
 def listed(kernels: StepKernels) -> tuple[Figure, ...]:

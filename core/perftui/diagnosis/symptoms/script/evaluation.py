@@ -11,7 +11,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.cpu.operators import PHASES, WEIGHTED, WEIGHTED_NODE, in_step, operators
+from perftui.facts.cpu.operators import PHASES, WEIGHTED, WEIGHTED_NODE, Work, in_step, operators
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.script.evaluation import Evaluation, evaluation
 from perftui.facts.source.lines import LineShare
@@ -92,7 +92,7 @@ def _in_each_step(facts: Facts) -> Lost | None:
     alone, judged = passes_alone.or_none(facts), judged_step.or_none(facts)
     if alone is None or judged is None or judged.on_device:
         return None
-    time = in_step(operators(facts), judged, alone.taken)
+    time = in_step(operators(facts), judged, Work(alone.taken, 0))
     line = line_without_gradients(facts)
     return Lost(
         time.ns,

@@ -15,7 +15,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.cpu.machine import has_gpu, without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
-from perftui.facts.cpu.operators import PHASES, Operators, cpu_operators
+from perftui.facts.cpu.operators import PHASES, Operators, judged_operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.script.compilations_and_pauses import gc_pauses, python_lock
 from perftui.facts.source.lines import LOOP, VAGUE, LinesByTime, LineShare
@@ -341,7 +341,10 @@ def python_in_model(facts: Facts) -> Lost | None:
     called before: it counts at most as much as that Python. Phases that are a loop over slices of
     tensors, or an optimizer's over tensors, are left to their own rules.
     """
-    ops, judged = cpu_operators(facts)
+    ops, judged = judged_operators(facts)
+    if judged.on_device:
+        # Between operators of the model the host launches.
+        raise NotApplicableError
     looped = _looped(ops, loops_over_rows(facts), loops(facts))
     python = {
         phase: judged.part(f"{PYTHON_IN}{phase}")

@@ -1,6 +1,8 @@
 """Runs for rules: their steps, loaders, scripts, samples, and the operators of a window."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -189,7 +191,31 @@ def trained(
 
     run = make_run(count=100, phases=phases, events=(("settings", note),) if note else ())
     run = with_tables(run, stacks=staged(*lines))
-    return Facts(run, TraceBuilder().repeat(steps, whole).analysis())
+    story = TraceBuilder().repeat(steps, whole)
+    return Facts(run, mirrored(story, _BUSY.get()).analysis())
+
+
+_BUSY = ContextVar("share of operators in which a GPU computes", default=0.0)
+
+
+@contextmanager
+def on_gpu(busy: float) -> Iterator[None]:
+    """Meanwhile ``trained`` tells of a GPU: it computes for such a share of each operator."""
+    token = _BUSY.set(busy)
+    yield
+    _BUSY.reset(token)
+
+
+def mirrored(story: TraceBuilder, busy: float) -> TraceBuilder:
+    """Every operator that calls no other launches a kernel that runs for such a share of it."""
+    called = [span for span in story.spans if span.category == "cpu_op"]
+    ordered = sorted(called, key=lambda span: (span.start, -span.end))
+    for op, following in zip(ordered, [*ordered[1:], None], strict=True):
+        lasting = round((op.end - op.start) * busy)
+        if lasting and (following is None or following.start >= op.end):
+            starts = op.end - lasting
+            story.at(op.start).launch("gemm", lasting, call=starts - op.start, starts=starts)
+    return story
 
 
 def ops(story: TraceBuilder, *names: str, each: float = 10, gap: float = 0) -> TraceBuilder:

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from perftui.analysis.steps import EXPOSED_COPIES
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps import COMPUTE, EXPOSED_COPIES
 from perftui.diagnosis.model import Severity
 from tests.core.diagnosis import test_costly_operators as costly_operators
 from tests.core.diagnosis import test_cpu as cpu
@@ -22,7 +23,7 @@ from tests.core.diagnosis import test_recording as recording
 from tests.core.diagnosis import test_slow_steps as slow_steps
 from tests.core.diagnosis import test_trace_alone as trace_alone
 from tests.core.diagnosis import test_views as views
-from tests.core.diagnosis.runs import MS, Seen, make_run, run_of, step_table
+from tests.core.diagnosis.runs import MS, Seen, make_run, on_gpu, run_of, step_table
 from tests.core.diagnosis.stories import (
     ADD,
     BF16,
@@ -366,3 +367,32 @@ def test_a_finding_has_its_sentence_its_cost_and_its_place(said: Says) -> None:
         for name in said.known
     }
     assert found == said.known
+
+
+ON_ANY_DEVICE = (
+    ("repeated-forward", lambda: operator_work.passes(5), 0.99),
+    ("unused-gradients", passes.gan, 0.99),
+    ("unused-gradients", lambda: operator_work.backward(
+        note=operator_work.floats(unused=40, unused_elements=3_000_000)), 0.99),
+    ("many-backward-passes", lambda: passes.passes(20), 0.1),
+    ("dropped-results", costly_operators.last_position, 0.99),
+    ("repeated-backward", passes.losses, 0.99),
+    ("dense-gradients", operator_work.dense, 0.99),
+    ("loop-of-indexing", lambda: loops.recurrence(100), 0.1),
+    ("slow-operator", lambda: operator_work.forward((2, 20, ("aten::linalg_svd",))), 0.99),
+    ("layout-copies", lambda: operator_work.forward((10, 2.5, operator_work.COPIES)), 0.99),
+    ("per-parameter-loop", lambda: loops.averaging(60), 0.1),
+    ("backward-recompute", lambda: operator_work.backward(6_000), 0.99),
+)  # fmt: skip
+"""Rules about operators, a story, and the share of its operators in which a GPU computes."""
+
+
+@pytest.mark.parametrize(("rule", "story", "busy"), ON_ANY_DEVICE)
+def test_what_a_rule_says_of_operators_it_says_where_a_gpu_computes(
+    rule: str, story: Callable[[], Subject], busy: float
+) -> None:
+    on_cpu = finding_of(story(), rule)
+    with on_gpu(busy):
+        finding = finding_of(story(), rule)
+    assert finding.cost_ns == pytest.approx(on_cpu.cost_ns, rel=0.12)
+    assert (COMPUTE if busy > 0.5 else GapCause.LAUNCH.value) in finding.parts

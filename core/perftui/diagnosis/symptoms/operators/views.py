@@ -14,8 +14,8 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.work import cpu_work
-from perftui.facts.cpu.operators import NODE, Operators, Work, operators, work_of
+from perftui.diagnosis.symptoms.operators.work import operator_work
+from perftui.facts.work.operators import NODE, Operators, Work, operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.operator_lines import line_of, line_with
@@ -92,11 +92,11 @@ def _called_by(ops: Operators, chosen: Mask) -> Mask:
 
 
 def _filled(facts: Facts) -> Lost | None:
-    cpu = cpu_work(facts)
-    filled = filled_gradients(cpu.operators.steps.analysis)
-    assigned = assigned_slices(cpu.operators.steps.analysis)
+    work = operator_work(facts)
+    filled = filled_gradients(work.operators.steps.analysis)
+    assigned = assigned_slices(work.operators.steps.analysis)
     if filled is None or assigned.by_phase.sum() > filled.work.by_phase.sum():
-        lost = cpu.lost(
+        lost = work.lost(
             assigned,
             line_of(facts, FORWARD, _ASSIGNS),
             "Backward copies the gradient of a whole tensor for each of {calls} assignments to "
@@ -117,7 +117,7 @@ def _filled(facts: Facts) -> Lost | None:
         if is_packed
         else "Backward"
     )
-    lost = cpu.lost(
+    lost = work.lost(
         filled.work,
         line or line_of(facts, FORWARD),
         f"{how} fills a whole tensor with zeros for each of {{calls}} pieces of "
@@ -251,13 +251,13 @@ def _is_thin(arguments: Mapping[str, Any]) -> bool:
 
 
 def _expanded(facts: Facts) -> Lost | None:
-    cpu = cpu_work(facts)
-    expanded = expanded_operands(cpu.operators.steps.analysis)
+    work = operator_work(facts)
+    expanded = expanded_operands(work.operators.steps.analysis)
     if expanded is None:
         return None
-    products = cpu.time_of(expanded.products.by_phase)
+    products = work.time_of(expanded.products)
     count = fmt.several(expanded.products.calls, "matrix product")
-    lost = cpu.lost(
+    lost = work.lost(
         expanded.work,
         line_of(facts, FORWARD, _MULTIPLIES),
         f"An operand is expanded and copied before {count}{{at}}: the copies, and the sums of "
@@ -268,12 +268,12 @@ def _expanded(facts: Facts) -> Lost | None:
         operator="aten::clone",
     )
     if not expanded.are_thin:
-        worth = Question(Evidence.SHAPES, "whether they are thin", products.ns / 2 / cpu.of.mean)
+        worth = Question(Evidence.SHAPES, "whether they are thin", products.won / 2 / work.of.mean)
         return replace(lost, is_least=True, question=worth if expanded.are_thin is None else None)
     # Folded, they are few large products: of a weight of 4 x 96 x 96 and a batch of 64 a ninth.
-    cost = min(lost.cost_ns + products.ns // 2, cpu.of.mean)
+    cost = min(lost.cost_ns + products.won // 2, work.of.mean)
     return replace(
-        lost, cost_ns=cost, share=cost / cpu.of.mean, label="copies, sums, thin products"
+        lost, cost_ns=cost, share=cost / work.of.mean, label="copies, sums, thin products"
     )
 
 

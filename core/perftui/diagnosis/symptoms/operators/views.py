@@ -15,7 +15,7 @@ from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import operator_work
-from perftui.facts.work.operators import NODE, Operators, Work, operators, work_of
+from perftui.facts.cpu.operators import NODE, Operators, Work, operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.operator_lines import line_of, line_with

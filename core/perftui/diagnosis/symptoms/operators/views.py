@@ -41,6 +41,10 @@ FEWEST_PIECES = 2
 """Pieces of a tensor from which joining them is less work than filling a tensor for each."""
 
 
+OF_TORCH = 3
+"""Pieces that torch's own attention takes of a tensor: the queries, keys and values."""
+
+
 @dataclass(frozen=True, eq=False)
 class Filled:
     """Gradients of pieces of tensors in the steady steps."""
@@ -112,6 +116,8 @@ def _filled(facts: Facts) -> Lost | None:
     else:
         line = line_of(facts, FORWARD, _TAKES, only=True)
         line = line or loop_of(facts, (filled.taken_by,), pieces=True)
+        if line is None and filled.work.calls <= OF_TORCH * filled.tensors:
+            return None
     how = (
         f"{filled.taken_by} takes a packed sequence apart, and backward"
         if is_packed

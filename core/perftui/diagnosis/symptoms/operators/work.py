@@ -169,10 +169,10 @@ def operator_work(facts: Facts, *, whole: bool = False) -> OperatorWork:
 
 def cpu_work(facts: Facts) -> OperatorWork:
     """``operator_work`` for rules that only know the CPU; not applicable where a GPU computes."""
-    work = operator_work(facts)
-    if work.on_device:
+    judged = judged_step.or_none(facts)
+    if judged is not None and judged.on_device:
         raise NotApplicableError
-    return work
+    return operator_work(facts)
 
 
 def listed(kernels: StepKernels) -> tuple[Figure, ...]:

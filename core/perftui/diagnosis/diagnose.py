@@ -15,6 +15,7 @@ from perftui.diagnosis.ladder import LADDER, LARGEST_PART
 from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.rule import Claim, judge
 from perftui.diagnosis.rules import BY_ID, RULES
+from perftui.diagnosis.slow_calls.lookup import advised
 from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
 from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
 from perftui.diagnosis.symptoms.step.recording import INITIALISATION
@@ -227,7 +228,8 @@ def diagnosis(facts: Facts) -> Diagnosis:
         elif verdict:
             abstentions.append(verdict)
     steps = _steady_steps(facts)
-    judged = Diagnosis(ranked(findings), tuple(abstentions), steps, progress(facts))
+    first_to_last = tuple(advised(facts, finding) for finding in ranked(findings))
+    judged = Diagnosis(first_to_last, tuple(abstentions), steps, progress(facts))
     return replace(judged, asking=asking(judged, facts))
 
 

@@ -1,0 +1,111 @@
+"""Look up what a finding's line does in the table of slow calls, for advice that fits it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from perftui.diagnosis.model import Figure, Finding
+from perftui.diagnosis.slow_calls.row import EVALUATION, ITEM, START, STEP, Seen, SlowCall
+from perftui.diagnosis.slow_calls.table import ROWS
+from perftui.facts.cpu.machine import has_gpu
+from perftui.facts.fact import Facts
+from perftui.facts.source.lines import stack_samples
+from perftui.facts.source.source_calls import own_files
+from perftui.run.columns import COLLATE, FETCH
+from perftui.run.table import Table
+from perftui.script.uses import Use, program_of, uses_at
+from perftui.trace.model import NONE
+
+_OF_INPUT = frozenset(
+    {"input-in-main-thread", "input-bound", "input-worker-bound", "input-disk-bound"}
+    | {"input-uneven", "input-bursty", "input-handover"}
+)
+_OF_LINES = _OF_INPUT | frozenset(
+    {"python-bound", "largest-part", "slow-operator", "sync-bound", "evaluation", "checkpoint"}
+    | {"growing-steps", "slow-steps", "launch-bound", "copies-exposed", "pageable-copies"}
+    | {"created-on-cpu", "many-small-copies", "slow-start", "allocator-churn"}
+    | {"loop-of-indexing", "per-parameter-loop", "dropped-results", "layout-copies", "sorting"}
+    | {"dense-gradients", "memory-bound-elementwise"}
+)
+"""Rules whose line, or operator, is what takes the time."""
+
+_WHERE = {"evaluation": EVALUATION, "slow-start": START}
+_ITEMS = ("__getitem__", "__getitems__", "collate")
+
+MOST_CALLS = 1000
+"""Calls of an operator whose callers are looked at."""
+
+
+def advised(facts: Facts, finding: Finding) -> Finding:
+    """``finding`` with the advice of the row that fits its line, unless it has its own."""
+    if finding.advice or finding.place is None or finding.rule not in _OF_LINES:
+        return finding
+    seen = _seen(facts, finding)
+    found = row_of(seen)
+    if found is None:
+        return finding
+    row, use = found
+    more = Figure("read more", f"{row.source.title}, {row.source.address}")
+    return replace(finding, advice=row.advice(use), facts=(*finding.facts, more))
+
+
+def row_of(seen: Seen) -> tuple[SlowCall, Use | None] | None:
+    """The first row about the use that takes most of the place's time; None without one."""
+    shares = [(*row.share(seen), row) for row in ROWS]
+    fits = [(share, use, row) for share, use, row in shares if share and share >= row.least]
+    if not fits:
+        return None
+    _, longest, _ = max(fits, key=lambda fit: fit[0])
+    return next((row, use) for _, use, row in fits if use is longest or use is None)
+
+
+def _seen(facts: Facts, finding: Finding) -> Seen:
+    place = finding.place
+    if place is None:
+        return Seen()
+    frames: Counter[tuple[str, str]] = Counter()
+    stages: Counter[str] = Counter()
+    tables = (*stack_samples(facts), facts.rank.worker_stacks if facts.rank else Table())
+    for stacks in tables:
+        if "via" not in stacks or not len(stacks):
+            continue
+        at = (stacks["file"] == place.file) & (stacks["line"] == place.line)
+        if finding.rule in _OF_INPUT and not at.any():
+            # Installed packages make the batches, and the place is where the loader is made.
+            at = np.isin(stacks["stage"], (FETCH, COLLATE))
+        columns = (stacks[name][at].tolist() for name in ("via", "inner", "stage", "held"))
+        for via, inner, stage, held in zip(*columns, strict=True):
+            frames[str(via), str(inner)] += held
+            stages[str(stage)] += held
+    uses = _uses(facts, place.file, place.line)
+    makes = sum(stages[stage] for stage in (FETCH, COLLATE)) * 2 > stages.total()
+    in_item = any(use.function.startswith(_ITEMS) for use in uses)
+    where = ITEM if makes or in_item else _WHERE.get(finding.rule, STEP)
+    return Seen(uses, frames, where, _operators(facts, place.operator), bool(has_gpu(facts)))
+
+
+def _uses(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]:
+    for path, changed in own_files(facts) if file and line else ():
+        if path == Path(file or ""):
+            program = program_of(path, changed)
+            return tuple(uses_at(program, line or 0)) if program else ()
+    return ()
+
+
+def _operators(facts: Facts, operator: str | None) -> frozenset[str]:
+    """The operator, and what calls it most of the times in the trace."""
+    trace = facts.analysis.trace if facts.analysis else None
+    if operator is None or trace is None or operator not in trace.names:
+        return frozenset([operator] if operator else [])
+    rows = np.flatnonzero(trace.name == trace.names.index(operator))[:MOST_CALLS].tolist()
+    above: Counter[str] = Counter()
+    for row in rows:
+        names = set()
+        while (row := int(trace.parent[row])) != NONE:
+            names.add(trace.name_of(row))
+        above.update(names)
+    return frozenset([operator, *(name for name, times in above.items() if 2 * times > len(rows))])

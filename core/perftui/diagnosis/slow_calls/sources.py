@@ -1,0 +1,121 @@
+"""Public pages that describe the slow calls of the table."""
+
+from __future__ import annotations
+
+from perftui.diagnosis.slow_calls.row import Source
+
+
+def _issue(title: str, path: str) -> Source:
+    return Source(title, f"https://github.com/{path}")
+
+
+TUNING = Source(
+    "PyTorch Performance Tuning Guide",
+    "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide",
+)
+SERIALIZATION = Source(
+    "PyTorch, Serialization semantics",
+    "https://docs.pytorch.org/docs/stable/notes/serialization.html",
+)
+APPENDING = Source(
+    "Optimal way to append to numpy array",
+    "https://stackoverflow.com/questions/25649788/optimal-way-to-append-to-numpy-array/25649863",
+)
+LIST_AS_QUEUE = Source(
+    "python-list, list.pop(0) vs. collections.deque",
+    "https://mail.python.org/pipermail/python-list/2010-January/565240.html",
+)
+GLOB = _issue('treat "glob" as an expensive operation', "milesial/Pytorch-UNet/issues/449")
+WALKING = _issue("Faster dataset indexing using ImageFolder", "pytorch/vision/issues/3902")
+FILE_PAIRS = _issue("TextImageDataset bottlenecks", "lucidrains/DALLE-pytorch/issues/216")
+DEQUE = _issue("random.shuffle slow on deque", "python/cpython/issues/48373")
+OPENED_EACH_ITEM = _issue("Input opened for every item", "flairNLP/flair/issues/1669")
+ZIP_INDEX = _issue("Read COCO dataset from ZIP file", "pytorch/vision/pull/950")
+TAR_MEMBERS = _issue("Tarfiles", "mlmed/torchxrayvision/pull/27")
+HDF5_OPENING = _issue("Performance is slowed by file closing", "h5py/h5py/issues/1198")
+HDF5_INDEX = _issue("Single index access is surprisingly slow", "h5py/h5py/issues/994")
+HDF5_WORKERS = _issue("Data Loader does not work with Hdf5 file", "pytorch/pytorch/issues/11929")
+ROWS_OF_TENSORS = _issue("Speed up data loading for TensorDataset", "pytorch/pytorch/issues/4959")
+IN_MEMORY = _issue(
+    "Dataloader extremely slow on in-memory datasets", "pytorch/pytorch/issues/106704"
+)
+FRAME_ROWS = _issue("Faster dataset iteration", "braindecode/braindecode/pull/89")
+FRAME_LOOPS = _issue("Iterating over a DataFrame row by row", "pandas-dev/pandas/issues/10334")
+ARRAYS_IN_LIST = _issue("torch.tensor with list of arrays", "pytorch/pytorch/issues/57467")
+PRINTED_TENSOR = _issue("Print FloatTensor is extremely slow", "pytorch/pytorch/issues/4190")
+EMPTY_CACHE = _issue(
+    "cuda.empty_cache slows down training", "huggingface/transformers/issues/31372"
+)
+TRACKER_FILES = _issue("Run Directory for Artifacts", "mosaicml/composer/pull/80")
+TRACKER = _issue("Wandb Tensorboard logging takes 300-400% more time", "wandb/wandb/issues/950")
+TRACKED_SAMPLES = _issue("Does per-sample logging bottleneck batching?", "wandb/wandb/issues/7861")
+HISTOGRAMS = _issue("summaries are very slow", "HorizonRobotics/alf/issues/91")
+PACKED = _issue("LSTM slow on PackedSequence", "pytorch/pytorch/issues/149194")
+CELLS = _issue("Use a whole recurrent layer, not a cell", "mozilla/DeepSpeech/issues/1110")
+JACOBIAN = _issue("Add a vectorize flag to jacobian and hessian", "pytorch/pytorch/issues/50584")
+FIGURES = _issue("How to improve the speed of saving pictures", "matplotlib/mplfinance/issues/360")
+WITHOUT_REPLACEMENT = _issue("torch.multinomial performance issue", "pytorch/pytorch/issues/11931")
+CHOICE = _issue("np.random.choice slower than multinomial", "numpy/numpy/issues/7543")
+ARROW_ITEMS = _issue("Abusurd slow on iteration", "huggingface/datasets/issues/5841")
+ARROW_READS = _issue("datasets massively slows data reads", "huggingface/datasets/issues/7753")
+METRIC_FORWARD = _issue(
+    "How not to compute a metric at each update?", "Lightning-AI/torchmetrics/issues/1217"
+)
+METRIC_SLOW = _issue("EC test step/metrics slow", "gnn-tracking/gnn_tracking/issues/275")
+SCORE_PER_EPOCH = _issue(
+    "Scoring callback not on batch but on epoch", "skorch-dev/skorch/issues/55"
+)
+RESIZE = _issue("skimage.transform.resize is slow", "MIC-DKFZ/nnUNet/issues/1093")
+SPLINES = _issue("Bottleneck at interpolate_img", "MIC-DKFZ/batchgenerators/issues/74")
+OPENCV_THREADS = _issue("Set OpenCV's threads to 0", "open-mmlab/mmdetection/pull/6867")
+RESAMPLING = _issue("librosa.core.load kwarg res_type", "librosa/librosa/issues/460")
+RESAMPLERS = _issue(
+    "Resample with torchaudio rather than librosa", "earthspecies/alp-data/issues/122"
+)
+VALIDATION = _issue("Enable distribution validation if __debug__", "pytorch/pytorch/pull/48743")
+DEEPCOPY = _issue(
+    "Shallow copying to increase performance 2x", "DLR-RM/stable-baselines3/issues/618"
+)
+BUFFER_COPY = _issue(
+    "Unnecessary copying makes sampling time explode",
+    "TianhongDai/hindsight-experience-replay/issues/1",
+)
+VECTORIZE = _issue("numpy.vectorize is essentially a for loop?", "numpy/numpy/issues/16763")
+ALONG_AXIS = _issue("performance improvement by broadcasting", "javiljoen/lttb.py/pull/1")
+LARGE_ARCHIVES = _issue("np.load of a large .npz is very slow", "numpy/numpy/issues/26498")
+NIFTI = _issue("Decompress for more efficient slice loading", "kaiko-ai/eva/pull/705")
+WHY_NPY = _issue("why use npz instead of nii.gz for training?", "MIC-DKFZ/nnUNet/issues/566")
+SEEKING = _issue("Extremely slow accurate seek", "dmlc/decord/issues/111")
+PRETOKENIZED = _issue(
+    "pre-training speed, data loader and gpu utilization", "AnswerDotAI/ModernBERT/issues/236"
+)
+TOKENIZER = _issue("tokenization slow", "huggingface/transformers/issues/1621")
+PIPELINE = _issue("v2 standard pipeline running 10x slower", "explosion/spaCy/issues/1508")
+SMALL_INVERSES = _issue(
+    "Matrix inversion is slow for many small matrices", "pytorch/pytorch/issues/91536"
+)
+SMALL_EIGEN = _issue("torch.linalg.eigh is slow on GPU", "pytorch/pytorch/issues/60537")
+QR_ON_GPU = _issue("torch.linalg.qr is slower on GPU", "pytorch/pytorch/issues/143281")
+SOLVE = _issue("Speed up runtime with linalg.solve", "PMBio/bicycle/pull/3")
+ITERATED = _issue("Extremely slow python iteration on CPU vs NumPy", "pytorch/pytorch/issues/43153")
+ITEMS = _issue(
+    "Native method for iterating Python items of tensors", "pytorch/pytorch/issues/103352"
+)
+UNBOUND = _issue("Use for in ItemSet.__iter__", "dmlc/dgl/pull/6293")
+PIXELS = Source(
+    "Pillow, PixelAccess class",
+    "https://pillow.readthedocs.io/en/stable/reference/PixelAccess.html",
+)
+DRAFT = _issue("Image.thumbnail and draft", "python-pillow/Pillow/pull/1029")
+CLIPPING = _issue("Foreach gradient clipping", "pytorch/pytorch/pull/91846")
+CLIP_SYNC = _issue("Slow clip_grad_norm_ because of .item() calls", "pytorch/pytorch/issues/31474")
+OBJECTS = _issue("Document object collectives limitations", "pytorch/pytorch/pull/150815")
+WEIGHTED = _issue("faster WeightedRandomSampler", "pytorch/pytorch/issues/94131")
+RANDOM_SAMPLER = _issue("RandomSampler is slow with huge dataset", "pytorch/pytorch/issues/50689")
+SYNCS = _issue("Unnecessary cuda synchronizations", "pytorch/pytorch/issues/108968")
+REPEATS = _issue("Use output_size in repeat_interleave", "huggingface/diffusers/pull/11030")
+LIGHTNING_LOG = _issue(
+    "Logging dominating the training time", "Lightning-AI/pytorch-lightning/issues/1986"
+)
+RELOADED = _issue("Load train data outside of epochs loop", "kohya-ss/sd-scripts/pull/120")
+VECTOR_ENV = _issue("Vectorized environments", "openai/gym/pull/1513")

@@ -1,0 +1,235 @@
+"""Data frames, Arrow tables and arrays of files: pandas, polars, datasets, zarr, xarray."""
+
+from __future__ import annotations
+
+from perftui.diagnosis.slow_calls import sources
+from perftui.diagnosis.slow_calls.row import SlowCall
+
+EACH = "item step evaluation"
+
+ROWS = (
+    SlowCall(
+        "frame-row-added",
+        "each row added by .loc copies or checks the whole frame",
+        "append dicts to a list and make one DataFrame at the end",
+        sources.APPENDING,
+        frames=r"^pandas/core/indexing\.py:\d+ \S*(_setitem_with_indexer|_setitem_\w+)",
+        least=0.5,
+    ),
+    SlowCall(
+        "frame-row",
+        "each row that is taken out of a DataFrame becomes a new Series, with all its checks",
+        "make arrays of the columns once in __init__ ({it}.to_numpy(), or a list of paths) and "
+        "index those",
+        sources.FRAME_ROWS,
+        "pandas.DataFrame.iloc pandas.DataFrame.loc pandas.DataFrame.iat pandas.DataFrame.at "
+        "pandas.Series.iloc pandas.Series.loc pandas.DataFrame.xs pandas.DataFrame.take",
+        frames=r"^pandas/",
+    ),
+    SlowCall(
+        "frame-iterated",
+        "{call} makes a Series of each row",
+        "work on whole columns, or iterate over zip(*(df[c].to_numpy() for c in columns))",
+        sources.FRAME_LOOPS,
+        "pandas.DataFrame.iterrows pandas.DataFrame.itertuples pandas.DataFrame.items "
+        "pandas.Series.items",
+    ),
+    SlowCall(
+        "frame-applied",
+        "{call} calls a Python function for each row or value",
+        "use operators on whole columns, or map over .to_numpy() once before training",
+        sources.FRAME_LOOPS,
+        "pandas.DataFrame.apply pandas.Series.apply pandas.DataFrame.applymap pandas.Series.map "
+        "pandas.DataFrame.map pandas.DataFrame.transform pandas.DataFrame.agg",
+        frames=r"^pandas/",
+        where=EACH,
+    ),
+    SlowCall(
+        "frame-grown",
+        "{call} copies the whole frame each time",
+        "append dicts to a list and make one DataFrame at the end",
+        sources.APPENDING,
+        "pandas.concat pandas.DataFrame.append pandas.DataFrame._append",
+        grown=True,
+    ),
+    SlowCall(
+        "frame-parsed",
+        "{call} parses the whole file each time",
+        "read it once in __init__, and keep its columns as arrays or tensors",
+        sources.OPENED_EACH_ITEM,
+        "pandas.read_csv pandas.read_table pandas.read_excel pandas.read_json pandas.read_hdf",
+        where=EACH,
+    ),
+    SlowCall(
+        "parquet-read",
+        "{call} opens and decodes a file of columns each time",
+        "read row groups in order, or convert once to arrays that can be mapped",
+        sources.OPENED_EACH_ITEM,
+        "pandas.read_parquet pandas.read_feather pyarrow.parquet.read_table "
+        "pyarrow.parquet.ParquetFile polars.read_parquet pyarrow.feather.read_table",
+        frames=r"^(pandas|pyarrow|polars)/",
+        where=EACH,
+    ),
+    SlowCall(
+        "frame-written",
+        "{call} writes the whole frame out in the step",
+        "write it once in an epoch, or append to a list and write that",
+        sources.TRACKER_FILES,
+        "pandas.DataFrame.to_csv pandas.DataFrame.to_json pandas.DataFrame.to_parquet "
+        "pandas.DataFrame.to_pickle pandas.DataFrame.to_excel pandas.Series.to_csv",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "frame-searched",
+        "a condition on a column goes through the whole table for each item",
+        "group or index it once in __init__: a dict from key to row numbers",
+        sources.FRAME_ROWS,
+        "pandas.DataFrame.query pandas.DataFrame.__getitem__ pandas.DataFrame.isin "
+        "pandas.Series.__eq__ pandas.Series.isin",
+        frames=r"^pandas/",
+        given=r"==|query|isin|!=|[<>]",
+        where="item",
+    ),
+    SlowCall(
+        "frame-grouped",
+        "{call} groups or joins the whole table each time",
+        "do it once before training and keep the result",
+        sources.FRAME_LOOPS,
+        "pandas.DataFrame.groupby pandas.DataFrame.merge pandas.merge pandas.DataFrame.join "
+        "pandas.DataFrame.pivot_table pandas.DataFrame.sort_values pandas.DataFrame.get_group "
+        "*.get_group pandas.Series.value_counts pandas.DataFrame.drop_duplicates",
+        frames=r"^pandas/",
+        where=EACH,
+    ),
+    SlowCall(
+        "frame-sampled",
+        "{call} shuffles the table to draw from it",
+        "draw indices with torch.randint and index a tensor",
+        sources.WITHOUT_REPLACEMENT,
+        "pandas.DataFrame.sample pandas.Series.sample",
+        where="step item",
+    ),
+    SlowCall(
+        "frame-made",
+        "{call} builds an index and columns each time",
+        "keep numbers in tensors or a list, and make a DataFrame at the end",
+        sources.FRAME_LOOPS,
+        "pandas.DataFrame pandas.Series pandas.DataFrame.from_dict pandas.DataFrame.from_records",
+        where="step evaluation item",
+    ),
+    SlowCall(
+        "series-indexed",
+        "each element taken out of a Series goes through its index in Python",
+        "index {it}.to_numpy(), or a list of it, made once",
+        sources.FRAME_ROWS,
+        "pandas.Series.__getitem__ pandas.DataFrame.__getitem__",
+        frames=r"^pandas/core/(series|frame)\.py",
+        where="item",
+    ),
+    SlowCall(
+        "pandas-in-step",
+        "pandas checks and wraps each small operation in Python",
+        "make arrays or tensors of the columns once, before the loop",
+        sources.FRAME_LOOPS,
+        frames=r"^pandas/",
+        least=0.8,
+    ),
+    SlowCall(
+        "polars-row",
+        "{call} builds Python objects of each row",
+        "take whole columns with .to_numpy() or .to_torch() once",
+        sources.FRAME_LOOPS,
+        "polars.DataFrame.iter_rows polars.DataFrame.row polars.DataFrame.rows "
+        "polars.DataFrame.map_rows polars.Series.map_elements polars.Expr.map_elements",
+    ),
+    SlowCall(
+        "arrow-to-objects",
+        "{call} makes a Python object of each value",
+        "use .to_numpy(zero_copy_only=False), or a formatted dataset",
+        sources.ARROW_ITEMS,
+        "pyarrow.Table.to_pylist pyarrow.Array.to_pylist pyarrow.ChunkedArray.to_pylist "
+        "pyarrow.Table.to_pydict pyarrow.Scalar.as_py *.to_pylist *.to_pydict *.as_py",
+        native=True,
+    ),
+    SlowCall(
+        "dataset-column",
+        "{call} by a column reads the whole column, to take one element",
+        "index the row first: dataset[i]['name']",
+        sources.ARROW_ITEMS,
+        "datasets.Dataset.__getitem__",
+        frames=r"^datasets/",
+        given=r"\[['\"][^]]+['\"]\]\[",
+        where=EACH,
+    ),
+    SlowCall(
+        "dataset-item",
+        "each item of a datasets.Dataset is decoded from Arrow into Python objects",
+        "fetch batches (it has __getitems__), with_format('numpy') or 'torch', and flatten_indices "
+        "after select or shuffle",
+        sources.ARROW_ITEMS,
+        "datasets.Dataset.__getitem__",
+        frames=r"^datasets/(arrow_dataset|formatting/\S+|table|features/\S+)\.py",
+        where=EACH,
+    ),
+    SlowCall(
+        "dataset-decoded",
+        "items of a datasets.Dataset are decoded one by one, from Arrow into Python objects",
+        "with_format('numpy') or 'torch', decode images once, or keep the columns as tensors",
+        sources.ARROW_READS,
+        frames=r"^datasets/(formatting|features|arrow_dataset|table)",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
+        "dataset-mapped",
+        "{call} goes through the whole dataset, row by row, each time",
+        "map once before training, with batched=True, and keep the cache",
+        sources.TOKENIZER,
+        "datasets.Dataset.map datasets.Dataset.filter datasets.DatasetDict.map "
+        "datasets.Dataset.select datasets.Dataset.shuffle datasets.Dataset.sort",
+        frames=r"^(datasets|multiprocess|dill)/",
+    ),
+    SlowCall(
+        "zarr-opened",
+        "{call} reads the metadata of the store each time",
+        "open it once per worker and keep the array in self, with consolidated metadata",
+        sources.HDF5_OPENING,
+        "zarr.open zarr.open_group zarr.open_array zarr.open_consolidated",
+        where=EACH,
+    ),
+    SlowCall(
+        "zarr-read",
+        "each index reads and decompresses whole chunks",
+        "make chunks as large as a sample, or read a whole batch of neighbours at once",
+        sources.HDF5_INDEX,
+        frames=r"^(zarr|numcodecs)/",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
+        "xarray-opened",
+        "{call} opens a file and decodes its metadata each time",
+        "open once per worker and keep it, or convert to one array before training",
+        sources.HDF5_OPENING,
+        "xarray.open_dataset xarray.open_mfdataset xarray.open_zarr xarray.load_dataset",
+        where=EACH,
+    ),
+    SlowCall(
+        "xarray-indexed",
+        "each selection from xarray checks labels and builds new objects in Python",
+        "take .values once, and index the NumPy array",
+        sources.HDF5_INDEX,
+        frames=r"^xarray/",
+        where=EACH,
+        least=0.5,
+    ),
+    SlowCall(
+        "dask-computed",
+        "{call} schedules a graph of tasks in Python for each item",
+        "compute or persist a large block, and index that",
+        sources.NIFTI,
+        "dask.compute *.compute *.persist",
+        frames=r"^(dask|distributed)/",
+        where=EACH,
+    ),
+)

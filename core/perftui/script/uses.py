@@ -1,0 +1,340 @@
+"""What a line of a file calls, indexes and reads, by qualified names: ``np.append(x, y)`` is
+``numpy.append``, and ``self.files.glob(y)`` is ``pathlib.Path.glob`` where the file shows that
+``self.files`` is a path."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from perftui.script.names import bindings_of, qualified_name, values_given
+from perftui.script.program import (
+    COMPREHENSIONS,
+    Function,
+    PatchRefusedError,
+    Program,
+    called_name,
+    parse_program,
+    read_source,
+    receiver,
+)
+from perftui.script.training import TRAINS as _TRAINS
+
+UNKNOWN = "?"
+"""The class of a value that the file does not show."""
+
+_DEEP = 8
+"""Most names between a value and what makes it."""
+
+_TENSOR, _ARRAY, _FRAME = "torch.Tensor", "numpy.ndarray", "pandas.DataFrame"
+_PATH, _IMAGE, _SERIES = "pathlib.Path", "PIL.Image.Image", "pandas.Series"
+
+_RETURNED = {
+    **dict.fromkeys(("pandas.read_csv", "pandas.read_parquet", "pandas.read_json"), _FRAME),
+    **dict.fromkeys(("pandas.read_pickle", "pandas.concat", "pandas.merge"), _FRAME),
+    **dict.fromkeys(("PIL.Image.open", "PIL.Image.fromarray", "PIL.Image.new"), _IMAGE),
+    **dict.fromkeys(("os.listdir", "glob.glob", "random.sample", "builtins.sorted"), "list"),
+    **dict.fromkeys(("cv2.imread", "cv2.resize", "cv2.cvtColor", "cv2.imdecode"), _ARRAY),
+    **dict.fromkeys(("tempfile.mkdtemp", "os.path.join", "os.getcwd"), "str"),
+    **dict.fromkeys(("datasets.load_dataset", "datasets.load_from_disk"), "datasets.Dataset"),
+    **dict.fromkeys(("torch.load", "torch.compile", "torch.no_grad", "torch.device"), ""),
+    **{f"builtins.{name}": name for name in ("list", "dict", "set", "tuple", "str")},
+    "torch.nn.utils.rnn.pack_padded_sequence": "torch.nn.utils.rnn.PackedSequence",
+    "builtins.open": "io.TextIOWrapper",
+    "logging.getLogger": "logging.Logger",
+    "zarr.open": "zarr.Array",
+    "lmdb.open": "lmdb.Environment",
+    "sqlite3.connect": "sqlite3.Connection",
+    "numpy.load": "",
+    "numpy.vectorize": "numpy.vectorize",
+    "numpy.random.default_rng": "numpy.random.Generator",
+}
+"""The class of what functions return, where their name does not say it; empty where it differs."""
+
+_OTHER = frozenset(
+    {"item", "tolist", "numpy", "size", "dim", "stride", "numel", "backward", "unbind", "split"}
+    | {"chunk", "storage", "tobytes", "max", "min", "topk", "sort", "shape", "device", "dtype"}
+    | {"requires_grad", "is_cuda", "ndim", "grad_fn", "values", "items", "save", "manual_seed"}
+)
+"""Functions, methods and attributes of tensors and arrays that give neither."""
+
+_ALIKE = {
+    _PATH: frozenset({"parent", "resolve", "absolute", "joinpath", "with_suffix", "expanduser"}),
+    _IMAGE: frozenset({"convert", "resize", "crop", "rotate", "copy", "transpose", "filter"}),
+    _FRAME: frozenset({"reset_index", "sample", "head", "copy", "dropna", "fillna", "iloc", "loc"}),
+}
+"""Methods and attributes that give another object of the same class."""
+
+_ELEMENTS = {_FRAME: _SERIES, _TENSOR: _TENSOR, _ARRAY: _ARRAY}
+_LITERALS: dict[type[ast.AST], str] = {
+    ast.List: "list",
+    ast.ListComp: "list",
+    ast.Dict: "dict",
+    ast.DictComp: "dict",
+    ast.Set: "set",
+    ast.SetComp: "set",
+    ast.Tuple: "tuple",
+    ast.JoinedStr: "str",
+}
+
+
+@dataclass(frozen=True)
+class Use:
+    """A call, subscript, attribute or the like on a line."""
+
+    name: str
+    """``numpy.append``, ``collections.deque.__getitem__``; ``?.append`` of an unknown object."""
+    node: ast.expr
+    of: ast.expr | None
+    """The object whose method, element or attribute it is."""
+    first: ast.expr | None
+    """The first argument, or index."""
+    program: Program = field(repr=False)
+
+    @property
+    def given(self) -> str:
+        """The class of ``first``."""
+        return _kind(self.program, self.first)
+
+    @property
+    def is_function(self) -> bool:
+        """Whether ``of`` is a module or class by its import, no object."""
+        return self.of is not None and bool(qualified_name(self.program, self.of))
+
+    @property
+    def function(self) -> str:
+        """Name of the function around it; empty outside of functions."""
+        function = self.program.function(self.node)
+        return function.name if function else ""
+
+    @property
+    def target(self) -> str:
+        """The only variable that the statement assigns; empty without one."""
+        statement = self.program.statement(self.node)
+        targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+        return ast.unparse(targets[0]) if len(targets) == 1 and targets[0] is not None else ""
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether each turn of a loop or comprehension within the step runs it."""
+        inner: ast.AST = self.node
+        for above in self.program.ancestors(self.node):
+            if isinstance(above, Function):
+                break
+            once = (getattr(above, "iter", None), *getattr(above, "orelse", ()))
+            if isinstance(above, (ast.For, ast.While)) and inner not in once:
+                return not any(
+                    isinstance(node, ast.Call) and called_name(node) in _TRAINS
+                    for node in ast.walk(above)
+                )
+            # What a comprehension goes over first is evaluated once.
+            if isinstance(above, COMPREHENSIONS) and inner is not above.generators[0]:
+                return True
+            inner = above
+        return False
+
+
+@lru_cache(8)
+def program_of(path: Path, changed: int) -> Program | None:  # noqa: ARG001 - part of the key
+    """The program of a file that was last changed then; None where it is no Python."""
+    try:
+        return parse_program(read_source(path))
+    except (PatchRefusedError, RecursionError):
+        return None
+
+
+def uses_at(program: Program, line: int) -> list[Use]:
+    """What the line uses; of a statement of several lines only what begins there, if any does."""
+    found = [use for node in program.nodes for use in _uses(program, node, line)]
+    begun = [use for use in found if line in _lines(use.node)]
+    return begun or found
+
+
+def _lines(node: ast.expr) -> set[int | None]:
+    """Lines at which an interpreter is while it evaluates the node itself."""
+    return {node.lineno, (node.func if isinstance(node, ast.Call) else node).end_lineno}
+
+
+def _uses(program: Program, node: ast.AST, line: int) -> Iterator[Use]:  # noqa: C901 - a table
+    def use(of: ast.expr, method: str, first: ast.expr | None = None) -> Use:
+        at = node if isinstance(node, ast.expr) else of
+        return Use(f"{_kind(program, of)}.{method}", at, of, first, program)
+
+    whole = node.iter if isinstance(node, ast.For) else node
+    if not isinstance(whole, (ast.expr, ast.AugAssign)) or not _spans(whole, line):
+        return
+    if isinstance(node, ast.For):
+        yield use(node.iter, "__iter__")
+    elif isinstance(node, ast.AugAssign):
+        yield use(node.target, "__iadd__", node.value)
+    elif isinstance(node, ast.Call):
+        given = [*node.args, *(word.value for word in node.keywords)]
+        first = given[0] if given else None
+        yield Use(_called(program, node.func), node, receiver(node), first, program)
+    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        yield use(node.value, "__getitem__", node.slice)
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+        above = program.parents[node]
+        if not (isinstance(above, ast.Call) and above.func is node):
+            yield use(node.value, node.attr)
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        yield use(node.comparators[0], "__contains__", node.left)
+    elif isinstance(node, ast.FormattedValue):
+        yield use(node.value, "__format__")
+
+
+def _spans(node: ast.expr | ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _called(program: Program, function: ast.expr) -> str:
+    """The qualified name of what is called."""
+    if name := qualified_name(program, function) or _builtin(program, function):
+        return name
+    if isinstance(function, ast.Attribute):
+        kind = _kind(program, function.value)
+        if kind not in (UNKNOWN, *program.classes) or _kind(program, function) == UNKNOWN:
+            return f"{kind}.{function.attr}"
+    return f"{_kind(program, function)}.__call__"
+
+
+def _builtin(program: Program, function: ast.expr) -> str:
+    is_plain = isinstance(function, ast.Name) and not program.bindings(function.id)
+    is_it = is_plain and hasattr(builtins, function.id)  # type: ignore[attr-defined] # a name
+    return f"builtins.{function.id}" if is_it else ""  # type: ignore[attr-defined] # likewise
+
+
+def _kind(program: Program, node: ast.expr | None) -> str:
+    """The qualified class of a value, as far as the file shows; ``UNKNOWN`` else."""
+    return (node is not None and _class_of(program, node, _DEEP)) or UNKNOWN
+
+
+def _class_of(program: Program, node: ast.expr, deep: int) -> str:
+    if not deep or type(node) in _LITERALS:
+        return _LITERALS.get(type(node), "")
+    deep -= 1
+    if isinstance(node, ast.Constant):
+        return "" if node.value is None else type(node.value).__name__
+    if isinstance(node, ast.Call):
+        return _made_by(program, node, deep)
+    if isinstance(node, ast.Attribute):
+        return _attribute(program, node, deep)
+    if isinstance(node, ast.Subscript):
+        whole = _class_of(program, node.value, deep)
+        return whole if isinstance(node.slice, ast.Slice) else _ELEMENTS.get(whole, "")
+    if isinstance(node, ast.BinOp):
+        sides = [_class_of(program, side, deep) for side in (node.left, node.right)]
+        return next((side for side in sides if side in (_PATH, _TENSOR, _ARRAY)), "")
+    if isinstance(node, ast.Name):
+        return _same(program, bindings_of(program, node), deep)
+    return ""
+
+
+def _only(kinds: Iterable[str]) -> str:
+    """The only one of ``kinds``; empty if there are several, or none is known."""
+    known = set(kinds)
+    return known.pop() if len(known) == 1 else ""
+
+
+def _same(program: Program, targets: Iterable[ast.AST], deep: int) -> str:
+    """The class of what all of ``targets`` are given, None and parts of themselves aside."""
+    values = [(target, _value(program, target)) for target in targets]
+    values = [(to, value) for to, value in values if not _is_of_itself(program, to, value)]
+    known = (
+        to for to, value in values if not (isinstance(value, ast.Constant) and value.value is None)
+    )
+    return _only(_bound(program, target, deep) for target in known)
+
+
+def _is_of_itself(program: Program, target: ast.AST, value: ast.expr | None) -> bool:
+    """Whether ``target`` gets a part of what it was, or more of it."""
+    root = value.value if isinstance(value, ast.Subscript) else None
+    is_part = root is not None and ast.unparse(root) == ast.unparse(target)
+    return is_part or isinstance(program.parents.get(target), ast.AugAssign)
+
+
+def _value(program: Program, target: ast.AST) -> ast.expr | None:
+    """What an assignment gives ``target``, also as one of several."""
+    above = program.parents.get(target)
+    if isinstance(above, (ast.Tuple, ast.List)):
+        outer = _value(program, above)
+        if isinstance(outer, (ast.Tuple, ast.List)) and len(outer.elts) == len(above.elts):
+            pairs = zip(above.elts, outer.elts, strict=True)
+            return next((value for to, value in pairs if to is target), None)
+        return None
+    if isinstance(above, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.AugAssign)):
+        return above.value
+    return above.context_expr if isinstance(above, ast.withitem) else None
+
+
+def _bound(program: Program, target: ast.AST, deep: int) -> str:
+    """The class of what ``target`` is given."""
+    above = program.parents.get(target)
+    note = target.annotation if isinstance(target, ast.arg) else getattr(above, "annotation", None)
+    if note is not None:
+        plain = note.value if isinstance(note, ast.Subscript) else note
+        return qualified_name(program, plain) or str(getattr(plain, "id", ""))
+    if isinstance(target, ast.arg):
+        given = values_given(program, target)
+        return _only(_class_of(program, each, deep) if each else "" for each in given)
+    if isinstance(above, (ast.For, ast.comprehension)) and above.target is target:
+        over = _class_of(program, above.iter, deep)
+        return over if over in (_TENSOR, _ARRAY) else ""
+    value = _value(program, target)
+    return _class_of(program, value, deep) if value is not None else ""
+
+
+def _attribute(program: Program, node: ast.Attribute, deep: int) -> str:
+    """The class of an attribute: by what the methods of its object's class assign to it."""
+    owner = None
+    if isinstance(node.value, ast.Name) and node.value.id == "self":
+        owner = program.owner(node)
+    elif kind := _class_of(program, node.value, deep):
+        owner = next(iter(program.classes.get(kind, ())), None)
+        if owner is None:
+            return _of_method(kind, node.attr)
+    stored = program.attributes(node.attr, ast.Store) if owner else ()
+    return _same(program, (at for at in stored if program.owner(at) is owner), deep)
+
+
+def _of_method(kind: str, name: str) -> str:
+    """The class of an attribute, or of what a method returns."""
+    if name in ("values", "to_numpy") and kind in (_FRAME, _SERIES):
+        return _ARRAY
+    alike = name not in _OTHER if kind in (_TENSOR, _ARRAY) else name in _ALIKE.get(kind, ())
+    return kind if alike else ""
+
+
+def _made_by(program: Program, call: ast.Call, deep: int) -> str:
+    """The class of what ``call`` returns."""
+    name = qualified_name(program, call.func) or _builtin(program, call.func)
+    if name:
+        return _returned(name)
+    if isinstance(call.func, ast.Name) and call.func.id in program.classes:
+        return call.func.id
+    on = receiver(call)
+    kind = _class_of(program, on, deep) if on is not None else ""
+    if kind and kind not in program.classes:
+        return _of_method(kind, getattr(call.func, "attr", ""))
+    functions = program.own_functions(call)
+    if len(functions) == 1:
+        ends = (node for node in ast.walk(functions[0]) if isinstance(node, ast.Return))
+        return _only(_class_of(program, end.value, deep) if end.value else "" for end in ends)
+    return ""
+
+
+def _returned(name: str) -> str:
+    """The class of what the function, or class, of that name returns."""
+    above, _, last = name.rpartition(".")
+    if name in _RETURNED:
+        return _RETURNED[name]
+    if last[:1].isupper() or last == "deque":
+        return name
+    if last == "from_pretrained" or last in _OTHER:
+        return above if last == "from_pretrained" else ""
+    kinds = {"torch": _TENSOR, "torch.nn.functional": _TENSOR, "numpy": _ARRAY}
+    return kinds.get(above, "")

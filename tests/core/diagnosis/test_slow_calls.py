@@ -1,0 +1,69 @@
+"""The table of slow calls: each row recognises one snippet, and not one near it.
+
+``slow_calls.txt`` has for each row a snippet that it recognises and one that it does not. The place
+is a snippet's last line. After ``##`` follow ``@item`` or the like, ``!cpu`` without a GPU, and the
+frame that the line called with the innermost one; without frames samples show the line itself.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perftui.diagnosis.slow_calls.lookup import row_of
+from perftui.diagnosis.slow_calls.row import ITEM, STEP, Seen
+from perftui.diagnosis.slow_calls.table import ROWS
+from perftui.script.program import parse_program
+from perftui.script.uses import uses_at
+
+DATA = Path(__file__).with_name("slow_calls.txt")
+
+
+def cases() -> Iterator[tuple[str, str, str]]:
+    lines = DATA.read_text().splitlines()
+    for name, hit, miss in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
+        assert (hit[:2], miss[:2]) == ("+ ", "- ")
+        yield name, hit[2:], miss[2:]
+
+
+def seen(snippet: str) -> Seen:
+    code, _, shown = snippet.partition("  ##")
+    text = code.replace("\\n", "\n").rstrip()
+    words = shown.split()
+    marks = [word for word in words if word.startswith(("@", "!"))]
+    via, _, inner = (
+        shown.split(marks[-1])[-1].strip().partition(" > ")
+        if marks
+        else shown.strip().partition(" > ")
+    )
+    text += " pass" if text.endswith(":") else ""
+    uses = tuple(uses_at(parse_program(text.encode()), text.count("\n") + 1))
+    where = next((word[1:] for word in marks if word.startswith("@")), "")
+    if not where:
+        where = ITEM if any(use.function.startswith("__getitem__") for use in uses) else STEP
+    return Seen(
+        uses, {(via, inner or via or "train.py:1"): 1}, where, on_device="!cpu" not in marks
+    )
+
+
+@pytest.mark.parametrize(("name", "hit", "miss"), cases(), ids=[case[0] for case in cases()])
+def test_a_row_recognises_its_call_and_leaves_a_near_one_alone(
+    name: str, hit: str, miss: str
+) -> None:
+    found = row_of(seen(hit))
+    assert found is not None
+    assert found[0].id == name
+    advice = found[0].advice(found[1])
+    assert "{" not in advice
+    assert not advice.endswith(".")
+    near = row_of(seen(miss))
+    assert near is None or near[0].id != name
+
+
+def test_every_row_has_a_case_and_a_source() -> None:
+    assert sorted(row.id for row in ROWS) == sorted(name for name, *_ in cases())
+    assert len(ROWS) >= 150
+    for row in ROWS:
+        assert row.calls or row.frames or row.operators
+        assert row.source.title
+        assert row.source.address.startswith("https://")

@@ -13,7 +13,7 @@ import sys
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from time import perf_counter_ns
 from types import FunctionType, MethodType
@@ -50,7 +50,6 @@ class Looks:
         self._first = self._first or now
         note = {
             "tools": attempt(tools),
-            "interpreter": attempt(interpreter),
             "slowed": attempt(slowed),
             **(attempt(counts, torch, modules, optimizers) or {}),
             "subnormal": attempt(subnormal, torch, optimizers),
@@ -61,16 +60,22 @@ class Looks:
 
 
 def tools() -> list[dict[str, Any]]:
-    """What is called for each line or function of this thread's Python, by what it uses."""
+    """What traces or checks all of this thread's Python."""
     hooks = (("sys.settrace", sys.gettrace()), ("sys.setprofile", sys.getprofile()))
     found = [{"by": by, **described(hook)} for by, hook in hooks if hook is not None]
     monitoring: Any = getattr(sys, "monitoring", None)
-    for number in range(6) if monitoring is not None else ():
-        name = monitoring.get_tool(number)
-        # Events of single functions are not listed: a tool may have only such.
-        if name is not None:
-            found.append({"by": "sys.monitoring", "name": str(name)})
-    return found
+    # Whether a tool has events only for single functions is not known.
+    names = map(monitoring.get_tool, range(6)) if monitoring is not None else ()
+    found += [{"by": "sys.monitoring", "name": str(name)} for name in names if name is not None]
+    memory: Any = sys.modules.get("tracemalloc")
+    switches = {
+        "-X dev": sys.flags.dev_mode,
+        "-X importtime": "importtime" in sys._xoptions,
+        "a debug build": hasattr(sys, "gettotalrefcount"),
+        "gc.set_debug": gc.get_debug(),
+        "tracemalloc": "tracemalloc" in sys._xoptions or (memory and memory.is_tracing()),
+    }
+    return [*found, *({"by": name} for name, is_on in switches.items() if is_on)]
 
 
 def described(function: Any) -> dict[str, Any]:
@@ -85,48 +90,29 @@ def described(function: Any) -> dict[str, Any]:
     return {"name": function.__qualname__, "file": file, "line": code.co_firstlineno}
 
 
-def interpreter() -> dict[str, Any]:
-    """Debugging switches of Python that are on."""
-    memory = sys.modules.get("tracemalloc")
-    asked = {name: True for name in ("importtime", "tracemalloc") if name in sys._xoptions}
-    switches = {
-        "dev": sys.flags.dev_mode,
-        "debug build": hasattr(sys, "gettotalrefcount"),
-        "tracemalloc": memory is not None and memory.is_tracing(),
-        "gc.set_debug": gc.get_debug(),
-    }
-    return {**asked, **{name: value for name, value in switches.items() if value}}
-
-
 ROUNDS, CALLS = 5, 10
 ZEROS = (0,) * 1000
 
 
 def slowed() -> float:
-    """Time of a short Python function, in times of 100 comparisons in C, which nothing traces."""
-    call = min(_called() for _ in range(ROUNDS))
-    return call * len(ZEROS) / 100 / CALLS / max(min(_compared() for _ in range(ROUNDS)), 1)
+    """Time of a short Python function, in times of 1000 comparisons in C, which nothing traces."""
+    called, compared = (min(_timed(call) for _ in range(ROUNDS)) for call in (_add, ZEROS.count))
+    return called / max(compared, 1)
 
 
-def _called() -> int:
+def _timed(call: Callable[[int], object]) -> int:
     start = perf_counter_ns()
     for number in range(CALLS):
-        _typical(number, 3)
+        call(number)
     return perf_counter_ns() - start
 
 
-def _typical(first: int, second: int) -> int:
-    added = first + second
-    both = [added, first]
-    if second:
-        added = both[0] - first
+def _add(number: int) -> int:
+    added = number + 3
+    both = [added, number]
+    if both:
+        added = both[0] - number
     return added
-
-
-def _compared() -> int:
-    start = perf_counter_ns()
-    ZEROS.count(1)
-    return perf_counter_ns() - start
 
 
 HOOKS = {

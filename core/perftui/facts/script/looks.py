@@ -10,18 +10,17 @@ from typing import Any
 from perftui.facts.fact import Facts, events_of, fact, notes_of
 from perftui.facts.place import Place
 
-_USUAL = {"3.10": 0.18, "3.11": 0.14}
-_NEWER = 0.11
-"""A short function of Python takes so many times as long as 100 comparisons in C, by version, where
-nothing slows it."""
+_USUAL = {"3.10": 0.018, "3.11": 0.014}
+_NEWER = 0.011
+"""A short function of Python takes so many times as long as 1000 comparisons in C, by version,
+where nothing slows it."""
 
-_WHAT = {"sys.setprofile": "Each call", "sys.settrace": "Each call and line"}
-
-_SWITCHES = {
-    "tracemalloc": "Python traces each allocation (tracemalloc)",
-    "dev": "Python runs in development mode, which checks each allocation",
-    "debug build": "This Python is a debug build",
-    "importtime": "Python times each import",
+_SAYS = {
+    "sys.settrace": "Each call and line is traced by {name} (sys.settrace)",
+    "sys.setprofile": "Each call is traced by {name} (sys.setprofile)",
+    "sys.monitoring": "Python is traced by {name} (sys.monitoring)",
+    "tracemalloc": "Each allocation of Python is traced (tracemalloc)",
+    "-X dev": "Python runs in development mode (-X dev), which checks each allocation",
     "gc.set_debug": "The garbage collector reports what it does (gc.set_debug)",
 }
 
@@ -32,42 +31,46 @@ class Slowed:
 
     by: str
     """``sys.settrace`` and the like, or the switch."""
-    sentence: str
+    name: str
+    """The function or class that traces; empty for a switch."""
+    place: Place | None
+    """Where that function begins, if it is one."""
     factor: float
     """How many times as long as usual Python takes, 1 if that does not show."""
     share: float
     """Share of the looks at which it was on, 0 to 1."""
-    name: str = ""
-    """The function or class that traces; empty for a switch."""
-    place: Place | None = None
-    """Where that function begins, if it is one."""
+
+    @property
+    def sentence(self) -> str:
+        """Its beginning."""
+        return _SAYS.get(self.by, f"Python runs with {self.by}").replace("{name}", self.name)
 
 
 @fact
 def slowed(facts: Facts) -> tuple[Slowed, ...]:
-    """All that slows Python, at most one by each means."""
+    """All that slows Python, one by each means."""
+    # The first look is within the warm-up.
     looks = notes_of(facts.events, "look")
+    looks = looks[1:] or looks
     version = next((str(note.get("python")) for note in notes_of(facts.events, "process")), "")
     usual = _USUAL.get(".".join(version.split(".")[:2]), _NEWER)
-    found: dict[str, tuple[Slowed, list[float]]] = {}
+    found: dict[str, list[float]] = {}
+    tools: dict[str, dict[str, Any]] = {}
     for look in looks:
-        for one in (*map(_traced, look.get("tools") or ()), *map(_switched, look["interpreter"])):
-            found.setdefault(one.by, (one, []))[1].append((look.get("slowed") or 0) / usual)
+        for tool in look.get("tools") or ():
+            by = str(tool.get("by"))
+            tools.setdefault(by, tool)
+            found.setdefault(by, []).append((look.get("slowed") or 0) / usual)
     return tuple(
-        Slowed(one.by, one.sentence, max(median(of), 1), len(of) / len(looks), one.name, one.place)
-        for one, of in found.values()
+        Slowed(
+            by,
+            str(tool.get("name", "")),
+            Place(file=tool["file"], line=tool.get("line")) if tool.get("file") else None,
+            max(median(found[by]), 1),
+            len(found[by]) / len(looks),
+        )
+        for by, tool in tools.items()
     )
-
-
-def _traced(tool: dict[str, Any]) -> Slowed:
-    by, name = str(tool.get("by")), str(tool.get("name"))
-    sentence = f"{_WHAT.get(by, 'Python')} is traced by {name} ({by})"
-    file, line = tool.get("file"), tool.get("line")
-    return Slowed(by, sentence, 1, 1, name, Place(file=file, line=line) if file else None)
-
-
-def _switched(switch: str) -> Slowed:
-    return Slowed(switch, _SWITCHES.get(switch, f"{switch} is on"), 1, 1)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def traced(*seen: dict[str, Any], **noted: Any) -> Facts:
 
 def test_tracing_is_named_with_the_function_the_line_and_its_cost() -> None:
     place = {"settrace": ["/p/train.py", 19]}
-    facts = traced(*[{"tools": [TRACES], "slowed": 0.11}] * 3, places=place)
+    facts = traced(*[{"tools": [TRACES], "slowed": 0.22}] * 3, places=place)
     finding = finding_of(facts, "debug-flags")
     assert finding.sentence == (
         "Each call and line is traced by remember (sys.settrace) at train.py:19, which takes at "
@@ -76,7 +76,7 @@ def test_tracing_is_named_with_the_function_the_line_and_its_cost() -> None:
 def test_a_tracer_without_a_line_is_placed_at_its_function_and_a_class_nowhere() -> None:
     assert source_of(finding_of(traced({"tools": [TRACES]}), "debug-flags")) == "/p/train.py:13"
     profiler = {"by": "sys.setprofile", "name": "cProfile.Profile"}
-    finding = finding_of(traced({"tools": [profiler], "slowed": 0.04}), "debug-flags")
+    finding = finding_of(traced({"tools": [profiler], "slowed": 0.08}), "debug-flags")
     assert finding.sentence.startswith("Each call is traced by cProfile.Profile (sys.setprofile), ")
     assert finding.place is None
 
@@ -84,16 +84,16 @@ def test_a_tracer_without_a_line_is_placed_at_its_function_and_a_class_nowhere()
 @pytest.mark.parametrize(
     ("seen", "level"),
     [
-        (({"tools": [TRACES], "slowed": 0.11},) * 2, CRITICAL),
+        (({"tools": [TRACES], "slowed": 0.22},) * 2, CRITICAL),
         # On at one of three looks, and in the warm-up alone.
-        (({}, {"tools": [TRACES], "slowed": 0.11}, {"tools": []}, {}), WARNING),
-        (({"tools": [TRACES], "slowed": 0.11}, {"tools": []}), None),
+        (({}, {"tools": [TRACES], "slowed": 0.22}, {"tools": []}, {}), WARNING),
+        (({"tools": [TRACES], "slowed": 0.22}, {"tools": []}), None),
         # A tool that does not slow other Python than what it is for.
-        (({"tools": [{"by": "sys.monitoring", "name": "coverage"}], "slowed": 0.011},), INFO),
-        (({"tools": [{"by": "tracemalloc"}], "slowed": 0.035},), WARNING),
-        (({"tools": [{"by": "gc.set_debug"}], "slowed": 0.011},), INFO),
+        (({"tools": [{"by": "sys.monitoring", "name": "coverage"}], "slowed": 0.022},), INFO),
+        (({"tools": [{"by": "tracemalloc"}], "slowed": 0.07},), WARNING),
+        (({"tools": [{"by": "gc.set_debug"}], "slowed": 0.022},), INFO),
         # A slow processor alone is none.
-        (({"slowed": 0.05},), None),
+        (({"slowed": 0.1},), None),
         (({"tools": None},), None),
     ],
 )

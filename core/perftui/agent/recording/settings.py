@@ -407,7 +407,7 @@ VARIABLES = frozenset(
         *("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"),
         *("NCCL_DEBUG", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE", "TORCH_DISTRIBUTED_DEBUG"),
         *("TORCH_LOGS", "TORCH_SHOW_CPP_STACKTRACES"),
-        *("PYTHONDEVMODE", "PYTHONMALLOC", "PYTHONTRACEMALLOC"),
+        "PYTHONMALLOC",
     )
 )
 """Variables of the environment that are noted: a fixed list, as others may hold secrets."""

@@ -105,8 +105,6 @@ _VARIABLES = {
     "PYTORCH_NO_CUDA_MEMORY_CACHING": (),
     "TORCH_SHOW_CPP_STACKTRACES": (),
     "PYTHONMALLOC": ("malloc", "pymalloc"),
-    "PYTHONDEVMODE": (),
-    "PYTHONTRACEMALLOC": (),
 }
 """Environment variables for debugging, with the values that cost nothing."""
 

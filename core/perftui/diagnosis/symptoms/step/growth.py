@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -94,18 +94,14 @@ LEAST_GROWTH = 0.05
 """Share of the processes' memory from which its growth is reported with growing steps."""
 
 
-_REGISTER = {
-    "forward hooks": r"register_(module_)?forward_hook",
-    "forward pre-hooks": r"register_(module_)?forward_pre_hook",
-    "backward hooks": r"register_(module_)?(full_)?backward_hook",
-    "backward pre-hooks": r"register_(module_)?full_backward_pre_hook",
-    "hooks of gradients": r"register_hook",
-    "optimizer hooks": r"register_step_(pre|post)_hook",
+_REGISTERS = r"register_\w*hook"
+
+_ADDS = {
     "parameter groups": "add_param_group",
     "threads": r"Thread|Timer|\w*Executor",
     "log handlers": "addHandler",
 }
-"""Calls that add to what piles up."""
+"""Calls that add to what piles up, besides hooks."""
 
 _ONCE = "add them once, before the loop, or remove them again (handle.remove())"
 
@@ -115,7 +111,7 @@ def _piling(facts: Facts) -> tuple[str, LineShare | None]:
     more = piling(facts)
     if more is None:
         return "", None
-    call = rf"\b({_REGISTER.get(more.what, more.what)})\s*\("
+    call = rf"\b({_ADDS.get(more.what, _REGISTERS)})\s*\("
     bare = re.escape(more.name.rpartition(".")[2])
     line = matching_line(facts, rf"{call}.*\b{bare}\b") if bare else None
     line = line or matching_line(facts, call)
@@ -128,26 +124,29 @@ def _steps(facts: Facts) -> Lost | None:
         raise NotApplicableError
     step, (added, adds) = steady_step(facts), _piling(facts)
     rise = growing_steps(facts) if not added else growing_steps.or_none(facts)
-    if rise is None:
+    if rise is None and added:
         place = facts.at(adds) if adds else None
-        sentence = f"{added[:1].upper()}{added[1:]}."
-        return (
-            None
-            if not added
-            else Lost.without_cost(
-                sentence, (), place, share=GROWING.limits.info, worst=Severity.INFO, advice=_ONCE
-            )
+        told = Lost.without_cost(
+            f"{added[0].upper()}{added[1:]}.", (), place, share=GROWING.limits.info
         )
+        return replace(told, worst=Severity.INFO, advice=_ONCE)
+    if rise is None:
+        return None
     line, rss = rise.line, rise.rss
     phases = (rise.phase,) if rise.is_alone else PHASES
-    memory = why = ""
+    memory = why = advice = ""
     if rss is not None and rss.tau >= MONOTONE and rss.growth >= LEAST_GROWTH:
         memory = f", and memory grows by {fmt.size(rss.last - rss.first)}"
     if added:
-        why, line = f", since {added}", adds or line
+        why, line, advice = f", since {added}", adds or line, _ONCE
     elif (seen := _subnormal(facts)) is not None and seen.cost_ns >= rise.cost / 2:
         return None
-    elif rise.phase == BACKWARD and not _same_calls(facts):
+    elif _same_calls(facts):
+        why, advice = (
+            ", with as many calls as at first",
+            "look for what grows in size: inputs, caches",
+        )
+    elif rise.phase == BACKWARD:
         why = ", which happens if graphs of earlier steps are kept or inputs grow"
     return Lost(
         rise.cost,
@@ -162,7 +161,7 @@ def _steps(facts: Facts) -> Lost | None:
         label="above the first steps",
         place=facts.at(line) if line else None,
         parts=host_parts(facts, phases, GapCause.SYNCHRONISATION.value),
-        advice=_ONCE if added else "",
+        advice=advice,
     )
 
 

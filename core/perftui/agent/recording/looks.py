@@ -49,7 +49,7 @@ class Looks:
         now = perf_counter_ns()
         self._first = self._first or now
         note = {
-            "tools": attempt(tools),
+            "tools": [*(attempt(tools) or ()), *(attempt(modes, torch) or ())],
             "slowed": attempt(slowed),
             **(attempt(counts, torch, modules, optimizers) or {}),
             "subnormal": attempt(subnormal, torch, optimizers),
@@ -76,6 +76,20 @@ def tools() -> list[dict[str, Any]]:
         "tracemalloc": "tracemalloc" in sys._xoptions or (memory and memory.is_tracing()),
     }
     return [*found, *({"by": name} for name, is_on in switches.items() if is_on)]
+
+
+def modes(torch: Any) -> list[dict[str, Any]]:
+    """What each operator or call of torch passes through on its way, in Python."""
+    c = torch._C
+    stacks = (
+        ("TorchDispatchMode", c._len_torch_dispatch_stack(), c._get_dispatch_stack_at),
+        ("TorchFunctionMode", c._len_torch_function_stack(), c._get_function_stack_at),
+    )
+    return [
+        {"by": by, "name": type(mode_at(at)).__qualname__}
+        for by, length, mode_at in stacks
+        for at in range(length)
+    ]
 
 
 def described(function: Any) -> dict[str, Any]:

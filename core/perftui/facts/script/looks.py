@@ -20,6 +20,8 @@ _SAYS = {
     "sys.setprofile": "Each call is traced by {name} (sys.setprofile)",
     "sys.monitoring": "Python is traced by {name} (sys.monitoring)",
     "tracemalloc": "Each allocation of Python is traced (tracemalloc)",
+    "TorchDispatchMode": "Each operator passes through {name} (a TorchDispatchMode)",
+    "TorchFunctionMode": "Each call of torch passes through {name} (a TorchFunctionMode)",
     "-X dev": "Python runs in development mode (-X dev), which checks each allocation",
     "gc.set_debug": "The garbage collector reports what it does (gc.set_debug)",
 }

@@ -29,7 +29,14 @@ from perftui.facts.script.looks import Slowed, slowed
 from perftui.facts.settings import Settings, settings
 from perftui.facts.source.operator_lines import line_place
 from perftui.facts.source.source_calls import matching_line
-from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, JudgedStep, judged_step
+from perftui.facts.source.stack_profile import moments
+from perftui.facts.step.judged_step import (
+    HOST_AT_WORK,
+    PYTHON_IN,
+    JudgedStep,
+    host_parts,
+    judged_step,
+)
 from perftui.facts.step.steps import steady_step
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.model import NONE, Int64
@@ -249,6 +256,15 @@ _SET = {
 """Functions that turn it on."""
 
 
+_MODES = "TorchDispatchMode", "TorchFunctionMode"
+
+_IN_MODE = re.compile(
+    r"__torch_(dispatch|function)__|torch/(utils/(flop_counter|_python_dispatch|_device|_pytree)"
+    r"|_ops|overrides)\.py"
+)
+"""Frames of modes of torch and of the user's own."""
+
+
 def _slowed(facts: Facts, cause: Slowed) -> _Flag:
     """All of Python is slowed: what it costs, if a short function shows it."""
     judged, parts = judged_step.or_none(facts), tuple[str, ...]()
@@ -261,6 +277,11 @@ def _slowed(facts: Facts, cause: Slowed) -> _Flag:
     calls = "|".join((*names, re.escape(cause.name.rpartition(".")[2] or cause.by)))
     pattern = rf"\b({calls})\s*\("
     cost = round(python * cause.share * LESS * (1 - 1 / cause.factor))
+    stacks = moments(facts) if cause.by in _MODES else None
+    if judged is not None and stacks is not None:
+        parts = host_parts(facts, (FORWARD, BACKWARD, OPTIMIZER, OTHER))
+        inside = stacks.matching(lambda frame: bool(_IN_MODE.search(frame)), "inner", "function")
+        cost = round(stacks.share(inside) * judged.of.mean)
     return _Flag(cause.by, cause.sentence, cost, parts, pattern, cause.place, names, is_least=True)
 
 

@@ -139,7 +139,7 @@ def _steps(facts: Facts) -> Lost | None:
         memory = f", and memory grows by {fmt.size(rss.last - rss.first)}"
     if added:
         why, line, advice = f", since {added}", adds or line, _ONCE
-    elif (seen := _subnormal(facts)) is not None and seen.cost_ns >= rise.cost / 2:
+    elif (small := _subnormal(facts)) and not small.doubt and small.cost_ns >= rise.cost / 2:
         return None
     elif _same_calls(facts):
         why, advice = (

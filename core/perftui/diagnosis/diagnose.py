@@ -11,20 +11,24 @@ from perftui import format as fmt
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, union
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.asking import asking
+from perftui.diagnosis.bounds import within_step
 from perftui.diagnosis.ladder import LADDER, LARGEST_PART
-from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
-from perftui.diagnosis.rule import Claim, judge
-from perftui.diagnosis.rules import BY_ID, RULES
+from perftui.diagnosis.model import COMPUTE_BOUND_ID, Abstention, Diagnosis, Finding, Severity
+from perftui.diagnosis.rule import Claim, Rule, judge
+from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES
 from perftui.diagnosis.slow_calls.lookup import advised
 from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
 from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
 from perftui.diagnosis.symptoms.step.recording import INITIALISATION
 from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.idle import gap_times
-from perftui.facts.step.judged_step import IDLE_PARTS
+from perftui.facts.step.judged_step import IDLE_PARTS, judged_step
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.model import KERNEL
+
+Judged = tuple[Rule, Finding]
+"""A finding with the rule that it is of, one of the two forms that some have."""
 
 TimelinePlace = tuple[int, int, "int | None"]
 """Start and end in ns since the trace's start, and a trace row to select."""
@@ -36,37 +40,39 @@ MOSTLY = 0.8
 """Share of a finding's time from which another finding that covers it is the same."""
 
 
-def without_repeats(findings: Sequence[Finding], analysis: TraceAnalysis | None) -> list[Finding]:
+def without_repeats(findings: Sequence[Judged], analysis: TraceAnalysis | None) -> list[Judged]:
     """Remove findings whose time is claimed by a more specific one, earlier in ``findings``.
 
-    The specific one gets the worse of the two severities.
+    The specific one gets the worse of the two severities. What others claim only in part of a
+    finding's time is theirs, up to their own cost.
     """
-    kept: list[Finding] = []
-    for finding in findings:
-        claim = BY_ID[finding.rule].claims
-        claims = [BY_ID[other.rule].claims for other in kept]
-        same = [at for at, other in enumerate(claims) if _covers(other, claim, analysis)]
+    kept: list[Judged] = []
+    for rule, finding in findings:
+        same = [
+            at for at, (one, _) in enumerate(kept) if _covers(one.claims, rule.claims, analysis)
+        ]
         if not same:
-            kept.append(_rest_of(finding, kept, analysis))
+            rest = _rest_of(rule, finding, kept, analysis)
+            kept.append((rule, replace(finding, cost_ns=rest)))
             continue
-        worst = max(kept[same[0]].severity, finding.severity)
-        kept[same[0]] = replace(kept[same[0]], severity=worst)
+        specific, found = kept[same[0]]
+        worst = max(found.severity, finding.severity)
+        kept[same[0]] = specific, replace(found, severity=worst)
     return kept
 
 
 def _rest_of(
-    finding: Finding, specific: Sequence[Finding], analysis: TraceAnalysis | None
-) -> Finding:
-    """``finding`` at its remaining cost: time that more specific findings claim is theirs, up to
-    their own cost."""
-    whole = claimed(BY_ID[finding.rule].claims, analysis) if analysis else EMPTY
-    if analysis is None or not whole.total:
-        return finding
+    rule: Rule, finding: Finding, specific: Sequence[Judged], analysis: TraceAnalysis | None
+) -> int:
+    """The cost of ``finding`` without time that more specific findings claim."""
+    whole = claimed(rule.claims, analysis) if analysis else EMPTY
     left = finding.cost_ns
-    for other in specific:
-        both = intersect(claimed(BY_ID[other.rule].claims, analysis), whole).total
-        left -= min(finding.cost_ns * both // whole.total, other.cost_ns)
-    return replace(finding, cost_ns=max(left, 0))
+    if analysis is None or not whole.total:
+        return left
+    for other, found in specific:
+        both = intersect(claimed(other.claims, analysis), whole).total
+        left -= min(finding.cost_ns * both // whole.total, found.cost_ns)
+    return max(left, 0)
 
 
 def _covers(specific: Claim, general: Claim, analysis: TraceAnalysis | None) -> bool:
@@ -140,8 +146,8 @@ communication and the rank that causes it."""
 
 
 def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Healthy first (it excludes anything above info), then first uses that are most of what was
-    recorded beside the judged steps, then by cost, then by severity.
+    """Healthy first (it excludes anything above info), then what reaches its own limit: first uses
+    that are most of what was recorded beside the judged steps, then by cost, then by severity.
 
     Costs are compared as shares, since profiled steps are longer than others. A specific cause of
     late launches ranks before launching in general if it is comparable, or slows each launch:
@@ -150,20 +156,21 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     which is their waiting. A cause that slows all operators, or all Python, ranks before what it
     makes longer.
     """
-    launching = max((finding.share for finding in findings if _is_launching(finding)), default=0.0)
+    launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
+    alone = max((_without_python(one) for one in findings if _is_launching(one)), default=0.0)
     waiting = max(
         (finding.share for finding in findings if finding.rule == EXPOSED.id), default=0.0
     )
     has_steps = any(finding.steps for finding in findings)
     slowing = [finding for finding in findings if _slows_launches(finding)]
 
-    def rank(finding: Finding) -> tuple[bool, bool, float, bool, float, int, str]:
+    def rank(finding: Finding) -> tuple[bool, bool, bool, float, bool, float, int, str]:
         share = finding.share * _without(slowing, finding)
         delays = (
             not _is_launching(finding)
             and finding.severity >= Severity.WARNING
             and GapCause.LAUNCH.value in finding.parts
-            and (share >= COMPARABLE * launching or _slows_launches(finding))
+            and (share >= COMPARABLE * alone or _slows_launches(finding))
         )
         is_late = (
             finding.rule == STRAGGLER.id
@@ -176,6 +183,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             general = max(general, inflated)
         return (
             finding.severity is not Severity.HEALTHY,
+            not _reaches_limit(finding),
             not (has_steps and finding.rule == INITIALISATION.id and not finding.steps),
             -max(share, general),
             not (delays or is_late or slows),
@@ -192,6 +200,14 @@ def _inflated(findings: Sequence[Finding], slowing: list[Finding], slow: Finding
     phases = set(slow.parts) - set(IDLE_PARTS)
     others = (other for other in findings if other is not slow and phases & set(other.parts))
     return max((other.share * _without(slowing, other) for other in others), default=0.0)
+
+
+def _reaches_limit(finding: Finding) -> bool:
+    """Whether it is no mere hint below the limit of a rule that warns."""
+    limits = BY_NAME[finding.rule].limits
+    if finding.severity >= Severity.WARNING or limits is None or limits.is_hint:
+        return True
+    return finding.rule == COMPUTE_BOUND_ID or finding.share >= limits.warning
 
 
 def _without(slowing: Sequence[Finding], finding: Finding) -> float:
@@ -214,13 +230,33 @@ def _is_launching(finding: Finding) -> bool:
     return finding.rule == LAUNCH.id
 
 
+def _without_python(launching: Finding) -> float:
+    """The share of ``launching`` without the half that is Python."""
+    label = f"device idle, {GapCause.PYTHON.value}"
+    python = sum(int(figure.value) for figure in launching.facts if figure.label == label)
+    return max(launching.cost_ns - python, 0) / max(launching.step_ns, 1)
+
+
+def bounded(kept: Sequence[Judged], first: Sequence[Judged], facts: Facts) -> list[Finding]:
+    """The findings that are ``kept``, with costs within the step. Where less is left of one than it
+    had at ``first``, it is judged anew: its sentence has another cost, and its limits may say that
+    it is too little."""
+    whole = {id(rule): found.cost_ns for rule, found in first}
+    costs = within_step([found for _, found in kept], judged_step.or_none(facts))
+    outcomes = (
+        found if cost == whole[id(rule)] else judge(rule, facts, cost)
+        for (rule, found), cost in zip(kept, costs, strict=True)
+    )
+    return [outcome for outcome in outcomes if isinstance(outcome, Finding)]
+
+
 @fact
 def diagnosis(facts: Facts) -> Diagnosis:
     """The findings of every rule, then those of the ladder."""
-    outcomes = [judge(rule, facts) for rule in RULES]
-    first = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
-    findings = without_repeats(first, facts.analysis)
-    abstentions = [outcome for outcome in outcomes if isinstance(outcome, Abstention)]
+    outcomes = [(rule, judge(rule, facts)) for rule in RULES]
+    abstentions = [outcome for _, outcome in outcomes if isinstance(outcome, Abstention)]
+    first = [(rule, found) for rule, found in outcomes if isinstance(found, Finding)]
+    findings = bounded(without_repeats(first, facts.analysis), first, facts)
     for rung in LADDER:
         verdict = rung.judge(facts, findings)
         if isinstance(verdict, Finding):

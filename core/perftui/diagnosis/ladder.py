@@ -18,11 +18,12 @@ from perftui.diagnosis.model import (
     Severity,
 )
 from perftui.diagnosis.rule import (
+    BY_WINDOW,
+    Certainty,
     Limits,
     Rung,
-    confidence,
+    certainty,
     line_figures,
-    more_steps,
     severity,
     step_figures,
 )
@@ -101,6 +102,9 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         sentence += _kernels(facts, categories)
         unknown = f" How well they use it is not known yet: {why}."
         sentence += _use(used, judged.computing) if used else unknown
+    shown = certainty(facts, step, BY_WINDOW)
+    if shown.disagree:
+        sentence = f"{sentence} {shown.disagree[0].upper()}{shown.disagree[1:]}."
     modules = _modules(facts) if judged.on_device else {}
     at = (f"{name} {fmt.percent(of)}" for name, of in modules.items() if of >= LINE_FROM)
     if named := list(at):
@@ -130,9 +134,9 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
             *(Figure.share(f"of forward in {name}", share) for name, share in modules.items()),
         ),
         step_ns=step.mean,
-        confidence=confidence(step.count, of_run=step.of_run),
+        confidence=shown.confidence,
         place=next((facts.at(line) for line, of in lines.items() if of >= PLACE_FROM), None),
-        would_raise_confidence=more_steps(step.count),
+        would_raise_confidence=shown.missing,
         steps=step.count,
         question=question,
         advice="" if judged.on_device else "the longest operators: fuse them, or fewer of them",
@@ -282,6 +286,8 @@ def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention 
                 "operators that run all the time can still be slow or unnecessary, and what this "
                 "CPU could achieve is not known"
             )
+        if judged.disagree:
+            raise UnknownError(judged.disagree)
         _check_parts(judged)
         _check_kernels(facts)
         _check_even(judged)
@@ -294,7 +300,7 @@ def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention 
             )
     except UnknownError as error:
         return Abstention(HEALTHY.id, str(error))
-    return _finding(judged, reach(facts))
+    return _finding(judged, reach(facts), certainty(facts, judged.of, BY_WINDOW))
 
 
 def _check_reach(facts: Facts) -> None:
@@ -347,7 +353,7 @@ def _check_kernels(facts: Facts) -> None:
         raise UnknownError(f"a single kernel or copy lasts {fmt.duration(longest)}")
 
 
-def _finding(judged: JudgedStep, used: Reach) -> Finding:
+def _finding(judged: JudgedStep, used: Reach, shown: Certainty) -> Finding:
     step = judged.of
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     return Finding(
@@ -357,8 +363,8 @@ def _finding(judged: JudgedStep, used: Reach) -> Finding:
         f"reach {fmt.percent(used.reached)} of the card's rates.",
         (*parts, *_reach_figures(used), *step_figures(step)),
         step_ns=step.mean,
-        confidence=confidence(step.count, of_run=step.of_run),
-        would_raise_confidence=more_steps(step.count),
+        confidence=shown.confidence,
+        would_raise_confidence=shown.missing,
         steps=step.count,
     )
 
@@ -464,13 +470,13 @@ def _finding_of_part(
         place = idle_place(facts, GapCause(part.name), steps) if steps is not None else None
         place = place if place and place.operator else None
         at = f", mainly in {place.operator}" if place else ""
-    sure = confidence(step.count, of_run=step.of_run)
+    shown = certainty(facts, step, (part.name,))
     is_idle = judged.on_device and part.name in _IDLE
     label = f"device idle, {part.name}" if is_idle else phase_name(part.name)
     return Finding(
         LARGEST_PART.id,
         level if step.count >= FEWEST_STEPS else min(level, Severity.WARNING),
-        f"{_what(part, judged, step.part_of(left))}{at}.",
+        shown.beside(f"{_what(part, judged, step.part_of(left))}{at}."),
         (
             Figure.share(label, left / step.mean, LIMITS.warning, place),
             *line_figures(facts, thread, "at"),
@@ -478,10 +484,10 @@ def _finding_of_part(
         ),
         left,
         step.mean,
-        Confidence.MEDIUM if sure is Confidence.HIGH else sure,
+        Confidence.MEDIUM if shown.confidence is Confidence.HIGH else shown.confidence,
         place=place,
         parts=(part.name,),
-        would_raise_confidence=more_steps(step.count),
+        would_raise_confidence=shown.missing,
         steps=step.count,
         advice="" if place and place.file else _how_to_see(facts, is_idle),
         # Elsewhere samples of the whole run show more than those of a window would.

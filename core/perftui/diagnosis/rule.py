@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES, OPERATORS
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
 from perftui.facts.question import Question
 from perftui.facts.source.lines import LinesByTime
+from perftui.facts.step.judged_step import IDLE_PARTS, judged_step
 from perftui.facts.step.steps import FEWEST_STEPS, MANY_STEPS, StepBreakdown
-
-if TYPE_CHECKING:
-    from perftui.analysis.model import GapCause
+from perftui.facts.step.trace_steps import trace_steps
 
 MOST_OF_HINT = 0.99
 """A share that rules without warnings never reach."""
@@ -126,6 +126,27 @@ class Lost:
         none = (0, None, sentence, figures, place)
         return cls(*none, share=share, worst=worst, fixes=fixes, doubt=doubt, advice=advice)
 
+    def within(self, most: int) -> Lost:
+        """The loss at a cost of at most ``most`` ns; the sentence and figures say that cost."""
+        if self.cost_ns <= most or self.of is None:
+            return self
+        of, was = self.of, self.cost_ns
+        old, new = (round(100 * ns / of.mean, 1) if of.mean else 0.0 for ns in (was, most))
+
+        def told(figure: Figure) -> Figure:
+            if (figure.unit, figure.value) == ("ns", was):
+                return replace(figure, value=most)
+            is_share = (figure.unit, figure.value) == ("%", old)
+            return replace(figure, value=new) if is_share else figure
+
+        return replace(
+            self,
+            cost_ns=most,
+            sentence=self.sentence.replace(of.part_of(was), of.part_of(most)),
+            figures=tuple(told(figure) for figure in self.figures),
+            share=None if self.share is None else self.share * most / was,
+        )
+
     @property
     def part(self) -> float:
         """What the limits are compared with, 0 to 1."""
@@ -171,8 +192,9 @@ class Rule:
     """Whether it makes every launch slower, so that launching is only reported without it."""
 
 
-def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:
-    """The finding of ``rule``; None without one, an abstention if it could not be judged."""
+def judge(rule: Rule, facts: Facts, most: int | None = None) -> Finding | Abstention | None:
+    """The finding of ``rule``, at a cost of at most ``most`` ns if that is given; None without one,
+    an abstention if it could not be judged."""
     try:
         lost = rule.lost(facts)
     except NotApplicableError:
@@ -183,12 +205,14 @@ def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:
             # Whatever the answer is, it is below the limits.
             return None
         return Abstention(rule.id, str(error), question)
+    if lost is not None and lost.of is not None:
+        lost = lost.within(lost.of.mean if most is None else most)
     level = severity(lost.part, rule.limits) if lost else None
     if lost is None or level is None:
         return None
     if lost.doubt:
         return Abstention(rule.id, lost.doubt)
-    return _finding(rule, lost, min(level, lost.worst))
+    return _finding(rule, lost, min(level, lost.worst), facts)
 
 
 def cost_of(rule: Rule, facts: Facts) -> int:
@@ -216,11 +240,56 @@ def confidence(steps: int, *, of_run: bool = True) -> Confidence:
     return Confidence.MEDIUM if of_run and steps >= FEWEST_STEPS else Confidence.LOW
 
 
+@dataclass(frozen=True)
+class Certainty:
+    """How sure a finding is."""
+
+    confidence: Confidence
+    missing: str
+    """What would raise the confidence; empty if it is high."""
+    disagree: str = ""
+    """How readings of the time it is about disagree."""
+
+    def beside(self, sentence: str) -> str:
+        """``sentence`` with the disagreement."""
+        return f"{sentence.removesuffix('.')}; {self.disagree}." if self.disagree else sentence
+
+
+def certainty(
+    facts: Facts, step: StepBreakdown, parts: Collection[str], unproven: str = ""
+) -> Certainty:
+    """The evidence for ``parts`` of ``step``: a single profiled step may be no typical one, so what
+    only it shows is of medium confidence at most; of low if other readings disagree."""
+    missing = unproven or more_steps(step.count)
+    judged = judged_step.or_none(facts)
+    disagree = judged.disagree if judged and set(parts) & BY_WINDOW - {COMPUTE} else ""
+    if parts and set(parts) <= BY_WINDOW:
+        missing = missing or more_profiled(facts)
+    if disagree:
+        return Certainty(Confidence.LOW, missing or MORE_PROFILED, disagree)
+    sure = confidence(step.count, of_run=step.of_run)
+    return Certainty(Confidence.MEDIUM if missing and sure is Confidence.HIGH else sure, missing)
+
+
+MORE_PROFILED = "more profiled steps"
+
+
+def more_profiled(facts: Facts) -> str:
+    """What would raise the confidence in what a run's window shows; empty if it has two steps."""
+    window = trace_steps.or_none(facts) if facts.run else None
+    return MORE_PROFILED if window is not None and window.steps <= 1 else ""
+
+
 def more_steps(steps: int) -> str:
     """What would raise the confidence; empty if it is already high."""
     missing = MANY_STEPS - steps
     return fmt.several(missing, "more steady step") if missing > 0 else ""
 
+
+BY_WINDOW = frozenset({COMPUTE, OPERATORS, EXPOSED_COPIES, EXPOSED_COMMUNICATION, *IDLE_PARTS}) - {
+    GapCause.INPUT_WAIT.value
+}
+"""Parts of the step that only a profiled window shows."""
 
 SHOWN_LINES = 3
 
@@ -253,7 +322,7 @@ def _figures(rule: Rule, lost: Lost) -> tuple[Figure, ...]:
     return (*figures, *step_figures(lost.of))
 
 
-def _finding(rule: Rule, lost: Lost, level: Severity) -> Finding:
+def _finding(rule: Rule, lost: Lost, level: Severity, facts: Facts) -> Finding:
     """A finding at most of severity warning if too few steps are behind it: a run needs
     ``MANY_STEPS``; a trace with no marked steps, or two, is judged as a whole."""
     finding = Finding(
@@ -274,12 +343,13 @@ def _finding(rule: Rule, lost: Lost, level: Severity) -> Finding:
         return finding
     steps, of_run = lost.of.count, lost.of.of_run
     enough = steps >= MANY_STEPS if of_run else steps == 0 or steps >= FEWEST_STEPS
-    sure = confidence(steps, of_run=of_run)
+    shown = certainty(facts, lost.of, finding.parts if lost.cost_ns else (), lost.unproven)
     return replace(
         finding,
         severity=level if enough else min(level, Severity.WARNING),
+        sentence=shown.beside(lost.sentence),
         step_ns=lost.of.mean,
-        confidence=Confidence.MEDIUM if lost.unproven and sure is Confidence.HIGH else sure,
-        would_raise_confidence=lost.unproven or more_steps(steps),
+        confidence=shown.confidence,
+        would_raise_confidence=shown.missing,
         steps=steps,
     )

@@ -65,12 +65,14 @@ RULES: tuple[Rule, ...] = (
     debugging.OVERHEAD,
     debugging.FLAGS,
     allocator.CHURN,
+    machine.LINK,
     copies.CREATED,
     copies.PAGEABLE,
-    copies.EXPOSED,
     copies.MANY,
+    copies.EXPOSED,
     loops.PER_PARAMETER,
     host_bound.SYNC,
+    interpreter.CONTENTION,
     python_bound.PYTHON,
     host_bound.LAUNCH,
     recording.INITIALISATION,
@@ -87,7 +89,6 @@ RULES: tuple[Rule, ...] = (
     cores.AFFINITY,
     cores.THREADS,
     cores.ONEDNN,
-    interpreter.CONTENTION,
     machine.WRONG_BUILD,
     cores.OWN_PROCESS,
     cores.BUSY_HOST,
@@ -132,7 +133,6 @@ RULES: tuple[Rule, ...] = (
     straggler.UNEVEN_MEMORY,
     machine.HELD,
     machine.SHARED,
-    machine.LINK,
 )
 """In the order they are asked; findings are ranked by cost. Two rows with one id are forms of one
 symptom, for trainings on a GPU and on the CPU: people read the words of the first."""

@@ -129,9 +129,10 @@ def unmarked(last: int) -> TraceBuilder:
 def launching(t: TraceBuilder) -> TraceBuilder:
     """A step of 4 ms with 80 short kernels, each launched late."""
     t.step()
-    for _ in range(80):
+    for number in range(80):
         at = t.now
-        t.op("aten::add", us(50)).at(at + us(40)).launch("add", us(3), call=CALL).at(at + us(50))
+        t.op(f"aten::add{number}", us(50)).at(at + us(40))
+        t.launch("add", us(3), call=CALL).at(at + us(50))
     return t.end()
 
 

@@ -103,7 +103,7 @@ def launching(
             at = begin + us(number * every)
             starts = at + us(every - length)
             if late:
-                t.at(at).op("aten::add", us(every)).at(starts - CALL)
+                t.at(at).op(f"aten::add{number}", us(every)).at(starts - CALL)
             else:
                 t.at(begin - span + us(number))
             t.launch("add", us(length), call=CALL, starts=starts)

@@ -299,7 +299,7 @@ FINDINGS = (
         "waits for it for up to 3.0 ms of each 10 ms step (30 %).",
         cost_ns=3 * MS, severity=CRITICAL, source="/p/data.py:7"),
     # The machine
-    says("thermal-or-power-cap", lambda: machine.card(**machine.HOT | {"clock_sm": 1500.0}),
+    says("thermal-or-power-cap", lambda: machine.hot(1500.0),
         "Heat limits the clock of GPU 0 in 100 % of the samples, to 75 % of its maximum on "
         "average.",
         # A quarter of the half of each step in which the GPU computes.

@@ -57,7 +57,7 @@ def card(profile: dict[str, Any] | None = None, **samples: float) -> Facts:
 
 
 def hot(clock: float, reasons: float = 0x20) -> Facts:
-    return card(**HOT | {"throttle_reasons": reasons, "clock_sm": clock})
+    return card(**HOT | {"throttle_reasons": reasons, "clock_sm": clock, "utilization": 50.0})
 
 
 def test_the_power_limit_is_only_mentioned_and_heat_without_a_window() -> None:

@@ -72,17 +72,14 @@ def test_the_operator_that_computes_on_the_cpu_is_named() -> None:
     assert found.place.operator == "aten::normal_"
 
 
-def test_python_that_takes_longer_than_waits_cost_stands_first() -> None:
-    """A host that did not wait would get ahead by 300 of these 700 us."""
-
+def test_idle_time_in_python_is_not_claimed_by_the_waits_before_it() -> None:
     def step(t: TraceBuilder) -> None:
         t.step().frame("train.py(7): load", us(700)).launch("gemm", us(300), call=CALL)
         t.op("aten::item").sync(us(297)).close().end()
 
     judged = diagnosed(training().repeat(8, step).launch("gemm", us(1)))
-    assert [one.rule for one in judged.findings[:2]] == ["largest-part", "sync-bound"]
+    assert [one.rule for one in judged.findings] == ["largest-part"]
     assert judged.findings[0].place.source == "train.py:7"
-    assert judged.findings[1].cost_ns < us(301)
 
 
 def test_copies_of_a_trace_without_steps_are_not_reported_by_step() -> None:

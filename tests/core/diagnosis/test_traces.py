@@ -158,7 +158,7 @@ def test_a_busy_device_is_healthy_unless_a_tenth_computes_nothing() -> None:
     assert "the GPU computes 910 µs of each 1.0 ms step (91 %)" in finding.sentence
     assert found(busy(0.79), "healthy") is None
     judged = diagnosed(busy(0.9))
-    assert [each.rule for each in judged.findings] == ["largest-part", "compute-bound"]
+    assert [each.rule for each in judged.findings] == ["compute-bound", "largest-part"]
     assert reasons(judged)["healthy"] == "python takes 10 % of the step"
 
 

@@ -222,7 +222,7 @@ def test_a_trace_is_told_without_a_run(tmp_path) -> None:
     path = tmp_path / "trace.json.gz"
     path.write_bytes(gzip.compress(TRACE.encode()))
     text = text_of(path)
-    assert text.startswith(f"{path}\n\nINFO  largest-part")
+    assert text.startswith(f"{path}\n\nINFO  compute-bound")
     assert "(all of it)" in text
     assert "  What to do: run it under perftui, which shows the line." in text
     assert "no steps marked" in text

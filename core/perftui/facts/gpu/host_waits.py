@@ -137,7 +137,7 @@ def host_waits(analysis: TraceAnalysis) -> HostWaits:
     rows = rows[start >= reach]
     idle, kind = idle_of_host(analysis), _kinds(rows, copies)
     lasting = _lasting(trace, rows, kind, calls)
-    cost = _costs(trace.start[rows], lasting, idle)
+    cost = _costs(trace.start[rows], lasting, idle, repeats=steps.steps > 0)
     return HostWaits(steps, rows, kind, lasting, cost, idle.total)
 
 
@@ -238,13 +238,13 @@ def gaps_of(steps: TraceSteps, causes: Collection[GapCause]) -> Intervals:
     return unite(*(gaps[cause].of(steps.device) for cause in causes if cause in gaps))
 
 
-def _costs(start: Int64, lasting: Int64, idle: Intervals) -> Int64:
+def _costs(start: Int64, lasting: Int64, idle: Intervals, *, repeats: bool) -> Int64:
     """Idle time that each wait causes, split in proportion to their lengths."""
     if not len(start):
         return np.zeros(0, dtype=np.int64)
     before = idle.before(start)
-    # Steps repeat: idle time before the first wait follows the last one.
-    until_next = np.append(before[1:], idle.total + before[0]) - before
+    # Where steps repeat, idle time before the first wait follows the last one.
+    until_next = np.append(before[1:], idle.total + before[0] * repeats) - before
     # Lead not used up by idle time before the next wait remains for later.
     walk = np.cumsum(np.tile(lasting - until_next, 2))
     left = walk - np.minimum(np.minimum.accumulate(walk), 0)

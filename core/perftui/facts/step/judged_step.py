@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
 from perftui.analysis.kinds import covered
@@ -23,6 +24,7 @@ from perftui.analysis.steps import (
     find_phases,
 )
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
+from perftui.facts.gpu.readings import idle_in_waits, sampled_busy
 from perftui.facts.ranks.collectives import collectives
 from perftui.facts.rounding import apportioned
 from perftui.facts.source.lines import is_without_steps, stack_samples
@@ -204,6 +206,10 @@ def _split(weights: Mapping[str, int], units: int) -> dict[str, int]:
     return dict(zip(weights, apportioned(list(weights.values()), units), strict=True))
 
 
+UNSEEN_IDLE = 0.05
+"""Share of the step that a GPU may idle in short gaps between samples of NVML that all show it
+busy: windows with 3 to 6 % of idle time were sampled at 97 to 100 %."""
+
 MUCH_IDLE = 0.1
 """Share of the step from which idle time matters and must be known."""
 
@@ -260,6 +266,8 @@ class JudgedStep:
     """Whether parts are of the GPU's time, else of the training thread's."""
     sees_operators: bool
     """Whether computing and waiting are told apart: by kernels, or by CPU operators."""
+    disagree: str = ""
+    """How readings of the device's idle time disagree, as a clause; empty if they agree."""
 
     @property
     def computing(self) -> int:
@@ -339,12 +347,35 @@ def _of_samples(facts: Facts) -> JudgedStep | None:
 def _of_device(facts: Facts, trace: TraceSteps) -> JudgedStep:
     of_run = step_breakdown(facts) if facts.run else None
     if of_run is None or not of_run.mean:
-        breakdown, parts = trace.breakdown, dict(trace.breakdown.parts)
+        breakdown, parts, disagree = trace.breakdown, dict(trace.breakdown.parts), ""
     else:
         breakdown = of_run
         parts = unprofiled(trace.breakdown, of_run, host_phases.or_none(facts))
+        disagree = _bound(parts, of_run, trace, facts)
     ordered = tuple(Part(name, ns, name == COMPUTE) for name, ns in parts.items())
-    return JudgedStep(breakdown, ordered, on_device=True, sees_operators=True)
+    return JudgedStep(breakdown, ordered, True, True, disagree)
+
+
+def _bound(parts: dict[str, int], of: StepBreakdown, trace: TraceSteps, facts: Facts) -> str:
+    """Take from the idle ``parts`` what other readings rule out; the device computes instead. How
+    the readings disagree, if by much."""
+    most = min(parts.get(_WAIT, 0), round(of.part(INPUT_WAIT) * idle_in_waits(facts)))
+    parts[COMPUTE] = parts.get(COMPUTE, 0) + parts.get(_WAIT, 0) - most
+    parts[_WAIT] = most
+    busy = sampled_busy(facts)
+    idle = {name: ns for name, ns in parts.items() if name in (*IDLE_PARTS, OTHER)}
+    whole = sum(idle.values())
+    if busy is None or whole <= (1 - busy) * of.mean:
+        return ""
+    left = min(round((1 - busy + UNSEEN_IDLE) * of.mean), whole)
+    parts |= _split(idle, left)
+    parts[COMPUTE] += whole - left
+    if whole - (1 - busy) * of.mean < MUCH_IDLE * of.mean:
+        return ""
+    return (
+        f"by {fmt.several(trace.steps, 'profiled step')} it would idle "
+        f"{fmt.percent(whole / of.mean)} of the time, by NVML's samples {fmt.percent(1 - busy)}"
+    )
 
 
 def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.symptoms.script.python_bound import PYTHON, script_python
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import HostWaits, SyncCalls, WaitKind, host_waits, syncs
 from perftui.facts.gpu.idle import (
@@ -29,7 +30,7 @@ from perftui.facts.script.debug_tools import anomaly_checks
 from perftui.facts.source.lines import main_thread
 from perftui.facts.source.operator_lines import forward_lines, idle_place, with_line
 from perftui.facts.source.stack_profile import moments
-from perftui.facts.step.judged_step import JudgedStep, judged_step
+from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.run.columns import FORWARD
 from perftui.trace.model import KERNEL, NONE, Int64
@@ -45,6 +46,10 @@ MOSTLY_GRAPHS = 0.5
 
 LEAST = 0.10
 """Share of the step from which it is reported."""
+
+LEAST_HALF = 0.2
+"""Share of launching and Python together from which either is a half of one cause: the host that is
+late. With less, the other is the cause."""
 
 SHORT_KERNEL = 10_000
 """ns below which a kernel ends before the next one is launched: a launch takes 5 to 10 us of the
@@ -92,23 +97,42 @@ def launches(analysis: TraceAnalysis) -> Launches | None:
 
 def _launching(facts: Facts) -> Lost | None:
     trace, judged = idle_steps(facts), judged_step(facts)
-    idle, step = judged.part(GapCause.LAUNCH.value), judged.of
+    late, step = _late(facts), judged.of
+    idle = sum(late.values())
     counts = launches(trace.analysis)
     if counts is None or idle < LEAST * step.mean:
         return None
     which = "a step" if trace.steps else "in all"
     half = "half of them no longer than" if counts.kernels_per_step > 1 else "of"
+    python = " and while the host runs Python, with nothing queued" if len(late) > 1 else ""
     return Lost(
         idle,
         step,
-        f"The GPU idles {step.part_of(idle)} between launches: "
+        f"The GPU idles {step.part_of(idle)} between launches{python}: "
         f"{fmt.several(counts.kernels_per_step, 'kernel')} {which}, "
         f"{half} {fmt.duration(counts.median_ns)}.",
-        tuple(_figures(counts, which, trace.steps)),
+        (
+            *(Figure(f"device idle, {name}", ns, "ns") for name, ns in late.items() if python),
+            *_figures(counts, which, trace.steps),
+        ),
         label="device idle, launching",
+        parts=tuple(late),
         place=with_line(facts, _launching_place(facts, trace), forward_lines.or_none(facts)),
         worst=Severity.INFO if counts.in_graphs >= MOSTLY_GRAPHS else Severity.CRITICAL,
     )
+
+
+def _late(facts: Facts) -> Mapping[str, int]:
+    """Idle time in which the host is late, by part, ns: with its launches, and with the Python in
+    between, if that is a half of the same cause and no other rule reports it."""
+    judged = judged_step(facts)
+    launch, python = (judged.part(cause.value) for cause in (GapCause.LAUNCH, GapCause.PYTHON))
+    own = script_python.or_none(facts)
+    if own is not None and own.ns >= (PYTHON.limits.info or 0) * judged.of.mean:
+        python = 0
+    if min(launch, python) < LEAST_HALF * (launch + python):
+        return {GapCause.LAUNCH.value: launch}
+    return {GapCause.LAUNCH.value: launch, GapCause.PYTHON.value: python}
 
 
 def _launching_place(facts: Facts, trace: TraceSteps) -> Place | None:
@@ -172,7 +196,8 @@ LAUNCH = Rule(
 )
 
 _NEAR = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
-"""Parts of the step in which the device waits for a host that has waited for it."""
+"""Parts of the step in which the device waits for a host that has waited for it. Python that runs
+meanwhile is a cause of its own."""
 
 _SHOWN_CALLS = 3
 """Calls listed, if counted; the report has more of them."""
@@ -194,8 +219,7 @@ def _synchronising(facts: Facts) -> Lost | None:
     counted = syncs(facts)
     counted = counted if counted and counted.on_gpu else None
     judged = judged_step(facts)
-    late = sum(judged.part(name) for name in (*_NEAR, GapCause.PYTHON.value))
-    cost = min(_cost(facts, waits, values, counted), late)
+    cost = min(_cost(facts, waits, values, counted), sum(map(judged.part, _NEAR)))
     share = cost / step.mean if step.mean else 0.0
     if not len(values) or share < SYNC.limits.warning:
         return None
@@ -220,20 +244,11 @@ def _synchronising(facts: Facts) -> Lost | None:
         ),
         label="device idle after synchronising",
         place=place,
-        parts=_parts(judged, cost),
+        parts=_NEAR,
         question=None
         if counted or place.file
         else Question(Evidence.SYNCS, "which lines wait for the GPU", share),
     )
-
-
-def _parts(judged: JudgedStep, cost: int) -> tuple[str, ...]:
-    """A late host is also late with its Python, if launching alone does not cover the cost; Python
-    that takes longer than the waits cost is a cause of its own."""
-    python = judged.part(GapCause.PYTHON.value)
-    if cost <= sum(judged.part(name) for name in _NEAR) or cost < python:
-        return _NEAR
-    return (*_NEAR, GapCause.PYTHON.value)
 
 
 def _cost(facts: Facts, waits: HostWaits, values: Int64, counted: SyncCalls | None) -> int:

@@ -11,7 +11,7 @@ from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.kernels.category import Category, category_of
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.analysis.steps import OPTIMIZER
+from perftui.analysis.steps import COMPUTE, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.cpu.machine import has_gpu
@@ -164,7 +164,7 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
             Figure("steady steps", step.count, "count"),
         ),
         place,
-        (GapCause.LAUNCH.value,),
+        (GapCause.LAUNCH.value, COMPUTE),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import COMPUTE, OPERATORS, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost
+from perftui.diagnosis.rule import Lost, more_profiled
 from perftui.facts.cpu.operators import (
     FULLY_BUSY,
     Operators,
@@ -151,7 +151,7 @@ class OperatorWork:
             place=line_place(self.facts, line, operator),
             parts=time.parts,
             share=time.won / self.of.mean,
-            unproven=unproven,
+            unproven=unproven or more_profiled(self.facts),
             label=label,
         )
 

@@ -12,7 +12,7 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, EXPOSED_COPIES, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, more_profiled
 from perftui.facts.cpu.machine import has_gpu, without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.cpu.operators import PHASES, Operators, judged_operators
@@ -378,6 +378,7 @@ def python_in_model(facts: Facts) -> Lost | None:
         parts=tuple(f"{PYTHON_IN}{name}" for name in python),
         share=without_core_wait(facts, cost, mean),
         doubt=_disturbed(ops.steps.step_ns, mean, calls) if judged.of.of_run else "",
+        unproven=more_profiled(facts),
     )
 
 

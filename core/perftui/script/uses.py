@@ -8,7 +8,7 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from perftui.script.names import bindings_of, qualified_name, values_given
@@ -22,7 +22,7 @@ from perftui.script.program import (
     read_source,
     receiver,
 )
-from perftui.script.training import TRAINS as _TRAINS
+from perftui.script.training import TRAINS
 
 UNKNOWN = "?"
 """The class of a value that the file does not show."""
@@ -71,12 +71,9 @@ _ALIKE = {
 
 _ELEMENTS = {_FRAME: _SERIES, _TENSOR: _TENSOR, _ARRAY: _ARRAY}
 _LITERALS: dict[type[ast.AST], str] = {
-    ast.List: "list",
-    ast.ListComp: "list",
-    ast.Dict: "dict",
-    ast.DictComp: "dict",
-    ast.Set: "set",
-    ast.SetComp: "set",
+    **dict.fromkeys((ast.List, ast.ListComp), "list"),
+    **dict.fromkeys((ast.Dict, ast.DictComp), "dict"),
+    **dict.fromkeys((ast.Set, ast.SetComp), "set"),
     ast.Tuple: "tuple",
     ast.JoinedStr: "str",
 }
@@ -90,20 +87,26 @@ class Use:
     """``numpy.append``, ``collections.deque.__getitem__``; ``?.append`` of an unknown object."""
     node: ast.expr
     of: ast.expr | None
-    """The object whose method, element or attribute it is."""
+    """The object or module whose method, element or attribute it is."""
     first: ast.expr | None
     """The first argument, or index."""
     program: Program = field(repr=False)
 
     @property
+    def last(self) -> str:
+        """The method or function alone."""
+        return self.name.rpartition(".")[2]
+
+    @cached_property
     def given(self) -> str:
         """The class of ``first``."""
         return _kind(self.program, self.first)
 
     @property
-    def is_function(self) -> bool:
-        """Whether ``of`` is a module or class by its import, no object."""
-        return self.of is not None and bool(qualified_name(self.program, self.of))
+    def object(self) -> ast.expr | None:
+        """``of``, if it is no module or class by its import; else the first argument."""
+        is_object = self.of is not None and not qualified_name(self.program, self.of)
+        return self.of if is_object else self.first
 
     @property
     def function(self) -> str:
@@ -112,11 +115,12 @@ class Use:
         return function.name if function else ""
 
     @property
-    def target(self) -> str:
-        """The only variable that the statement assigns; empty without one."""
-        statement = self.program.statement(self.node)
-        targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-        return ast.unparse(targets[0]) if len(targets) == 1 and targets[0] is not None else ""
+    def grows(self) -> bool:
+        """Whether the result replaces one of the arguments."""
+        target = getattr(self.program.statement(self.node), "targets", [None])[0]
+        written = ast.unparse(target) if target is not None else ""
+        parts = (part for part in ast.walk(self.node) if isinstance(part, ast.expr))
+        return any(ast.unparse(part) == written for part in parts)
 
     @property
     def in_loop(self) -> bool:
@@ -125,13 +129,10 @@ class Use:
         for above in self.program.ancestors(self.node):
             if isinstance(above, Function):
                 break
-            once = (getattr(above, "iter", None), *getattr(above, "orelse", ()))
-            if isinstance(above, (ast.For, ast.While)) and inner not in once:
-                return not any(
-                    isinstance(node, ast.Call) and called_name(node) in _TRAINS
-                    for node in ast.walk(above)
-                )
-            # What a comprehension goes over first is evaluated once.
+            # What is gone over, first in a comprehension, is evaluated once.
+            if isinstance(above, (ast.For, ast.While)) and inner is not getattr(above, "iter", 0):
+                calls = (node for node in ast.walk(above) if isinstance(node, ast.Call))
+                return TRAINS.isdisjoint(map(called_name, calls))
             if isinstance(above, COMPREHENSIONS) and inner is not above.generators[0]:
                 return True
             inner = above
@@ -150,13 +151,8 @@ def program_of(path: Path, changed: int) -> Program | None:  # noqa: ARG001 - pa
 def uses_at(program: Program, line: int) -> list[Use]:
     """What the line uses; of a statement of several lines only what begins there, if any does."""
     found = [use for node in program.nodes for use in _uses(program, node, line)]
-    begun = [use for use in found if line in _lines(use.node)]
-    return begun or found
-
-
-def _lines(node: ast.expr) -> set[int | None]:
-    """Lines at which an interpreter is while it evaluates the node itself."""
-    return {node.lineno, (node.func if isinstance(node, ast.Call) else node).end_lineno}
+    ends = ((use, getattr(use.node, "func", use.node).end_lineno) for use in found)
+    return [use for use, end in ends if line in (use.node.lineno, end)] or found
 
 
 def _uses(program: Program, node: ast.AST, line: int) -> Iterator[Use]:  # noqa: C901 - a table
@@ -213,6 +209,7 @@ def _kind(program: Program, node: ast.expr | None) -> str:
     return (node is not None and _class_of(program, node, _DEEP)) or UNKNOWN
 
 
+@lru_cache(4096)
 def _class_of(program: Program, node: ast.expr, deep: int) -> str:
     if not deep or type(node) in _LITERALS:
         return _LITERALS.get(type(node), "")
@@ -242,19 +239,16 @@ def _only(kinds: Iterable[str]) -> str:
 
 def _same(program: Program, targets: Iterable[ast.AST], deep: int) -> str:
     """The class of what all of ``targets`` are given, None and parts of themselves aside."""
-    values = [(target, _value(program, target)) for target in targets]
-    values = [(to, value) for to, value in values if not _is_of_itself(program, to, value)]
-    known = (
-        to for to, value in values if not (isinstance(value, ast.Constant) and value.value is None)
-    )
-    return _only(_bound(program, target, deep) for target in known)
+    return _only(_bound(program, to, deep) for to in targets if not _adds_nothing(program, to))
 
 
-def _is_of_itself(program: Program, target: ast.AST, value: ast.expr | None) -> bool:
-    """Whether ``target`` gets a part of what it was, or more of it."""
-    root = value.value if isinstance(value, ast.Subscript) else None
-    is_part = root is not None and ast.unparse(root) == ast.unparse(target)
-    return is_part or isinstance(program.parents.get(target), ast.AugAssign)
+def _adds_nothing(program: Program, target: ast.AST) -> bool:
+    """Whether ``target`` gets None, or a part or more of what it was."""
+    value = _value(program, target)
+    if isinstance(value, ast.Subscript):
+        return ast.unparse(value.value) == ast.unparse(target)
+    is_more = isinstance(program.parents.get(target), ast.AugAssign)
+    return is_more or (isinstance(value, ast.Constant) and value.value is None)
 
 
 def _value(program: Program, target: ast.AST) -> ast.expr | None:

@@ -5,6 +5,7 @@ is a snippet's last line. After ``##`` follow ``@item`` or the like, ``!cpu`` wi
 frame that the line called with the innermost one; without frames samples show the line itself.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,21 +30,14 @@ def cases() -> Iterator[tuple[str, str, str]]:
 def seen(snippet: str) -> Seen:
     code, _, shown = snippet.partition("  ##")
     text = code.replace("\\n", "\n").rstrip()
-    words = shown.split()
-    marks = [word for word in words if word.startswith(("@", "!"))]
-    via, _, inner = (
-        shown.split(marks[-1])[-1].strip().partition(" > ")
-        if marks
-        else shown.strip().partition(" > ")
-    )
     text += " pass" if text.endswith(":") else ""
     uses = tuple(uses_at(parse_program(text.encode()), text.count("\n") + 1))
-    where = next((word[1:] for word in marks if word.startswith("@")), "")
-    if not where:
-        where = ITEM if any(use.function.startswith("__getitem__") for use in uses) else STEP
-    return Seen(
-        uses, {(via, inner or via or "train.py:1"): 1}, where, on_device="!cpu" not in marks
-    )
+    marks = re.findall(r"[@!]\w+", shown)
+    calls = [part.strip().partition(" > ") for part in re.sub(r"[@!]\w+", "", shown).split(";")]
+    frames = {(via, inner or via or "train.py:1"): 1 for via, _, inner in calls}
+    is_item = any(use.function.startswith("__getitem__") for use in uses)
+    where = next((mark[1:] for mark in marks if mark[0] == "@"), ITEM if is_item else STEP)
+    return Seen(uses, frames, where, on_device="!cpu" not in marks)
 
 
 @pytest.mark.parametrize(("name", "hit", "miss"), cases(), ids=[case[0] for case in cases()])

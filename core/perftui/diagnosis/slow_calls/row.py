@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from functools import cached_property
+from typing import NamedTuple
 
 from perftui.script.uses import UNKNOWN, Use
 
@@ -16,16 +18,15 @@ LONGEST = 40
 ITEM, STEP, EVALUATION, START = "item", "step", "evaluation", "start"
 """Where a line runs: while a batch is made, in the step, in an evaluation, or before training."""
 
+USUAL = 1 / 3
+"""Share of a line's samples from which a call is what the line's time goes to, if its row says no
+other: the rest is other calls of the line and its own Python."""
+
 _DISPATCH = "<__array_function__ internals>"
 """File of the frame between a call and NumPy's function, before NumPy 1.25."""
 
-USUAL = 1 / 3
-"""Share of the line's samples from which a call is what the line's time goes to, if a row says no
-other: the rest is what other calls of the line and its own Python take."""
 
-
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Where others describe it."""
 
     title: str
@@ -37,10 +38,9 @@ class Seen:
     """What is known of the place of a finding."""
 
     uses: tuple[Use, ...] = ()
-    """What the line uses, by its text."""
     frames: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """ns by the frame that the line called, as in ``via`` of stack samples (empty if the line's
-    own frame was innermost, as in functions written in C), and the innermost frame."""
+    """ns by the frame that the line called, as in ``via`` of stack samples (empty if its own frame
+    was innermost, as in functions written in C), and the innermost frame."""
     where: str = STEP
     operators: frozenset[str] = frozenset()
     """The operator of the finding and its callers."""
@@ -54,18 +54,17 @@ class SlowCall:
 
     id: str
     slow: str
-    """What is slow, with names from the line: ``{call}`` is the call without its arguments,
-    ``{it}`` its object, or the first argument of a function, ``{x}`` the first argument, and
-    ``{target}`` what the result is assigned to."""
+    """What is slow: ``{call}`` is the function as written, ``{it}`` its object, or of a module's
+    function the first argument, ``{x}`` the first argument."""
     instead: str
     """What to write instead, with the same names."""
     source: Source
     calls: str = ""
-    """Qualified names, with ``*`` for any text; ``random.sample(list)`` if the class of the first
-    argument matters, ``collections.deque.__getitem__`` for an index."""
+    """Qualified names, with ``*`` for any text; ``random.sample(list)`` by the class of the first
+    argument, ``collections.deque.__getitem__`` for an index."""
     frames: str = ""
-    """Pattern of frames that the samples must show, also ``VIA > INNER``. Without one, a frame of
-    the module called, or of that very method if the class of its object is unknown."""
+    """Pattern of frames, or ``VIA > INNER``, that samples must show; without one, of the module
+    called, or of that very method if the class of its object is unknown."""
     native: bool = False
     """Whether the functions are written in C: samples then show the user's line itself."""
     operators: str = ""
@@ -74,35 +73,35 @@ class SlowCall:
     """Where it is slow, of the words above; anywhere if empty."""
     given: str = ""
     """Pattern that the text of the call must match."""
-    without: str = ""
+    without: str = "(?!)"
     """Pattern that it must not match."""
+    beside: str = ""
+    """Pattern of an innermost frame that some other sample must show."""
     in_loop: bool = False
-    """Whether it is only slow in a loop of its function."""
+    """Whether it is only slow in a loop within the step."""
     waits: bool = False
     """Whether it is only slow where the host waits for a GPU."""
     grown: bool = False
-    """Whether it is only slow where the result replaces one of the arguments, which then grows."""
+    """Whether it is only slow where the result replaces an argument, which then grows."""
     least: float = USUAL
     """Share of the line's samples from which it is what the line does."""
 
     def advice(self, use: Use | None) -> str:
         """What to do, with the names of the line."""
-        name = self.calls.partition(" ")[0].rpartition(".")[2] or "it"
-        names = {"call": name, "it": "it", "x": "it", "target": "the result"}
+        call, it, x = self.calls.partition(" ")[0].rpartition(".")[2] or "it", "it", "it"
         if use is not None:
-            it = use.first if use.of is None or use.is_function else use.of
-            called = use.node.func if isinstance(use.node, ast.Call) else use.node
-            names["call"] = _written(called, name)
-            names["it"], names["x"] = _written(it, "it"), _written(use.first, "it")
-            names["target"] = use.target or "the result"
-        return f"{self.slow}: {self.instead}".format_map(names)
+            call = _written(getattr(use.node, "func", use.node), call)
+            it, x = _written(use.object, it), _written(use.first, x)
+        return f"{self.slow}: {self.instead}".format(call=call, it=it, x=x)
 
     def share(self, seen: Seen) -> tuple[float, Use | None]:
         """Share of the place's time that it is about, 0 to 1, and the use that shows it."""
         is_elsewhere = self.where and seen.where not in self.where.split()
         if is_elsewhere or (self.waits and not seen.on_device):
             return 0.0, None
-        called = [(self._time_of(use, seen), use) for use in seen.uses]
+        if not any(re.search(self.beside, inner) for _, inner in seen.frames) and self.beside:
+            return 0.0, None
+        called = [(self._share_of(use, seen), use) for use in seen.uses]
         share, use = max(called, key=lambda pair: pair[0], default=(0.0, None))
         if seen.operators.intersection(self.operators.split()):
             return 1.0, use if share else None
@@ -111,58 +110,58 @@ class SlowCall:
         found = sum(ns for frames, ns in seen.frames.items() if self._shows(*frames))
         return found / sum(seen.frames.values()), None
 
-    def _time_of(self, use: Use, seen: Seen) -> float:
+    def _share_of(self, use: Use, seen: Seen) -> float:
         """Share of the line's samples that are in ``use``; 0 if it is not such a call."""
-        name = _fitting(use, self.calls.split())
+        name = self._name_of(use)
+        if not name or (self.in_loop and not use.in_loop) or (self.grown and not use.grows):
+            return 0.0
         text = ast.unparse(use.node)
-        if not name or (self.in_loop and not use.in_loop) or not re.search(self.given, text):
-            return 0.0
-        if self.without and re.search(self.without, text):
-            return 0.0
-        if self.grown and use.target not in map(ast.unparse, _expressions(use.node)):
+        if not re.search(self.given, text) or re.search(self.without, text):
             return 0.0
         is_certain = not use.name.startswith(UNKNOWN) or name.startswith("*")
         if not seen.frames:
             return 1.0 if is_certain and not self.frames else 0.0
-        last = use.name.rpartition(".")[2]
-        others = {other.name.rpartition(".")[2] for other in seen.uses} - {last}
+        package = name.split(".")[0]
+        others = {other.last for other in seen.uses} - {use.last}
         found = 0
         for (via, inner), ns in seen.frames.items():
             if self.frames:
-                agrees = (is_certain or bool(via)) and self._shows(via, inner)
+                is_it = (is_certain or bool(via)) and self._shows(via, inner)
+            elif self.native:
+                is_it = is_certain and not via
             else:
-                is_other = via.rpartition(".")[2].rpartition(" ")[2] in others
-                agrees = not is_other and self._agrees(name.split(".")[0], last, is_certain, via)
-            found += ns if agrees else 0
+                is_it = _is_of(via, package, use.last, others, is_certain)
+            found += ns if is_it else 0
         return found / sum(seen.frames.values())
+
+    def _name_of(self, use: Use) -> str:
+        """The first of ``calls`` that ``use`` is, else one that it may be by its last part; empty
+        without either."""
+        full = use.name, f"{use.name}({use.given})"
+        if any(map(self._exact.match, full)):
+            return next(n for n in self.calls.split() if any(fnmatchcase(each, n) for each in full))
+        return self._by_last.get(use.last, "") if use.name == f"{UNKNOWN}.{use.last}" else ""
+
+    @cached_property
+    def _exact(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(translate, self.calls.split())) or "(?!)")
+
+    @cached_property
+    def _by_last(self) -> dict[str, str]:
+        return {name.rpartition(".")[2]: name for name in reversed(self.calls.split())}
 
     def _shows(self, via: str, inner: str) -> bool:
         return any(re.search(self.frames, each) for each in (via, inner, f"{via} > {inner}"))
 
-    def _agrees(self, package: str, last: str, is_certain: bool, via: str) -> bool:
-        """Whether a sample is in the call of ``last`` of the ``package``."""
-        if self.native or not via:
-            return is_certain and self.native and not via
-        file, _, function = via.rpartition(" ")
-        modules = rf"(?:^|/|<frozen ){re.escape(package)}(?:/|\.py|>)"
-        if not re.search(modules, file.replace(_DISPATCH, "numpy/")):
-            return False
-        is_same = function.rpartition(".")[2] == last
-        return is_same or (package != "torch" and (is_certain or file.startswith(f"{package}/")))
 
-
-def _fitting(use: Use, names: list[str]) -> str:
-    """The first of ``names`` that ``use`` calls, else one that it may call by its last part; empty
-    without either."""
-    full = use.name, f"{use.name}({use.given})"
-    exact = (name for name in names if any(fnmatchcase(each, name) for each in full))
-    last = use.name.rpartition(".")[2]
-    near = (name for name in names if name.rpartition(".")[2] == last)
-    return next(exact, "") or (next(near, "") if use.name == f"{UNKNOWN}.{last}" else "")
-
-
-def _expressions(node: ast.expr) -> Iterator[ast.expr]:
-    return (part for part in ast.walk(node) if isinstance(part, ast.expr))
+def _is_of(via: str, package: str, last: str, others: set[str], is_certain: bool) -> bool:
+    """Whether a line called the method ``last`` of ``package``, by the frame that it called."""
+    file, _, function = via.replace(_DISPATCH, "numpy/").rpartition(" ")
+    called = function.rpartition(".")[2]
+    if not re.search(rf"(?:^|/|<frozen ){re.escape(package)}(?:/|\.py|>)", file):
+        return False
+    is_alike = package != "torch" and (is_certain or file.startswith(f"{package}/"))
+    return called == last or (is_alike and called not in others)
 
 
 def _written(node: ast.expr | None, otherwise: str) -> str:

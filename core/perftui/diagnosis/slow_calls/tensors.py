@@ -15,6 +15,7 @@ ROWS = (
         "False), batch_size=None), or index its tensors with torch.randperm",
         sources.ROWS_OF_TENSORS,
         frames=r"torch/utils/data/dataset\.py:\d+ TensorDataset\.__getitem__",
+        beside=r"_utils/collate\.py:\d+ (?!default_convert)",
         least=0.2,
     ),
     SlowCall(
@@ -23,6 +24,7 @@ ROWS = (
         "index the tensors once, or give the dataset __getitems__ for whole batches",
         sources.IN_MEMORY,
         frames=r"torch/utils/data/dataset\.py:\d+ (Subset|ConcatDataset|StackDataset)\.",
+        beside=r"_utils/collate\.py:\d+ (?!default_convert)",
         where="item",
         least=0.4,
     ),

@@ -30,7 +30,7 @@ from perftui.diagnosis.rule import (
 from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
-from perftui.facts.gpu.roofline import NO_SIZES, Reach, RoofedCall, reach
+from perftui.facts.gpu.roofline import NO_SIZES, RoofedCall, Roofline, roofline
 from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.lines import LineShare
@@ -95,7 +95,7 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     sentence = f"The model's operators take {step.part_of(judged.computing)}: only computing less, "
     sentence += f"or faster, helps.{longest}"
     categories: Mapping[Category, int] = {}
-    used, why = _reach(facts) if judged.on_device else (None, "")
+    used, why = _roofline(facts) if judged.on_device else (None, "")
     if judged.on_device:
         categories = time_by_category.or_none(facts) or {}
         sentence = f"The GPU is the limit: it computes {step.part_of(judged.computing)}."
@@ -153,19 +153,19 @@ def _kernels(facts: Facts, categories: Mapping[Category, int]) -> str:
     return f" Of its kernels' time: {shares}."
 
 
-def _reach(facts: Facts) -> tuple[Reach | None, str]:
+def _roofline(facts: Facts) -> tuple[Roofline | None, str]:
     """What the kernels reach of the card, or why that is not known."""
     try:
-        return reach(facts), ""
+        found = roofline(facts)
     except (UnknownError, NotApplicableError) as error:
         return None, str(error)
+    return (found, "") if found.roofed else (None, "no roof of any kernel is known")
 
 
-def _use(used: Reach, computing: int) -> str:
+def _use(used: Roofline, computing: int) -> str:
     """What the kernels reach of the card, and what they would take less at its rates, the largest
     savings first."""
-    rates = "the rates that perftui probe measured" if used.card.is_measured else "the card's rates"
-    said = f" They reach {fmt.percent(used.reached)} of {rates}"
+    said = f" They reach {_share_of(used)}"
     if used.known < LEAST_KNOWN:
         said += f", as far as that is known ({fmt.percent(used.known)} of their time)"
     saved = [kind for kind in used.kinds if kind.saved >= TOLD_FROM * used.whole][:_SHOWN]
@@ -182,7 +182,12 @@ def _use(used: Reach, computing: int) -> str:
     return f"{said} {worst.operator} of {worst.sizes} reaches {reached}."
 
 
-def _reach_figures(used: Reach) -> tuple[Figure, ...]:
+def _share_of(used: Roofline) -> str:
+    rates = "the rates that perftui probe measured" if used.card.is_measured else "the card's rates"
+    return f"{fmt.percent(used.reached)} of {rates}"
+
+
+def _reach_figures(used: Roofline) -> tuple[Figure, ...]:
     return (
         Figure.share("of the card's rates", used.reached, LEAST_REACHED),
         Figure.share("of the kernels' time known for that", used.known, LEAST_KNOWN),
@@ -300,19 +305,19 @@ def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention 
             )
     except UnknownError as error:
         return Abstention(HEALTHY.id, str(error))
-    return _finding(judged, reach(facts), certainty(facts, judged.of, BY_WINDOW))
+    return _finding(judged, roofline(facts), certainty(facts, judged.of, BY_WINDOW))
 
 
 def _check_reach(facts: Facts) -> None:
     """A GPU that is busy with kernels far below what the card can do has much to gain."""
-    used, why = _reach(facts)
+    used, why = _roofline(facts)
     if used is None:
         raise UnknownError(f"how well the kernels use the card is not known: {why}")
     if used.known < LEAST_KNOWN:
         known = fmt.percent(used.known)
         raise UnknownError(f"how well they use the card is known for {known} of the kernels' time")
     if used.reached < LEAST_REACHED:
-        raise UnknownError(f"the kernels reach {fmt.percent(used.reached)} of the card's rates")
+        raise UnknownError(f"the kernels reach {_share_of(used)}")
     for kind in used.kinds:
         share = kind.time / used.whole
         if share >= MUCH and kind.reached < LEAST_OF_KIND:
@@ -353,14 +358,14 @@ def _check_kernels(facts: Facts) -> None:
         raise UnknownError(f"a single kernel or copy lasts {fmt.duration(longest)}")
 
 
-def _finding(judged: JudgedStep, used: Reach, shown: Certainty) -> Finding:
+def _finding(judged: JudgedStep, used: Roofline, shown: Certainty) -> Finding:
     step = judged.of
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     return Finding(
         HEALTHY.id,
         Severity.HEALTHY,
         f"No bottleneck found: the GPU computes {step.part_of(judged.computing)}, and its kernels "
-        f"reach {fmt.percent(used.reached)} of the card's rates.",
+        f"reach {_share_of(used)}.",
         (*parts, *_reach_figures(used), *step_figures(step)),
         step_ns=step.mean,
         confidence=shown.confidence,

@@ -10,7 +10,7 @@ from perftui.analysis.kernels.category import Category
 from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.gpu.roofline import reach, roofline
+from perftui.facts.gpu.roofline import roofline
 from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
 from tests.core.diagnosis.runs import call, ops, script_run, trained
 from tests.core.diagnosis.stories import (
@@ -195,7 +195,7 @@ def test_calls_of_one_step_with_their_rates_and_roofs(tmp_path: Path) -> None:
     assert not multiplied.is_memory_bound
     assert addition.is_memory_bound
     assert addition.reached == pytest.approx(3 * 2 * 4096**2 / 3350e9 / 100e-6, rel=0.01)
-    used = reach(analysis)
+    used = roofline(analysis)
     assert [kind.category for kind in used.kinds] == [Category.GEMM, Category.ELEMENTWISE]
     assert used.kinds[0].worst == multiplied
     needed = (2 * FLOPS / 989.4e12 + 3 * 2 * 4096**2 / 3350e9) / 500e-6
@@ -324,7 +324,7 @@ def test_what_runs_side_by_side_reaches_more_together() -> None:
     for at in (0, 1):
         story.at(us(10 * at)).op("aten::mm", us(5), **product(100, 0.4))
         story.at(us(10 * at + 1)).launch(BF16, us(100), starts=us(50), stream=7 + at)
-    used = reach(story.analysis())
+    used = roofline(story.analysis())
     assert used.reached == pytest.approx(0.8, rel=0.01)
     assert (used.known, used.kinds[0].reached) == (1.0, pytest.approx(0.4, rel=0.01))
 

@@ -66,8 +66,9 @@ their order.
    after `faster`, write what `advice` says by hand.
 4. `perftui diagnose --json --brief RUN` runs the same training with the current source;
    `compare` in its answer is the command that compares it with the run before.
-5. Continue with what costs most now. Stop at `healthy`. If no finding has a `next`, read `answer`
-   (in the whole report) and the line at `place`, and change the code yourself.
+5. Continue with what costs most now. Stop at `healthy`; `compute-bound` names what its kernels
+   would save. If no finding has a `next`, read `answer` (in the whole report) and the line at
+   `place`, and change the code yourself.
 
 `perftui explain RULE` explains a finding, `perftui explain FIX` what a fix changes.
 `perftui report RUN --json --top 5` prints the whole report, `perftui schema report` its fields. If

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,24 @@ class RoofedCall:
 
 
 @dataclass(frozen=True)
+class KindReach:
+    """What one kind of work reaches of the card's rates."""
+
+    category: Category
+    time: int
+    """ns a step of its calls with a known roof."""
+    saved: int
+    """ns that they would take less at their roof."""
+    worst: RoofedCall
+    """The calls that would save most."""
+
+    @property
+    def reached(self) -> float:
+        """Share of the roof, 0 to 1: calls faster than memory count as at their roof."""
+        return 1 - self.saved / self.time
+
+
+@dataclass(frozen=True, eq=False)
 class Roofline:
     """Calls of the first steady step with the sizes of their inputs."""
 
@@ -123,6 +142,35 @@ class Roofline:
         """Peak rates by the data sheet if the card is listed, else as measured. Unknown if it was
         not."""
         return peaks_of(self.card)
+
+    @cached_property
+    def kinds(self) -> tuple[KindReach, ...]:
+        """Kinds of work, as far as their roofs are known, the largest savings first."""
+        groups: dict[Category, list[RoofedCall]] = {}
+        for call in self.calls:
+            if call.roof:
+                groups.setdefault(call.category, []).append(call)
+        kinds = [
+            KindReach(
+                category,
+                sum(call.time for call in calls),
+                sum(max(call.time - call.roof, 0) for call in calls),
+                max(calls, key=lambda call: call.time - call.roof),
+            )
+            for category, calls in groups.items()
+        ]
+        return tuple(sorted(kinds, key=lambda kind: -kind.saved))
+
+    @property
+    def known(self) -> float:
+        """Share of the kernels' time whose roof is known, 0 to 1."""
+        return self.roofed / self.whole
+
+    @property
+    def reached(self) -> float:
+        """Share of the roof in that time, 0 to 1; what runs side by side reaches more together."""
+        needed = sum(kind.time - kind.saved for kind in self.kinds)
+        return min(needed / self.roofed, 1.0) if self.roofed else 0.0
 
 
 @trace_fact
@@ -167,69 +215,6 @@ def roofline(analysis: TraceAnalysis) -> Roofline:
     step_kernels(analysis)
     peaks_of(trace_card(analysis))
     return step_calls(analysis)
-
-
-@dataclass(frozen=True)
-class KindReach:
-    """What one kind of work reaches of the card's rates."""
-
-    category: Category
-    time: int
-    """ns a step of its calls with a known roof."""
-    saved: int
-    """ns that they would take less at their roof."""
-    worst: RoofedCall
-    """The calls that would save most."""
-
-    @property
-    def reached(self) -> float:
-        """Share of the roof, 0 to 1."""
-        return 1 - self.saved / self.time
-
-
-@dataclass(frozen=True)
-class Reach:
-    """What the kernels of a step reach of the card's arithmetic and bandwidth."""
-
-    known: float
-    """Share of their time whose roof is known, 0 to 1."""
-    reached: float
-    """Share of the roof in that time, 0 to 1: calls faster than memory count as at their roof."""
-    kinds: tuple[KindReach, ...]
-    """The largest savings first."""
-    whole: int
-    """ns of device time of all kernels of the step."""
-    card: TraceCard
-
-
-@trace_fact
-def reach(analysis: TraceAnalysis) -> Reach:
-    """How well the kernels of the first steady step use the card. Unknown as ``roofline``, and if
-    no roof is known."""
-    found = roofline(analysis)
-    groups: dict[Category, list[RoofedCall]] = {}
-    for call in found.calls:
-        if call.roof:
-            groups.setdefault(call.category, []).append(call)
-    if not groups:
-        raise UnknownError("the sizes that were recorded show no arithmetic and no bytes")
-    kinds = [_reach_of(category, calls) for category, calls in groups.items()]
-    kinds.sort(key=lambda kind: -kind.saved)
-    # Overlaps count once here, so that kernels that run side by side reach more together.
-    needed = sum(kind.time - kind.saved for kind in kinds)
-    return Reach(
-        found.roofed / found.whole,
-        min(needed / found.roofed, 1.0),
-        tuple(kinds),
-        found.whole,
-        found.card,
-    )
-
-
-def _reach_of(category: Category, calls: list[RoofedCall]) -> KindReach:
-    time = sum(call.time for call in calls)
-    saved = sum(max(call.time - call.roof, 0) for call in calls)
-    return KindReach(category, time, saved, max(calls, key=lambda call: call.time - call.roof))
 
 
 NO_SIZES = "the sizes of tensors were not recorded (--shapes records them)"

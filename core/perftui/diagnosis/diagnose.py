@@ -18,6 +18,7 @@ from perftui.diagnosis.rule import Claim, Rule, judge
 from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES
 from perftui.diagnosis.slow_calls.lookup import advised
 from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
+from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
 from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
 from perftui.diagnosis.symptoms.step.recording import INITIALISATION
 from perftui.facts.fact import Facts, fact
@@ -147,7 +148,8 @@ communication and the rank that causes it."""
 
 def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Healthy first (it excludes anything above info), then what reaches its own limit: first uses
-    that are most of what was recorded beside the judged steps, then by cost, then by severity.
+    that are most of what was recorded beside the judged steps, then by cost, then by severity;
+    cautions last.
 
     Costs are compared as shares, since profiled steps are longer than others. A specific cause of
     late launches ranks before launching in general if it is comparable, or slows each launch:
@@ -164,7 +166,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     has_steps = any(finding.steps for finding in findings)
     slowing = [finding for finding in findings if _slows_launches(finding)]
 
-    def rank(finding: Finding) -> tuple[bool, bool, bool, float, bool, float, int, str]:
+    def rank(finding: Finding) -> tuple[bool, bool, bool, bool, float, bool, float, int, str]:
         share = finding.share * _without(slowing, finding)
         delays = (
             not _is_launching(finding)
@@ -183,6 +185,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             general = max(general, inflated)
         return (
             finding.severity is not Severity.HEALTHY,
+            (rule := BY_ID.get(finding.rule)) is not None and rule.is_caution,
             not _reaches_limit(finding),
             not (has_steps and finding.rule == INITIALISATION.id and not finding.steps),
             -max(share, general),
@@ -203,11 +206,11 @@ def _inflated(findings: Sequence[Finding], slowing: list[Finding], slow: Finding
 
 
 def _reaches_limit(finding: Finding) -> bool:
-    """Whether it is no mere hint below the limit of a rule that warns."""
+    """Whether it is no mere hint below the limit of a rule that warns, or without a cost."""
     limits = BY_NAME[finding.rule].limits
-    if finding.severity >= Severity.WARNING or limits is None or limits.is_hint:
+    if finding.severity >= Severity.WARNING or finding.rule == COMPUTE_BOUND_ID or limits is None:
         return True
-    return finding.rule == COMPUTE_BOUND_ID or finding.share >= limits.warning
+    return bool(finding.cost_ns) and (limits.is_hint or finding.share >= limits.warning)
 
 
 def _without(slowing: Sequence[Finding], finding: Finding) -> float:
@@ -265,8 +268,17 @@ def diagnosis(facts: Facts) -> Diagnosis:
             abstentions.append(verdict)
     steps = _steady_steps(facts)
     first_to_last = tuple(advised(facts, finding) for finding in ranked(findings))
-    judged = Diagnosis(first_to_last, tuple(abstentions), steps, progress(facts))
+    judged = Diagnosis(_with_caution(first_to_last), tuple(abstentions), steps, progress(facts))
     return replace(judged, asking=asking(judged, facts))
+
+
+def _with_caution(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The first of them with the figure of a busy host, if that is said of one after it."""
+    longer = [fact for one in findings[1:] for fact in one.facts if fact.label == TOO_LONG]
+    if not longer:
+        return findings
+    top, *others = findings
+    return replace(top, facts=(*top.facts, longer[0])), *others
 
 
 def _steady_steps(facts: Facts) -> int:

@@ -190,6 +190,8 @@ class Rule:
     """What to do, in one line of a table."""
     slows_launches: bool = False
     """Whether it makes every launch slower, so that launching is only reported without it."""
+    is_caution: bool = False
+    """Whether it is about the measurement, not the training: it stands after all verdicts."""
 
 
 def judge(rule: Rule, facts: Facts, most: int | None = None) -> Finding | Abstention | None:

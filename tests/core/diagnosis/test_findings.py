@@ -290,7 +290,7 @@ FINDINGS = (
         "layers take 6.0 ms of each 10 ms step (60 %).", cost_ns=3 * MS, source="/p/train.py:3"),
     says("busy-host", lambda: cpu.neighbours(profile=cpu.NAMED),
         "Other programs take 5.0 of 8 cores (cc1): the training waits for a core 4.0 ms of each "
-        "10 ms step (40 %).", cost_ns=4 * MS, severity=WARNING),
+        "10 ms step (40 %), so all times are up to 67 % too long.", severity=WARNING),
     says("own-process", lambda: cpu.beside(**{"processes.delayed": 40}),
         "Other processes that the script started take 2.0 of 8 cores: the training waits for a "
         "core 4.0 ms of each 10 ms step (40 %).", cost_ns=4 * MS, severity=CRITICAL),

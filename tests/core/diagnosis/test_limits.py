@@ -152,6 +152,9 @@ LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[float, Severity | None]]
     # Cores
     ("cpu-threads", lambda ms: cpu.facts_of(cpu.settings(1), cpu.window(ms)),
      {1.42: None, 1.43: WARNING}),
+    ("cpu-threads",
+     lambda percent: cpu.facts_of(cpu.settings(1), cores=2, **cpu.with_workers(percent)),
+     {9: CRITICAL, 10: None}),
     ("cpu-threads", lambda n: cpu.facts_of(cpu.settings(threads=n), busy=8, own=8),
      {10: None, 32: CRITICAL}),
     ("cpu-affinity",
@@ -473,6 +476,7 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
     ("slow-steps", "evaluation", slow_steps.evaluating_within),
     ("slow-steps", "checkpoints", lambda: slow_steps.saving_calls(500)),
     ("evaluation", "none", lambda: run_of(step_table(50, slow_steps.USUAL))),
+    ("evaluation", "before training", lambda: run_of(slow_steps.preparing(200))),
     ("gc-pauses", "none", lambda: run_of(step_table(60, slow_steps.USUAL))),
     ("compile-not-paid", "running", lambda: debugging.compiling(4, status=Status.RUNNING)),
     ("compile-not-paid", "not compiled", lambda: run_of(step_table(60, {"forward": 100}))),

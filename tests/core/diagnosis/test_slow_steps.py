@@ -114,6 +114,11 @@ def evaluating(count: int, **run: Any) -> RunSnapshot:
     return run_of(joined(*[turn] * 4), *seen, **run)
 
 
+def preparing(count: int) -> Table:
+    """So many forward passes of 10 ms, such as those that make features, then 25 training steps."""
+    return joined(step_table(count, {"forward": 10}, kind="eval"), step_table(25, USUAL))
+
+
 def test_a_sample_that_began_in_training_names_no_line_of_evaluation() -> None:
     run = evaluating(50)
     stacks = [Seen(n * 1000 + 450, 500, 36) for n in range(4)]

@@ -77,7 +77,9 @@ def judge(report: dict[str, Any], expected: Expected) -> Row:
     accusing = [finding for finding in findings if finding["severity"] in ACCUSING]
     if expected.kind is Kind.REPAIRED:
         accusing = [finding for finding in accusing if finding["rule"] in expected.rules]
-    first = next(iter(accusing), None) if expected.kind is not Kind.PLANTED else None
+    # A busy host stands beside the verdict.
+    is_beside = expected.kind is not Kind.PLANTED or BUSY in expected.rules
+    first = next(iter(accusing), None) if is_beside else None
     first = first or next(iter(findings), None)
     if first is None:
         none = Nearness.WRONG if expected.planted else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -285,6 +286,10 @@ BUSY = 0.8
 TOO_MANY = 1.5
 """Threads per core from which there are too many: a few more than cores cost little."""
 
+BUSY_WORKER = 0.1
+"""Cores kept busy by workers from which one needs a core: on two, one of them for a worker, a step
+took 20 ms with one thread and 26 with two."""
+
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that set the threads of an operator, if the script does not."""
 
@@ -312,6 +317,8 @@ class CpuShare:
     """Cores outside the allowed ones that nothing used."""
     has_workers: bool
     """Whether there are data loader workers."""
+    for_workers: int
+    """Cores that busy workers need: work that is split over them waits for the slowest core."""
     by_quota: bool
     """Whether a container's quota sets the limit: torch knows an affinity, but not a quota."""
 
@@ -357,6 +364,7 @@ def cpu_share(facts: Facts) -> CpuShare:
     own = min(use.tree_cores, float(allowed))
     idle = max(min(unused, allowed - own), 0.0)
     workers = training_loader(facts)
+    working = use.workers_cores or 0.0
     return CpuShare(
         threads=threads,
         ranks=ranks_here(facts),
@@ -366,6 +374,7 @@ def cpu_share(facts: Facts) -> CpuShare:
         idle=idle,
         idle_outside=max(min(unused - idle, installed - allowed), 0.0),
         has_workers=bool(workers and workers.num_workers),
+        for_workers=math.ceil(working) if working >= BUSY_WORKER else 0,
         by_quota=bool(setup.cores and setup.cores.affinity and use.cores < setup.cores.affinity),
     )
 

@@ -13,6 +13,7 @@ from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import moments_of
 from perftui.facts.step.steps import EVAL, TRAIN, count_of, step_kind, whole_sum
 from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
+from perftui.run.aggregates import Group
 from perftui.run.columns import FORWARD
 from perftui.run.table import Table
 
@@ -48,19 +49,24 @@ def evaluation(facts: Facts) -> Evaluation | None:
     applicable if nothing is trained."""
     if facts.run is None or step_kind(facts) != TRAIN or not len(facts.steps):
         raise NotApplicableError
-    of_eval = facts.steps.where(facts.steps["kind"] == EVAL)
-    sums = facts.downsampled.of(EVAL)
+    of_train = facts.steps.where(facts.steps["kind"] == TRAIN)
+    summed, sums = facts.downsampled.of(TRAIN), facts.downsampled.of(EVAL)
+    # Before the first training step a model prepares data, or is tried: that is the start.
+    begun = min([*of_train["start"][:1].tolist(), *([summed.first] if summed.rows else [])])
+    later = (facts.steps["kind"] == EVAL) & (facts.steps["start"] >= begun)
+    of_eval = facts.steps.where(later)
+    if sums.last <= begun:
+        sums = Group()
     time = whole_sum(of_eval, sums, "duration")
     within = _within_steps(facts)
     steps = count_of(TRAIN, facts)
     if not time or (within is not None and within.per_step * steps > time):
         return within
-    of_train = facts.steps.where(facts.steps["kind"] == TRAIN)
-    training = whole_sum(of_train, facts.downsampled.of(TRAIN), "duration")
+    training = whole_sum(of_train, summed, "duration")
     return Evaluation(
         per_step=time // max(steps, 1),
         share=time / max(time + training, 1),
-        count=count_of(EVAL, facts),
+        count=len(of_eval) + sums.rows,
         waiting=whole_sum(of_eval, sums, "input_wait") / time,
         within_steps=False,
         lacks_no_grad=False,

@@ -156,7 +156,7 @@ def _place(facts: Facts, *names: str) -> Place | None:
 
 def _threads(facts: Facts) -> Lost | None:
     judged, cores = _on_cpu(facts), cpu_share(facts)
-    more = min(cores.idle, cores.allowed - cores.asked) / cores.ranks
+    more = min(cores.idle, cores.allowed - cores.asked - cores.for_workers) / cores.ranks
     if not cores.is_crowded and (
         cores.is_bound or cores.threads >= cores.allowed or more < LEAST_IDLE
     ):
@@ -330,6 +330,9 @@ def other_programs(facts: Facts) -> tuple[Program, ...]:
     )
 
 
+TOO_LONG = "times too long, at most"
+"""Label of how much longer times are because other programs take cores."""
+
 WORTH_NAMING = 0.05
 """Cores taken by a program from which it is named."""
 
@@ -356,8 +359,19 @@ def _busy(facts: Facts) -> Lost | None:
         Figure("other programs, cores", round(others, 1), threshold=BUSY_SHARE * use.cores),
         *(Figure.share(f"{program.label}, of a core", program.cores) for program in programs),
     )
-    unproven = "the names of those programs, which are outside the container"
-    return lost if seen else replace(lost, unproven=unproven)
+    share = lost.cost_ns / judged.of.mean
+    longer = Figure.share(TOO_LONG, share / max(1 - share, 0.01))
+    return replace(
+        lost,
+        # All times hold it: a caution beside what they say.
+        cost_ns=0,
+        sentence=f"{lost.sentence.removesuffix('.')}, so all times are up to "
+        f"{longer.value:.0f} % too long.",
+        figures=(*lost.figures, longer),
+        parts=(),
+        share=share,
+        unproven="" if seen else "the names of those programs, which are outside the container",
+    )
 
 
 def _waiting_for_cores(
@@ -386,10 +400,12 @@ BUSY_HOST = Rule(
     when="other programs take cores from the training",
     explanation=(
         "Programs outside the run keep at least a fifth of the cores busy while threads of the "
-        "training wait for a core. All other findings were measured on a busy machine. The cost "
-        "is the time that the longest-waiting thread was ready to run but had no core."
+        "training wait for a core: that of the longest-waiting thread, which was ready to run but "
+        "had no core. All other findings were measured on a busy machine, so this one stands "
+        "beside them and claims no time of its own."
     ),
     lost=_busy,
+    is_caution=True,
     limits=Limits(
         "Measurements are unreliable once other programs use a fifth of the cores and tasks wait "
         "a tenth of the time. It is not the training's fault, so the limits are high.",

@@ -239,6 +239,7 @@ SLOW_START = Rule(
         "Less than half a minute is not reported."
     ),
     lost=_slow_start,
+    is_caution=True,
     limits=Limits.of_hint(
         0.20, "It is not part of a step, and a longer run makes up for it.", of="of the run"
     ),

@@ -11,6 +11,7 @@ from perftui.diagnosis.diagnose import ranked
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.run.columns import EVENT_COLUMNS
+from perftui.run.journal import Column
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from tests.core.diagnosis import test_operator_work as operator_work
@@ -151,6 +152,14 @@ def test_numbers_that_settle_or_fall_do_not_pile_up(hooks: tuple[int, ...], pile
     assert ("pile up" in finding_of(rising(hooks=hooks), "growing-steps").sentence) is piles
     finding = found(rising(hooks=hooks, more=0), "growing-steps")
     assert (finding and finding.severity) == (INFO if piles else None)
+
+
+def test_a_clock_that_falls_is_why_steps_grow() -> None:
+    run = rising(hooks=(3, 3))
+    rows = [[at * STEPS * 100 * MS // 20, 3000.0 - 40 * at] for at in range(20)]
+    clocks = table_of((Column("time"), Column("cpu.frequency")), rows, floats=True)
+    finding = finding_of(replace(run, telemetry={"box": clocks}), "growing-steps")
+    assert finding.sentence.endswith(", while the processor's clock falls from 3,000 to 2,280 MHz.")
 
 
 def subnormal(*shares: float, slow: float = 40) -> Facts:

@@ -14,19 +14,29 @@ from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.machine import busy_host
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, notes_of
+from perftui.facts.fact import (
+    Facts,
+    NotApplicableError,
+    UnknownError,
+    fact,
+    finite,
+    notes_of,
+    samples,
+)
 from perftui.facts.script.looks import piling, subnormal_numbers
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_calls import line_that_keeps_graph, matching_line
 from perftui.facts.step.judged_step import host_parts
 from perftui.facts.step.steps import MANY_STEPS, TRAIN, median, steady_rows, steady_step
 from perftui.facts.step.uneven_steps import (
+    BLOCKS,
     FAR,
     MONOTONE,
     GrowingSteps,
     Trend,
     growing_steps,
     rss_trend,
+    trend,
 )
 from perftui.run.aggregates import after_disturbance
 from perftui.run.columns import PHASES, phase_name
@@ -141,6 +151,8 @@ def _steps(facts: Facts) -> Lost | None:
         why, line, advice = f", since {added}", adds or line, _ONCE
     elif (small := _subnormal(facts)) and not small.doubt and small.cost_ns >= rise.cost / 2:
         return None
+    elif slower := _clock(facts):
+        why = slower
     elif _same_calls(facts):
         why, advice = (
             ", with as many calls as at first",
@@ -164,6 +176,18 @@ def _steps(facts: Facts) -> Lost | None:
         advice=advice,
     )
 
+
+def _clock(facts: Facts) -> str:
+    """How the processor's clock falls, as the end of a sentence; empty if it does not."""
+    clocks = finite(samples(facts), "cpu.frequency")
+    clock = trend(clocks) if len(clocks) >= BLOCKS else None
+    if clock is None or clock.tau > -MONOTONE or clock.growth > -SLOWS:
+        return ""
+    return f", while the processor's clock falls from {clock.first:,.0f} to {clock.last:,.0f} MHz"
+
+
+SLOWS = 0.1
+"""Fall of the clock over the run, as a share, from which steps take longer because of it."""
 
 SAME_CALLS = 1.2
 """Ratio of what profiled steps recorded, bytes, below which the last ones make as many calls as the

@@ -4,7 +4,6 @@ that are not multiples of eight."""
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -233,33 +232,21 @@ as long with AVX-512, and 13 times as long without."""
 _PRODUCT = re.compile(r"aten::(addmm|mm|bmm|baddbmm|(mkldnn_|slow_|thnn_)?conv\w*|lstm|gru)$")
 
 
-def emulated(facts: Facts) -> tuple[str, str]:
-    """The type of numbers that the training computes with though the processor only emulates it,
-    and why; empty if it does not, or that is not known."""
-    setup = settings(facts)
-    if setup is None or setup.processor is None or has_gpu(facts):
-        return "", ""
-    elements = Counter[str]()
-    for group in setup.parameters or ():
-        elements[group.dtype] += group.elements
-    usual = max(elements, key=lambda name: elements[name], default="")
-    dtype = (setup.autocast or {}).get("cpu", usual)
-    if not _COMPUTES.get(dtype):
-        return "", ""
-    isa = (setup.environment or {}).get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
-    if not _BF16_ISA.search(isa):
-        return dtype, f"ONEDNN_MAX_CPU_ISA={isa} leaves out its instructions for that"
-    has = _COMPUTES[dtype] & set(setup.processor)
-    return ("", "") if has else (dtype, "this processor has no instructions for that")
-
-
 def _on_other_processor(facts: Facts) -> Lost | None:
     if facts.run is None:
         raise NotApplicableError
-    cpu, (dtype, why), setup = cpu_work(facts), emulated(facts), settings(facts)
+    cpu, setup = cpu_work(facts), settings(facts)
     if setup is None or setup.processor is None:
         raise UnknownError("what the processor can compute was not recorded")
-    if not dtype:
+    # Of autocast, else of most parameters.
+    largest = max(setup.parameters or (), key=lambda group: group.elements, default=None)
+    dtype = (setup.autocast or {}).get("cpu", largest.dtype if largest else "")
+    why, isa = "", (setup.environment or {}).get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
+    if dtype in _COMPUTES and not _COMPUTES[dtype].intersection(setup.processor):
+        why = "this processor has no instructions for that"
+    elif dtype in _COMPUTES and not _BF16_ISA.search(isa):
+        why = f"ONEDNN_MAX_CPU_ISA={isa} leaves out its instructions for that"
+    if not why:
         return None
     ops = cpu.operators
     products = work_of(ops, ops.within(ops.named(_PRODUCT.match)), ops.named(_PRODUCT.match))

@@ -66,7 +66,8 @@ of a DataLoader, the pids of its workers), ``override`` (number: of the manifest
 target, outcome: ``applied``, ``partly`` or ``refused``, why, file and line of the call, values in
 force; none where no such call was reached), ``settings`` (once, how the training is set up:
 threads, environment, matmul, cudnn, modes, autocast, gc, optimizers, wrappers, parameters,
-compiled; null for what could not be read), ``window`` (file,
+compiled; null for what could not be read), ``look`` (now and then: tools that slow Python, counts
+that may grow, ``subnormal`` of so many values), ``window`` (file,
 first_step, steps, stall in ns, bytes, the reason it was opened, cuda: whether it should hold
 kernels), ``gc`` (generation, and ``count`` where a row stands for several), ``follows`` (rank: of a
 process that had ended, whose number this one has), ``memory_snapshot`` (file, reason: ``peak`` or

@@ -17,6 +17,14 @@ from perftui.diagnosis.model import (
     Finding,
     Severity,
 )
+from perftui.diagnosis.roof import (
+    advice,
+    check_reach,
+    known_roofline,
+    reach_figures,
+    share_of,
+    use_of_card,
+)
 from perftui.diagnosis.rule import (
     BY_WINDOW,
     Certainty,
@@ -28,9 +36,9 @@ from perftui.diagnosis.rule import (
     step_figures,
 )
 from perftui.facts.cpu.machine import without_core_wait
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
-from perftui.facts.gpu.roofline import NO_SIZES, RoofedCall, Roofline, roofline
+from perftui.facts.gpu.roofline import NO_SIZES, Roofline, roofline
 from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.lines import LineShare
@@ -95,13 +103,13 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     sentence = f"The model's operators take {step.part_of(judged.computing)}: only computing less, "
     sentence += f"or faster, helps.{longest}"
     categories: Mapping[Category, int] = {}
-    used, why = _roofline(facts) if judged.on_device else (None, "")
+    used, why = known_roofline(facts) if judged.on_device else (None, "")
     if judged.on_device:
         categories = time_by_category.or_none(facts) or {}
         sentence = f"The GPU is the limit: it computes {step.part_of(judged.computing)}."
         sentence += _kernels(facts, categories)
         unknown = f" How well they use it is not known yet: {why}."
-        sentence += _use(used, judged.computing) if used else unknown
+        sentence += use_of_card(used, judged.computing) if used else unknown
     shown = certainty(facts, step, BY_WINDOW)
     if shown.disagree:
         sentence = f"{sentence} {shown.disagree[0].upper()}{shown.disagree[1:]}."
@@ -122,7 +130,7 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
             Figure.share("computing", share, COMPUTE_BOUND_SHARE),
             *parts,
             *(Figure(kind.value, time, "ns") for kind, time in categories.items()),
-            *(_reach_figures(used) if used else ()),
+            *(reach_figures(used) if used else ()),
             *(
                 Figure.share(f"of operators in {name}", share, place=Place(operator=name))
                 for name, share in operators.items()
@@ -139,7 +147,9 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         would_raise_confidence=shown.missing,
         steps=step.count,
         question=question,
-        advice="" if judged.on_device else "the longest operators: fuse them, or fewer of them",
+        advice=advice(used)
+        if judged.on_device
+        else "the longest operators: fuse them, or fewer of them",
     )
 
 
@@ -151,58 +161,6 @@ def _kernels(facts: Facts, categories: Mapping[Category, int]) -> str:
     whole = step_kernels(facts).time
     shares = ", ".join(f"{kind.value} {fmt.percent(time / whole)}" for kind, time in times)
     return f" Of its kernels' time: {shares}."
-
-
-def _roofline(facts: Facts) -> tuple[Roofline | None, str]:
-    """What the kernels reach of the card, or why that is not known."""
-    try:
-        found = roofline(facts)
-    except (UnknownError, NotApplicableError) as error:
-        return None, str(error)
-    return (found, "") if found.roofed else (None, "no roof of any kernel is known")
-
-
-def _use(used: Roofline, computing: int) -> str:
-    """What the kernels reach of the card, and what they would take less at its rates, the largest
-    savings first."""
-    said = f" They reach {_share_of(used)}"
-    if used.known < LEAST_KNOWN:
-        said += f", as far as that is known ({fmt.percent(used.known)} of their time)"
-    saved = [kind for kind in used.kinds if kind.saved >= TOLD_FROM * used.whole][:_SHOWN]
-    if not saved:
-        return f"{said}."
-    savings = (
-        f"{fmt.duration(round(computing * min(kind.saved / used.whole, 1)))}{less} in "
-        f"{kind.category.value} (reaches {fmt.percent(kind.reached)})"
-        for kind, less in zip(saved, (" less", "", ""), strict=False)
-    )
-    worst = saved[0].worst
-    reached = _reached(worst, is_measured=used.card.is_measured)
-    said += f"; at the full rates up to {', '.join(savings)}."
-    return f"{said} {worst.operator} of {worst.sizes} reaches {reached}."
-
-
-def _share_of(used: Roofline) -> str:
-    rates = "the rates that perftui probe measured" if used.card.is_measured else "the card's rates"
-    return f"{fmt.percent(used.reached)} of {rates}"
-
-
-def _reach_figures(used: Roofline) -> tuple[Figure, ...]:
-    return (
-        Figure.share("of the card's rates", used.reached, LEAST_REACHED),
-        Figure.share("of the kernels' time known for that", used.known, LEAST_KNOWN),
-        *(Figure.share(f"{kind.category.value} reaches", kind.reached) for kind in used.kinds),
-    )
-
-
-def _reached(call: RoofedCall, *, is_measured: bool) -> str:
-    """``62 % of the card's arithmetic rate``, and of the measured rate if there is one."""
-    share = fmt.percent(call.reached)
-    if is_measured:
-        return f"{share} of the {call.bound} rate that perftui probe measured"
-    of_measured = call.reached_of_measured
-    beside = "" if of_measured is None else f", {fmt.percent(of_measured)} of the measured one"
-    return f"{share} of the card's {call.bound} rate{beside}"
 
 
 def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:
@@ -265,22 +223,6 @@ MOST_ELSE = 0.2
 """Largest share of other kinds of steps in the time of all steps."""
 
 
-LEAST_REACHED = 0.5
-"""Share of the card's rates from which its kernels are good: at most twice as fast can be had. Of
-the arithmetic alone, and over whole steps, good trainings reach 46 % (PaLM), 38 to 43 % (Llama 3)
-and 55 % (MegaScale); their matrix products 70 to 95 % (CUTLASS), elementwise kernels 80 to 90 % of
-the bandwidth."""
-
-LEAST_KNOWN = 0.75
-"""Share of the kernels' time for which that has to be known: no sizes are recorded of optimizers
-that take lists of tensors, which take up to a seventh of good trainings."""
-
-LEAST_OF_KIND, MUCH = 0.25, 0.2
-"""What a kind of work with so much of the kernels' time has to reach: FlashAttention-2 reaches
-35 % of an H100 and 50 to 73 % of an A100, FlashAttention-3 75 %; a good training with only 1,024
-positions reached a quarter."""
-
-
 def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
     if any(finding.severity > Severity.INFO for finding in findings):
         return None
@@ -296,7 +238,7 @@ def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention 
         _check_parts(judged)
         _check_kernels(facts)
         _check_even(judged)
-        _check_reach(facts)
+        check_reach(facts)
         other = other_steps(facts)
         if other is not None and other.share >= MOST_ELSE:
             raise UnknownError(
@@ -306,25 +248,6 @@ def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention 
     except UnknownError as error:
         return Abstention(HEALTHY.id, str(error))
     return _finding(judged, roofline(facts), certainty(facts, judged.of, BY_WINDOW))
-
-
-def _check_reach(facts: Facts) -> None:
-    """A GPU that is busy with kernels far below what the card can do has much to gain."""
-    used, why = _roofline(facts)
-    if used is None:
-        raise UnknownError(f"how well the kernels use the card is not known: {why}")
-    if used.known < LEAST_KNOWN:
-        known = fmt.percent(used.known)
-        raise UnknownError(f"how well they use the card is known for {known} of the kernels' time")
-    if used.reached < LEAST_REACHED:
-        raise UnknownError(f"the kernels reach {_share_of(used)}")
-    for kind in used.kinds:
-        share = kind.time / used.whole
-        if share >= MUCH and kind.reached < LEAST_OF_KIND:
-            raise UnknownError(
-                f"{kind.category.value} takes {fmt.percent(share)} of the kernels' time and "
-                f"reaches {fmt.percent(kind.reached)} of the card's rates"
-            )
 
 
 def _check_even(judged: JudgedStep) -> None:
@@ -365,8 +288,8 @@ def _finding(judged: JudgedStep, used: Roofline, shown: Certainty) -> Finding:
         HEALTHY.id,
         Severity.HEALTHY,
         f"No bottleneck found: the GPU computes {step.part_of(judged.computing)}, and its kernels "
-        f"reach {_share_of(used)}.",
-        (*parts, *_reach_figures(used), *step_figures(step)),
+        f"reach {share_of(used)}.",
+        (*parts, *reach_figures(used), *step_figures(step)),
         step_ns=step.mean,
         confidence=shown.confidence,
         would_raise_confidence=shown.missing,

@@ -1,0 +1,130 @@
+"""What a busy GPU reaches of its card, in words: whether that is good, and what could be saved."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.kernels.category import MEMORY_BOUND, Category
+from perftui.diagnosis.model import Figure
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.gpu.roofline import RoofedCall, Roofline, roofline
+
+LEAST_REACHED = 0.5
+"""Share of the card's rates from which its kernels are good: at most twice as fast can be had. Of
+the arithmetic alone, and over whole steps, good trainings reach 46 % (PaLM), 38 to 43 % (Llama 3)
+and 55 % (MegaScale); their matrix products 70 to 95 % (CUTLASS), elementwise kernels 80 to 90 % of
+the bandwidth."""
+
+LEAST_KNOWN = 0.75
+"""Share of the kernels' time for which that has to be known: no sizes are recorded of optimizers
+that take lists of tensors, which take up to a seventh of good trainings."""
+
+LEAST_OF_KIND, MUCH = 0.25, 0.2
+"""What a kind of work with so much of the kernels' time has to reach: FlashAttention-2 reaches
+35 % of an H100 and 50 to 73 % of an A100, FlashAttention-3 75 %; a good training with only 1,024
+positions reached a quarter."""
+
+TOLD_FROM = 0.05
+"""Share of the kernels' time from which a saving is told."""
+
+_SHOWN = 3
+"""Savings in the sentence."""
+
+
+def known_roofline(facts: Facts) -> tuple[Roofline | None, str]:
+    """What the kernels reach of the card, or why that is not known."""
+    try:
+        found = roofline(facts)
+    except (UnknownError, NotApplicableError) as error:
+        return None, str(error)
+    return (found, "") if found.roofed else (None, "no roof of any kernel is known")
+
+
+def check_reach(facts: Facts) -> None:
+    """Whether a busy GPU is used well.
+
+    Raises:
+        UnknownError: its kernels are far below what the card can do, or that is not known.
+    """
+    used, why = known_roofline(facts)
+    if used is None:
+        raise UnknownError(f"how well the kernels use the card is not known: {why}")
+    if used.known < LEAST_KNOWN:
+        known = fmt.percent(used.known)
+        raise UnknownError(f"how well they use the card is known for {known} of the kernels' time")
+    if used.reached < LEAST_REACHED:
+        raise UnknownError(f"the kernels reach {share_of(used)}")
+    for kind in used.kinds:
+        share = kind.time / used.whole
+        if share >= MUCH and kind.reached < LEAST_OF_KIND:
+            raise UnknownError(
+                f"{kind.category.value} takes {fmt.percent(share)} of the kernels' time and "
+                f"reaches {fmt.percent(kind.reached)} of the card's rates"
+            )
+
+
+def use_of_card(used: Roofline, computing: int) -> str:
+    """What the kernels reach of the card, and what they would take less at its rates of a step
+    that computes for so many ns, the largest savings first."""
+    said = f" They reach {share_of(used)}"
+    if used.known < LEAST_KNOWN:
+        said += f", as far as that is known ({fmt.percent(used.known)} of their time)"
+    saved = [kind for kind in used.kinds if kind.saved >= TOLD_FROM * used.whole][:_SHOWN]
+    if not saved:
+        return f"{said}."
+    # Kinds of work that run side by side sum to more than the kernels' time.
+    whole = max(used.whole, sum(kind.time for kind in used.kinds))
+    savings = (
+        f"{fmt.duration(computing * kind.saved // whole)}{less} in "
+        f"{kind.category.value} (reaches {fmt.percent(kind.reached)})"
+        for kind, less in zip(saved, (" less", "", ""), strict=False)
+    )
+    worst = saved[0].worst
+    reached = _reached(worst, is_measured=used.card.is_measured)
+    said += f"; at the full rates up to {', '.join(savings)}."
+    return f"{said} {worst.operator} of {worst.sizes} reaches {reached}."
+
+
+_FUSE = "fuse these kernels: torch.compile, or the fused functions of torch"
+_TO_DO = {
+    Category.ATTENTION: "scaled_dot_product_attention on its fastest path: is_causal=True in place "
+    "of a mask, 16 bits, heads as wide as a multiple of 8",
+    Category.GEMM: "larger products: larger batches, projections joined into one, sizes in "
+    "multiples of 64; 16 bits",
+    Category.CONVOLUTION: "memory_format=torch.channels_last, 16 bits, cudnn.benchmark",
+    Category.LAYOUT: "memory_format=torch.channels_last for model and input",
+    Category.OPTIMIZER: "fused=True in the optimizer",
+    **dict.fromkeys(MEMORY_BOUND, _FUSE),
+}
+
+
+def advice(used: Roofline | None) -> str:
+    """What makes the kind of work faster that would save most; empty where that is not known."""
+    worst = next(iter(used.kinds), None) if used else None
+    if used is None or worst is None or worst.saved < TOLD_FROM * used.whole:
+        return ""
+    return _TO_DO.get(worst.category, "")
+
+
+def share_of(used: Roofline) -> str:
+    """``62 % of the card's rates``."""
+    rates = "the rates that perftui probe measured" if used.card.is_measured else "the card's rates"
+    return f"{fmt.percent(used.reached)} of {rates}"
+
+
+def reach_figures(used: Roofline) -> tuple[Figure, ...]:
+    """What the kernels reach together, and each kind of work."""
+    return (
+        Figure.share("of the card's rates", used.reached, LEAST_REACHED),
+        Figure.share("of the kernels' time known for that", used.known, LEAST_KNOWN),
+        *(Figure.share(f"{kind.category.value} reaches", kind.reached) for kind in used.kinds),
+    )
+
+
+def _reached(call: RoofedCall, *, is_measured: bool) -> str:
+    """``62 % of the card's arithmetic rate``, and of the measured rate if there is one."""
+    share = fmt.percent(call.reached)
+    if is_measured:
+        return f"{share} of the {call.bound} rate that perftui probe measured"
+    of_measured = call.reached_of_measured
+    beside = "" if of_measured is None else f", {fmt.percent(of_measured)} of the measured one"
+    return f"{share} of the card's {call.bound} rate{beside}"

@@ -148,11 +148,12 @@ def program_of(path: Path, changed: int) -> Program | None:  # noqa: ARG001 - pa
         return None
 
 
-def uses_at(program: Program, line: int) -> list[Use]:
+@lru_cache(64)
+def uses_at(program: Program, line: int) -> tuple[Use, ...]:
     """What the line uses; of a statement of several lines only what begins there, if any does."""
     found = [use for node in program.nodes for use in _uses(program, node, line)]
     ends = ((use, getattr(use.node, "func", use.node).end_lineno) for use in found)
-    return [use for use, end in ends if line in (use.node.lineno, end)] or found
+    return tuple(use for use, end in ends if line in (use.node.lineno, end)) or tuple(found)
 
 
 def _uses(program: Program, node: ast.AST, line: int) -> Iterator[Use]:  # noqa: C901 - a table

@@ -31,7 +31,7 @@ def seen(snippet: str) -> Seen:
     code, _, shown = snippet.partition("  ##")
     text = code.replace("\\n", "\n").rstrip()
     text += " pass" if text.endswith(":") else ""
-    uses = tuple(uses_at(parse_program(text.encode()), text.count("\n") + 1))
+    uses = uses_at(parse_program(text.encode()), text.count("\n") + 1)
     marks = re.findall(r"[@!]\w+", shown)
     calls = [part.strip().partition(" > ") for part in re.sub(r"[@!]\w+", "", shown).split(";")]
     frames = {(via, inner or via or "train.py:1"): 1 for via, _, inner in calls}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from perftui.diagnosis.model import Figure, Finding
 from perftui.diagnosis.slow_calls.row import EVALUATION, ITEM, START, STEP, Seen, SlowCall
 from perftui.diagnosis.slow_calls.table import ROWS
 from perftui.facts.cpu.machine import has_gpu
+from perftui.facts.data_loader.batch_place import LEAST_NAMED
 from perftui.facts.fact import Facts
+from perftui.facts.place import Place
 from perftui.facts.source.lines import stack_samples
 from perftui.facts.source.source_calls import own_files
 from perftui.run.columns import COLLATE, FETCH
@@ -29,7 +32,7 @@ _OF_LINES = _OF_INPUT | frozenset(
     | {"growing-steps", "slow-steps", "launch-bound", "copies-exposed", "pageable-copies"}
     | {"created-on-cpu", "many-small-copies", "slow-start", "allocator-churn"}
     | {"loop-of-indexing", "per-parameter-loop", "dropped-results", "layout-copies", "sorting"}
-    | {"dense-gradients", "memory-bound-elementwise"}
+    | {"dense-gradients", "memory-bound-elementwise", "many-backward-passes"}
 )
 """Rules whose line, or operator, is what takes the time."""
 
@@ -44,13 +47,23 @@ def advised(facts: Facts, finding: Finding) -> Finding:
     """``finding`` with the advice of the row that fits its line, unless it has its own."""
     if finding.advice or finding.place is None or finding.rule not in _OF_LINES:
         return finding
-    seen = _seen(facts, finding)
-    found = row_of(seen)
-    if found is None:
-        return finding
-    row, use = found
-    more = Figure("read more", f"{row.source.title}, {row.source.address}")
-    return replace(finding, advice=row.advice(use), facts=(*finding.facts, more))
+    for place in dict.fromkeys((finding.place, *_lines(finding))):
+        found = row_of(_seen(facts, finding.rule, place))
+        if found is not None:
+            row, use = found
+            where = "" if place == finding.place else f"at {place.short}, "
+            more = Figure("read more", f"{row.source.title}, {row.source.address}")
+            advice = f"{where}{row.advice(use)}"
+            return replace(finding, advice=advice, facts=(*finding.facts, more))
+    return finding
+
+
+def _lines(finding: Finding) -> Iterator[Place]:
+    """Other lines that take much of the finding's time."""
+    for figure in finding.facts:
+        is_much = isinstance(figure.value, (int, float)) and figure.value >= 100 * LEAST_NAMED
+        if figure.unit == "%" and is_much and figure.place is not None and figure.place.file:
+            yield figure.place
 
 
 def row_of(seen: Seen) -> tuple[SlowCall, Use | None] | None:
@@ -63,10 +76,7 @@ def row_of(seen: Seen) -> tuple[SlowCall, Use | None] | None:
     return next((row, use) for _, use, row in fits if use is longest or use is None)
 
 
-def _seen(facts: Facts, finding: Finding) -> Seen:
-    place = finding.place
-    if place is None:
-        return Seen()
+def _seen(facts: Facts, rule: str, place: Place) -> Seen:
     frames: Counter[tuple[str, str]] = Counter()
     stages: Counter[str] = Counter()
     tables = (*stack_samples(facts), facts.rank.worker_stacks if facts.rank else Table())
@@ -74,7 +84,7 @@ def _seen(facts: Facts, finding: Finding) -> Seen:
         if "via" not in stacks or not len(stacks):
             continue
         at = (stacks["file"] == place.file) & (stacks["line"] == place.line)
-        if finding.rule in _OF_INPUT and not at.any():
+        if rule in _OF_INPUT and not at.any():
             # Installed packages make the batches, and the place is where the loader is made.
             at = np.isin(stacks["stage"], (FETCH, COLLATE))
         columns = (stacks[name][at].tolist() for name in ("via", "inner", "stage", "held"))
@@ -84,7 +94,7 @@ def _seen(facts: Facts, finding: Finding) -> Seen:
     uses = _uses(facts, place.file, place.line)
     makes = sum(stages[stage] for stage in (FETCH, COLLATE)) * 2 > stages.total()
     in_item = any(use.function.startswith(_ITEMS) for use in uses)
-    where = ITEM if makes or in_item else _WHERE.get(finding.rule, STEP)
+    where = ITEM if makes or in_item else _WHERE.get(rule, STEP)
     return Seen(uses, frames, where, _operators(facts, place.operator), bool(has_gpu(facts)))
 
 
@@ -92,7 +102,7 @@ def _uses(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]:
     for path, changed in own_files(facts) if file and line else ():
         if path == Path(file or ""):
             program = program_of(path, changed)
-            return tuple(uses_at(program, line or 0)) if program else ()
+            return uses_at(program, line or 0) if program else ()
     return ()
 
 

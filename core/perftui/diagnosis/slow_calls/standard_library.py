@@ -93,7 +93,8 @@ ROWS = (
     SlowCall(
         "deepcopy",
         "{call} copies every object inside, one by one, in Python",
-        "copy only what changes ({x}.copy(), or clone() of the tensors), or nothing",
+        "copy only what changes: a shallow copy, clone() of tensors, torch._foreach_copy_ of "
+        "weights",
         sources.DEEPCOPY,
         "copy.deepcopy",
     ),

@@ -67,8 +67,8 @@ ROWS = (
     ),
     SlowCall(
         "tensor-from-arrays",
-        "{call} of a list of arrays copies number by number",
-        "torch.from_numpy(np.stack(...)), or torch.stack of tensors",
+        "{call} reads a list number by number, also one of arrays",
+        "keep samples as arrays or tensors; join arrays by torch.from_numpy(np.stack(...))",
         sources.ARRAYS_IN_LIST,
         "torch.tensor(list) torch.Tensor(list) torch.as_tensor(list) torch.FloatTensor(list) "
         "torch.LongTensor(list) torch.tensor(tuple) torch.FloatTensor torch.LongTensor",
@@ -99,7 +99,8 @@ ROWS = (
         sources.ITERATED,
         "torch.Tensor.__iter__ builtins.list(torch.Tensor) builtins.zip(torch.Tensor) "
         "builtins.enumerate(torch.Tensor) builtins.map(torch.Tensor)",
-        frames=r"torch/_tensor\.py|^$",
+        frames=r"torch/_tensor\.py \S*__iter__|^$",
+        least=0.2,
     ),
     SlowCall(
         "tensor-reduced-in-python",
@@ -111,6 +112,18 @@ ROWS = (
         frames=r"torch/_tensor\.py|^$",
     ),
     SlowCall(
+        "sample-by-index",
+        "samples are taken out of {it} one by one, and joined to a batch again",
+        "give the dataset __getitems__(ids) or a BatchSampler as sampler (batch_size=None), and "
+        "index whole batches",
+        sources.IN_MEMORY,
+        "torch.Tensor.__getitem__ numpy.ndarray.__getitem__",
+        native=True,
+        given=r"^[\w.]+\[",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
         "tensor-elements",
         "each element that is read or set makes a call of torch",
         "work on slices or masks of the whole tensor, or on .tolist()",
@@ -119,6 +132,7 @@ ROWS = (
         native=True,
         given=r"\[[\w.]+(, ?[\w.]+)*\]$",
         in_loop=True,
+        where="step evaluation",
         least=0.5,
     ),
     SlowCall(

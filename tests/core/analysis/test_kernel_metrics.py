@@ -293,6 +293,15 @@ def test_other_operators_move_what_they_read_and_write(
     assert work_of(operator, called("float", *sizes)) == Work(0, 4 * elements)
 
 
+def test_statistics_of_a_batch_need_it_read_twice() -> None:
+    sizes = [[4, 8], [8]]
+    assert work_of("aten::native_batch_norm", called("float", *sizes)) == Work(0, 4 * 3 * 32)
+    old = called("float", *sizes, [], [], [], [], texts=("",) * 5 + ("False",))
+    assert work_of("aten::native_batch_norm", old) == Work(0, 4 * 2 * 32)
+    backward = called("float", [4, 8], [4, 8], [8])
+    assert work_of("aten::native_batch_norm_backward", backward) == Work(0, 4 * 5 * 32)
+
+
 def test_a_comparison_writes_a_byte_for_each_element() -> None:
     assert work_of("aten::gt", called("float", [4, 4], [])) == Work(0, 4 * 16 + 16)
 

@@ -157,8 +157,9 @@ class Tensor:
         return cls(elements, width, there * width)
 
 
-def bytes_moved(operator: str, arguments: Sequence[Tensor]) -> int:
-    """Least bytes read and written by a call with these arguments (at least one); 0 if unknown.
+def bytes_moved(operator: str, arguments: Sequence[Tensor], texts: Sequence[str]) -> int:
+    """Least bytes read and written by a call with these arguments (at least one) and values; 0 if
+    unknown.
 
     Unlisted operators are unknown: a lookup reads what its indices select, which is not recorded.
     Arguments written to come after those read.
@@ -179,7 +180,8 @@ def bytes_moved(operator: str, arguments: Sequence[Tensor]) -> int:
     read = arguments[: _READ[plain]]
     written = first if plain != name else max(read, key=lambda arg: arg.elements * arg.width)
     width = 1 if name in _COMPARING else written.width
-    return sum(tensor.stored for tensor in read) + written.elements * width
+    times = 2 if name in _TRAINS and texts[_TRAINS[name] :][:1] != ["False"] else 1
+    return times * sum(tensor.stored for tensor in read) + written.elements * width
 
 
 _FUSED = re.compile(
@@ -230,6 +232,14 @@ the largest of those has. Weights and statistics of a normalization are negligib
 input."""
 
 
+_TRAINS = {
+    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm"), 5),
+    **dict.fromkeys(("native_batch_norm_backward", "cudnn_batch_norm_backward"), 7),
+}
+"""Operators that read the whole batch for sums that its first element needs, and then again, and
+which input says that they only use old sums."""
+
+
 # A multiplication and an addition count as two operations, as in the rates of cards. Bytes count
 # each input and the output once: what a perfect kernel would move.
 
@@ -264,10 +274,10 @@ def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
     if not any(size for size, _ in zip(sizes, kinds, strict=False)):
         return None
     flops_of = _FLOPS.get(operator)
-    if flops_of is None:
-        return Work(0, bytes_moved(operator, tensors))
     texts = arguments.get("Concrete Inputs")
     texts = [str(text) for text in texts] if isinstance(texts, list) else []
+    if flops_of is None:
+        return Work(0, bytes_moved(operator, tensors, texts))
     width = next((tensor.width for tensor in tensors if tensor.width), 0)
     try:
         flops, output = flops_of(sizes, texts)

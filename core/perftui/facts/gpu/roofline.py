@@ -55,7 +55,8 @@ class RoofedCall:
     flops: int
     """0 for anything but matrix products, convolutions and attention."""
     bytes: int
-    """Each input read once and the output written once; 0 if the sizes do not show it."""
+    """Each input read once, a batch twice for its statistics, and the output written once; 0 if
+    the sizes do not show it."""
     roof: int
     """Least time of the calls, ns; 0 if the card's rate in that precision is unknown."""
     is_memory_bound: bool

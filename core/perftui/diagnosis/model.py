@@ -187,8 +187,11 @@ class Diagnosis:
 
     @property
     def not_judged(self) -> dict[str, list[str]]:
-        """The rules that could not judge, by the reason: many often have the same."""
+        """The rules that could not judge, or not all, by the reason: many often have the same."""
         reasons: dict[str, list[str]] = {}
         for each in self.abstentions:
             reasons.setdefault(each.reason, []).append(each.rule)
+        for found in self.findings:
+            if found.question is not None:
+                reasons.setdefault(found.question.lack, []).append(found.rule)
         return reasons

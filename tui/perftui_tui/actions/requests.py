@@ -85,10 +85,8 @@ def ask_for_evidence(snapshot: Snapshot) -> None:
     """Have the next window record what would tell most of what the diagnosis leaves open."""
     from perftui.diagnosis.asking import question_to_ask
 
-    if snapshot.facts is None or not snapshot.goes_on:
-        return
-    question = question_to_ask(snapshot.diagnosis, snapshot.facts)
-    if question is not None:
+    facts = snapshot.facts if snapshot.goes_on else None
+    if facts is not None and (question := question_to_ask(snapshot.diagnosis, facts)) is not None:
         # A directory that cannot be written to, as another person's, is only read.
         with contextlib.suppress(OSError):
             request(RunLayout(snapshot.source), ASK, evidence=question.evidence)

@@ -253,12 +253,13 @@ def _asking(root: Path) -> Iterator[None]:
 
     def look(message: Message) -> bool:
         nonlocal told
-        if isinstance(message, SnapshotReceived):
+        if isinstance(message, SnapshotReceived) and message.snapshot.goes_on:
             ask_for_evidence(message.snapshot)
-            asking = message.snapshot.diagnosis.asking
-            if asking and asking != told:
-                told = asking
-                log(asking)
+            # What the answer is worth changes with each step.
+            asking = message.snapshot.diagnosis.asking.partition(" (")[0]
+            if asking != told:
+                log(asking or told.replace("asking", "recorded"))
+            told = asking
         return True
 
     source = RunSource(root, look)

@@ -274,7 +274,8 @@ def _expanded(facts: Facts) -> Lost | None:
         operator="aten::clone",
     )
     if not expanded.are_thin:
-        worth = Question(Evidence.SHAPES, "whether they are thin", products.won / 2 / work.of.mean)
+        about, most = "whether the products are thin", products.won / 2 / work.of.mean
+        worth = Question(Evidence.SHAPES, about, most)
         return replace(lost, is_least=True, question=worth if expanded.are_thin is None else None)
     # Folded, they are few large products: of a weight of 4 x 96 x 96 and a batch of 64 a ninth.
     cost = min(lost.cost_ns + products.won // 2, work.of.mean)

@@ -101,3 +101,36 @@ def test_a_signal_to_the_script_ends_both_the_same_way(
     run = only_run(tmp_path)
     assert run.manifest.exit_code == 128 + number or number is signal.SIGINT
     assert len(run.ranks[0].steps) >= 100
+
+
+ASKED = """
+import torch
+torch.manual_seed(0)
+torch.set_num_threads(1)
+weight = torch.nn.Parameter(torch.randn(4, 64, 64))
+optimizer = torch.optim.SGD([weight], lr=0.001)
+for step in range(1500):
+    optimizer.zero_grad()
+    loss = (weight @ torch.randn(64, 4, 64, 1)).square().mean()
+    loss.backward()
+    optimizer.step()
+    if step % 500 == 0:
+        print(loss.item())
+print(weight.sum().item(), torch.rand(1).item())
+"""
+
+
+def test_what_a_diagnosis_lacks_is_recorded_meanwhile_and_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ASKED)
+    plain = results([sys.executable, "train.py"], tmp_path)
+    diagnosed = [*PERFTUI[:3], "diagnose", "--json", "--overhead", "50%", "train.py"]
+    code, out, err = results(diagnosed, tmp_path)
+    run = only_run(tmp_path)
+    said = err.decode()
+    assert said.count("asking: shapes, to tell whether the products are thin (at most ") == 1
+    assert said.count("recorded: shapes\n") == 1
+    # Its answer is in what is printed at the end.
+    assert (code, "copies, sums, thin products" in out.decode()) == (0, True)
+    assert (run.root / "output.log").read_bytes().replace(b"\r\n", b"\n") == plain[1]
+    first, *_, last = run.ranks[0].windows
+    assert ["Input Dims" in window.read_text() for window in (first, last)] == [False, True]

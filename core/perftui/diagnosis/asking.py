@@ -32,8 +32,8 @@ def worth_asking(diagnosis: Diagnosis, facts: Facts) -> list[Question]:
     """The questions about a run that another window may answer, most valuable first."""
     if facts.manifest is None:
         return []
-    options, recorded = options_of(facts.manifest.profile), _recorded(facts)
-    has = [one for one in Evidence if getattr(options, one.value) or one in recorded]
+    options, had = options_of(facts.manifest.profile), recorded(facts)
+    has = [one for one in Evidence if getattr(options, one.value) or one in had]
     return [one for one in diagnosis.questions if one.evidence not in has and one.share >= WORTH]
 
 
@@ -47,12 +47,11 @@ def asking(diagnosis: Diagnosis, facts: Facts) -> str:
 
 def _awaited(facts: Facts) -> list[Evidence]:
     """What was asked for and no window was to record so far."""
-    recorded = _recorded(facts)
-    asked = _named(facts.manifest.profile if facts.manifest else {})
-    return [one for one in asked if one not in recorded]
+    asked, had = _named(facts.manifest.profile if facts.manifest else {}), recorded(facts)
+    return [one for one in asked if one not in had]
 
 
-def _recorded(facts: Facts) -> list[Evidence]:
+def recorded(facts: Facts) -> list[Evidence]:
     """What windows were to record because it was asked for."""
     return [one for data in notes_of(facts.events, "window") for one in _named(data)]
 

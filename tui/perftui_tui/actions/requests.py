@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from textual.geometry import Size
 
     from perftui.experiments.rerun import Form
+    from perftui.facts.question import Question
     from perftui.fixes.option import FixOption
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.host import Host
@@ -81,15 +82,19 @@ class RecorderRequests:
         return True
 
 
-def ask_for_evidence(snapshot: Snapshot) -> None:
-    """Have the next window record what would tell most of what the diagnosis leaves open."""
+def ask_for_evidence(snapshot: Snapshot) -> Question | None:
+    """Have the next window record what would tell most of what the diagnosis leaves open; returns
+    what was asked."""
     from perftui.diagnosis.asking import question_to_ask
 
-    facts = snapshot.facts if snapshot.goes_on else None
-    if facts is not None and (question := question_to_ask(snapshot.diagnosis, facts)) is not None:
+    if snapshot.facts is None or not snapshot.goes_on:
+        return None
+    question = question_to_ask(snapshot.diagnosis, snapshot.facts)
+    if question is not None:
         # A directory that cannot be written to, as another person's, is only read.
         with contextlib.suppress(OSError):
             request(RunLayout(snapshot.source), ASK, evidence=question.evidence)
+    return question
 
 
 def _window_count(snapshot: Snapshot) -> int:

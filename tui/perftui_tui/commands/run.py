@@ -24,6 +24,7 @@ from perftui_tui.commands.terminal import why_headless
 if TYPE_CHECKING:
     from textual.message import Message
 
+    from perftui.facts.question import Question
     from perftui.recorder.launch import Launch
     from perftui.wire.spool import AgentOptions
 
@@ -245,21 +246,25 @@ def diagnose(line: CommandLine) -> int:
 @contextmanager
 def _asking(root: Path) -> Iterator[None]:
     """Judge the run while it goes on, have its windows record what that lacks, and say so."""
+    from perftui.diagnosis.asking import recorded
     from perftui_tui.actions.requests import ask_for_evidence
     from perftui_tui.reading.source import RunSource
     from perftui_tui.reading.thread import SnapshotReceived
 
-    told = ""
+    asked: Question | None = None
 
     def look(message: Message) -> bool:
-        nonlocal told
-        if isinstance(message, SnapshotReceived) and message.snapshot.goes_on:
-            ask_for_evidence(message.snapshot)
-            # What the answer is worth changes with each step.
-            asking = message.snapshot.diagnosis.asking.partition(" (")[0]
-            if asking != told:
-                log(asking or told.replace("asking", "recorded"))
-            told = asking
+        nonlocal asked
+        if not isinstance(message, SnapshotReceived) or not message.snapshot.goes_on:
+            return True
+        facts = message.snapshot.facts
+        if asked is not None and facts is not None and asked.evidence in recorded(facts):
+            log(f"recorded: {asked.evidence.words}")
+            asked = None
+        question = ask_for_evidence(message.snapshot)
+        if question is not None and asked is None:
+            log(f"asking: {question.text}")
+        asked = question or asked
         return True
 
     source = RunSource(root, look)

@@ -1,8 +1,9 @@
 """The table of slow calls: each row recognises one snippet, and not one near it.
 
 ``slow_calls.txt`` has for each row a snippet that it recognises and one that it does not. The place
-is a snippet's last line. After ``##`` follow ``@item`` or the like, ``!cpu`` without a GPU, and the
-frame that the line called with the innermost one; without frames samples show the line itself.
+is a snippet's last line. After ``##`` follow ``@item`` or the like, ``!cpu`` without a GPU,
+``!big`` for files far larger than samples, and the frame that the line called with the innermost
+one; without frames samples show the line itself.
 """
 
 import re
@@ -37,7 +38,8 @@ def seen(snippet: str) -> Seen:
     frames = {(via, inner or via or "train.py:1"): 1 for via, _, inner in calls}
     is_item = any(use.function.startswith("__getitem__") for use in uses)
     where = next((mark[1:] for mark in marks if mark[0] == "@"), ITEM if is_item else STEP)
-    return Seen(uses, frames, where, on_device="!cpu" not in marks)
+    sizes = (1 << 20, 1 << 10) if "!big" in marks else (0, 0)
+    return Seen(uses, frames, where, on_device="!cpu" not in marks, sizes=sizes)
 
 
 @pytest.mark.parametrize(("name", "hit", "miss"), cases(), ids=[case[0] for case in cases()])

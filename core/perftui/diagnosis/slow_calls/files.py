@@ -152,14 +152,25 @@ ROWS = (
     ),
     SlowCall(
         "saved-view",
-        "torch.load reads far more bytes than the sample needs, as torch.save writes all of the "
-        "storage that a view or slice belongs to",
-        "save the sample as x.clone(), or write all samples into one file and map it "
-        "(torch.load(path, mmap=True))",
+        "each file holds far more than its sample: torch.save writes all of the storage that a "
+        "view or slice belongs to",
+        "save samples as x.clone()",
         sources.SERIALIZATION,
         "torch.load",
         frames=r"torch/serialization\.py:\d+ (_load\.<locals>\.)?load_tensor",
         where="item",
+        oversized=True,
+    ),
+    SlowCall(
+        "torch-load-of-any-size",
+        "{call} reads a file for each item, with all of the storage if a view was saved",
+        "save x.clone() of views; put all samples into one tensor in one file, and load it once or "
+        "map it (mmap=True)",
+        sources.SERIALIZATION,
+        "torch.load",
+        frames=r"torch/serialization\.py:\d+ (_load\.<locals>\.)?load_tensor",
+        where="item",
+        oversized=False,
         least=0.5,
     ),
     SlowCall(

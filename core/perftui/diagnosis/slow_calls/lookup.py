@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,8 @@ from perftui.diagnosis.model import Figure, Finding
 from perftui.diagnosis.slow_calls.row import EVALUATION, ITEM, START, STEP, Seen, SlowCall
 from perftui.diagnosis.slow_calls.table import ROWS
 from perftui.facts.cpu.machine import has_gpu
-from perftui.facts.data_loader.batch_place import LEAST_NAMED
+from perftui.facts.data_loader.batch_place import LEAST_NAMED, REMOTE
+from perftui.facts.data_loader.loader import loader_work, training_loader
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.source.lines import stack_samples
@@ -39,6 +43,9 @@ _OF_LINES = _OF_INPUT | frozenset(
 _WHERE = {"evaluation": EVALUATION, "slow-start": START}
 _ITEMS = ("__getitem__", "__getitems__", "collate")
 
+MOST_FILES = 64
+"""Files of a dataset whose sizes are looked at."""
+
 MOST_CALLS = 1000
 """Calls of an operator whose callers are looked at."""
 
@@ -52,9 +59,12 @@ def advised(facts: Facts, finding: Finding) -> Finding:
         if found is not None:
             row, use = found
             where = "" if place == finding.place else f"at {place.short}, "
-            more = Figure("read more", f"{row.source.title}, {row.source.address}")
+            more = [Figure("read more", f"{row.source.title}, {row.source.address}")]
+            if row.oversized:
+                names = "mean size of a file", "tensors of a sample"
+                more += map(Figure, names, _sizes(facts), ("B", "B"))
             advice = f"{where}{row.advice(use)}"
-            return replace(finding, advice=advice, facts=(*finding.facts, more))
+            return replace(finding, advice=advice, facts=(*finding.facts, *more))
     return finding
 
 
@@ -95,7 +105,23 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
     makes = sum(stages[stage] for stage in (FETCH, COLLATE)) * 2 > stages.total()
     in_item = any(use.function.startswith(_ITEMS) for use in uses)
     where = ITEM if makes or in_item else _WHERE.get(rule, STEP)
-    return Seen(uses, frames, where, _operators(facts, place.operator), bool(has_gpu(facts)))
+    operators, on_device = _operators(facts, place.operator), bool(has_gpu(facts))
+    sizes = _sizes(facts) if any(use.name == "torch.load" for use in uses) else (0, 0)
+    return Seen(uses, frames, where, operators, on_device, sizes)
+
+
+def _sizes(facts: Facts) -> tuple[int, int]:
+    """Mean bytes of the dataset's files of torch, and of a sample's tensors; 0 if not known."""
+    feeds, work = training_loader(facts), loader_work(facts)
+    if not (feeds and feeds.path and feeds.batch_size and work and work.batch_bytes):
+        return 0, 0
+    if (feeds.filesystem or "").startswith(REMOTE):
+        return 0, 0
+    path, sizes = Path(feeds.path), []
+    with suppress(OSError):
+        for file in islice(os.scandir(path.parent if path.is_file() else path), MOST_FILES):
+            sizes += [file.stat().st_size] if file.name.endswith((".pt", ".pth")) else []
+    return sum(sizes) // max(len(sizes), 1), work.batch_bytes // feeds.batch_size
 
 
 def _uses(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]:

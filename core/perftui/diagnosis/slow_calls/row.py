@@ -18,6 +18,10 @@ LONGEST = 40
 ITEM, STEP, EVALUATION, START = "item", "step", "evaluation", "start"
 """Where a line runs: while a batch is made, in the step, in an evaluation, or before training."""
 
+OVERSIZED = 4
+"""How many times its sample's tensors a file has at least to hold more than them: torch.save adds
+one or two KB, and fewer bits or a crop may halve it twice."""
+
 USUAL = 1 / 3
 """Share of a line's samples from which a call is what the line's time goes to, if its row says no
 other: the rest is other calls of the line and its own Python."""
@@ -46,6 +50,8 @@ class Seen:
     """The operator of the finding and its callers."""
     on_device: bool = True
     """Whether a GPU computes."""
+    sizes: tuple[int, int] = (0, 0)
+    """Mean bytes of the dataset's files, and of the tensors of a sample; 0 where not known."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,9 @@ class SlowCall:
     """Whether it is only slow where the host waits for a GPU."""
     grown: bool = False
     """Whether it is only slow where the result replaces an argument, which then grows."""
+    oversized: bool | None = None
+    """True where files are several times as large as what is made of them, False where nothing is
+    known of that."""
     least: float = USUAL
     """Share of the line's samples from which it is what the line does."""
 
@@ -98,6 +107,10 @@ class SlowCall:
         """Share of the place's time that it is about, 0 to 1, and the use that shows it."""
         is_elsewhere = self.where and seen.where not in self.where.split()
         if is_elsewhere or (self.waits and not seen.on_device):
+            return 0.0, None
+        file, sample = seen.sizes
+        is_known, is_oversized = bool(file and sample), 0 < OVERSIZED * sample < file
+        if self.oversized is not None and not (is_oversized if self.oversized else not is_known):
             return 0.0, None
         if not any(re.search(self.beside, inner) for _, inner in seen.frames) and self.beside:
             return 0.0, None

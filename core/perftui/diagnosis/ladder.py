@@ -45,8 +45,9 @@ from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import forward_lines, idle_place, part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
 from perftui.facts.step.steps import FEWEST_STEPS, other_steps
-from perftui.facts.step.trace_steps import longest_activity, trace_steps
+from perftui.facts.step.trace_steps import host_code, longest_activity, trace_steps
 from perftui.run.columns import phase_name
+from perftui.trace.model import NONE
 
 _SHOWN = 3
 """Kinds of kernels in the sentence."""
@@ -340,7 +341,6 @@ _IDLE = {
     GapCause.COMPILATION.value: "while kernels are compiled",
     GapCause.INITIALISATION.value: "while the driver and libraries load code",
     GapCause.QUEUED.value: "with work queued: it waits for something that is not in the trace",
-    GapCause.PROFILER.value: "while the profiler works",
     GapCause.UNEXPLAINED.value: "and nothing in the recording shows why",
 }
 
@@ -358,7 +358,9 @@ def _largest_part(facts: Facts, findings: Sequence[Finding]) -> Finding | Absten
         judged = judged_step(facts)
     except UnknownError as error:
         return Abstention(LARGEST_PART.id, str(error))
-    visible = [part for part in judged.parts if part.name != OTHER or not judged.hides_forward]
+    # The profiler's own time has a rule of its own.
+    hidden = (GapCause.PROFILER.value, *((OTHER,) if judged.hides_forward else ()))
+    visible = [part for part in judged.parts if part.name not in hidden]
     unnamed = [(part, _unnamed(part, judged, findings)) for part in visible]
     part, left = max(
         ((part, left) for part, left in unnamed if not part.computes),
@@ -404,7 +406,7 @@ def _finding_of_part(
     return Finding(
         LARGEST_PART.id,
         level if step.count >= FEWEST_STEPS else min(level, Severity.WARNING),
-        shown.beside(f"{_what(part, judged, step.part_of(left))}{at}."),
+        shown.beside(f"{_what(facts, part, judged, step.part_of(left))}{at}."),
         (
             Figure.share(label, left / step.mean, LIMITS.warning, place),
             *line_figures(facts, thread, "at"),
@@ -436,9 +438,24 @@ def _how_to_see(facts: Facts, is_idle: bool) -> str:
     return f"{how}, which shows the line"
 
 
-def _what(part: Part, judged: JudgedStep, of: str) -> str:
+def _at_an_end(facts: Facts, cause: str) -> str:
+    """Whether most of a trace's idle time is before or after all that the device does: the start
+    of the program, or its end."""
+    steps = trace_steps(facts) if facts.run is None else None
+    gaps = steps.gaps(GapCause(cause)) if steps is not None else []
+    before = sum(gap.duration for gap in gaps if gap.previous_row == NONE)
+    after = sum(gap.duration for gap in gaps if gap.next_row == NONE)
+    if 2 * max(before, after) <= sum(gap.duration for gap in gaps):
+        return ""
+    return ", mostly before its first work" if before > after else ", mostly after its last work"
+
+
+def _what(facts: Facts, part: Part, judged: JudgedStep, of: str) -> str:
     if judged.on_device and part.name in _IDLE:
-        return f"The GPU idles {of} {_IDLE[part.name]}"
+        why = _IDLE[part.name]
+        if facts.analysis is not None:
+            why = why.replace("Python", host_code(facts.analysis))
+        return f"The GPU idles {of} {why}{_at_an_end(facts, part.name)}"
     if part.name == EXPOSED_COMMUNICATION:
         who = "The GPU" if judged.on_device else "The training"
         return (

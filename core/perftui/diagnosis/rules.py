@@ -75,6 +75,7 @@ RULES: tuple[Rule, ...] = (
     interpreter.CONTENTION,
     python_bound.PYTHON,
     recording.INITIALISATION,
+    recording.CALLS,
     recording.TRACE_INCOMPLETE,
     attention.ATTENTION_MASK,
     attention.UNFUSED,

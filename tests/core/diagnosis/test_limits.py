@@ -103,6 +103,7 @@ LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[float, Severity | None]]
      {9: None, 10: INFO, 20: INFO}),
     ("allocator-churn", debugging.allocating, {8: None, 9: INFO, 20: INFO, 99: WARNING}),
     ("initialisation", recording.first_use, {999: None, 1100: WARNING, 4000: CRITICAL}),
+    ("host-calls", recording.calling, {1.4: None, 1.6: WARNING, 2.6: CRITICAL}),
     ("trace-incomplete", lambda n: recording.losing(n, 1000 - n),
      {0: None, 4: None, 5: INFO, 49: INFO}),
     # Kernels
@@ -349,6 +350,7 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
      lambda: trace_alone.plain(("aten::rand", "aten::uniform_", 2.4))),
     ("slow-operator", "a range of the script that passes for an operator",
      lambda: trace_alone.plain(("load the batch", "aten::uniform_", 6))),
+    ("host-calls", "beside kernels", lambda: recording.calling(4).launch("gemm", ms(1))),
     ("filled-gradients", "one piece of each", lambda: views.pieces(5, tensors=10)),
     ("expanded-operand", "nothing is made larger", lambda: views.expanded(9, sums=False)),
     ("expanded-operand", "another copy", lambda: views.expanded(9, follows=False)),

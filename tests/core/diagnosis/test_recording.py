@@ -137,6 +137,30 @@ def cut(share: float, **fields: Any) -> Facts:
     return Facts(None, analyse(load(raw[: begin + int(share * (len(raw) - begin))])))
 
 
+def calling(lasting: float, name: str = "cudaMalloc", **more: Any) -> TraceBuilder:
+    """Ten ms of a trace without kernels, so many of them in a call; ``more`` calls of it come
+    after all work."""
+    story = (
+        TraceBuilder()
+        .range("encode")
+        .op("aten::mm")
+        .call("cudaLaunchKernel", us(5), correlation=1)
+        .close()
+    )
+    story.call(name, ms(lasting)).pause(ms(9.99 - lasting)).op("aten::t", us(5)).close()
+    return story.call("cudaDeviceSynchronize", ms(more.get("last", 0)))
+
+
+def test_without_kernels_waits_are_no_cost() -> None:
+    finding = finding_of(calling(4, "cudaDeviceSynchronize"), "host-calls")
+    assert finding.sentence == (
+        "The host waits for the GPU for 4.0 ms of the recorded 10 ms (40 %): 1 call of "
+        "cudaDeviceSynchronize in encode."
+    )
+    assert (finding.cost_ns, finding.severity) == (0, Severity.WARNING)
+    assert found(calling(0.1, last=10), "host-calls") is None
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_a_file_that_is_cut_off_before_its_last_kernel_has_no_verdict_about_idle_time(
     share: float,
@@ -145,7 +169,8 @@ def test_a_file_that_is_cut_off_before_its_last_kernel_has_no_verdict_about_idle
     finding = finding_of(facts, "trace-incomplete")
     assert finding.sentence.startswith("The file is cut off, and kernels stood behind its end")
     assert finding.advice == "copy the file again; if it was written like that, record again"
-    assert [one.rule for one in diagnosed(facts).findings] == ["trace-incomplete"]
+    rules = [one.rule for one in diagnosed(facts).findings]
+    assert rules == [*(["host-calls"] if not share else []), "trace-incomplete"]
     assert found(cut(1.0, **DEVICES), "trace-incomplete") is None
 
 

@@ -111,15 +111,18 @@ def test_what_backward_launches_is_placed_where_forward_calls_it(forward: int, l
 @pytest.mark.parametrize(
     ("story", "helps"),
     [
-        (launching(every=16), "CUDA graphs, torch.compile, fused optimizers; a larger batch"),
+        (launching(every=16), "CUDA graphs, torch.compile; a larger batch"),
+        (
+            launching(every=16).optimizer_step(us(10)),
+            "CUDA graphs, torch.compile, fused optimizers; a larger batch",
+        ),
         (launching(kernels=99, every=16), "a larger batch, or several steps in one CUDA graph"),
         (launching(length=10, every=16), "less host work per launch: torch.compile"),
     ],
-    ids=["many short", "few", "long"],
+    ids=["many short", "many short of a training", "few", "long"],
 )
 def test_number_and_length_of_kernels_choose_what_helps(story: TraceBuilder, helps: str) -> None:
-    facts = {fact.label: fact.value for fact in finding_of(story, "launch-bound").facts}
-    assert facts["what helps"] == helps
+    assert finding_of(story, "launch-bound").advice == helps
 
 
 @pytest.mark.parametrize(("in_graph", "severity"), [(49, Severity.CRITICAL), (50, Severity.INFO)])
@@ -138,8 +141,7 @@ def test_what_is_launched_beside_cuda_graphs_is_a_hint(in_graph: int, severity: 
 
     finding = finding_of(TraceBuilder().repeat(4, step), "launch-bound")
     assert finding.severity is severity
-    helps = next(fact.value for fact in finding.facts if fact.label == "what helps")
-    assert ("into the CUDA graphs" in str(helps)) is (severity is Severity.INFO)
+    assert ("into the CUDA graphs" in finding.advice) is (severity is Severity.INFO)
 
 
 def test_launching_names_the_line_that_stacks_tell() -> None:

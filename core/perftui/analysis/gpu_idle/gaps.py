@@ -40,16 +40,18 @@ class EnclosingOps:
         return NONE
 
     def wait(self, launch_row: int, start: int, end: int) -> int:
-        """The operator around the first wait for the device that reaches into ``[start, end)``, or
-        ends as it begins; the waiting call itself outside operators; NONE without a wait.
+        """The operator around the wait for the device that causes most of ``[start, end)``: by its
+        time in it, or of the one under way at its start by all its time; the waiting call itself
+        outside operators; NONE without a wait.
 
         Of nested waits, such as a call in ``aten::item``, the outermost counts.
         """
         for track in self._tracks(launch_row):
             rows, begins, ends = self._waits(track)
-            index = int(np.searchsorted(ends, start))
-            if index < len(rows) and begins[index] < end:
-                return self._operator_around(int(rows[index]))
+            first, last = int(np.searchsorted(ends, start)), int(np.searchsorted(begins, end))
+            if first < last:
+                lasting = np.minimum(ends[first:last], end) - begins[first:last]
+                return self._operator_around(int(rows[first + int(np.argmax(lasting))]))
         return NONE
 
     def _tracks(self, launch_row: int) -> Iterable[int]:

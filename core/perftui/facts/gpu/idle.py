@@ -98,10 +98,13 @@ def source_line(trace: Trace, row: int) -> tuple[str | None, int | None]:
     return None, None
 
 
-def most_common(names: Iterable[str | None]) -> str | None:
-    """The most common name; None if all are unknown."""
-    counts = Counter(name for name in names if name)
-    return counts.most_common(1)[0][0] if counts else None
+def longest_named(gaps: Iterable[Gap], steps: TraceSteps) -> str | None:
+    """The operator or call of most of the time of ``gaps``; None if all are unknown."""
+    times: Counter[str] = Counter()
+    for gap in gaps:
+        if name := gap_place(gap, steps).operator:
+            times[name] += gap.duration
+    return max(times, key=lambda name: times[name], default=None)
 
 
 FEWEST_IN_GAPS = 5

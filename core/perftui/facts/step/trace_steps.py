@@ -18,10 +18,10 @@ from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
 from perftui.analysis.ops.calls import link
-from perftui.analysis.steps import NEXT_TO_NOTHING, OPTIMIZER, held_by
+from perftui.analysis.steps import BACKWARD, NEXT_TO_NOTHING, OPTIMIZER, find_phases, held_by
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.step.steps import StepBreakdown, trace_breakdown, warm_up_length
-from perftui.trace.model import NONE, ON_DEVICE, Int64, Mask, Trace
+from perftui.trace.model import NONE, ON_DEVICE, PYTHON, Int64, Mask, Trace
 
 MOST_ROWS = 100_000
 """Most operators, or kernels, examined one by one. A first poll of a million operators takes 25 ms
@@ -294,6 +294,24 @@ def gpu_steps(analysis: TraceAnalysis) -> TraceSteps:
     if steps is None or not steps.has_gpu:
         raise UnknownError(no_kernels(analysis))
     return steps
+
+
+@trace_fact
+def trains(analysis: TraceAnalysis) -> bool:
+    """Whether the trace shows a backward pass or an optimizer: an inference, or another program,
+    has neither."""
+    phases = find_phases(analysis.trace)
+    has_none = not any(phases.get(name) for name in (BACKWARD, OPTIMIZER))
+    return not has_none or bool(kinds.backward(analysis.trace).any())
+
+
+@trace_fact
+def host_code(analysis: TraceAnalysis) -> str:
+    """What the host runs where nothing was recorded: Python, unless nothing shows any."""
+    trace = analysis.trace
+    shows = trace.in_category(PYTHON).any() or kinds.of_pytorch(trace).any()
+    named = any("python" in track.process_name for track in trace.tracks)
+    return "Python" if shows or named or analysis.steps else "code that was not recorded"
 
 
 @trace_fact

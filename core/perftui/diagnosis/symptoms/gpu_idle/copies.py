@@ -293,7 +293,7 @@ ENQUEUE = 10_000
 def _pageable(facts: Facts) -> Lost | None:
     steps, step = device_steps(facts), window_step(facts)
     pageable = copy_costs(facts).get(CopyKind.PAGEABLE)
-    if pageable is None:
+    if pageable is None or _both_ways(facts, copy_costs(facts)):
         return None
     waits, place = host_waits(facts), rows_place(facts, pageable.outer)
     loader = training_loader(facts)
@@ -323,10 +323,20 @@ def _pageable(facts: Facts) -> Lost | None:
     )
 
 
+def _both_ways(facts: Facts, copies: dict[CopyKind, CopyCost]) -> bool:
+    """Whether the step waits for copies to the GPU from pageable memory and for copies back: one
+    cause, which is told once."""
+    least = EXPOSED.limits.warning * window_step(facts).mean * max(device_steps(facts).steps, 1)
+    both = [copies.get(kind) for kind in (CopyKind.PAGEABLE, CopyKind.TO_HOST)]
+    return all(copy is not None and copy.exposed >= least for copy in both)
+
+
 def _exposed(facts: Facts) -> Lost | None:
     steps, step = device_steps(facts), window_step(facts)
     copies = copy_costs(facts)
-    costs = [copies[kind] for kind in (CopyKind.TO_HOST, CopyKind.PINNED) if kind in copies]
+    is_both = _both_ways(facts, copies)
+    kinds_told = (CopyKind.TO_HOST, CopyKind.PINNED, *([CopyKind.PAGEABLE] if is_both else ()))
+    costs = [copies[kind] for kind in kinds_told if kind in copies]
     count = max(steps.steps, 1)
     # Copies both ways at the same time count once.
     total = unite(*(one_way.alone for one_way in costs)).total // count
@@ -336,11 +346,14 @@ def _exposed(facts: Facts) -> Lost | None:
     place = rows_place(facts, most.outer)
     share = total / step.mean if step.mean else 0.0
     way = "to the host" if most.kind is CopyKind.TO_HOST else "to the GPU"
+    what = f"mostly {fmt.size(most.size / count)} {way}"
+    if is_both:
+        there, back = (copies[kind].size / count for kind in (CopyKind.PAGEABLE, CopyKind.TO_HOST))
+        what = f"{fmt.size(there)} to the GPU from pageable memory and {fmt.size(back)} back"
     return Lost(
         min(total, step.mean),
         step,
-        f"The GPU copies for {step.part_of(total)} without computing, mostly "
-        f"{fmt.size(most.size / count)} {way}{_at(place)}.",
+        f"The GPU copies for {step.part_of(total)} without computing, {what}{_at(place)}.",
         (
             Figure.share("exposed copies", share, EXPOSED.limits.warning),
             *(
@@ -351,6 +364,9 @@ def _exposed(facts: Facts) -> Lost | None:
         ),
         place=place,
         parts=(EXPOSED_COPIES,),
+        advice="pinned memory and non_blocking=True; keep on the GPU what goes back and forth"
+        if is_both
+        else "",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from perftui.facts.gpu.host_waits import HostWaits, SyncCalls, WaitKind, host_wa
 from perftui.facts.gpu.idle import (
     gap_place,
     idle_steps,
-    most_common,
+    longest_named,
     per_step,
     rows_place,
     window_step,
@@ -31,7 +32,7 @@ from perftui.facts.source.lines import main_thread
 from perftui.facts.source.operator_lines import forward_lines, idle_place, with_line
 from perftui.facts.source.stack_profile import moments
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.trace_steps import TraceSteps
+from perftui.facts.step.trace_steps import TraceSteps, host_code, trains
 from perftui.run.columns import FORWARD
 from perftui.trace.model import KERNEL, NONE, Int64
 
@@ -104,7 +105,8 @@ def _launching(facts: Facts) -> Lost | None:
         return None
     which = "a step" if trace.steps else "in all"
     half = "half of them no longer than" if counts.kernels_per_step > 1 else "of"
-    python = " and while the host runs Python, with nothing queued" if len(late) > 1 else ""
+    code = host_code(trace.analysis)
+    python = f" and while the host runs {code}, with nothing queued" if len(late) > 1 else ""
     return Lost(
         idle,
         step,
@@ -119,6 +121,7 @@ def _launching(facts: Facts) -> Lost | None:
         parts=tuple(late),
         place=with_line(facts, _launching_place(facts, trace), forward_lines.or_none(facts)),
         worst=Severity.INFO if counts.in_graphs >= MOSTLY_GRAPHS else Severity.CRITICAL,
+        advice=_advice(counts, is_training=facts.run is not None or trains(facts)),
     )
 
 
@@ -158,18 +161,18 @@ def _figures(counts: Launches, which: str, steps: int) -> Iterator[Figure]:
         yield Figure.share("launches into an empty queue", counts.empty_queue)
     if counts.in_graphs:
         yield Figure.share("kernels launched by CUDA graphs", counts.in_graphs)
-    yield Figure("what helps", _advice(counts))
     yield Figure("profiled steps", steps, "count")
 
 
-def _advice(counts: Launches) -> str:
+def _advice(counts: Launches, *, is_training: bool) -> str:
     """Advice by the number and the length of the kernels."""
     if counts.in_graphs >= MOSTLY_GRAPHS:
-        return "moving the remaining launches into the CUDA graphs"
+        return "move the remaining launches into the CUDA graphs"
     if counts.median_ns >= SHORT_KERNEL:
         return "less host work per launch: torch.compile"
     if counts.kernels_per_step >= MANY_KERNELS:
-        return "CUDA graphs, torch.compile, fused optimizers; a larger batch"
+        fused = ", fused optimizers" if is_training else ""
+        return f"CUDA graphs, torch.compile{fused}; a larger batch"
     return "a larger batch, or several steps in one CUDA graph"
 
 
@@ -204,6 +207,9 @@ _SHOWN_CALLS = 3
 
 _NAMED_GAPS = 100
 """Number of longest gaps searched for the operator."""
+
+_SYNCHRONIZE = re.compile(r"(Device|Ctx|Event)Synchronize")
+"""Calls that wait because they are asked to, not for a copy."""
 
 _SHOWN_GAPS = 3
 """Places listed, of the longest gaps; the timeline has all."""
@@ -245,6 +251,7 @@ def _synchronising(facts: Facts) -> Lost | None:
         label="device idle after synchronising",
         place=place,
         parts=_NEAR,
+        advice=_waiting_advice(facts, place.operator, gaps),
         question=None
         if counted or place.file
         else Question(Evidence.SYNCS, "which lines wait for the GPU", share),
@@ -270,10 +277,25 @@ def _waiting_place(
         call = counted.calls[0]
         place = Place(facts.rank_number, operator=call.call, file=call.file, line=call.line)
         return place, call.short
-    operator = most_common(gap_place(gap, trace).operator for gap in gaps[:_NAMED_GAPS])
+    operator = longest_named(gaps[:_NAMED_GAPS], trace)
     place = rows_place(facts, rows, operator)
     at = f" at {place.short}" if place.source else ""
     return place, f"{place.operator}{at}" if place.operator else ""
+
+
+def _waiting_advice(facts: Facts, call: str | None, gaps: list[Gap]) -> str:
+    """What to do about waits that read no values, and where nothing trains."""
+    if (
+        gaps
+        and gaps[0].previous_row == NONE
+        and 2 * gaps[0].duration > sum(gap.duration for gap in gaps)
+    ):
+        return "record after the start: it waits before the first kernel"
+    if call and _SYNCHRONIZE.search(call):
+        return "no synchronize() there, or only one, at the end"
+    if facts.run is not None or trains(facts):
+        return ""
+    return "keep values on the GPU, and read them together at the end"
 
 
 def _longest(gaps: list[Gap], trace: TraceSteps) -> Iterator[Figure]:

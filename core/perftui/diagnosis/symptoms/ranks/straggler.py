@@ -31,7 +31,7 @@ from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import steady_step
-from perftui.facts.step.trace_steps import trace_steps
+from perftui.facts.step.trace_steps import trace_steps, trains
 from perftui.run.columns import phase_name
 
 _SHOWN_RANKS = 8
@@ -316,6 +316,9 @@ def _exposed(facts: Facts) -> Lost | None:
         label="exposed communication",
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
+        advice=""
+        if facts.analysis is None or facts.run or trains(facts)
+        else "overlap them with computation; fewer and larger messages",
     )
 
 

@@ -9,14 +9,15 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.causes import SETS_UP
+from perftui.analysis.gpu_idle.causes import SETS_UP, initialising, main_track
 from perftui.analysis.intervals import intersect, union
+from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.analysis.steps import step_source
+from perftui.analysis.steps import OPERATORS, OTHER, step_source
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
-from perftui.facts.gpu.idle import gap_place, idle_steps
+from perftui.facts.gpu.idle import gap_place, idle_steps, rows_place
 from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import idle_place
 from perftui.facts.step.judged_step import judged_step
@@ -30,7 +31,7 @@ from perftui.facts.step.trace_steps import (
     trace_steps,
     unrecorded_gpu,
 )
-from perftui.trace.model import Trace
+from perftui.trace.model import NONE, Int64, Trace
 
 LEAST_JUDGED = 1 / 3
 """Share of a recording from which unmarked steps stand for it."""
@@ -212,6 +213,96 @@ INITIALISATION = Rule(
     limits=Limits("The same limit as for other idle time: a tenth of the time judged.", 0.10, 0.20),
     claims=Claim(idle=GapCause.INITIALISATION),
     answer="record after the warm-up; in a service, warm up before the first request",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class HostCalls:
+    """Calls of the driver of one kind, in a trace whose kernels are missing."""
+
+    steps: TraceSteps
+    rows: Int64
+    time: int
+    """ns in all steps in which the training thread is in any of them."""
+    names: str
+    """Those with most of that time."""
+    waits: bool
+    """Whether the host waits for the device in them; else they get memory or return it."""
+
+
+@trace_fact
+def host_calls(analysis: TraceAnalysis) -> HostCalls:
+    """The calls with most time of the host, of those that wait and those for memory.
+
+    Raises:
+        NotApplicableError: the device was recorded, or there are no such calls.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    if steps is None or steps.has_gpu:
+        raise NotApplicableError
+    called = kinds.launches(trace) & kinds.believable(trace) & begun_in(trace, steps.on_host)
+    called &= (trace.track == main_track(trace)) & ~initialising(trace)
+    works = trace.start[kinds.operators(trace) | (called & ~kinds.synchronising(trace))]
+    # At the end of a recording the profiler itself waits.
+    called &= trace.start <= works.max(initial=0)
+    found = []
+    for waits, kind in ((False, kinds.allocating(trace)), (True, kinds.synchronising(trace))):
+        rows = np.flatnonzero(called & kind)
+        by_name = np.bincount(trace.name[rows], trace.duration[rows], len(trace.names))
+        longest = [trace.names[at] for at in np.argsort(-by_name)[:_NAMED].tolist() if by_name[at]]
+        time = union(trace.start[rows], trace.ends_of(rows)).total
+        found.append(HostCalls(steps, rows, time, " and ".join(longest), waits))
+    most = max(found, key=lambda calls: calls.time)
+    if not most.time:
+        raise NotApplicableError
+    return most
+
+
+_NAMED = 2
+"""Calls named in the sentence."""
+
+
+def _calling(facts: Facts) -> Lost | None:
+    if facts.analysis is None or facts.run is not None:
+        raise NotApplicableError
+    calls = host_calls(facts.analysis)
+    step, trace = calls.steps.breakdown, facts.analysis.trace
+    each = calls.time // max(calls.steps.steps, 1)
+    place = rows_place(facts, calls.rows)
+    range_row = calls.rows[np.argmax(trace.duration[calls.rows])]
+    while range_row != NONE and not (kinds.ranges(trace) | kinds.operators(trace))[range_row]:
+        range_row = trace.parent[range_row]
+    at = f" at {place.short}" if place.file else ""
+    if not at and range_row != NONE:
+        at = f" in {trace.name_of(int(range_row))}"
+    why = "waits for the GPU" if calls.waits else "is in calls for memory"
+    count = fmt.several(len(calls.rows) // max(calls.steps.steps, 1), "call")
+    return Lost(
+        0 if calls.waits else each,
+        step,
+        f"The host {why} for {step.part_of(each)}: {count} of {calls.names}{at}.",
+        (Figure("the longest call", int(trace.duration[calls.rows].max()), "ns"),),
+        place=place,
+        share=each / step.mean,
+        label="in these calls",
+        parts=(OPERATORS, OTHER),
+        worst=Severity.WARNING if calls.waits else Severity.CRITICAL,
+        advice="record again with GPU activity: the GPU may be the limit" if calls.waits else "",
+    )
+
+
+CALLS = Rule(
+    id="host-calls",
+    when="calls of the driver take much of a trace whose kernels are missing",
+    explanation=(
+        "Even without kernels, the calls of the host are in the trace. cudaMalloc and cudaFree in "
+        "each step mean that PyTorch's cache does not serve them: memory is nearly full, or "
+        "torch.cuda.empty_cache() is called. Where the host waits for the GPU instead, what the "
+        "GPU does is the limit, or the script reads its values too often."
+    ),
+    lost=_calling,
+    limits=Limits("The same limits as for idle time that the host causes.", 0.15, 0.25),
+    answer="smaller pieces where memory is nearly full; no empty_cache(); expandable segments",
 )
 
 

@@ -225,7 +225,9 @@ def _synchronising(facts: Facts) -> Lost | None:
     counted = syncs(facts)
     counted = counted if counted and counted.on_gpu else None
     judged = judged_step(facts)
-    cost = min(_cost(facts, waits, values, counted), sum(map(judged.part, _NEAR)))
+    # Without steps nothing shows that a host with more lead would have launched earlier.
+    near = _NEAR if trace.steps else _NEAR[:1]
+    cost = min(_cost(facts, waits, values, counted), sum(map(judged.part, near)))
     share = cost / step.mean if step.mean else 0.0
     if not len(values) or share < SYNC.limits.warning:
         return None
@@ -250,7 +252,7 @@ def _synchronising(facts: Facts) -> Lost | None:
         ),
         label="device idle after synchronising",
         place=place,
-        parts=_NEAR,
+        parts=near,
         advice=_waiting_advice(facts, place.operator, gaps),
         question=None
         if counted or place.file

@@ -17,6 +17,7 @@ from perftui.facts.script.compilations_and_pauses import (
     gc_pauses_of,
     saves_within,
 )
+from perftui.facts.script.looks import piling
 from perftui.facts.source.lines import LinesByTime, LineShare
 from perftui.facts.source.source_calls import call_of, line_that_keeps_graph
 from perftui.facts.source.stack_profile import moments
@@ -273,6 +274,7 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
     least = max(ALONE * rest.growth, LEAST if is_most else 0.0)
     is_alone = part.growth >= least and added >= 0.5 * (whole.last - whole.first)
     is_clear = is_alone or whole.last >= (1 + FAR) * _at_begin(whole, rows)
+    is_clear |= piling(facts) is not None
     if part.tau < MONOTONE or added <= 0 or not is_clear:
         return None
     grown, taken = (part, rows[phase]) if is_alone else (whole, rows["duration"])

@@ -113,7 +113,7 @@ _ADDS = {
 }
 """Calls that add to what piles up, besides hooks."""
 
-_ONCE = "add them once, before the loop, or remove them again (handle.remove())"
+_ONCE = "add them once, before the loop, or remove them again"
 
 
 def _piling(facts: Facts) -> tuple[str, LineShare | None]:
@@ -133,13 +133,14 @@ def _steps(facts: Facts) -> Lost | None:
     if facts.run is None:
         raise NotApplicableError
     step, (added, adds) = steady_step(facts), _piling(facts)
+    once = f"{_ONCE} (handle.remove())" if "hooks" in added else _ONCE
     rise = growing_steps(facts) if not added else growing_steps.or_none(facts)
     if rise is None and added:
         place = facts.at(adds) if adds else None
         told = Lost.without_cost(
             f"{added[0].upper()}{added[1:]}.", (), place, share=GROWING.limits.info
         )
-        return replace(told, worst=Severity.INFO, advice=_ONCE)
+        return replace(told, worst=Severity.INFO, advice=once)
     if rise is None:
         return None
     line, rss = rise.line, rise.rss
@@ -148,7 +149,7 @@ def _steps(facts: Facts) -> Lost | None:
     if rss is not None and rss.tau >= MONOTONE and rss.growth >= LEAST_GROWTH:
         memory = f", and memory grows by {fmt.size(rss.last - rss.first)}"
     if added:
-        why, line, advice = f", since {added}", adds or line, _ONCE
+        why, line, advice = f", since {added}", adds or line, once
     elif (small := _subnormal(facts)) and not small.doubt and small.cost_ns >= rise.cost / 2:
         return None
     elif slower := _clock(facts):

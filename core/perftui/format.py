@@ -1,6 +1,8 @@
-"""Numbers as a tired person reads them: two or three digits and a unit."""
+"""Numbers as a tired person reads them: two or three digits and a unit; and names of places."""
 
 from __future__ import annotations
+
+import re
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -71,6 +73,15 @@ def several(count: int, noun: str) -> str:
 def source(file: str | None, line: int | None) -> str | None:
     """``train.py:31``, None where either is unknown."""
     return f"{file}:{line}" if file and line else None
+
+
+_GENERATED = re.compile(r"(^|[/\\])(\w\w)[/\\]c\2\w{49}\.py$")
+
+
+def is_generated(file: str) -> bool:
+    """Whether torch.compile wrote the file: it is named by a digest, in a directory named by the
+    first letters of that, wherever its cache is."""
+    return _GENERATED.search(file) is not None
 
 
 def middle(text: str, width: int) -> str:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 import perftui
+from perftui.format import is_generated
 from perftui.run.columns import (
     BACKWARD,
     COLLATE,
@@ -147,17 +148,18 @@ class StackPlace:
 _ACTIVITIES = tuple(
     (name, re.compile(marks))
     for name, marks in (
-        # Compiler frames are often on the stack while compiled code runs, too.
+        # Compiler frames are often on the stack while compiled code runs, too. Before Python 3.11
+        # the names of methods come without their class.
         (
             COMPILE,
             r"torch/(_dynamo/(convert_frame|symbolic_convert)\b"
-            r"|_inductor/(?!utils|output_code|cudagraph|compile_fx\.py (\S+\.)?run$"
-            r"|codecache\.py CompiledFxGraph)"
+            r"|_inductor/(?!utils|output_code|cudagraph|\S+ (\S+\.)?run$"
+            r"|codecache\.py (CompiledFxGraph|__call__$))"
             r"|fx/(?!traceback|graph_module|_lazy_graph_module|interpreter))",
         ),
         (SAVE, r"torch/(serialization\.py (save|_save)|distributed/checkpoint/\S+ \w*save)\b"),
         # Every optimizer marks its steps for a profiler, even without one.
-        (PROFILE, r"torch/(profiler/profiler\.py |autograd/profiler\.py (?!record_function))"),
+        (PROFILE, r"torch/(profiler/profiler\.py |autograd/profiler\.py (?!record_function|__))"),
         (OPTIMIZER, r"torch/optim/"),
         (BACKWARD, r"torch/(autograd/(__init__|graph)\.py |_tensor\.py (\w+\.)?backward)"),
         (FORWARD, r"torch/nn/modules/module\.py "),
@@ -271,7 +273,8 @@ def is_own(file: str) -> bool:
     """Whether ``file`` is the user's: not installed, not of Python itself, not a made-up name."""
     parts = PurePath(file).parts
     installed = "site-packages" in parts or "dist-packages" in parts
-    return not (not file or file.startswith("<") or installed or _STANDARD.search(file))
+    made = not file or file.startswith("<") or is_generated(file)
+    return not (made or installed or _STANDARD.search(file))
 
 
 def _short(file: str) -> str:

@@ -183,6 +183,7 @@ def test_a_line_of_the_user(name: str, line: str | None) -> None:
 
 def test_a_checkout_called_torch_is_no_library() -> None:
     assert is_library("torch/nn/functional.py")
+    assert is_library(f"/home/me/inductor/od/codwfm{'x' * 46}.py")
     assert not is_library("/home/me/torch/train.py")
 
 

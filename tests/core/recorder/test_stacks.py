@@ -259,11 +259,16 @@ def test_what_a_training_thread_does_is_told_by_the_frames_of_torch() -> None:
         (ROOT, call, frame("_inductor/codecache.py", "load")): "compile",
         (ROOT, call, frame("_inductor/compile_fx.py", "compile_fx")): "compile",
         (ROOT, call, frame("_inductor/compile_fx.py", "cudagraphify.<locals>.run")): "forward",
+        (ROOT, call, frame("_inductor/codecache.py", "CompiledFxGraph.__call__")): "forward",
+        (ROOT, call, frame("_inductor/codecache.py", "__call__")): "forward",
+        (ROOT, call, frame("_inductor/runtime/triton_heuristics.py", "run")): "forward",
+        (ROOT, call, frame("_inductor/runtime/triton_heuristics.py", "precompile")): "compile",
         (ROOT, call, frame("_inductor/output_code.py", "CompiledFxGraph.__call__")): "forward",
         (ROOT, call, frame("fx/graph_module.py", "_WrappedCall.__call__")): "forward",
         (ROOT, call, frame("fx/traceback.py", "format_stack")): "forward",
         (ROOT, frame("autograd/profiler.py", "profile.__exit__")): "profile",
         (ROOT, frame("autograd/profiler.py", "record_function.__enter__")): "",
+        (ROOT, frame("autograd/profiler.py", "__enter__")): "",
         (ROOT, frame("functional.py", "einsum")): "",
         (ROOT, mine): "",
     }
@@ -272,6 +277,9 @@ def test_what_a_training_thread_does_is_told_by_the_frames_of_torch() -> None:
         main_place((ROOT, mine, call)).via == "torch/nn/modules/module.py Module._wrapped_call_impl"
     )
     assert main_place((ROOT, mine)).via == ""
+    made = Frame("call", f"/home/me/inductor/su/csuloob{'a' * 45}.py", 284)
+    place = main_place((ROOT, mine, made, frame("_inductor/select_algorithm.py", "autotune")))
+    assert (place.file, place.line, place.stage) == (mine.file, mine.line, "compile")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.ops.call_detail import calling_frames, module_calls
 from perftui.analysis.ops.calls import Calls, Links, op_calls
+from perftui.format import is_generated
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, PYTHON, Int32, Int64, Trace
 from perftui.trace.text import printable
@@ -67,12 +68,13 @@ def source_line(name: str) -> SourceLine | None:
 
 
 def is_library(file: str) -> bool:
-    """Whether the code came with Python, a package or us. A checkout called ``torch`` did not."""
+    """Whether the code came with Python, a package or us, or from torch.compile. A checkout called
+    ``torch`` did not."""
     parts = PurePath(file).parts
     first = parts[0] if parts else ""
     standard = first in _BETWEEN or any(part.startswith("python3.") for part in parts)
     installed = first in _PACKAGES or not _INSTALLED.isdisjoint(parts) or _AGENT in pairwise(parts)
-    return installed or standard or file.startswith("<")
+    return installed or standard or file.startswith("<") or is_generated(file)
 
 
 _SHAPES = ("Input Dims", "Input dims")

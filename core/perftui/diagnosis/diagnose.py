@@ -13,6 +13,7 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.asking import asking
 from perftui.diagnosis.bounds import within_step
 from perftui.diagnosis.ladder import LADDER, LARGEST_PART
+from perftui.diagnosis.largest_operator import with_largest
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.rule import Claim, Rule, judge
 from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES
@@ -268,7 +269,8 @@ def diagnosis(facts: Facts) -> Diagnosis:
             abstentions.append(verdict)
     steps = _steady_steps(facts)
     first_to_last = tuple(advised(facts, finding) for finding in ranked(findings))
-    judged = Diagnosis(_with_caution(first_to_last), tuple(abstentions), steps, progress(facts))
+    told = with_largest(_with_caution(first_to_last), facts)
+    judged = Diagnosis(told, tuple(abstentions), steps, progress(facts))
     return replace(judged, asking=asking(judged, facts))
 
 

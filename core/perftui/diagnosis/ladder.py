@@ -352,6 +352,10 @@ _HOST_CALLS = (
 )
 """Causes of idle time that a single operator or call may explain."""
 
+_HOST_BOUND = (*_HOST_CALLS, GapCause.LAUNCH.value, GapCause.PYTHON.value)
+_WAITING = (GapCause.INPUT_WAIT.value, GapCause.SYNCHRONISATION.value, GapCause.QUEUED.value)
+"""What the verdict calls a step whose cause is not known: a busy GPU is the limit itself."""
+
 
 def _largest_part(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
     try:
@@ -430,7 +434,11 @@ def _finding_of_part(
 def _how_to_see(facts: Facts, is_idle: bool) -> str:
     """How to learn of a line that is not known."""
     if facts.run is None:
-        how = "record it with with_stack=True" if is_idle else "run it under perftui"
+        how = (
+            "record it by torch.profiler with with_stack=True"
+            if is_idle
+            else "run it under perftui"
+        )
         return f"{how}, which shows the line"
     if not facts.run.manifest.status.is_over:
         return "wait: samples that show the line are still coming"
@@ -455,7 +463,9 @@ def _what(facts: Facts, part: Part, judged: JudgedStep, of: str) -> str:
         why = _IDLE[part.name]
         if facts.analysis is not None:
             why = why.replace("Python", host_code(facts.analysis))
-        return f"The GPU idles {of} {why}{_at_an_end(facts, part.name)}"
+        bound = "Host-bound: the" if part.name in _HOST_BOUND else "The"
+        bound = "Waiting: the" if part.name in _WAITING else bound
+        return f"{bound} GPU idles {of} {why}{_at_an_end(facts, part.name)}"
     if part.name == EXPOSED_COMMUNICATION:
         who = "The GPU" if judged.on_device else "The training"
         return (

@@ -12,13 +12,14 @@ from tests.core.diagnosis.stories import (
     CALL,
     diagnosed,
     finding_of,
+    found,
     product,
     reasons,
     top_of,
     training,
 )
 from tests.traces.builder import TraceBuilder, ms, us
-from tests.traces.events import cpu, mark, trace_of
+from tests.traces.events import cpu, mark, memory, trace_of
 
 
 @pytest.mark.parametrize(("share", "rule"), [(0.95, "compute-bound"), (0.5, "largest-part")])
@@ -42,6 +43,47 @@ def test_steps_with_nothing_but_collectives_wait_for_other_ranks() -> None:
     events += [mark("gloo:all_reduce", at * 1000 + 100, 800, tid=2) for at in range(4)]
     found = diagnosis(Facts(None, analyse(trace_of(*events, cpu("aten::empty", 4000, 1))))).top
     assert (found.rule, found.cost_ns) == ("communication-exposed", us(800))
+
+
+@pytest.mark.parametrize(
+    ("product_us", "said"),
+    [
+        (500, "aten::bmm, 50 % of a recorded step, 2 calls in it"),
+        (280, None),  # less than what the finding explains
+        (60, None),
+    ],
+)
+def test_the_largest_operator_stands_beside_a_finding_that_explains_less(
+    product_us: int, said: str | None
+) -> None:
+    def step(t: TraceBuilder) -> None:
+        begin, lasting = t.now, us(product_us // 2)
+        t.step()
+        for starts in (begin, begin + lasting):
+            t.op("aten::bmm").launch("gemm", lasting, call=CALL, starts=starts).close()
+        t.at(begin + 2 * lasting).frame("train.py(7): load", us(300))
+        t.launch("fill", us(700 - product_us), call=CALL, starts=t.now).at(begin + ms(1)).end()
+
+    top = top_of(training().repeat(24, step))
+    told = {figure.label: figure.value for figure in top.facts}
+    assert told.get("largest operator") == said
+
+
+def test_memory_is_judged_by_the_totals_beside_the_allocations_of_a_trace() -> None:
+    card = {"id": 0, "name": "H100", "totalGlobalMem": 80 << 30}
+    for reserved, is_full in ((76 << 30, True), (70 << 30, False)):
+        story = TraceBuilder(fields={"deviceProperties": [card]}).step().launch("gemm", ms(1)).end()
+        held = memory(5, 512, 1 << 30, **{"Total Reserved": reserved})
+        facts = Facts(None, analyse(trace_of(*story.events(), held, **story.fields)))
+        assert "memory-pressure" not in reasons(facts)
+        finding = found(facts, "memory-pressure")
+        assert (finding is not None) is is_full
+        if finding is not None:
+            assert finding.severity is Severity.INFO
+            assert finding.sentence == (
+                "PyTorch on GPU 0 has used 76.0 GiB of its 80.0 GiB (95 %): a larger batch or a "
+                "longer sample may not fit."
+            )
 
 
 def loading(t: TraceBuilder) -> None:

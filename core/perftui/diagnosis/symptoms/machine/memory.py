@@ -14,7 +14,7 @@ from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work
 from perftui.diagnosis.symptoms.step.growth import MEMORY_GROWTH
-from perftui.facts.cpu.machine import has_gpu, machine_use
+from perftui.facts.cpu.machine import DeviceMemory, has_gpu, machine_use
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.cards import trace_card
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
@@ -181,18 +181,40 @@ HALF_IN_USE, BUSY = 0.5, 0.7
 """Share of memory and use of the card below which a larger batch is suggested; SageMaker."""
 
 
+@trace_fact
+def recorded_memory(analysis: TraceAnalysis) -> tuple[DeviceMemory, ...]:
+    """What PyTorch reserved of each GPU whose size the trace names, by the totals beside its
+    allocations: at least so much was in use."""
+    memory, sizes = analysis.trace.memory, {}
+    listed = analysis.trace.metadata.get("deviceProperties")
+    for card in listed if isinstance(listed, list) else []:
+        total = card.get("totalGlobalMem") if isinstance(card, dict) else None
+        if isinstance(total, int) and total > 0:
+            sizes[card.get("id")] = total
+    peaks = ((device, memory.reserved[(memory.device_type != 0) & (memory.device == device)])
+             for device in sizes)  # fmt: skip
+    return tuple(
+        DeviceMemory(f"gpu{device}", sizes[device], int(peak.max()))
+        for device, peak in peaks
+        if peak.max(initial=0) > 0
+    )
+
+
 def _pressure(facts: Facts) -> Lost | None:
     """GPU memory that is nearly full: it costs no time, but may end the run."""
     if has_gpu(facts) is False:
         return None
     host, reserved = machine_use(facts), peak_reserved(facts)
-    if not host.memory:
+    known, who = host.memory, ""
+    if facts.run is None and not known:
+        known, who = recorded_memory.or_none(facts) or (), "PyTorch on "
+    if not known:
         raise UnknownError(
             f"which of {fmt.several(host.cards, 'GPU')} the training uses is not known"
             if host.cards
             else "GPU memory was not sampled"
         )
-    fullest = max(host.memory, key=lambda memory: memory.share)
+    fullest = max(known, key=lambda memory: memory.share)
     place = Place(rank=facts.rank_number)
     figures = [
         Figure.share("peak memory in use", fullest.share, PRESSURE.limits.warning, place),
@@ -207,7 +229,7 @@ def _pressure(facts: Facts) -> Lost | None:
         figures.append(Figure("allocation retries", retries, "count", place=place))
     tried = f" {fmt.several(retries, 'allocation')} had to be retried." if retries else ""
     return Lost.without_cost(
-        f"{fullest.name} has used {fmt.size(fullest.peak)} of its "
+        f"{who}{fullest.name} has used {fmt.size(fullest.peak)} of its "
         f"{fmt.size(fullest.total)} ({fmt.percent(fullest.share)}): "
         f"a larger batch or a longer sample may not fit.{tried}",
         tuple(figures),

@@ -188,10 +188,11 @@ class Diagnosis:
     @property
     def not_judged(self) -> dict[str, list[str]]:
         """The rules that could not judge, or not all, by the reason: many often have the same."""
-        reasons: dict[str, list[str]] = {}
+        reasons: dict[str, dict[str, None]] = {}
         for each in self.abstentions:
-            reasons.setdefault(each.reason, []).append(each.rule)
+            # A rule may have a form for each device.
+            reasons.setdefault(each.reason, {})[each.rule] = None
         for found in self.findings:
             if found.question is not None:
-                reasons.setdefault(found.question.lack, []).append(found.rule)
-        return reasons
+                reasons.setdefault(found.question.lack, {})[found.rule] = None
+        return {reason: list(rules) for reason, rules in reasons.items()}

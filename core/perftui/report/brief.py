@@ -157,7 +157,7 @@ def _brief_finding(finding: Finding, report: Report, letters: int) -> BriefFindi
         "place": _place(finding, letters),
         "sentence": cut(finding.sentence, letters),
         "fix": fix.fix if fix else None,
-        "answer": answer_to(finding) or None,
+        "answer": cut(answer_to(finding), letters) or None,
         "changes_numerics": fix.changes_numerics if fix else False,
         "next": whole(next_of(finding, report)),
     }

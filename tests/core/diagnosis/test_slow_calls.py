@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.diagnosis.slow_calls.lookup import row_of
+from perftui.diagnosis.slow_calls.lookup import ROWS, row_of
 from perftui.diagnosis.slow_calls.row import ITEM, STEP, Seen
-from perftui.diagnosis.slow_calls.table import ROWS
 from perftui.script.program import parse_program
 from perftui.script.uses import uses_at
 

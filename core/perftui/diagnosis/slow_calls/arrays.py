@@ -59,6 +59,24 @@ ROWS = (
         frames=r"torch/_tensor\.py",
     ),
     SlowCall(
+        "array-from-list",
+        "{call} reads the list {x} number by number each time",
+        "keep an array made large enough, and write new values into it",
+        sources.APPENDING,
+        "numpy.array(list) numpy.asarray(list) numpy.array(dict) numpy.fromiter",
+        native=True,
+        where=EACH,
+        least=0.5,
+    ),
+    SlowCall(
+        "mean-of-list",
+        "{call} makes an array of the whole list {x} each time",
+        "keep a running mean, or the last N values in a deque(maxlen=N)",
+        sources.APPENDING,
+        "numpy.mean(list) numpy.sum(list) numpy.std(list) numpy.max(list) numpy.min(list)",
+        least=0.5,
+    ),
+    SlowCall(
         "choice-without-replacement",
         "{call} permutes the whole population to choose a few of it",
         "draw with np.random.default_rng().choice(..., shuffle=False), or keep one permutation "

@@ -13,8 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from perftui.diagnosis.model import Figure, Finding
+from perftui.diagnosis.slow_calls import (
+    arrays,
+    files,
+    media,
+    reporting,
+    standard_library,
+    tables,
+    tensors,
+)
 from perftui.diagnosis.slow_calls.row import EVALUATION, ITEM, START, STEP, Seen, SlowCall
-from perftui.diagnosis.slow_calls.table import ROWS
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.data_loader.batch_place import LEAST_NAMED, REMOTE
 from perftui.facts.data_loader.loader import loader_work, training_loader
@@ -26,6 +34,10 @@ from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
 from perftui.script.uses import Use, program_of, uses_at
 from perftui.trace.model import NONE
+
+_ROOMS = (files, tables, media, reporting, arrays, tensors, standard_library)
+ROWS: tuple[SlowCall, ...] = tuple(row for room in _ROOMS for row in room.ROWS)
+"""The table, specific rows before general ones: of rows that fit as well the first counts."""
 
 _OF_INPUT = frozenset(
     {"input-in-main-thread", "input-bound", "input-worker-bound", "input-disk-bound"}

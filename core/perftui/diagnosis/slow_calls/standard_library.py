@@ -55,6 +55,17 @@ ROWS = (
         native=True,
     ),
     SlowCall(
+        "list-summed-anew",
+        "{call} goes through the whole list {x} each time",
+        "keep a running total, or the last N values in a deque(maxlen=N)",
+        sources.APPENDING,
+        "builtins.sum(list) builtins.max(list) builtins.min(list) builtins.sorted(list)",
+        native=True,
+        without=r" for ",
+        where="step evaluation",
+        least=0.5,
+    ),
+    SlowCall(
         "list-sliced-off",
         "a slice copies the list each time to drop its oldest elements",
         "make {it} a collections.deque(maxlen=...), or overwrite the oldest element",

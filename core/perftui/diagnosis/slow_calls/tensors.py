@@ -203,6 +203,16 @@ ROWS = (
         least=0.5,
     ),
     SlowCall(
+        "stacked-kept-list",
+        "{call} joins all tensors of the list {x} again each time",
+        "write them into one tensor made large enough, and index that",
+        sources.ROWS_OF_TENSORS,
+        "torch.stack(list) torch.cat(list)",
+        native=True,
+        given=r"\(self\.\w+",
+        least=0.5,
+    ),
+    SlowCall(
         "one-hot",
         "one_hot makes a large, mostly empty int64 tensor",
         "index with the classes: an Embedding, gather, or class indices for cross_entropy",

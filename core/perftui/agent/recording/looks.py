@@ -23,12 +23,12 @@ from ..safety.signal_handlers import attempt
 from ..windows.torch_window import is_profiling
 from .model import all_modules, held_by, own_parameters
 
-LEAST_PAUSE_NS = 500_000_000
+LEAST_PAUSE_NS = 1_000_000_000
 PART = 8
-"""A look comes half a second after the last one, or an eighth of the time since the first: some 90
-in a day."""
+"""A look comes a second after the last one, or an eighth of the time since the first: some 90 in a
+day."""
 
-TIMES_COST = 500
+TIMES_COST = 1000
 """Least pause, as a multiple of what the last look took: large models take longer to go through."""
 
 

@@ -195,7 +195,8 @@ def _left_out(facts: Facts, whole: Mask) -> Iterator[str]:
 
 def _of_trace(analysis: TraceAnalysis) -> CsvTable:
     steps = step_columns(analysis.step_parts)
-    heading = ("step", *_TIMES, *_titles(tuple(steps.parts)))
+    titles = (title.replace("perftui", "profiler") for title in _titles(tuple(steps.parts)))
+    heading = ("step", *_TIMES, *titles)
     if not analysis.steps:
         return CsvTable(heading, (), "no steps are marked in the trace")
     columns = (steps.index, steps.start, steps.duration, *steps.parts.values())

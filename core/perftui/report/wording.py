@@ -23,7 +23,6 @@ from perftui.facts.step.steps import StepBreakdown, step_breakdown, step_count
 from perftui.fixes.option import FixOption
 from perftui.report.output_text import printable
 from perftui.report.report import Report
-from perftui.run.columns import phase_name
 from perftui.run.layout import trials_of
 from perftui.run.manifest import Manifest, Status
 
@@ -97,7 +96,7 @@ def breakdown_rows(whole: StepBreakdown) -> Iterator[tuple[str, int, int]]:
     parts = [(name, value) for name, value in whole.parts if value]
     values = [value for _, value in parts]
     times, shares = apportioned(values, (whole.mean + 5_000) // 10_000), apportioned(values, 1000)
-    names = (phase_name(name) for name, _ in parts)
+    names = (whole.shown(name) for name, _ in parts)
     yield from zip(names, times, shares, strict=True)
     yield "step" if whole.count else "whole", sum(times), sum(shares)
 

@@ -202,7 +202,7 @@ def test_a_profiler_that_takes_much_of_its_own_window_is_said(
     assert (finding is not None) is has_finding
     if finding is not None:
         assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
-        assert finding.sentence.startswith("The profiler itself takes 15 % of the steps")
+        assert finding.sentence.startswith("perftui itself takes 15 % of the steps")
 
 
 SECOND = 1000 * MS

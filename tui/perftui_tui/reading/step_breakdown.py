@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perftui.run.columns import phase_name
-
 if TYPE_CHECKING:
     from perftui.facts.step.steps import StepBreakdown
     from perftui.facts.step.trace_steps import TraceSteps
@@ -33,7 +31,7 @@ class DrawnStep:
     def parts(self) -> tuple[Part, ...]:
         """Parts of the step by the names and styles they are drawn with."""
         return tuple(
-            Part(phase_name(name), ns, name if self.mean.of_run else style_of(name))
+            Part(self.mean.shown(name), ns, name if self.mean.of_run else style_of(name))
             for name, ns in self.mean.parts
         )
 

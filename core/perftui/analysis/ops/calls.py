@@ -332,7 +332,7 @@ def range_sums(trace: Trace) -> NameSums:
     PyTorch or perftui. MPI calls of nsys are ranges; numbers after the name of ranges that PyTorch
     marks for NVTX are left out, as they are all different."""
     marked = kinds.ranges(trace)
-    return name_sums(trace, marked | trace.in_category(CPU_OP) if _is_of_nsys(trace) else marked)
+    return name_sums(trace, marked | trace.in_category(CPU_OP) if is_of_nsys(trace) else marked)
 
 
 def call_sums(trace: Trace) -> NameSums:
@@ -340,8 +340,8 @@ def call_sums(trace: Trace) -> NameSums:
     return name_sums(trace, kinds.launches(trace))
 
 
-def _is_of_nsys(trace: Trace) -> bool:
-    """Whether operators were marked by NVTX: nsys has no others."""
+def is_of_nsys(trace: Trace) -> bool:
+    """Whether nsys recorded it: then operators were marked by NVTX."""
     from perftui.trace.nsys.columns import RowReader
 
     return isinstance(trace.read_arguments, RowReader)

@@ -24,7 +24,7 @@ from perftui.run.aggregates import (
     after_disturbance,
     consistent_rows,
 )
-from perftui.run.columns import PHASES
+from perftui.run.columns import PHASES, phase_name
 from perftui.run.manifest import Status
 from perftui.run.table import Table
 
@@ -130,6 +130,12 @@ class StepBreakdown:
     """Number of steps left out because their phases do not sum to their duration."""
     of_run: bool = True
     """Whether it was measured in the training thread of a run, else read from a trace."""
+    profiler: str = "perftui"
+    """Whose work the part ``profiler`` is."""
+
+    def shown(self, part: str) -> str:
+        """The name of ``part`` for people."""
+        return self.profiler if part == "profiler" else phase_name(part)
 
     def part(self, name: str) -> int:
         """Mean time in the part ``name``, ns; 0 if absent."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
-from perftui.analysis.ops.calls import link
+from perftui.analysis.ops.calls import is_of_nsys, link
 from perftui.analysis.steps import BACKWARD, NEXT_TO_NOTHING, OPTIMIZER, find_phases, held_by
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.step.steps import StepBreakdown, trace_breakdown, warm_up_length
@@ -114,7 +114,10 @@ class TraceSteps:
             count = max(count * MOST_ROWS // max(int(np.count_nonzero(rows & self.inside)), 1), 1)
         steps = self.each[:count]
         breakdown = trace_breakdown(steps, marked=True) if count < len(self.each) else None
-        return TraceSteps(self.analysis, steps, breakdown) if breakdown else self
+        if breakdown is None:
+            return self
+        breakdown = replace(breakdown, profiler=self.breakdown.profiler)
+        return TraceSteps(self.analysis, steps, breakdown)
 
     def step_at(self, time: int) -> Step | None:
         """The steady step (or the whole trace) that contains ``time``."""
@@ -132,7 +135,18 @@ def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
         durations = np.array([part.step.duration for part in parts], dtype=np.int64)
         parts = parts[warm_up_length(durations) if len(parts) > 1 else 0 :]
     breakdown = trace_breakdown(parts, marked=marked)
-    return TraceSteps(analysis, parts, breakdown) if breakdown else None
+    if breakdown is None:
+        return None
+    breakdown = replace(breakdown, profiler=_profiler(analysis.trace))
+    return TraceSteps(analysis, parts, breakdown)
+
+
+def _profiler(trace: Trace) -> str:
+    """Who recorded the trace."""
+    if is_of_nsys(trace):
+        return "nsys"
+    is_own = any(name.startswith(kinds.OWN_MARK) for name in trace.names)
+    return "perftui" if is_own else "torch.profiler"
 
 
 @trace_fact

@@ -108,12 +108,12 @@ def _box(row: Events, low: int, high: int) -> Box:
     return Box(int(start), int(end[high - 1]), several, kind)
 
 
-def part_boxes(parts: tuple[tuple[str, int], ...]) -> tuple[Box, ...]:
+def part_boxes(parts: tuple[tuple[str, int], ...], profiler: str = "perftui") -> tuple[Box, ...]:
     """The parts side by side from 0 on; parts without time are left out."""
     boxes, at = [], 0
     for name, time in parts:
         if time:
-            shown = phase_name(name)
+            shown = profiler if name == "profiler" else phase_name(name)
             boxes.append(Box(at, at + time, f"{shown}, {fmt.duration(time)}", name, shown))
         at += time
     return tuple(boxes)

@@ -363,8 +363,8 @@ def _own_window(facts: Facts) -> Lost | None:
     if steps is None or share < SPOILED:
         return None
     return Lost.without_cost(
-        f"The profiler itself takes {fmt.percent(share)} of the steps that it recorded: the host "
-        "times of the trace are less reliable.",
+        f"{steps.breakdown.profiler} itself takes {fmt.percent(share)} of the steps that it "
+        "recorded: the host times of the trace are less reliable.",
         (Figure.share("profiler", share, SPOILED),),
         fixes=(),
     )

@@ -274,7 +274,7 @@ def _slowed(facts: Facts, cause: Slowed) -> _Flag:
         parts = HOST_AT_WORK if judged.on_device else on_cpu
     python = sum(judged.part(name) for name in parts) if judged else 0
     names = _SET.get(cause.by, ())
-    calls = "|".join((*names, re.escape(cause.name.rpartition(".")[2] or cause.by)))
+    calls = "|".join((*names, re.escape(cause.name.rpartition(".")[2].lstrip("_") or cause.by)))
     pattern = rf"\b({calls})\s*\("
     cost = round(python * cause.share * LESS * (1 - 1 / cause.factor))
     stacks = moments(facts) if cause.by in _MODES else None

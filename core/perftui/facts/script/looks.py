@@ -101,11 +101,8 @@ def piling(facts: Facts) -> Piling | None:
         rises = [after - before for before, after in pairwise(counts)]
         is_much = counts[-1] >= max(2 * counts[0], counts[0] + MUCH)
         # To the end, and never less.
-        if (
-            is_much
-            and min(rises) >= 0
-            and sum(map(bool, rises[len(rises) // 2 :])) > len(rises) / 4
-        ):
+        late = rises[len(rises) // 2 :]
+        if is_much and min(rises) >= 0 and sum(map(bool, late)) > len(late) / 2:
             hook = looks[-1].get("hook") if "hooks" in what else None
             return Piling(what, counts[0], counts[-1], str((hook or {}).get("name", "")))
     return None

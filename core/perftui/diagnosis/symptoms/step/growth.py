@@ -335,8 +335,9 @@ SUBNORMAL_NUMBERS = Rule(
     when="numbers become subnormal, with which the CPU computes slowly",
     explanation=(
         "Numbers below 1e-38 have fewer digits, and many processors compute with them many times "
-        "as slowly: weights that decay to zero, gradients that vanish, averages of both. torch.set_flush_denormal(True) at the start of the script makes them zero. Of "
-        "4 parameters, their gradients and optimizer state 64 values each are read now and then."
+        "as slowly: weights that decay to zero, gradients that vanish, averages of both. "
+        "torch.set_flush_denormal(True) at the start of the script makes them zero. Of 4 "
+        "parameters, their gradients and optimizer state 64 values each are read now and then."
     ),
     lost=_subnormal,
     limits=Limits("Certainly avoidable, hence a low limit.", info=0.0),

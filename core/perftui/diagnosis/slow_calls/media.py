@@ -19,7 +19,7 @@ ROWS = (
     ),
     SlowCall(
         "resized-by-lanczos",
-        "{call} uses the slowest filter, on the whole image",
+        "{call} uses a slow filter, on the whole image",
         "crop first, or decode smaller (Image.draft, reducing_gap=2.0), and use BILINEAR",
         sources.DRAFT,
         "PIL.Image.Image.resize PIL.Image.Image.thumbnail",
@@ -92,7 +92,7 @@ ROWS = (
     ),
     SlowCall(
         "cv2-heavy",
-        "{call} is one of the slow filters of OpenCV",
+        "{call} filters each image on the CPU",
         "prepare the images once before training, or use a cheaper filter",
         sources.OPENCV_THREADS,
         "cv2.fastNlMeansDenoising* cv2.bilateralFilter cv2.grabCut cv2.calcOpticalFlowFarneback "

@@ -66,7 +66,7 @@ ROWS = (
         sources.HISTOGRAMS,
         "torch.utils.tensorboard.SummaryWriter.flush tensorboardX.SummaryWriter.flush "
         "torch.utils.tensorboard.SummaryWriter.close torch.utils.tensorboard.SummaryWriter",
-        frames=r"tensorboard\S*/\S+ \S*(flush|close|__init__|wait)|/threading\.py|/queue\.py",
+        frames=r"tensorboard\S* \S*(flush|close|__init__)$",
     ),
     SlowCall(
         "tensorboard-scalar",

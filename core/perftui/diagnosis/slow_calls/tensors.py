@@ -246,7 +246,7 @@ ROWS = (
         sources.JACOBIAN,
         "torch.autograd.grad",
         in_loop=True,
-        given=r"\[|grad_outputs",
+        given=r"grad\(\s*[\w.]+\[",
     ),
     SlowCall(
         "gradient-checked",
@@ -393,7 +393,7 @@ ROWS = (
     ),
     SlowCall(
         "distribution-validated",
-        "torch.distributions checks all parameters and samples, and waits for the device to answer",
+        "torch.distributions checks all parameters and samples, and waits for a GPU's answer",
         "pass validate_args=False, or Distribution.set_default_validate_args(False) at the start",
         sources.VALIDATION,
         "torch.distributions.*",
@@ -430,8 +430,9 @@ ROWS = (
     ),
     SlowCall(
         "checkpoint-each-step",
-        "{call} copies all weights to the host and writes them out",
-        "save every few hundred steps, or asynchronously (torch.distributed.checkpoint.async_save)",
+        "{call} writes a file in the step, and the training waits for it",
+        "save every few hundred steps, or in the background (torch.distributed.checkpoint."
+        "async_save)",
         sources.SERIALIZATION,
         "torch.save safetensors.torch.save_file *.save_pretrained *.save_checkpoint "
         "joblib.dump pickle.dump",
@@ -440,7 +441,7 @@ ROWS = (
     ),
     SlowCall(
         "state-copied",
-        "{call} copies all weights",
+        "{call} goes through all weights one by one",
         "copy with torch._foreach_copy_, or update an average in place (swa_utils.AveragedModel)",
         sources.DEEPCOPY,
         "*.load_state_dict *.state_dict torch.nn.utils.parameters_to_vector "
@@ -455,6 +456,7 @@ ROWS = (
         sources.TUNING,
         "*.cuda torch.Tensor.to torch.Tensor.pin_memory *.pin_memory",
         native=True,
+        given=r"\.cuda\(|pin_memory|\.to\(.*(device|cuda)",
         where="item",
     ),
     SlowCall(

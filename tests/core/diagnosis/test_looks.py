@@ -154,6 +154,24 @@ def test_numbers_that_settle_or_fall_do_not_pile_up(hooks: tuple[int, ...], pile
     assert (finding and finding.severity) == (INFO if piles else None)
 
 
+def window(size: int, **more: Any) -> dict[str, Any]:
+    return {"bytes": size, "steps": 1, **more}
+
+
+@pytest.mark.parametrize(
+    ("last", "are_same"),
+    [(window(1190), True), (window(1210), False), (window(900, asked=["shapes"]), False)],
+)
+def test_steps_that_grow_with_as_many_calls_keep_no_graphs(
+    last: dict[str, Any], are_same: bool
+) -> None:
+    steps = joined(*(step_table(1, {"backward": 50 + at}) for at in range(STEPS)))
+    windows = [[0, "window", 0, 0, note] for note in (window(1000), last)]
+    sentence = finding_of(run_of(steps, events=table_of(EVENT_COLUMNS, windows)), "growing-steps")
+    assert sentence.sentence.endswith(", with as many calls as at first.") is are_same
+    assert ("graphs of earlier steps are kept" in sentence.sentence) is not are_same
+
+
 def test_a_clock_that_falls_is_why_steps_grow() -> None:
     run = rising(hooks=(3, 3))
     rows = [[at * STEPS * 100 * MS // 20, 3000.0 - 40 * at] for at in range(20)]

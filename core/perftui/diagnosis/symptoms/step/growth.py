@@ -13,7 +13,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.cpu.machine import busy_host
+from perftui.facts.cpu.machine import busy_host, has_gpu
 from perftui.facts.fact import (
     Facts,
     NotApplicableError,
@@ -152,6 +152,8 @@ def _steps(facts: Facts) -> Lost | None:
         why = slower
     elif _same_calls(facts):
         why, advice = ", with as many calls as at first", "look for what grows: inputs, caches"
+        if not has_gpu(facts):
+            advice += "; if nothing does, try torch.set_flush_denormal(True)"
     elif rise.phase == BACKWARD:
         why = ", which happens if graphs of earlier steps are kept or inputs grow"
     return Lost(

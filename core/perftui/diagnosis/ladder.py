@@ -45,7 +45,7 @@ from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import forward_lines, idle_place, part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
 from perftui.facts.step.steps import FEWEST_STEPS, other_steps
-from perftui.facts.step.trace_steps import host_code, longest_activity, trace_steps
+from perftui.facts.step.trace_steps import host_code, longest_activity, subject, trace_steps
 from perftui.run.columns import phase_name
 from perftui.trace.model import NONE
 
@@ -459,30 +459,31 @@ def _at_an_end(facts: Facts, cause: str) -> str:
 
 
 def _what(facts: Facts, part: Part, judged: JudgedStep, of: str) -> str:
+    who = subject(facts)
     if judged.on_device and part.name in _IDLE:
-        why = _IDLE[part.name]
+        why = _IDLE[part.name].replace("the training", f"{who[0].lower()}{who[1:]}")
         if facts.analysis is not None:
             why = why.replace("Python", host_code(facts.analysis))
         bound = "Host-bound: the" if part.name in _HOST_BOUND else "The"
         bound = "Waiting: the" if part.name in _WAITING else bound
         return f"{bound} GPU idles {of} {why}{_at_an_end(facts, part.name)}"
     if part.name == EXPOSED_COMMUNICATION:
-        who = "The GPU" if judged.on_device else "The training"
+        who = "The GPU" if judged.on_device else who
         return (
             f"{who} spends {of} in collectives with other ranks, with no computation to hide them"
         )
     if part.name == READING:
-        return f"The training waits {of} to read single values, as item() does"
+        return f"{who} waits {of} to read single values, as item() does"
     if part.name == EXPOSED_COPIES:
         return f"The GPU copies {of} without computing"
     if part.name.startswith(PYTHON_IN):
         phase = part.name.removeprefix(PYTHON_IN)
-        return f"The training spends {of} in Python within {phase}, outside operators"
+        return f"{who} spends {of} in Python within {phase}, outside operators"
     if part.name == OTHER and judged.part(OPERATORS):
-        return f"The training spends {of} outside operators, in Python or calls not recorded"
+        return f"{who} spends {of} outside operators, in Python or calls not recorded"
     if part.name == OTHER:
         return f"The script's own code takes {of}, outside forward, backward and optimizer"
-    return f"The training spends {of} in {phase_name(part.name)}"
+    return f"{who} spends {of} in {phase_name(part.name)}"
 
 
 LARGEST_PART = Rung(

@@ -32,7 +32,7 @@ def test_operators_without_steps_are_no_health(share: float, rule: str) -> None:
         assert reasons(judged)["healthy"].startswith("operators that run all the time")
     else:
         assert judged.top.sentence == (
-            "The training spends 4.5 ms of the recorded 9.0 ms (50 %) outside operators, in Python "
+            "The program spends 4.5 ms of the recorded 9.0 ms (50 %) outside operators, in Python "
             "or calls not recorded."
         )
 
@@ -182,6 +182,6 @@ def test_values_that_are_long_in_coming_are_waited_for(read: int, rule: str) -> 
     if rule == "largest-part":
         assert found.parts == ("reading values",)
         assert found.sentence == (
-            "The training waits 2.7 ms of the recorded 9.0 ms (30 %) to read single values, as "
+            "The program waits 2.7 ms of the recorded 9.0 ms (30 %) to read single values, as "
             "item() does."
         )

@@ -15,16 +15,13 @@ from perftui.facts.data_loader.loader import loader_work, training_loader
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.step.steps import (
     FEWEST_STEPS,
-    TRAIN,
     StepBreakdown,
-    activity,
     median,
     micro_batches,
     steady_rows,
     steady_step,
-    step_kind,
 )
-from perftui.facts.step.trace_steps import trace_steps
+from perftui.facts.step.trace_steps import subject, trace_steps
 
 _MAIN_THREAD = "_SingleProcessDataLoaderIter"
 _WORKERS = "_MultiProcessingDataLoaderIter"
@@ -59,15 +56,15 @@ def input_wait(facts: Facts) -> InputWait:
     that waits while queued kernels run loses nothing. Unknown if there are too few steps, or
     nothing was recorded.
     """
-    subject = "The training" if step_kind(facts) == TRAIN else activity(facts).capitalize()
+    who = subject(facts)
     trace = trace_steps.or_none(facts)
     if facts.run is None:
         if trace is None:
             raise UnknownError("nothing has been recorded")
         name = GapCause.INPUT_WAIT.value if trace.has_gpu else "input_wait"
-        return InputWait(trace.part(name), trace.breakdown, trace.has_gpu, subject)
+        return InputWait(trace.part(name), trace.breakdown, trace.has_gpu, who)
     step = steady_step(facts)
-    wait = InputWait(step.part("input_wait"), step, has_gpu(facts) is False, subject)
+    wait = InputWait(step.part("input_wait"), step, has_gpu(facts) is False, who)
     if trace is None or not trace.has_gpu or trace.steps < FEWEST_STEPS:
         return wait
     idle = trace.part(GapCause.INPUT_WAIT.value) * step.mean // trace.step_ns

@@ -19,8 +19,15 @@ from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
 from perftui.analysis.ops.calls import is_of_nsys, link
 from perftui.analysis.steps import BACKWARD, NEXT_TO_NOTHING, OPTIMIZER, find_phases, held_by
-from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.step.steps import StepBreakdown, trace_breakdown, warm_up_length
+from perftui.facts.fact import Facts, UnknownError, trace_fact
+from perftui.facts.step.steps import (
+    TRAIN,
+    StepBreakdown,
+    activity,
+    step_kind,
+    trace_breakdown,
+    warm_up_length,
+)
 from perftui.trace.model import NONE, ON_DEVICE, PYTHON, Int64, Mask, Trace
 
 MOST_ROWS = 100_000
@@ -308,6 +315,14 @@ def gpu_steps(analysis: TraceAnalysis) -> TraceSteps:
     if steps is None or not steps.has_gpu:
         raise UnknownError(no_kernels(analysis))
     return steps
+
+
+def subject(facts: Facts) -> str:
+    """Who spends the time: ``The training``, unless nothing shows that it is one."""
+    if facts.run is None:
+        is_training = facts.analysis is not None and trains(facts.analysis)
+        return "The training" if is_training else "The program"
+    return "The training" if step_kind(facts) == TRAIN else activity(facts).capitalize()
 
 
 @trace_fact

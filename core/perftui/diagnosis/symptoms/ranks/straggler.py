@@ -31,7 +31,7 @@ from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import steady_step
-from perftui.facts.step.trace_steps import trace_steps, trains
+from perftui.facts.step.trace_steps import subject, trace_steps, trains
 from perftui.run.columns import phase_name
 
 _SHOWN_RANKS = 8
@@ -303,7 +303,7 @@ def _exposed(facts: Facts) -> Lost | None:
     step, hidden = judged.of, _hidden(facts)
     count = collectives_a_step.or_none(facts) or 0
     collectives = f"{count:.0f} collectives of each step" if count >= MANY else "collectives"
-    who = "The GPU" if judged.on_device else "The training"
+    who = "The GPU" if judged.on_device else subject(facts)
     low = ""
     if hidden is not None and hidden < OVERLAP_LOW:
         low = f"; only {fmt.percent(hidden)} of it is hidden behind computation"

@@ -33,7 +33,7 @@ def matching_line(facts: Facts, pattern: str, *, only: bool = False) -> LineShar
     """The first line that matches ``pattern``, outside comments and docstrings: in the script, then
     in files named by stack samples. None if none matches, if several do with ``only``, or if the
     files changed since the run began."""
-    lines = in_own_files(facts, lambda path, changed: _matching_lines(path, changed, pattern))
+    lines = in_own_files(facts, lambda path, changed: matching_lines(path, changed, pattern))
     return None if not lines or (only and len(lines) > 1) else LineShare(*lines[0])
 
 
@@ -89,7 +89,8 @@ def _files(facts: Facts) -> list[str]:
 
 
 @lru_cache(128)
-def _matching_lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:
+def matching_lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:
+    """Lines of a file that match ``pattern``, outside comments and docstrings."""
     try:
         text = read_regular(path).decode("utf-8", "replace")
     except OSError:

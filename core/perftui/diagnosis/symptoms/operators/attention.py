@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,11 @@ from perftui.diagnosis.symptoms.operators.work import KernelWork, kernel_work, o
 from perftui.facts.cpu.operators import Operators, Work, operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains, step_kernels
+from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.operator_lines import line_of
+from perftui.facts.source.source_calls import called, in_own_files, matching_lines
+from perftui.script.program import tree_of
 from perftui.trace.model import NONE, Mask
 
 _SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
@@ -85,13 +90,72 @@ def _unfused_on_cpu(facts: Facts) -> Lost | None:
         return None
     return cpu.lost(
         work,
-        line_of(facts, FORWARD, r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm"),
+        line_of(facts, FORWARD, _WRITTEN),
         "Attention written out as two matrix products with a softmax in between takes {part}{at}.",
         "attention",
         Figure("operators of attention in forward", work.calls, "count"),
         operator="aten::softmax",
         saved=0.5,
     )
+
+
+_WRITTEN = r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm"
+"""Lines with a part of attention that is written out."""
+
+_MULTIPLY = frozenset({"matmul", "bmm", "baddbmm", "einsum", "mm"})
+
+
+def may_be_written_out(facts: Facts, place: Place | None) -> bool:
+    """Whether attention may be what the line at ``place`` is a part of: not if it is written by
+    hand, and no softmax of the user's files gets into a product of matrices."""
+    lines = in_own_files(facts, lambda path, changed: matching_lines(path, changed, _WRITTEN))
+    if place is None or (place.file, place.line) not in lines:
+        return True
+    weighs = [one for _, one in in_own_files(facts, _weighs)]
+    return any(weighs) or not weighs
+
+
+def _weighs(path: Path, changed: int) -> Iterator[bool]:
+    """For each function that calls softmax, whether its value may be multiplied as a matrix: the
+    function has such a product, or hands the value on."""
+    for scope in ast.walk(tree_of(path, changed)):
+        if not isinstance(scope, ast.FunctionDef):
+            continue
+        nodes = list(ast.walk(scope))
+        made = {node for node in nodes if isinstance(node, ast.Call) and _is_softmax(node)}
+        if not made:
+            continue
+        stored = [node for node in nodes if isinstance(node, ast.Assign)]
+        names = {ast.dump(one.targets[0]) for one in stored if _source(one.value) in made}
+        handed = [node.value for node in nodes if isinstance(node, ast.Return)]
+        handed += [arg for node in nodes if isinstance(node, ast.Call) for arg in node.args]
+        handed += [one.value for one in stored if not isinstance(one.targets[0], ast.Name)]
+        yield any(map(_multiplies, nodes)) or any(
+            (source := _source(one)) in made
+            or (source is not None and ast.dump(source).replace("Load", "Store") in names)
+            for one in handed
+        )
+
+
+def _is_softmax(call: ast.Call) -> bool:
+    return called(call).lower() == "softmax"
+
+
+def _multiplies(node: ast.AST) -> bool:
+    is_call = isinstance(node, ast.Call) and called(node) in _MULTIPLY
+    # A layer is called elsewhere, by any name.
+    is_layer = isinstance(node, ast.Call) and called(node) == "Softmax"
+    return is_call or is_layer or isinstance(getattr(node, "op", None), ast.MatMult)
+
+
+def _source(node: ast.expr | None) -> ast.expr | None:
+    """What ``node`` is a view or a method's result of."""
+    while not (isinstance(node, ast.Call) and _is_softmax(node)):
+        inner = node.func if isinstance(node, ast.Call) else node
+        if not isinstance(inner, (ast.Attribute, ast.Subscript)):
+            return node
+        node = inner.value
+    return node
 
 
 _BIAS = 3
@@ -158,6 +222,7 @@ UNFUSED = Rule(
     ),
     lost=_unfused,
     limits=Limits(_SOURCE),
+    may_be=may_be_written_out,
     fixes=("attention-fused",),
     answer="torch.nn.functional.scaled_dot_product_attention",
 )

@@ -18,18 +18,21 @@ from tests.core.diagnosis import test_operator_work as operator_work
 from tests.core.diagnosis.runs import (
     MS,
     NOTE,
+    ON_GPU,
     call,
     joined,
+    make_run,
     ops,
     run_of,
     source_of,
     step_table,
     telemetry_table,
     trained,
+    with_tables,
 )
-from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons
+from tests.core.diagnosis.stories import diagnosed, finding_of, found, launching, reasons
 from tests.step_rows import table_of
-from tests.traces.builder import TraceBuilder
+from tests.traces.builder import TraceBuilder, us
 
 INFO, WARNING, CRITICAL = Severity.INFO, Severity.WARNING, Severity.CRITICAL
 
@@ -101,6 +104,17 @@ def test_a_tracer_without_a_line_is_placed_at_its_function_and_a_class_nowhere()
 def test_how_much_python_is_slowed(seen: tuple[dict[str, Any]], level: Severity | None) -> None:
     finding = found(traced(*seen), "debug-flags")
     assert (finding and finding.severity) == level
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_on_a_gpu_tracing_costs_what_the_host_holds_it_up(late: bool) -> None:
+    events = looks(*[{"tools": [TRACES], "slowed": 0.22}] * 3, process={"python": "3.13.1"})
+    run = with_tables(make_run(100, {"forward": 1}, **ON_GPU), events=events)
+    judged = diagnosed(launching(length=2, late=late), run)
+    finding = found(judged, "debug-flags")
+    assert finding is not None
+    assert finding.cost_ns == (us(360) if late else 0)
+    assert (judged.findings[0] == finding) is late
 
 
 def costing(rule: str, cost: int, *parts: str) -> Finding:

@@ -222,7 +222,6 @@ def windows(seconds: float) -> dict[str, list[tuple[int, int]]]:
     optimizer = torch.optim.Adam(model.parameters(), foreach=False)
     x = torch.randn(256, 256)
     observers = WindowObservers(torch, spool, print)
-    observers.import_counter()
     found: dict[str, list[tuple[int, int]]] = {name: [] for name in DETAILS}
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -147,22 +147,11 @@ class WindowObservers:
     def __init__(self, torch: Any, spool: Path, warn: Callable[[str], object]) -> None:
         self._torch = torch
         self._spool = spool
-        self._new_counter: type[SyncCounter] | None = None
         self._warn = warn
         self._control = ControlPage(Spool(spool).control)
         self._sampler: StackSampler | None = None
         self._counter: SyncCounter | None = None
         self._running: list[StackSampler | SyncCounter] = []
-
-    def import_counter(self) -> None:
-        """Import what counts synchronising calls.
-
-        Raises:
-            ImportError: it cannot be imported.
-        """
-        from .sync_calls import SyncCounter
-
-        self._new_counter = SyncCounter
 
     def begin(self, options: AgentOptions, samples: bool = False) -> None:
         """A window of the calling thread has begun, which records what ``options`` say; its stack
@@ -179,8 +168,10 @@ class WindowObservers:
             else:
                 self._sampler = sampler
                 self._running.append(sampler)
-        if options.syncs and self._new_counter is not None:
-            counter = self._new_counter(self._torch)
+        if options.syncs:
+            from .sync_calls import SyncCounter
+
+            counter = SyncCounter(self._torch)
             refusal = counter.begin()
             if refusal is not None:
                 self._warn(refusal)

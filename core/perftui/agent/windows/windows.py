@@ -59,12 +59,11 @@ class Windows:
         """Ranges of modules in that window, if requested."""
         self.has_profiled = False
         """Whether the tracing library has been used."""
-        # Most runs need neither: not importing them makes the start of each process faster.
+        # Most runs do not need it: not importing it makes the start of each process faster.
         if options.nsys:
             from .nsys_window import NsysWindow
 
             self._nsys_window = NsysWindow
-        self._module_ranges: type[ModuleRanges] | None = None
         self.plan = WindowPlan(spool, options)
         self.number = 0
         """Number of windows to be saved so far."""
@@ -73,7 +72,6 @@ class Windows:
         self._options = options
         self._notes = notes
         self._observers = WindowObservers(torch, spool, notes.warn)
-        self._import(options)
         self._window: Window | NsysWindow | None = None
         self._unsaved: Window | None = None
         """A window that has ended and is not saved."""
@@ -227,7 +225,6 @@ class Windows:
             self._window = self._nsys_window(self._torch)
         else:
             options = self._options.with_details(self.plan.triggers.details)
-            self._import(options)
             # Frames make Python far slower: asked by a viewer, stacks are sampled instead.
             has_stacks = self._options.stacks and may_record_stacks(self._torch)
             self._samples = options.stacks and not has_stacks
@@ -235,19 +232,6 @@ class Windows:
             self._window = Window(self._torch, self._recorded)
             self.has_profiled = True
         self._window.prepare()
-
-    def _import(self, options: AgentOptions) -> None:
-        """Import what ``options`` need: at the start, since the script may be gone from its
-        directory later, or once it is asked for."""
-        try:
-            if options.modules:
-                from .module_ranges import ModuleRanges
-
-                self._module_ranges = ModuleRanges
-            if options.syncs:
-                self._observers.import_counter()
-        except ImportError as error:
-            self._notes.warn(f"a window records less than was asked for: {error}")
 
     def _start(self, next_step: int) -> None:
         window = self._window
@@ -262,8 +246,10 @@ class Windows:
         ranges = Ranges(self._torch, recorded=not nsys, nvtx=nvtx)
         self.marks = Marks(ranges)
         self.marks.begin_step(next_step)
-        if self._recorded.modules and (kind := self._module_ranges) is not None:
-            self.modules = kind(self._torch, ranges, self._notes.warn)
+        if self._recorded.modules:
+            from .module_ranges import ModuleRanges
+
+            self.modules = ModuleRanges(self._torch, ranges, self._notes.warn)
             self.modules.open(self.marks)
         if not nsys:
             self._observers.begin(self._recorded, self._samples)

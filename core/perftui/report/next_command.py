@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from perftui.diagnosis.asking import worth_asking
@@ -17,9 +16,6 @@ from perftui.run.layout import is_run_directory
 from perftui.run.manifest import Manifest, Status
 
 PROGRAM = "perftui"
-
-_OPTION = re.compile(r"\((--(?:shapes|stacks|modules|syncs))\)")
-"""An option of the recording that a sentence names as what would show more."""
 
 SPARE = 2
 """Steps to record for each missing steady step: profiled steps are not steady."""
@@ -119,14 +115,12 @@ def _is_outdated(fix: FixOption, manifest: Manifest) -> bool:
 
 
 def confidence_command(finding: Finding, report: Report) -> list[str] | None:
-    """What would raise the confidence in ``finding``, where a command can: an option of the
-    recording, a longer window, or a longer run of a training that was cut short."""
+    """What would raise the confidence in ``finding``, where a command can: a longer window, or a
+    longer run of a training that was cut short."""
     run, wanted = report.subject.run, finding.would_raise_confidence
-    if run is None or not wanted or not run.manifest.status.is_over:
+    if run is None or not run.manifest.status.is_over:
         return None
-    if match := _OPTION.search(wanted):
-        return again_command(run.root, match[1])
-    if not finding.steps or wanted != more_steps(finding.steps):
+    if not wanted or not finding.steps or wanted != more_steps(finding.steps):
         return None
     options = []
     steady, recorded = step_breakdown(report.facts), step_count(report.facts)

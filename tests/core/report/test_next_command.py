@@ -9,6 +9,7 @@ import pytest
 
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.place import Place
+from perftui.facts.question import Evidence, Question
 from perftui.fixes.option import FixOption, Patch
 from perftui.report import as_json
 from perftui.report.findings_as_json import finding_key, fix_object
@@ -111,6 +112,25 @@ def test_of_the_report_it_is_that_of_the_first_finding_that_has_one() -> None:
     assert next_command(found) == ["perftui", "try", "b", "/p/runs/one"]
 
 
+@pytest.mark.parametrize(
+    ("run", "share", "is_next"),
+    [
+        ({}, 0.05, True),
+        ({}, 0.04, False),
+        ({"status": Status.RUNNING}, 0.5, False),
+        ({"profile": {"shapes": True}}, 0.5, False),
+    ],
+)
+def test_of_a_question_it_is_the_option_that_answers(
+    run: dict[str, Any], share: float, is_next: bool
+) -> None:
+    asking = Question(Evidence.SHAPES, "whether attention could be faster", share)
+    finding = replace(FINDING, question=asking, fixes=())
+    found = report(findings=(finding,), **run)
+    command = ["perftui", "diagnose", "--shapes", "/p/runs/one"] if is_next else None
+    assert next_of(finding, found) == next_command(found) == command
+
+
 CUT_SHORT = {"profile": {"max_steps": 12}}
 LONGER = ["--max-steps", "28"]
 
@@ -127,8 +147,6 @@ LONGER = ["--max-steps", "28"]
         ("15 more steady steps", 5, {}, ["--window", "20"]),
         ("15 more steady steps", 5, CUT_SHORT, ["--window", "20", "--max-steps", "42"]),
         ("20 more steady steps", 0, CUT_SHORT, None),
-        ("the sizes of tensors (--shapes)", 12, {}, ["--shapes"]),
-        ("whatever (--runs) means", 12, {}, None),
         ("why oneDNN is not used", 12, CUT_SHORT, None),
         ("", 12, CUT_SHORT, None),
     ],

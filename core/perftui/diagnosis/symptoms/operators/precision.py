@@ -363,7 +363,6 @@ def _misaligned(facts: Facts) -> Lost | None:
         f"multiples of eight{f', such as those of {sizes}' if sizes else ''}.",
         Figure("kernels a step", gemms.count, "count"),
         lines=forward_lines,
-        unproven="" if sizes else "the sizes of tensors (--shapes)",
     )
     if sizes:
         return lost

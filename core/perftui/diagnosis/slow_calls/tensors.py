@@ -14,7 +14,7 @@ ROWS = (
         "take whole batches: DataLoader(data, sampler=BatchSampler(RandomSampler(data), size, "
         "False), batch_size=None), or index its tensors with torch.randperm",
         sources.ROWS_OF_TENSORS,
-        frames=r"torch/utils/data/dataset\.py:\d+ TensorDataset\.__getitem__",
+        frames=r"torch/utils/data/dataset\.py:\d+ (TensorDataset\.)?(__getitem__|<genexpr>)",
         beside=r"_utils/collate\.py:\d+ (?!default_convert)",
         least=0.2,
     ),

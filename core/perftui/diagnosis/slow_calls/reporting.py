@@ -78,7 +78,7 @@ ROWS = (
     ),
     SlowCall(
         "tracker-called",
-        "{call} sends a request, or writes a file, each time",
+        "the tracker sends a request, or writes a file, each time",
         "gather the numbers and send them every N steps (log_metrics takes a dict)",
         sources.TRACKER,
         frames=r"^(mlflow|comet_ml|neptune|clearml|aim|dvclive|swanlab|trackio)/",
@@ -238,7 +238,7 @@ ROWS = (
     ),
     SlowCall(
         "spacy-per-text",
-        "{call} runs the whole pipeline on one text",
+        "the whole pipeline runs on one text after another",
         "process all texts once with nlp.pipe(texts, batch_size=...), without unused components",
         sources.PIPELINE,
         frames=r"^(spacy|thinc|stanza)/",

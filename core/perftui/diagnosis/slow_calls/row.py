@@ -99,7 +99,7 @@ class SlowCall:
         """What to do, with the names of the line."""
         call, it, x = self.calls.partition(" ")[0].rpartition(".")[2] or "it", "it", "it"
         if use is not None:
-            call = _written(getattr(use.node, "func", use.node), call)
+            call = _written(getattr(use.node, "func", use.node), use.last)
             it, x = _written(use.object, it), _written(use.first, x)
         return f"{self.slow}: {self.instead}".format(call=call, it=it, x=x)
 

@@ -509,8 +509,8 @@ ROWS = (
     ),
     SlowCall(
         "made-on-cpu",
-        "{call} makes a tensor on the host and copies it to the device",
-        "make it there: pass device={it}.device or device=device",
+        "the tensor is made on the host and copied to the device",
+        "make it there: pass device= to the function that makes it",
         sources.TUNING,
         "torch.Tensor.cuda torch.Tensor.to",
         native=True,

@@ -7,6 +7,7 @@ from perftui.analysis.kernels.category import MEMORY_BOUND, Category
 from perftui.diagnosis.model import Figure
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.roofline import RoofedCall, Roofline, roofline
+from perftui.trace.model import TraceError
 
 LEAST_REACHED = 0.5
 """Share of the card's rates from which its kernels are good: at most twice as fast can be had. Of
@@ -34,7 +35,7 @@ def known_roofline(facts: Facts) -> tuple[Roofline | None, str]:
     """What the kernels reach of the card, or why that is not known."""
     try:
         found = roofline(facts)
-    except (UnknownError, NotApplicableError) as error:
+    except (UnknownError, NotApplicableError, TraceError) as error:
         return None, str(error)
     return (found, "") if found.roofed else (None, "no roof of any kernel is known")
 
@@ -81,7 +82,9 @@ def use_of_card(used: Roofline, computing: int) -> str:
     worst = saved[0].worst
     reached = _reached(worst, is_measured=used.card.is_measured)
     said += f"; at the full rates up to {', '.join(savings)}."
-    return f"{said} {worst.operator} of {worst.sizes} reaches {reached}."
+    # Without biases, weights and sums of single channels.
+    sizes = " ".join(size for size in worst.sizes.split() if "x" in size) or worst.sizes
+    return f"{said} {worst.operator} of {sizes} reaches {reached}."
 
 
 _FUSE = "fuse these kernels: torch.compile, or the fused functions of torch"

@@ -26,7 +26,7 @@ from perftui.report.wording import NO_VERDICT
 from perftui.run.aggregates import consistent_rows
 from perftui.run.columns import PHASES, phase_name
 from perftui.run.table import Table
-from perftui.trace.model import Mask
+from perftui.trace.model import Mask, TraceError
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def rates(facts: Facts) -> CsvTable:
     """What operators with equal sizes of inputs computed, moved and reached in the first step."""
     try:
         found = step_calls(facts)
-    except (UnknownError, NotApplicableError) as error:
+    except (UnknownError, NotApplicableError, TraceError) as error:
         return CsvTable(_RATES, (), str(error))
     rows: list[tuple[Cell, ...]] = []
     for one in found.calls:

@@ -6,16 +6,22 @@ is a snippet's last line. After ``##`` follow ``@item`` or the like, ``!cpu`` wi
 one; without frames samples show the line itself.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perftui.diagnosis.slow_calls.lookup import ROWS, row_of
 from perftui.diagnosis.slow_calls.row import ITEM, STEP, Seen
+from perftui.run.table import Table
 from perftui.script.program import parse_program
 from perftui.script.uses import uses_at
+from tests.core.diagnosis.runs import with_tables
+from tests.core.diagnosis.stories import finding_of
+from tests.core.diagnosis.test_script_python import logging
 
 DATA = Path(__file__).with_name("slow_calls.txt")
 
@@ -62,3 +68,37 @@ def test_every_row_has_a_case_and_a_source() -> None:
         assert row.calls or row.frames or row.operators
         assert row.source.title
         assert row.source.address.startswith("https://")
+
+
+SCRIPT = """\
+import copy
+
+def keep(batch):
+    last = copy.deepcopy(batch)
+    text = book.dumps(batch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "via", "advice"),
+    [
+        (4, "python3.12/copy.py deepcopy", "copy.deepcopy copies every object inside"),
+        (4, "mine/other.py deepcopy", ""),
+        (5, "python3.12/json/__init__.py dumps", "book.dumps turns objects into text"),
+        (5, "mine/book.py Book.dumps", ""),
+    ],
+)
+def test_a_finding_says_what_to_do_about_what_its_line_does(
+    line: int, via: str, advice: str, tmp_path: Path
+) -> None:
+    run = logging(60, (1, line, "keep", via))
+    stacks = run.ranks[0].stacks
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    os.utime(script, ns=(0, 0))
+    files = np.where(stacks["line"] == line, str(script), "/p/other.py").astype(object)
+    moved = Table(stacks.columns, {**stacks.values, "file": files})
+    finding = finding_of(with_tables(run, stacks=moved), "python-bound")
+    assert finding.advice.startswith(advice)
+    assert bool(finding.advice) == bool(advice)
+    assert any(figure.label == "read more" for figure in finding.facts) == bool(advice)

@@ -145,15 +145,20 @@ def _uses(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]:
 
 
 def _operators(facts: Facts, operator: str | None) -> frozenset[str]:
-    """The operator, and what calls it most of the times in the trace."""
-    trace = facts.analysis.trace if facts.analysis else None
-    if operator is None or trace is None or operator not in trace.names:
+    """The operator, and what calls it most of the times in the trace; cached with the trace."""
+    analysis = facts.analysis
+    if operator is None or analysis is None or operator not in analysis.trace.names:
         return frozenset([operator] if operator else [])
+    known = analysis.worked_out.get((_operators, operator))
+    if isinstance(known, frozenset):
+        return known
+    trace, above = analysis.trace, Counter[str]()
     rows = np.flatnonzero(trace.name == trace.names.index(operator))[:MOST_CALLS].tolist()
-    above: Counter[str] = Counter()
     for row in rows:
         names = set()
         while (row := int(trace.parent[row])) != NONE:
             names.add(trace.name_of(row))
         above.update(names)
-    return frozenset([operator, *(name for name, times in above.items() if 2 * times > len(rows))])
+    often = (name for name, times in above.items() if 2 * times > len(rows))
+    found = analysis.worked_out[_operators, operator] = frozenset([operator, *often])
+    return found

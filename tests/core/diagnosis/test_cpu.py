@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from perftui.diagnosis.symptoms.script.python_bound import python_in_model
 from perftui.facts.fact import Facts
 from perftui.run.manifest import OTHER_PROGRAMS
 from tests.core.diagnosis.runs import MS, Events, make_run, telemetry_table
@@ -120,6 +121,28 @@ def test_other_programs_are_neither_perftui_nor_always_named() -> None:
         "Other programs take 3.0 of 8 cores"
     )
     assert "container" in finding_of(neighbours(), "busy-host").would_raise_confidence
+
+
+def in_model(delayed: float, steps: int = 4) -> Facts:
+    """In the window 2 of 8 ms of the forward pass are between operators."""
+
+    def step(t: TraceBuilder) -> None:
+        t.step().forward().op("aten::mm", ms(6)).pause(ms(2)).close().pause(ms(2)).end()
+
+    story = TraceBuilder().repeat(steps, step)
+    return Facts(neighbours(delayed=delayed).run, story.analysis())
+
+
+def test_waits_for_a_core_are_no_python_and_a_single_step_does_not_tell_them_apart() -> None:
+    lost = [python_in_model(in_model(delayed)) for delayed in (0, 20, 40)]
+    assert [one.cost_ns / MS for one in lost if one] == [2.0, 1.6, 1.2]
+    assert [one.doubt for one in lost if one] == ["", "", ""]
+    said = [one.doubt for share in (9, 10) if (one := python_in_model(in_model(share, steps=1)))]
+    assert said == [
+        "",
+        "other programs keep the training from a core 10 % of the time, and a single profiled step "
+        "does not tell that from Python",
+    ]
 
 
 def test_a_busy_host_is_a_caution_beside_the_cause_of_the_training() -> None:

@@ -13,7 +13,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, EXPOSED_COPIES, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, more_profiled
-from perftui.facts.cpu.machine import has_gpu, without_core_wait
+from perftui.facts.cpu.machine import core_wait, has_gpu, without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.cpu.operators import PHASES, Operators, judged_operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
@@ -37,7 +37,8 @@ from perftui.facts.step.judged_step import (
     phase_shares,
     unmarked_operators,
 )
-from perftui.facts.step.steps import steady_step
+from perftui.facts.step.steps import FEWEST_STEPS, steady_step
+from perftui.facts.step.trace_steps import TraceSteps
 from perftui.facts.step.uneven_steps import growing_steps, slow_steps
 from perftui.run.columns import COMPILE, PROFILE, SAVE
 from perftui.trace.model import NONE, Mask
@@ -249,6 +250,7 @@ def _lost(facts: Facts) -> Lost | None:
     if not judged.on_device and has_gpu(facts):
         raise UnknownError("no profiled window shows whether the GPU idles meanwhile")
     step = judged.of
+    own = replace(own, ns=round(without_core_wait(facts, own.ns, step.mean) * step.mean))
     at = own.at if own.at and own.at.share >= LEAST_NAMED else None
     unproven = "" if at else "stack samples that show the line"
     if not own.sees_operators:
@@ -265,7 +267,6 @@ def _lost(facts: Facts) -> Lost | None:
         ),
         place=facts.at(at.line) if at else None,
         parts=own.parts,
-        share=without_core_wait(facts, own.ns, step.mean),
         doubt=_doubt(judged, own, at),
         unproven=unproven,
     )
@@ -360,6 +361,7 @@ def python_in_model(facts: Facts) -> Lost | None:
     mean, calls = judged.of.mean, len(ops.rows) // max(ops.steps.steps, 1)
     cost = without_profiler(sum(python.values()), ops.steps.step_ns, mean, calls)
     cost -= round(lock.waited * mean) if lock else 0
+    cost = round(without_core_wait(facts, cost, mean) * mean)
     if not python or cost <= 0:
         return None
     phase = max(python, key=lambda other: python[other])
@@ -376,8 +378,7 @@ def python_in_model(facts: Facts) -> Lost | None:
         ),
         place=line_place(facts, line),
         parts=tuple(f"{PYTHON_IN}{name}" for name in python),
-        share=without_core_wait(facts, cost, mean),
-        doubt=_disturbed(ops.steps.step_ns, mean, calls) if judged.of.of_run else "",
+        doubt=_disturbed(facts, ops.steps, mean, calls) if judged.of.of_run else "",
         unproven=more_profiled(facts),
     )
 
@@ -389,8 +390,19 @@ def without_profiler(cost: int, profiled: int, mean: int, calls: int) -> int:
     return min(round(cost * profiled / mean) - longer // 2, cost) if longer else cost
 
 
-def _disturbed(profiled: int, mean: int, calls: int) -> str:
+WAITED = 0.1
+"""Share of the time in which other programs keep the training from a core, from which a single
+profiled step does not tell Python from such waits: they are as long as a turn of the scheduler."""
+
+
+def _disturbed(facts: Facts, steps: TraceSteps, mean: int, calls: int) -> str:
     """Why the window has no typical steps; empty if it has."""
+    profiled, wait = steps.step_ns, core_wait.or_none(facts) or 0.0
+    if steps.steps < FEWEST_STEPS and wait >= WAITED:
+        return (
+            f"other programs keep the training from a core {fmt.percent(wait)} of the time, and a "
+            "single profiled step does not tell that from Python"
+        )
     if profiled <= HELD_UP * mean + calls * PROFILED_CALL_NS:
         return ""
     return (

@@ -167,6 +167,12 @@ ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor
 SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, false, false>"
 
 
+QUERIES = {"Input Dims": [[8, 64, 16], [8, 16, 64]]}
+SCORES = {"Input Dims": [[2, 4, 64, 64], []]}
+VALUES = {"Input Dims": [[8, 64, 64], [8, 64, 16]]}
+"""Sizes of the first product of attention, of its softmax and of its second product."""
+
+
 class K(NamedTuple):
     """A kernel of so many us, launched by an operator or a nest of them, in a phase."""
 

@@ -17,8 +17,11 @@ from tests.core.diagnosis.stories import (
     ADD,
     BF16,
     H100,
+    QUERIES,
+    SCORES,
     SGEMM,
     SOFTMAX,
+    VALUES,
     K,
     busy_with,
     diagnosed,
@@ -144,8 +147,12 @@ BIASED = K(ADD, 50, (*CONV, "aten::add_"))
 
 def written_out() -> TraceBuilder:
     """Attention of two products with a mask and a softmax in between."""
-    between = K(ADD, 100, ("aten::add",)), K(SOFTMAX, 200, ("aten::_softmax",))
-    return busy_with(K(BF16, 200, BMM), *between, K(BF16, 200, BMM), K(BF16, 290, ("aten::mm",)))
+    return busy_with(*attention(200, K(ADD, 100, ("aten::add",))), K(BF16, 290, ("aten::mm",)))
+
+
+def attention(softmax: float, *scaling: K) -> list[K]:
+    first, second = (K(BF16, 200, BMM, args=sizes) for sizes in (QUERIES, VALUES))
+    return [first, *scaling, K(SOFTMAX, softmax, ("aten::_softmax",), args=SCORES), second]
 
 
 def slow_path() -> TraceBuilder:
@@ -169,10 +176,10 @@ ALIGN2 = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128
 NEAR: list[tuple[str, list[K], int]] = [
     ("attention-mask", [K(BF16, 300, (MATH, *BMM)), K(SOFTMAX, 0), K(BF16, 200, (MATH, *BMM))], 50),
     ("attention-mask", [K(ATTENTION, 0, EFFICIENT, args=ONE_MASK)], 100),
-    ("unfused-attention", [K(BF16, 300, BMM), K(SOFTMAX, 0), K(BF16, 200, BMM)], 50),
+    ("unfused-attention", attention(0), 50),
     ("tensor-cores-unused", [K(TF32, 0)], 196),
     ("misaligned-dims", [K(ALIGN2, 0, ("aten::mm",))], 150),
-    ("dtype-churn", [K(ADD, 0, CAST)], 49),
+    ("dtype-churn", [*[K(ADD, 5, CAST)] * 4, K(ADD, 0, CAST)], 10),
     ("memory-bound-elementwise", [K(ADD, 100), K(ADD, 100), K(ADD, 100), K(ADD, 0)], 100),
     ("memory-bound-elementwise", [*[K(ADD, 28)] * 9, K(ADD, 0)], 42),
     ("conv-bias-before-bn",
@@ -191,8 +198,9 @@ def test_each_is_spoken_of_from_its_limit_on(rule: str, kernels: list[K], least:
         return found(busy_with(*chosen, rest), rule)
 
     finding = judged(least)
-    assert 0 < finding.cost_ns <= us(sum(each.us or least for each in kernels))
-    assert finding.parts == (COMPUTE,)
+    # The first launch takes 20 ns.
+    assert 0 < finding.cost_ns <= us(sum(each.us or least for each in kernels)) + 20
+    assert finding.parts[0] == COMPUTE
     assert judged(least - 1) is None
 
 
@@ -200,7 +208,7 @@ def test_without_kernels_none_of_them_is_judged() -> None:
     story = training().repeat(3, lambda t: t.step().op("aten::mm", ms(1)).end())
     said = reasons(story)
     others = ("matmul-fp32", "layout-conversion", "cudnn-benchmark", "zero-grad-memset", "sorting")
-    on_any_device = {"backward-recompute"}
+    on_any_device = {"backward-recompute", "dtype-churn", "unfused-attention"}
     for rule in {*others, "float64", *(rule for rule, *_ in NEAR)} - on_any_device:
         assert "no GPU kernels" in said[rule]
     with pytest.raises(UnknownError):

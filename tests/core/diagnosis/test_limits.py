@@ -345,6 +345,8 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
     # Operators on the CPU
     ("loop-of-indexing", "pieces far apart", lambda: loops.matching(300, between=1)),
     ("unfused-attention", "fused", lambda: operator_work.attending(3_000, fused=True)),
+    ("unfused-attention", "a gate",
+     lambda: operator_work.attending(3_000, scores={"Input Dims": [[8, 4], []]})),
     ("layout-copies", "casts", lambda: operator_work.forward((10, 2.5, operator_work.CASTS))),
     ("slow-operator", "little of a trace",
      lambda: trace_alone.plain(("aten::rand", "aten::uniform_", 2.4))),
@@ -529,7 +531,9 @@ UNJUDGED: tuple[tuple[str, str, Story, str], ...] = (
      "a single step does not show whether sizes stay the same"),
     ("optimizer-single-tensor", "no note", lambda: WINDOWLESS,
      "how the optimizer was created was not recorded"),
-    # Operators on the CPU
+    # Operators
+    ("unfused-attention", "no sizes", lambda: operator_work.attending(3_000, scores=None),
+     "not recorded (--shapes): shapes, to tell whether a softmax is attention"),
     ("unused-gradients", "an older note", operator_work.of_an_older_note,
      "which parameters are in an optimizer was not recorded"),
     ("dense-gradients", "no note", lambda: operator_work.backward(note=None, optimizer=10),

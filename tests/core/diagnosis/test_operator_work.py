@@ -11,7 +11,15 @@ from perftui.diagnosis.symptoms.operators.precision import is_float64
 from perftui.facts.fact import Facts
 from perftui.facts.source.operator_lines import calls_of, line_of, line_with
 from tests.core.diagnosis.runs import FLOATS, MS, NOTE, SGD, call, ops, trained
-from tests.core.diagnosis.stories import CALL, finding_of, found, training
+from tests.core.diagnosis.stories import (
+    CALL,
+    QUERIES,
+    SCORES,
+    VALUES,
+    finding_of,
+    found,
+    training,
+)
 from tests.traces.builder import TraceBuilder, ms, us
 
 NODE = "autograd::engine::evaluate_function: "
@@ -80,16 +88,21 @@ def test_an_operator_of_the_scripts_own_code_is_lost_whole_with_its_backward_pas
     assert finding.cost_ns == 40 * MS
 
 
-def attending(lasting: float, *, fused: bool = False) -> Facts:
+def attending(
+    lasting: float, *, fused: bool = False, scores: dict[str, Any] | None = SCORES
+) -> Facts:
+    """Attention of so many us, written out or not; ``scores`` are the sizes of its softmax."""
+    sizes = (QUERIES, VALUES) if scores else ({}, {})
+
     def step(t: TraceBuilder) -> None:
         t.forward().op("aten::conv2d", us(9_000))
         if fused:
             t.op("aten::scaled_dot_product_attention", us(lasting))
         else:
-            call(t, "aten::matmul", "aten::bmm", lasting=lasting / 4)
+            t.op("aten::matmul").op("aten::bmm", us(lasting / 4), **sizes[0]).close()
             ops(t, "aten::div", "aten::masked_fill", each=lasting / 8)
-            call(t, "aten::softmax", "aten::_softmax", lasting=lasting / 4)
-            call(t, "aten::matmul", "aten::bmm", lasting=lasting / 4)
+            t.op("aten::softmax", **scores or {}).op("aten::_softmax", us(lasting / 4)).close()
+            t.op("aten::matmul").op("aten::bmm", us(lasting / 4), **sizes[1]).close()
         t.close()
 
     return trained(step, {"forward": 9 + lasting / 1000}, *LINES)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,86 +18,195 @@ from perftui.analysis.steps import FORWARD, OPERATORS
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import KernelWork, kernel_work, operator_work
-from perftui.facts.cpu.operators import Operators, Work, operators, work_of
+from perftui.facts.cpu.operators import Work, all_operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains, step_kernels
 from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
-from perftui.facts.source.operator_lines import line_of
 from perftui.facts.source.source_calls import called, in_own_files, matching_lines
-from perftui.script.program import tree_of
-from perftui.trace.model import NONE, Mask
+from perftui.script.program import called_name, tree_of
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import NONE, Int64, Mask
 
 _SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
 _PRODUCTS = frozenset({"aten::matmul", "aten::bmm", "aten::baddbmm", "aten::einsum"})
 _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
+_BATCHED_DIMS = 3
 
 BEFORE, BEHIND = 12, 10
 """Most operators between a softmax and the products around it: scaling, masks, dropout, views."""
 
+MOST_READ = 64
+"""Softmaxes whose sizes are read from the file: all steps do the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenOut:
+    """Work between two batched products with a softmax in between, as in attention."""
+
+    work: Work
+    """Without the products, but with the backward pass."""
+    is_joined: bool
+    """Whether sizes show that the softmax is of the first product and an operand of the second;
+    else they are not recorded."""
+
 
 @trace_fact
-def written_out_attention(analysis: TraceAnalysis) -> Work:
-    """Operators of written-out attention: two batched products with a softmax in between, and in
-    the backward pass the nodes from product to product around the softmax's."""
-    ops = operators(analysis)
-    top = ops.top_by_start
-    mine = np.zeros(len(ops.rows), dtype=bool)
+def written_out_attention(analysis: TraceAnalysis) -> WrittenOut | None:
+    """Attention that is written out; None without any, or if sizes show that each softmax is
+    something else, such as a gate between two products."""
+    ops = all_operators(analysis)
+    top, batched = ops.top_by_start, np.flatnonzero(ops.named(_BATCHED.__contains__))
+    outer = batched
+    while ((above := ops.caller[outer]) != NONE).any():
+        outer = np.where(above == NONE, outer, above).astype(np.int64)
+    product = ops.named(_PRODUCTS.__contains__)[top] & np.isin(top, outer)
     softmax = (ops.named(_SOFTMAX.__contains__) & ops.in_phase(FORWARD, OPERATORS))[top]
-    if not softmax.any():
-        return work_of(ops, mine, mine)
-    batched = _holding(ops, ops.named(_BATCHED.__contains__))
-    product = (ops.named(_PRODUCTS.__contains__) & batched)[top]
-    mine[top[_around(softmax, product, BEHIND)]] = True
-    if not mine.any():
-        return work_of(ops, mine, mine)
-    # Also in the backward pass: from product to product around each softmax's node.
-    softmax = ops.named(lambda name: name.endswith(": SoftmaxBackward0"))[top]
-    product = ops.named(lambda name: name.endswith((": BmmBackward0", ": BaddbmmBackward0")))[top]
-    whole = mine.copy()
-    whole[top[_around(softmax, product, BEFORE)]] = True
-    return work_of(ops, ops.within(whole), mine)
+    spans = _around(softmax, product, BEHIND)
+    inner = dict(zip(outer.tolist(), ops.rows[batched].tolist(), strict=True))
+    first, at, last = (top[column].tolist() for column in spans)
+    calls = [
+        [inner[one], int(ops.rows[two]), inner[three]]
+        for one, two, three in zip(first, at, last, strict=True)
+    ]
+    sizes = dict(arguments_of(ops.trace, np.unique(np.array(calls[:MOST_READ], dtype=np.int64))))
+    joins = [_joins(*(sizes[row].get("Input Dims") for row in rows)) for rows in calls[:MOST_READ]]
+    is_joined = any(joins)
+    if not joins or not (is_joined or None in joins):
+        return None
+    # Those that were not read are taken for what most of the others are.
+    usual = not is_joined or joins.count(True) * 2 >= len(joins)
+    chosen = np.array([join is (True if is_joined else None) for join in joins], dtype=bool)
+    chosen = np.concatenate([chosen, np.full(len(calls) - len(joins), usual)])
+    mine = np.zeros(len(ops.rows), dtype=bool)
+    mine[top[_between(spans[:, chosen], len(top))]] = True
+    counted = mine.copy()
+    if usual:
+        # Also in the backward pass: from product to product around each softmax's node.
+        node = ops.named(lambda name: name.endswith(": SoftmaxBackward0"))[top]
+        back = ops.named(lambda name: name.endswith((": BmmBackward0", ": BaddbmmBackward0")))[top]
+        mine[top[_between(_around(node, back, BEFORE), len(top))]] = True
+    return WrittenOut(work_of(ops, ops.within(mine), counted), is_joined)
 
 
-def _around(softmax: Mask, product: Mask, behind: int) -> Mask:
-    """From the product before each softmax to the one after it, if they are at most ``BEFORE`` and
-    ``behind`` away."""
+def _around(softmax: Mask, product: Mask, behind: int) -> Int64:
+    """The product before each softmax, the softmax, and the product after it, a column each, where
+    they are at most ``BEFORE`` and ``behind`` away."""
     at, products = np.flatnonzero(softmax), np.flatnonzero(product & ~softmax)
     following = np.searchsorted(products, at)
     edged = np.concatenate([[-BEFORE - 1], products, [len(product) + behind]])
     first, last = edged[following], edged[following + 1]
     near = (at - first <= BEFORE) & (last - at <= behind)
-    turns = np.zeros(len(softmax) + 1, dtype=np.int64)
-    np.add.at(turns, first[near], 1)
-    np.add.at(turns, last[near] + 1, -1)
+    return np.stack([first, at, last])[:, near].astype(np.int64)
+
+
+def _between(spans: Int64, count: int) -> Mask:
+    """Which of ``count`` operators lie between the products of ``spans``."""
+    turns = np.zeros(count + 1, dtype=np.int64)
+    np.add.at(turns, spans[0] + 1, 1)
+    np.add.at(turns, spans[2], -1)
     mask: Mask = np.cumsum(turns[:-1]) > 0
     return mask
 
 
-def _holding(ops: Operators, inner: Mask) -> Mask:
-    """The ``inner`` operators and all that call them."""
-    mine: Mask = inner.copy()
-    at = np.flatnonzero(inner)
-    while len(at):
-        at = ops.caller[at].astype(np.int64)
-        at = np.unique(at[at != NONE])
-        at = at[~mine[at]]
-        mine[at] = True
-    return mine
-
-
-def _unfused_on_cpu(facts: Facts) -> Lost | None:
-    cpu, work = operator_work(facts), written_out_attention(facts)
-    if not work.calls or cpu.on_device:
+def _joins(first: Any, softmax: Any, second: Any) -> bool | None:
+    """Whether a softmax of that size is of the first batched product and an operand of the second,
+    by the sizes of all inputs; None if they are not recorded."""
+    try:
+        left, right = [size for size in first if len(size) == _BATCHED_DIMS][-2:]
+        operands = [prod(size) for size in second if len(size) == _BATCHED_DIMS]
+        made, last = left[0] * left[1] * right[2], softmax[0][-1]
+    except (IndexError, TypeError, ValueError):
         return None
-    return cpu.lost(
-        work,
-        line_of(facts, FORWARD, _WRITTEN),
-        "Attention written out as two matrix products with a softmax in between takes {part}{at}.",
-        "attention",
-        Figure("operators of attention in forward", work.calls, "count"),
+    return made == prod(softmax[0]) in operands and last in (left[1], right[2])
+
+
+_MULTIPLIES = frozenset({"matmul", "bmm", "einsum", "baddbmm"})
+_SCALES = frozenset({"where", "masked_fill", "add", "mul", "div", "clamp", "dropout"})
+"""Functions whose result is as their argument, but for scale and mask."""
+
+
+@lru_cache(maxsize=64)
+def joined_in_source(path: Path, changed: int) -> tuple[int, ...]:
+    """Lines of products of a softmax of a product, followed by names within each function."""
+    functions = (node for node in ast.walk(tree_of(path, changed)) if isinstance(node, _FUNCTION))
+    return tuple(line for node in functions for line in _Scores(set(), set()).multiplied_in(node))
+
+
+_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Variables of a function that hold products, but for scale and mask, and their softmax."""
+
+    scores: set[str]
+    weights: set[str]
+
+    def multiplied_in(self, function: ast.AST) -> Iterator[int]:
+        """Lines of products with such a softmax as an operand."""
+        nodes = [node for node in ast.walk(function) if isinstance(node, ast.expr | ast.Assign)]
+        for node in sorted(nodes, key=lambda node: (node.end_lineno or 0, -node.col_offset)):
+            if isinstance(node, ast.Assign):
+                names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+                if not _is_product(node.value) and self._has_softmax(node.value):
+                    self.weights.update(names)
+                elif self._is_of_scores(node.value):
+                    self.scores.update(names)
+            elif _is_product(node) and self._has_softmax(node):
+                yield node.lineno
+
+    def _is_of_scores(self, node: ast.AST) -> bool:
+        if _is_product(node) or (isinstance(node, ast.Name) and node.id in self.scores):
+            return True
+        inner = (ast.BinOp, ast.Subscript, ast.UnaryOp, ast.IfExp)
+        parts = ast.iter_child_nodes(node) if isinstance(node, inner) else _object_of(node)
+        if isinstance(node, ast.Call) and called_name(node) in _SCALES:
+            parts = (*parts, *node.args)
+        return any(map(self._is_of_scores, parts))
+
+    def _has_softmax(self, node: ast.AST) -> bool:
+        return any(
+            (isinstance(part, ast.Name) and part.id in self.weights)
+            or (
+                isinstance(part, ast.Call)
+                and called_name(part) == "softmax"
+                and any(map(self._is_of_scores, (*_object_of(part), *part.args)))
+            )
+            for part in ast.walk(node)
+        )
+
+
+def _is_product(node: ast.AST) -> bool:
+    is_operator = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+    return is_operator or (isinstance(node, ast.Call) and called_name(node) in _MULTIPLIES)
+
+
+def _object_of(node: ast.AST) -> tuple[ast.AST, ...]:
+    """What a method is called on."""
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return (node.func.value,) if is_method else ()  # type: ignore[attr-defined] # of a call
+
+
+def _unfused(facts: Facts) -> Lost | None:
+    judged = operator_work(facts, whole=True)
+    analysis = judged.operators.steps.analysis
+    # ATTENTION_MASK reports what torch itself writes out.
+    written = None if _MATH in analysis.trace.names else written_out_attention(analysis)
+    if written is None:
+        return None
+    time = judged.time_of(written.work)
+    if not written.is_joined and not in_own_files(facts, joined_in_source):
+        share = time.won / judged.of.mean
+        raise UnknownError(Question(Evidence.SHAPES, "whether a softmax is attention", share))
+    return judged.lost(
+        written.work,
+        judged.line_of(FORWARD, _WRITTEN),
+        "Between the two matrix products of attention{at} {part} goes into softmax, masks and "
+        "scaling, each of which moves the scores of all pairs of positions through memory.",
+        "between the products of attention",
+        Figure("operators between them in forward", written.work.calls, "count"),
         operator="aten::softmax",
-        saved=0.5,
     )
 
 
@@ -195,22 +306,6 @@ _MATH = "aten::_scaled_dot_product_attention_math"
 _SOURCE = "A fused kernel saves all of it."
 
 
-def _unfused(facts: Facts) -> Lost | None:
-    work = kernel_work(facts)
-    if _MATH in work.kernels.analysis.trace.names:
-        # ATTENTION_MASK reports it.
-        return None
-    chain = kernel_chains(work.kernels.analysis).attention
-    return _lost(
-        work,
-        chain,
-        chain.time,
-        f"Between the two matrix products of attention the GPU spends {work.of_step(chain.time)} "
-        "in softmax, masks and scaling, each of which moves the scores of all pairs of positions "
-        "through memory.",
-    )
-
-
 UNFUSED = Rule(
     id="unfused-attention",
     when="attention runs softmax between two matrix products as separate kernels",
@@ -218,17 +313,13 @@ UNFUSED = Rule(
         "Attention written out by hand writes the scores of all pairs of positions to memory and "
         "reads them back for scaling, mask, softmax and dropout. "
         "torch.nn.functional.scaled_dot_product_attention does it in one kernel that never writes "
-        "them. The cost is the time of the kernels between the two matrix products."
+        "them. The cost is the time between the two matrix products."
     ),
     lost=_unfused,
     limits=Limits(_SOURCE),
     may_be=may_be_written_out,
     fixes=("attention-fused",),
     answer="torch.nn.functional.scaled_dot_product_attention",
-)
-
-UNFUSED_ON_CPU = replace(
-    UNFUSED, lost=_unfused_on_cpu, limits=Limits("Fusing saves about half of the time.", 0.10, 0.40)
 )
 
 

@@ -8,20 +8,19 @@ from dataclasses import replace
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.views import expanded_operands
-from perftui.diagnosis.symptoms.operators.work import PARTS, cpu_work, kernel_work, operator_work
+from perftui.diagnosis.symptoms.operators.work import cpu_work, kernel_work, operator_work
 from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.cpu.operator_loops import loops
 from perftui.facts.cpu.operators import Work, operators, work_of
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
-from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains
+from perftui.facts.gpu.kernels import kernel_chains
 from perftui.facts.settings import settings
-from perftui.facts.source.operator_lines import at, line_of, line_place, operator_lines, with_line
+from perftui.facts.source.operator_lines import at, line_of, line_place
 from perftui.trace.model import NONE, Mask
 
 _POINTWISE = (
@@ -54,11 +53,29 @@ def pointwise(analysis: TraceAnalysis) -> Work:
     return work_of(ops, mine, called & ops.in_phase(FORWARD, OPERATORS))
 
 
+_CASTING = re.compile(r".*ToCopyBackward\d*$|aten::type_as$")
+"""What converts by calling ``aten::to``, besides the script."""
+
+
 @trace_fact
 def casts(analysis: TraceAnalysis) -> Work:
     """Copies to another data type outside the optimizer and loops of the script."""
     ops = operators(analysis)
     cast = ops.named(_CAST.__contains__)
+    return work_of(ops, ops.within(cast) & ~_elsewhere(analysis), cast)
+
+
+@trace_fact
+def own_casts(analysis: TraceAnalysis) -> Work:
+    """Those that the script asks for, and their backward pass: autocast's are inside the operators
+    that they are for. On a GPU copies between it and the host are none."""
+    ops = operators(analysis)
+    cast, to = ops.named(_CAST.__contains__), ops.caller
+    above = np.where(to == NONE, NONE, ops.caller[to])
+    asked = (above == NONE) | ops.named(_CASTING.match)[above]
+    cast &= (to == NONE) | (ops.named("aten::to".__eq__)[to] & asked)
+    if ops.device is not None:
+        cast &= ops.spent > 0
     return work_of(ops, ops.within(cast) & ~_elsewhere(analysis), cast)
 
 
@@ -102,14 +119,15 @@ MOSTLY = 0.35
 all pairs."""
 
 
-def _churn_on_cpu(facts: Facts) -> Lost | None:
-    cpu, work, setup = cpu_work(facts), casts(facts), settings(facts)
-    if work.calls <= FEW_CASTS or (setup and "cpu" in (setup.autocast or {})):
-        # Autocast converts for each operator, which is no churn of the script.
+def _churn(facts: Facts) -> Lost | None:
+    judged, work, setup = operator_work(facts), own_casts(facts), settings(facts)
+    # Autocast on a CPU has a rule of its own.
+    autocast = setup is not None and "cpu" in (setup.autocast or {}) and not judged.on_device
+    if work.calls <= FEW_CASTS or autocast:
         return None
-    return cpu.lost(
+    return judged.lost(
         work,
-        line_of(facts, FORWARD, r"\.(to|float|double|half|bfloat16|type|type_as)\("),
+        judged.line_of(FORWARD, r"\.(to|float|double|half|bfloat16|type|type_as)\("),
         "Casts to another data type take {part}, {calls} of them in a step{at}.",
         "casts",
         Figure("calls in a step", work.calls, "count"),
@@ -210,22 +228,6 @@ COPIES = Rule(
 )
 
 
-def explicit_casts(kernels: StepKernels) -> Mask:
-    """Kernels of the script's own conversions: ``aten::to`` called by no operator. Autocast's
-    conversions are inside the operators that they are for."""
-    trace = kernels.analysis.trace
-    converting = kernels.operator
-    if not len(kernels):
-        return np.zeros(0, dtype=bool)
-    copying = is_named(trace, converting, "aten::copy_")
-    converting = np.where(copying, callers(trace, converting), converting)
-    inner = is_named(trace, converting, "aten::_to_copy")
-    outer = callers(trace, np.where(inner, converting, NONE))
-    outside = callers(trace, outer)
-    by_operator = np.where(outside == NONE, False, kinds.operators(trace)[outside])
-    return is_named(trace, outer, "aten::to") & ~by_operator
-
-
 _MEMORY_BOUND_SHARE = 0.30
 """Share of the device's busy time from which fusing may pay; slowai calls a GPU memory-bound from
 half of it."""
@@ -277,42 +279,15 @@ ELEMENTWISE_ON_CPU = replace(
 )
 
 
-def _churn(facts: Facts) -> Lost | None:
-    work = kernel_work(facts)
-    converting = work.kernels.kept(explicit_casts, explicit_casts)
-    time, busy = converting.time, work.kernels.time
-    if not time:
-        return None
-    return Lost(
-        # Of a pair of conversions, there and back, one is as needless as the other; but the data
-        # may come in another type than needed.
-        work.won(time / 2),
-        work.of,
-        f"The GPU converts tensors from one data type to another for {work.of_step(time)}, "
-        f"{fmt.several(converting.count, 'time')} a step.",
-        (Figure.share("of GPU compute", time / busy, DTYPE_CHURN.limits.warning), work.steps),
-        with_line(facts, converting.place, operator_lines.or_none(facts)),
-        PARTS,
-        share=work.won(time) / busy,
-    )
-
-
 DTYPE_CHURN = Rule(
     id="dtype-churn",
     when="the script converts tensors between data types again and again",
     explanation=(
         "Calls such as .float(), .half() and .to(dtype) copy the whole tensor, and the backward "
         "pass copies its gradient back. Convert once where the data enters, and leave the types "
-        "inside the model to autocast. Autocast's own conversions are not counted. The cost is "
-        "half of their time."
+        "inside the model to autocast. Autocast's own conversions are not counted."
     ),
     lost=_churn,
-    limits=Limits("The same limit as for other copies.", of="of GPU compute"),
-    answer="convert once, where the data enters",
-)
-
-DTYPE_CHURN_ON_CPU = replace(
-    DTYPE_CHURN,
-    lost=_churn_on_cpu,
     limits=Limits("TraceLens reports exposed time from 5 %.", info=0.03),
+    answer="convert once, where the data enters",
 )

@@ -15,7 +15,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.views import expanded_operands
 from perftui.diagnosis.symptoms.operators.work import cpu_work, kernel_work, operator_work
 from perftui.facts.cpu.machine import machine_use, ranks_here
-from perftui.facts.cpu.operator_loops import loops
+from perftui.facts.cpu.operator_loops import SMALL_NS, loops
 from perftui.facts.cpu.operators import Work, operators, work_of
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import kernel_chains
@@ -53,10 +53,6 @@ def pointwise(analysis: TraceAnalysis) -> Work:
     return work_of(ops, mine, called & ops.in_phase(FORWARD, OPERATORS))
 
 
-_CASTING = re.compile(r".*ToCopyBackward\d*$|aten::type_as$")
-"""What converts by calling ``aten::to``, besides the script."""
-
-
 @trace_fact
 def casts(analysis: TraceAnalysis) -> Work:
     """Copies to another data type outside the optimizer and loops of the script."""
@@ -67,12 +63,12 @@ def casts(analysis: TraceAnalysis) -> Work:
 
 @trace_fact
 def own_casts(analysis: TraceAnalysis) -> Work:
-    """Those that the script asks for, and their backward pass: autocast's are inside the operators
-    that they are for. On a GPU copies between it and the host are none."""
+    """Those that the script asks for, without their backward pass, which autocast's have as well:
+    they are inside the operators that they are for. On a GPU copies from the host are none."""
     ops = operators(analysis)
     cast, to = ops.named(_CAST.__contains__), ops.caller
     above = np.where(to == NONE, NONE, ops.caller[to])
-    asked = (above == NONE) | ops.named(_CASTING.match)[above]
+    asked = (above == NONE) | ops.named("aten::type_as".__eq__)[above]
     cast &= (to == NONE) | (ops.named("aten::to".__eq__)[to] & asked)
     if ops.device is not None:
         cast &= ops.spent > 0
@@ -152,6 +148,9 @@ def _copies(facts: Facts) -> Lost | None:
 def _elementwise_on_cpu(facts: Facts) -> Lost | None:
     cpu, work = cpu_work(facts), pointwise(facts)
     is_chain = work.calls >= CHAIN
+    if not is_chain and cpu.operators.trace.duration[work.row] < SMALL_NS:
+        # Small tensors: what each call costs, not memory.
+        return None
     if not is_chain and cpu.time_of(work).ns < MOSTLY * cpu.of.mean:
         return None
     which = "called one by one" if is_chain else "on large tensors"

@@ -186,6 +186,8 @@ def _unused(facts: Facts) -> Lost | None:
     with_gradient = sum(group.trained for group in rows)
     if not tensors:
         return _lost_to_other_model(work)
+    if tensors >= with_gradient:
+        raise UnknownError("no optimizer of torch holds any parameter: something else trains them")
     elements = sum(group.unused_elements or 0 for group in rows)
     back = work.time_of(of_phases(work.operators, BACKWARD))
     # Half of each layer's backward pass is for its weights; nodes before the layer come on top.

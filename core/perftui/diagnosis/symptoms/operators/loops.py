@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from perftui import format as fmt
@@ -19,6 +20,11 @@ MANY_TURNS = 50
 """Turns from which a loop in the script goes over the parameters: as many tensors as make an
 optimizer slow."""
 
+_HANDED = re.compile(
+    r"aten::(empty\w*|set_\w*|resize_|detach_?|alias|view|as_strided|lift_fresh|to|_to_copy)$"
+)
+"""What makes tensors and views of memory that is there, as where a batch is unpickled."""
+
 NAMED = 3
 """Operators of a turn named in the sentence."""
 
@@ -35,6 +41,7 @@ def _per_parameter(facts: Facts) -> Lost | None:
         and not loop.indexing
         # Other libraries, such as the reducer of gradients, loop by themselves.
         and all(name.startswith("aten::") for name in loop.names)
+        and not all(map(_HANDED.match, loop.names))
     ]
     return _lost(work, PER_PARAMETER, outside)
 

@@ -339,8 +339,8 @@ FINDINGS = (
         "Writing checkpoints takes 20 ms of each 40 ms step (50 %): torch.save at train.py:30 "
         "every 25 steps, 500 ms each.", cost_ns=20 * MS, source="/p/train.py:30"),
     says("evaluation", slow_steps.evaluating_within,
-        "Evaluation takes 20 ms of each 40 ms step (50 %): 4 steps call the model many times per "
-        "backward pass."),
+        "Evaluation takes 20 ms of each 40 ms step (50 %): 4 steps take longer in forward passes "
+        "alone."),
     says("evaluation", lambda: slow_steps.evaluating(50),
         "Evaluation takes 50 % of the run: 200 steps without training (train.py:51), 20 ms for "
         "each training step.",

@@ -80,14 +80,14 @@ def test_only_the_steps_that_evaluate_are_counted_as_evaluation() -> None:
     """They count what they got right as well, and other steps are a little slow for no reason."""
     noisy = step_table(16, {"forward": 8, "backward": 22, "optimizer": 2})
     finding = finding_of(run_of(joined(every_25th(forward=350, other=140), noisy)), "evaluation")
-    assert "4 steps call the model many times" in finding.sentence
+    assert "4 steps take longer in forward passes" in finding.sentence
     steps = 100 + 16
     assert finding.cost_ns == 4 * 490 * MS // steps
 
 
 @pytest.mark.parametrize(
     ("said_there", "end"),
-    [("", ": torch.no_grad() is missing."), ("@no_grad()", " pass (train.py:2).")],
+    [("", ": torch.no_grad() is missing."), ("@no_grad()", " alone (train.py:2).")],
 )
 def test_a_script_that_never_says_no_grad_lacks_it(tmp_path, said_there, end) -> None:
     script = tmp_path / "train.py"

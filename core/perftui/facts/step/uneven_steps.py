@@ -49,6 +49,10 @@ data loader fetches those, they are evaluation steps."""
 FEWEST_ALIKE = 2
 """Fewest evaluating steps: a single one may be anything."""
 
+MOST_EVALUATING = 0.2
+"""Share of steps that may evaluate: with more, such as those with a pass of a teacher, the training
+has two kinds of steps."""
+
 MOSTLY = 0.75
 """Share of the excess of slow steps that must lie in steps of many forward passes. Forward passes
 must be half of what is added to such a step: an evaluation also compares and counts."""
@@ -154,7 +158,7 @@ def _evaluating(steps: Table, slow: Mask) -> Mask | None:
         & (added["forward"] >= DIFFERENCE * added["duration"])
     )
     is_most = float(added["duration"][many].sum()) >= MOSTLY * added["duration"].sum()
-    if int(many.sum()) < FEWEST_ALIKE or not is_most:
+    if not FEWEST_ALIKE <= int(many.sum()) <= MOST_EVALUATING * len(steps) or not is_most:
         return None
     mask: Mask = slow.copy()
     mask[slow] = many

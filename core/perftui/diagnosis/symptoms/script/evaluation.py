@@ -129,8 +129,8 @@ def _sentence(stats: Evaluation, step: StepBreakdown, where: str) -> str:
         missing = missing if stats.lacks_no_grad else ""
         return (
             f"Evaluation takes {step.part_of(stats.per_step)}: "
-            f"{fmt.several(stats.count, 'step')} call the model many times per backward "
-            f"pass{missing}{where}."
+            f"{fmt.several(stats.count, 'step')} take longer in forward passes alone"
+            f"{missing}{where}."
         )
     waits = f", {fmt.percent(stats.waiting)} of it waiting for data"
     return (

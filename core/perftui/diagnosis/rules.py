@@ -19,6 +19,7 @@ from perftui.diagnosis.symptoms.operators import (
     passes,
     precision,
     views,
+    zero_terms,
 )
 from perftui.diagnosis.symptoms.ranks import collectives, straggler
 from perftui.diagnosis.symptoms.script import (
@@ -109,6 +110,7 @@ RULES: tuple[Rule, ...] = (
     output.LIBRARY_SAYS,
     torch_compile.GRAPH_BREAKS,
     loops.INDEXING,
+    zero_terms.ZERO_TERM,
     views.FILLED,
     views.EXPANDED,
     padding.PADDING,

@@ -210,7 +210,7 @@ def watch_backward(torch: Any, session: Session) -> None:
     torch.autograd._engine_run_backward = put_around(
         torch,
         original,
-        lambda *_: session.enter_backward() or None,
+        lambda args, _: session.enter_backward(args[0] if args else ()) or None,
         lambda _, start, *__: session.leave(BACKWARD, start),
         fast_path=path,
         fast=(path.enter_backward, path.leave),

@@ -24,8 +24,10 @@ from ..safety.guarded import guarded, guarded_and_timed
 from ..safety.meter import Meter
 from ..safety.signal_handlers import TryLock, attempt, raised_by_handler
 from ..startup.process import leave_without_destructors, never_destroy
+from ..windows.torch_window import is_profiling
 from .fast_path import ASKED, MOST_NUMBERS, MOST_OPTIMIZERS, STEPPED, FastPath
 from .looks import Looks
+from .loss_terms import terms_times_zero
 from .output import Notes
 from .recording import Recording, start_recording
 from .settings import Setup
@@ -417,14 +419,16 @@ class Session:
         return recording.begin(rings.FORWARD, module)
 
     @guarded
-    def enter_backward(self) -> int:
-        """The autograd engine is called."""
+    def enter_backward(self, outputs: Any = ()) -> int:
+        """The autograd engine is called for ``outputs``."""
         recording = self._on_this_thread()
         if recording is None or self.fast_path.inside:
             return 0
         recording.steps.backward()
         if self._setup.until:
             self._setup.in_backward(self._torch)
+        if self.padding_checks.is_due(recording.index):
+            self._note_zero_terms(recording, outputs)
         if not recording.steps.has_optimized:
             self.weights.remember()
         return recording.begin(rings.BACKWARD)
@@ -530,6 +534,14 @@ class Session:
         if note is not None:
             self.notes.write("padding", note, recording.index)
             self.padding_checks.count(recording.index)
+
+    @guarded_and_timed
+    def _note_zero_terms(self, recording: Recording, outputs: Any) -> None:
+        note = (
+            None if is_profiling(self._torch) else attempt(terms_times_zero, self._torch, outputs)
+        )
+        if note is not None:
+            self.notes.write("zero_terms", note, recording.index)
 
     def _note_compilations(self, recording: Recording) -> None:
         for duration, data in self._compilations.new():

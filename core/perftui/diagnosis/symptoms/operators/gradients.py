@@ -115,7 +115,7 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
     is_node = ops.named(lambda name: name.startswith(NODE))
     nodes = {turn: np.concatenate(parts) for turn, parts in inside.items()}
     nodes = {turn: rows[is_node[rows]] for turn, rows in nodes.items()}
-    numbers = _numbers(ops, np.concatenate(list(nodes.values())))
+    numbers = numbers_of(ops, np.concatenate(list(nodes.values())))
     turns = {}
     for turn, rows in nodes.items():
         sequence = np.array([numbers.get(at, -1) for at in rows.tolist()], dtype=np.int64)
@@ -133,7 +133,9 @@ def _first_numbers(ops: Operators, until: int) -> Int64:
     marks = marks[trace.start[marks] < until]
     calls = zip(trace.start[marks].tolist(), trace.ends_of(marks).tolist(), strict=True)
     operators_of = [ops.begun(*call)[:FIRST_OPERATORS].tolist() for call in calls]
-    numbers = _numbers(ops, np.array([at for rows in operators_of for at in rows], dtype=np.int64))
+    numbers = numbers_of(
+        ops, np.array([at for rows in operators_of for at in rows], dtype=np.int64)
+    )
     numbered = ([numbers[at] for at in rows if at in numbers] for rows in operators_of)
     return np.array(sorted(min(group) for group in numbered if group), dtype=np.int64)
 
@@ -155,7 +157,7 @@ def _untrained_nodes(ops: Operators, turns: list[_Turn], farthest: list[_Turn]) 
     return mine
 
 
-def _numbers(ops: Operators, positions: Int64) -> dict[int, int]:
+def numbers_of(ops: Operators, positions: Int64) -> dict[int, int]:
     """Sequence numbers of nodes, by position."""
     at = {int(ops.rows[position]): int(position) for position in positions.tolist()}
     try:

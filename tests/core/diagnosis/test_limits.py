@@ -28,6 +28,7 @@ from tests.core.diagnosis import test_straggler as straggler
 from tests.core.diagnosis import test_trace_alone as trace_alone
 from tests.core.diagnosis import test_uneven_ranks as uneven_ranks
 from tests.core.diagnosis import test_views as views
+from tests.core.diagnosis import test_zero_terms as zero_terms
 from tests.core.diagnosis.runs import (
     MS,
     ON_GPU,
@@ -142,6 +143,7 @@ LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[float, Severity | None]]
     ("dense-gradients", lambda ms: operator_work.dense(optimizer=ms), {1: None, 10: WARNING}),
     ("repeated-forward", operator_work.passes, {0.78: None, 0.8: WARNING}),
     ("dropped-results", costly_operators.last_position, {2: None, 3: WARNING}),
+    ("zero-term", zero_terms.term, {2.4: None, 2.6: WARNING, 11: CRITICAL}),
     ("filled-gradients", views.pieces, {0.49: None, 0.51: WARNING, 2.1: CRITICAL}),
     ("filled-gradients", views.assigned, {0.49: None, 0.51: WARNING}),
     ("expanded-operand", views.expanded, {2.4: None, 2.6: WARNING, 11: CRITICAL}),

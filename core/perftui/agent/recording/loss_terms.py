@@ -68,8 +68,10 @@ def _is_times_zero(node: Any) -> bool:
         if getattr(saved, "unpack_hook", saved) is not None or saved.data is None:
             continue
         factor = saved.data
-        kind = TYPES.get(str(factor.dtype))
-        is_number = factor.device.type == "cpu" and factor.dim() == 0 and not factor.requires_grad
-        if kind is not None and is_number and kind.from_address(factor.data_ptr()).value == 0:
+        # Subclasses may be fakes, or have no memory of their own.
+        is_number = type(factor).__name__ == "Tensor" and factor.dim() == 0
+        kind = TYPES.get(str(factor.dtype)) if is_number and factor.device.type == "cpu" else None
+        at = factor.data_ptr() if kind is not None and not factor.requires_grad else 0
+        if at and kind.from_address(at).value == 0:
             return True
     return False

@@ -70,8 +70,9 @@ def _is_times_zero(node: Any) -> bool:
         factor = saved.data
         # Subclasses may be fakes, or have no memory of their own.
         is_number = type(factor).__name__ == "Tensor" and factor.dim() == 0
-        kind = TYPES.get(str(factor.dtype)) if is_number and factor.device.type == "cpu" else None
-        at = factor.data_ptr() if kind is not None and not factor.requires_grad else 0
+        kind: Any = TYPES.get(str(factor.dtype)) if is_number else None
+        is_here = kind is not None and factor.device.type == "cpu"
+        at = factor.data_ptr() if is_here and not factor.requires_grad else 0
         if at and kind.from_address(at).value == 0:
             return True
     return False

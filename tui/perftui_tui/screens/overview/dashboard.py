@@ -150,16 +150,24 @@ def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
 
 def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
     found = next_thing(snapshot)
-    if top.advice:
-        why = row("  ", _key("overview.why"), " why")
-        line = crop(row(label("DO THIS", "accent"), " ", (top.advice, "bold")), cells - width(why))
-        return _with_other_fix((*line, *why), snapshot, cells)
+    if top.advice and (found is None or found.todo in (Todo.TRY, Todo.NOTHING)):
+        return _of_advice(found, top, snapshot, cells)
     if found is not None:
         return _of_fix(found, top, cells)
     if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:
         return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
     line = row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what to do")
     return _with_other_fix(line, snapshot, cells)
+
+
+def _of_advice(found: NextThing | None, top: Finding, snapshot: Snapshot, cells: int) -> Row:
+    """What to do about ``top``, and the key that tries its fix meanwhile."""
+    keys = row("  ", _key("overview.why"), " why")
+    is_own = found is not None and found.finding is top and found.option.is_triable
+    if is_own:
+        keys = (*row("  ", _key("overview.try_fix"), " try the fix"), *keys)
+    line = crop(row(label("DO THIS", "accent"), " ", (top.advice, "bold")), cells - width(keys))
+    return (*line, *keys) if is_own else _with_other_fix((*line, *keys), snapshot, cells)
 
 
 def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:

@@ -17,7 +17,6 @@ from perftui.diagnosis.largest_operator import with_largest
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.rule import Claim, Rule, judge
 from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES
-from perftui.diagnosis.slow_calls.lookup import advised
 from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
 from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
 from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
@@ -257,6 +256,9 @@ def bounded(kept: Sequence[Judged], first: Sequence[Judged], facts: Facts) -> li
 @fact
 def diagnosis(facts: Facts) -> Diagnosis:
     """The findings of every rule, then those of the ladder."""
+    # Imported here: the app's first frame is drawn before anything is judged.
+    from perftui.diagnosis.slow_calls.lookup import advised
+
     outcomes = [(rule, judge(rule, facts)) for rule in RULES]
     abstentions = [outcome for _, outcome in outcomes if isinstance(outcome, Abstention)]
     first = [(rule, found) for rule, found in outcomes if isinstance(found, Finding)]

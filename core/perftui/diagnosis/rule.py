@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
@@ -237,25 +238,12 @@ def severity(share: float, limits: Limits) -> Severity | None:
     return Severity.INFO if limits.info is not None and share >= limits.info else None
 
 
-def confidence(steps: int, *, of_run: bool = True) -> Confidence:
-    """High from ``MANY_STEPS`` on, low below ``FEWEST_STEPS``.
-
-    A trace with fewer than many steps is judged as a whole, so its confidence is one degree lower.
-    """
-    if steps >= MANY_STEPS:
-        return Confidence.HIGH
-    return Confidence.MEDIUM if of_run and steps >= FEWEST_STEPS else Confidence.LOW
-
-
-@dataclass(frozen=True)
-class Certainty:
-    """How sure a finding is."""
+class Certainty(NamedTuple):
+    """How sure a finding is, what would raise that, and how readings disagree; either may be ""."""
 
     confidence: Confidence
     missing: str
-    """What would raise the confidence; empty if it is high."""
-    disagree: str = ""
-    """How readings of the time it is about disagree."""
+    disagree: str
 
     def beside(self, sentence: str) -> str:
         """``sentence`` with the disagreement."""
@@ -265,17 +253,17 @@ class Certainty:
 def certainty(
     facts: Facts, step: StepBreakdown, parts: Collection[str], unproven: str = ""
 ) -> Certainty:
-    """The evidence for ``parts`` of ``step``: a single profiled step may be no typical one, so what
-    only it shows is of medium confidence at most; of low if other readings disagree."""
-    missing = unproven or more_steps(step.count)
+    """How sure a finding about ``parts`` of ``step`` is: of high confidence from ``MANY_STEPS`` on,
+    of low below ``FEWEST_STEPS`` or if readings disagree. A trace with fewer than many steps is
+    judged as a whole, so its confidence is one degree lower. A single profiled step may be no
+    typical one: what only it shows is of medium confidence at most."""
     judged = judged_step.or_none(facts)
     disagree = judged.disagree if judged and set(parts) & BY_WINDOW - {COMPUTE} else ""
-    if parts and set(parts) <= BY_WINDOW:
-        missing = missing or more_profiled(facts)
-    if disagree:
-        return Certainty(Confidence.LOW, missing or MORE_PROFILED, disagree)
-    sure = confidence(step.count, of_run=step.of_run)
-    return Certainty(Confidence.MEDIUM if missing and sure is Confidence.HIGH else sure, missing)
+    profiled = more_profiled(facts) if parts and set(parts) <= BY_WINDOW else ""
+    missing = unproven or more_steps(step.count) or profiled or (MORE_PROFILED if disagree else "")
+    if disagree or step.count < (FEWEST_STEPS if step.of_run else MANY_STEPS):
+        return Certainty(Confidence.LOW, missing, disagree)
+    return Certainty(Confidence.MEDIUM if missing else Confidence.HIGH, missing, "")
 
 
 MORE_PROFILED = "more profiled steps"

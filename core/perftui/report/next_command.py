@@ -6,7 +6,7 @@ from pathlib import Path
 
 from perftui.diagnosis.asking import worth_asking
 from perftui.diagnosis.model import Finding
-from perftui.diagnosis.rule import more_steps
+from perftui.diagnosis.rule import MORE_PROFILED, more_steps
 from perftui.facts.question import Question
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.fixes.fix import edited_since
@@ -120,6 +120,8 @@ def confidence_command(finding: Finding, report: Report) -> list[str] | None:
     run, wanted = report.subject.run, finding.would_raise_confidence
     if run is None or not run.manifest.status.is_over:
         return None
+    if wanted == MORE_PROFILED:
+        return again_command(run.root, "--window", str(MANY_STEPS))
     if not wanted or not finding.steps or wanted != more_steps(finding.steps):
         return None
     options = []

@@ -213,7 +213,8 @@ def _unfused(facts: Facts) -> Lost | None:
 _WRITTEN = r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm"
 """Lines with a part of attention that is written out."""
 
-_MULTIPLY = frozenset({"matmul", "bmm", "baddbmm", "einsum", "mm"})
+_MULTIPLY = frozenset({"matmul", "bmm", "baddbmm", "einsum", "mm", "Softmax"})
+"""Products of matrices, and the layer, whose calls may have any name."""
 
 
 def may_be_written_out(facts: Facts, place: Place | None) -> bool:
@@ -228,40 +229,30 @@ def may_be_written_out(facts: Facts, place: Place | None) -> bool:
 
 def _weighs(path: Path, changed: int) -> Iterator[bool]:
     """For each function that calls softmax, whether its value may be multiplied as a matrix: the
-    function has such a product, or hands the value on."""
+    function has such a product, makes a layer, or hands the value on."""
     for scope in ast.walk(tree_of(path, changed)):
         if not isinstance(scope, ast.FunctionDef):
             continue
         nodes = list(ast.walk(scope))
-        made = {node for node in nodes if isinstance(node, ast.Call) and _is_softmax(node)}
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        made = {call for call in calls if called(call).lower() == "softmax"}
         if not made:
             continue
         stored = [node for node in nodes if isinstance(node, ast.Assign)]
-        names = {ast.dump(one.targets[0]) for one in stored if _source(one.value) in made}
+        names = {ast.unparse(one.targets[0]) for one in stored if _source(one.value) in made}
         handed = [node.value for node in nodes if isinstance(node, ast.Return)]
-        handed += [arg for node in nodes if isinstance(node, ast.Call) for arg in node.args]
+        handed += [arg for call in calls for arg in call.args]
         handed += [one.value for one in stored if not isinstance(one.targets[0], ast.Name)]
-        yield any(map(_multiplies, nodes)) or any(
-            (source := _source(one)) in made
-            or (source is not None and ast.dump(source).replace("Load", "Store") in names)
-            for one in handed
+        yield (
+            any(called(call) in _MULTIPLY for call in calls)
+            or any(isinstance(getattr(node, "op", None), ast.MatMult) for node in nodes)
+            or any(one in made or ast.unparse(one) in names for one in map(_source, handed) if one)
         )
-
-
-def _is_softmax(call: ast.Call) -> bool:
-    return called(call).lower() == "softmax"
-
-
-def _multiplies(node: ast.AST) -> bool:
-    is_call = isinstance(node, ast.Call) and called(node) in _MULTIPLY
-    # A layer is called elsewhere, by any name.
-    is_layer = isinstance(node, ast.Call) and called(node) == "Softmax"
-    return is_call or is_layer or isinstance(getattr(node, "op", None), ast.MatMult)
 
 
 def _source(node: ast.expr | None) -> ast.expr | None:
     """What ``node`` is a view or a method's result of."""
-    while not (isinstance(node, ast.Call) and _is_softmax(node)):
+    while not (isinstance(node, ast.Call) and called(node).lower() == "softmax"):
         inner = node.func if isinstance(node, ast.Call) else node
         if not isinstance(inner, (ast.Attribute, ast.Subscript)):
             return node

@@ -95,7 +95,7 @@ ROWS = (
     SlowCall(
         "tensor-iterated",
         "a loop over a tensor makes a new tensor for each element",
-        "work on the whole tensor, or loop over {it}.tolist()",
+        "work on the whole tensor, or loop over its .tolist()",
         sources.ITERATED,
         "torch.Tensor.__iter__ builtins.list(torch.Tensor) builtins.zip(torch.Tensor) "
         "builtins.enumerate(torch.Tensor) builtins.map(torch.Tensor)",

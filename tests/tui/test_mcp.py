@@ -244,7 +244,10 @@ async def test_a_damaged_trace_is_an_error_or_read_as_far_as_it_goes(
         whole = trace.read_bytes()
         trace.write_bytes(whole[: len(whole) // 2])
         found = await answer(client, "report", path=str(trace), full=True)
-        assert found == json.loads(printed(["report", "--json", str(trace)]).out)
+        report = json.loads(printed(["report", "--json", str(trace)]).out)
+        # Every rule says why it cannot judge a file that is cut off: too many for an answer.
+        del report["not_judged"][-found.pop("left_out")["not_judged"] :]
+        assert found == report
         trace.write_bytes(b"\x1f\x8b" + whole)
         assert str(trace) in await error(client, "report", path=str(trace))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
@@ -37,6 +37,7 @@ from perftui.diagnosis.rule import (
 )
 from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.gpu.host_waits import host_copies
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.facts.gpu.roofline import NO_SIZES, Roofline, roofline
 from perftui.facts.place import Place
@@ -47,7 +48,7 @@ from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part,
 from perftui.facts.step.steps import FEWEST_STEPS, other_steps
 from perftui.facts.step.trace_steps import host_code, longest_activity, subject, trace_steps
 from perftui.run.columns import phase_name
-from perftui.trace.model import NONE
+from perftui.trace.model import MEMCPY, NONE
 
 _SHOWN = 3
 """Kinds of kernels in the sentence."""
@@ -413,6 +414,7 @@ def _finding_of_part(
         shown.beside(f"{_what(facts, part, judged, step.part_of(left))}{at}."),
         (
             Figure.share(label, left / step.mean, LIMITS.warning, place),
+            *(_ways(facts) if part.name == EXPOSED_COPIES else ()),
             *line_figures(facts, thread, "at"),
             *step_figures(step),
         ),
@@ -456,6 +458,24 @@ def _at_an_end(facts: Facts, cause: str) -> str:
     if 2 * max(before, after) <= sum(gap.duration for gap in gaps):
         return ""
     return ", mostly before its first work" if before > after else ", mostly after its last work"
+
+
+def _ways(facts: Facts) -> Iterator[Figure]:
+    """Where all copies of the steps go, by their time."""
+    copies, steps = host_copies.or_none(facts), trace_steps.or_none(facts)
+    if copies is None or steps is None:
+        return
+    trace = steps.analysis.trace
+    every = trace.in_category(MEMCPY) & steps.on_device & steps.inside
+    whole, lasting = int(trace.duration[every].sum()), trace.duration[copies.rows]
+    there, back = (int(lasting[way].sum()) for way in (copies.to_device, ~copies.to_device))
+    for way, ns in (
+        ("to the GPU", there),
+        ("to the host", back),
+        ("within GPUs", whole - there - back),
+    ):
+        if ns > 0:
+            yield Figure.share(f"of all copies, {way}", ns / whole)
 
 
 def _what(facts: Facts, part: Part, judged: JudgedStep, of: str) -> str:

@@ -86,6 +86,21 @@ def test_memory_is_judged_by_the_totals_beside_the_allocations_of_a_trace() -> N
             )
 
 
+def test_copies_that_nothing_explains_are_told_in_every_direction() -> None:
+    def step(t: TraceBuilder) -> None:
+        t.step().launch("gemm", us(500), call=CALL, starts=t.now).copy("HtoD", us(300), 1 << 20)
+        t.copy("DtoH", us(100), 1 << 18).sync().end()
+
+    story = training().repeat(24, step)
+    within = [
+        {**event, "name": "Memcpy DtoD (Device -> Device)"} if "HtoD" in event["name"] else event
+        for event in story.events()
+    ]
+    said = finding_of(Facts(None, analyse(trace_of(*within, **story.fields))), "largest-part")
+    told = {one.label: one.value for one in said.facts}
+    assert (told["of all copies, to the host"], told["of all copies, within GPUs"]) == (25, 75)
+
+
 def loading(t: TraceBuilder) -> None:
     """The GPU idles 800 us while two functions of the script run."""
     t.step().frame("train.py(7): load", us(600))

@@ -36,6 +36,7 @@ from perftui.diagnosis.rule import (
     step_figures,
 )
 from perftui.facts.cpu.machine import without_core_wait
+from perftui.facts.cpu.operators import larger_operators
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.host_waits import host_copies
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
@@ -151,7 +152,7 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         question=question,
         advice=advice(used)
         if judged.on_device
-        else "the longest operators: fuse them, or fewer of them",
+        else larger_operators(facts) or "the longest operators: fuse them, or fewer of them",
     )
 
 
@@ -425,7 +426,8 @@ def _finding_of_part(
         parts=(part.name,),
         would_raise_confidence=shown.missing,
         steps=step.count,
-        advice="" if place and place.file else _how_to_see(facts, is_idle),
+        advice=(larger_operators(facts) if part.name.startswith(PYTHON_IN) else "")
+        or ("" if place and place.file else _how_to_see(facts, is_idle)),
         # Elsewhere samples of the whole run show more than those of a window would.
         question=Question(Evidence.STACKS, "which line it is", left / step.mean)
         if is_idle and not (place and place.file)

@@ -281,3 +281,15 @@ def test_the_time_is_reported_with_the_line_and_half_of_it_is_lost() -> None:
     assert place.end is not None
     assert place.start is not None
     assert place.end - place.start == us(300)
+
+
+@pytest.mark.parametrize(
+    ("each", "calls", "short"),
+    [(10, 150, True), (10, 90, False), (30, 150, False)],
+)
+def test_many_short_calls_ask_for_more_work_in_each(each: float, calls: int, short: bool) -> None:
+    def step(t: TraceBuilder) -> None:
+        ops(t.forward(), *["aten::addmm"] * calls, each=each).close()
+
+    finding = finding_of(trained(step, {"forward": calls * each / 1000}, *LINES), "compute-bound")
+    assert finding.advice.startswith("a larger batch, or fewer and larger operators") is short

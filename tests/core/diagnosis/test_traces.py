@@ -144,6 +144,24 @@ def test_what_is_launched_beside_cuda_graphs_is_a_hint(in_graph: int, severity: 
     assert ("into the CUDA graphs" in finding.advice) is (severity is Severity.INFO)
 
 
+def test_a_trace_without_steps_that_only_synchronizes_does_not_wait_for_its_launches() -> None:
+    """What follows ``torch.cuda.synchronize()`` is launched late anyway, as far as is known."""
+    rules = {}
+    for name in ("cudaDeviceSynchronize", "aten::nonzero"):
+        story = TraceBuilder()
+        for _ in range(3):
+            for _ in range(10):
+                story.launch("add", us(2), call=us(20))
+            story.launch("gemm", us(600))
+            if name == "aten::nonzero":
+                story.op(name).sync().close()
+            else:
+                story.call(name, us(600), "synchronisation")
+        story.launch("add", us(2))
+        rules[name] = found(story, "sync-bound") is not None
+    assert rules == {"cudaDeviceSynchronize": False, "aten::nonzero": True}
+
+
 def test_launching_names_the_line_that_stacks_tell() -> None:
     story = training()
     for _ in range(4):

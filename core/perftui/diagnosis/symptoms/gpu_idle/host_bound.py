@@ -225,8 +225,11 @@ def _synchronising(facts: Facts) -> Lost | None:
     counted = syncs(facts)
     counted = counted if counted and counted.on_gpu else None
     judged = judged_step(facts)
-    # Without steps nothing shows that a host with more lead would have launched earlier.
-    near = _NEAR if trace.steps else _NEAR[:1]
+    names = {trace.analysis.trace.name_of(row) for row in waits.rows[values].tolist()}
+    # Without steps, one that only synchronizes may do so once, after what is measured: nothing
+    # shows that without it the host would have been ahead.
+    is_asked = not trace.steps and all(map(_SYNCHRONIZE.search, names))
+    near = _NEAR[:1] if is_asked else _NEAR
     cost = min(_cost(facts, waits, values, counted), sum(map(judged.part, near)))
     share = cost / step.mean if step.mean else 0.0
     if not len(values) or share < SYNC.limits.warning:

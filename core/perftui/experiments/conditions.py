@@ -118,12 +118,7 @@ def differing(before: Conditions, after: Conditions) -> tuple[Difference, ...]:
     other_cards = all(kinds) and kinds[0] != kinds[1]
     forbids = {_GPU: other_cards, _CPU: not any(kinds), **dict.fromkeys(_WORK, True)}
     rows = [
-        Difference(
-            what,
-            old,
-            new,
-            Effect.NOT_COMPARABLE if forbids.get(what) else Effect.PARTLY,
-        )
+        Difference(what, old, new, Effect.NOT_COMPARABLE if forbids.get(what) else Effect.PARTLY)
         for what, text in _CONDITIONS.items()
         if (old := text(before)) and (new := text(after)) and old != new
     ]

@@ -176,12 +176,7 @@ def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE
     if written and written.target:
         target, arguments = written.target.rpartition(".")[2], dict(written.arguments)
         expected = (Expected(target, arguments, str(written.path), written.line),)
-    return replace(
-        repeat_launch(run),
-        overrides=overrides,
-        name=option.title,
-        expected=expected,
-    )
+    return replace(repeat_launch(run), overrides=overrides, name=option.title, expected=expected)
 
 
 def repeat_launch(run: RunSnapshot) -> Launch:

@@ -375,11 +375,7 @@ def trial(
 
 
 def _with_workers(
-    run: RunSnapshot,
-    option: FixOption,
-    directory: Path,
-    cancelled: threading.Event,
-    began: Began,
+    run: RunSnapshot, option: FixOption, directory: Path, cancelled: threading.Event, began: Began
 ) -> Generator[Progress, None, tuple[FixOption, tuple[CurvePoint, ...]]]:
     """``option`` with the best number of workers, and the steps that tell."""
     points: tuple[CurvePoint, ...] = ()

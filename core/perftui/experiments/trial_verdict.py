@@ -49,10 +49,7 @@ def estimate(ratios: Sequence[float]) -> Estimate | None:
     # Walsh averages: means of any two, each with itself too, in order.
     walsh = sorted((first + second) / 2 for at, first in enumerate(logs) for second in logs[at:])
     return Estimate(
-        math.exp(median(walsh)),
-        math.exp(walsh[outermost - 1]),
-        math.exp(walsh[-outermost]),
-        pairs,
+        math.exp(median(walsh)), math.exp(walsh[outermost - 1]), math.exp(walsh[-outermost]), pairs
     )
 
 
@@ -208,9 +205,7 @@ class LossCheck:
 
 
 def check_losses(
-    before: Sequence[Sequence[float]],
-    after: Sequence[Sequence[float]],
-    risks: Sequence[Risk] = (),
+    before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], risks: Sequence[Risk] = ()
 ) -> LossCheck:
     """Compare runs before a change with runs after it, each by its first losses."""
     if not before or not after or not all(before) or not all(after):

@@ -14,13 +14,7 @@ from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed
 from perftui.fixes.source.edits import Edit, ReplaceExpression, insert_before
 from perftui.script.program import Literal, NothingToChangeError, PatchRefusedError, Program
 from perftui.script.steps import loop_of, micro_batches, refuse_late
-from perftui.script.training import (
-    WRAPPER,
-    WRAPPERS,
-    refuse_mentioned,
-    wrapped_model,
-    wrapper_call,
-)
+from perftui.script.training import WRAPPER, WRAPPERS, refuse_mentioned, wrapped_model, wrapper_call
 
 _SPEC = CallSpec(
     noun="wrapper",

@@ -89,8 +89,7 @@ class FindingOutput(TypedDict):
     confidence: Confidence
     would_raise_confidence: Annotated[str, Meta(description="In words; empty if nothing would.")]
     would_raise_confidence_command: Annotated[
-        list[str] | None,
-        Meta(description="The command that does so, if there is one."),
+        list[str] | None, Meta(description="The command that does so, if there is one.")
     ]
     place: Place | None
     parts: list[str]

@@ -103,9 +103,7 @@ def report_metrics(metrics: KernelMetrics) -> MetricsReport:
     kernels = measured_kernels(metrics)
     rows = tuple(
         MeasuredRow(
-            kernel.name,
-            None if kernel.total is None else round(kernel.total),
-            _figures(kernel),
+            kernel.name, None if kernel.total is None else round(kernel.total), _figures(kernel)
         )
         for kernel in kernels[:MOST_KERNELS]
     )

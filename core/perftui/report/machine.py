@@ -23,8 +23,7 @@ class DoctorRow(TypedDict):
 
     topic: str
     state: Annotated[
-        State,
-        Meta(description="fails: profiling does not work; warn: part of it does not work."),
+        State, Meta(description="fails: profiling does not work; warn: part of it does not work.")
     ]
     found: str
     advice: Annotated[

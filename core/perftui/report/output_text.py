@@ -153,8 +153,7 @@ Ratio = Annotated[
     Meta(description="Step time before divided by after: above 1 is faster; null if not known."),
 ]
 Redacted = Annotated[
-    list[str] | None,
-    Meta(description="What was replaced for --redact; null if nothing was."),
+    list[str] | None, Meta(description="What was replaced for --redact; null if nothing was.")
 ]
 Schema = Annotated[
     int, Meta(description="Increases when a field is removed or changes its meaning.")

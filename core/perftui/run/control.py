@@ -17,12 +17,7 @@ from typing import Any
 
 import msgspec
 
-from perftui.run.files import (
-    DAMAGE,
-    open_regular,
-    read_or_none,
-    replace_file,
-)
+from perftui.run.files import DAMAGE, open_regular, read_or_none, replace_file
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest
 

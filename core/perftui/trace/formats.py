@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.run.files import open_regular
-from perftui.trace.model import (
-    Cancelled,
-    LoadCancelled,
-    Preview,
-    Progress,
-    Trace,
-    TraceError,
-)
+from perftui.trace.model import Cancelled, LoadCancelled, Preview, Progress, Trace, TraceError
 
 if TYPE_CHECKING:
     # Every command needs the endings: a format's loader is imported when a file needs it.
@@ -112,11 +105,7 @@ NSYS = Format((".sqlite", ".db"), _is_database, _nsys_loader, _is_nsys)
 KINETO = Format((".json", ".gz", ".trace"), lambda _: True, _kineto_loader, _is_kineto)
 """Chrome traces as ``torch.profiler`` exports them, plain or gzip."""
 
-FORMATS = (
-    NSYS_REPORT,
-    NSYS,
-    KINETO,
-)
+FORMATS = (NSYS_REPORT, NSYS, KINETO)
 """In order of recognition; the last one reports the errors of any other file."""
 
 ENDINGS = tuple(dict.fromkeys(ending for fmt in FORMATS for ending in fmt.endings))

@@ -91,10 +91,7 @@ def settings_facts(
             "python": len(threading._active),  # type: ignore[attr-defined]
         },
         # CPUs available to the training thread, and CPUs of the machine.
-        "cores": lambda: {
-            "affinity": len(os.sched_getaffinity(0)),
-            "installed": os.cpu_count(),
-        },
+        "cores": lambda: {"affinity": len(os.sched_getaffinity(0)), "installed": os.cpu_count()},
         "processor": processor,
         "environment": lambda: {
             name: value[:LONGEST]

@@ -19,13 +19,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import main_track
-from perftui.analysis.intervals import (
-    EMPTY,
-    Intervals,
-    subtract,
-    union,
-    unite,
-)
+from perftui.analysis.intervals import EMPTY, Intervals, subtract, union, unite
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import launch_of, link
 from perftui.facts.fact import Facts, fact, notes_of, trace_fact

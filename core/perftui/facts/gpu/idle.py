@@ -194,10 +194,7 @@ FEWEST_FOLDED = 3
 
 
 def rows_place(
-    facts: Facts,
-    rows: Int64,
-    operator: str | None = None,
-    during: Intervals | None = None,
+    facts: Facts, rows: Int64, operator: str | None = None, during: Intervals | None = None
 ) -> Place:
     """Where ``rows`` of the host's threads were called from: by the trace's stacks, else by samples
     within them (or ``during``), else by samples at the same places of other steps.

@@ -14,12 +14,7 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis.intervals import first_longest, sums, union
-from perftui.analysis.kernels.category import (
-    Category,
-    Precision,
-    is_8_bit,
-    precision_of,
-)
+from perftui.analysis.kernels.category import Category, Precision, is_8_bit, precision_of
 from perftui.analysis.kernels.limits import Card, Work, work_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.cpu.operators import all_operators

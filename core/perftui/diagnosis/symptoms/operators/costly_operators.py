@@ -16,14 +16,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.elementwise import POINTWISE_CALL, POINTWISE_NODE
 from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work, listed, operator_work
-from perftui.facts.cpu.operators import (
-    PHASES,
-    Operators,
-    Work,
-    all_operators,
-    operators,
-    work_of,
-)
+from perftui.facts.cpu.operators import PHASES, Operators, Work, all_operators, operators, work_of
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, launched_under
 from perftui.facts.place import Place

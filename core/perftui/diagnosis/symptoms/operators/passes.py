@@ -34,13 +34,7 @@ from perftui.facts.cpu.repeated_backward import repeated_backward
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.operator_lines import (
-    at,
-    line_of,
-    line_place,
-    lines_of,
-    second_call,
-)
+from perftui.facts.source.operator_lines import at, line_of, line_place, lines_of, second_call
 from perftui.facts.source.source_calls import call_repeated, matching_line, same_call
 from perftui.facts.step.judged_step import PYTHON_IN, host_parts
 from perftui.trace.model import NONE, Int64, Mask

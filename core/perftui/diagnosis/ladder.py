@@ -51,14 +51,11 @@ from perftui.facts.step.trace_steps import host_code, longest_activity, subject,
 from perftui.run.columns import phase_name
 from perftui.trace.model import MEMCPY, NONE
 
-_SHOWN = 3
-"""Kinds of kernels in the sentence."""
-
 COMPUTE_BOUND_SHARE = 0.80
 """Share of the step; gpu-idle calls a GPU that is busy so much of the time well used."""
 
 LISTED = 3
-"""Operators that are listed."""
+"""Operators, lines, modules and kinds of kernels that are listed."""
 
 TOLD_FROM = 0.05
 """Share of the operators' time from which the sentence names one."""
@@ -96,30 +93,29 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     except UnknownError:
         return None
     step, share = judged.of, judged.computing / judged.of.mean
-    operators, lines, longest = _operators(facts, judged), _forward_shares(facts, judged), ""
-    if named := [f"{name} {fmt.percent(of)}" for name, of in operators.items() if of >= TOLD_FROM]:
-        longest = f" Of their time: {', '.join(named)}."
-    at = (f"{fmt.percent(of)} at {line.short}" for line, of in lines.items() if of >= LINE_FROM)
-    if named := list(at):
-        longest += f" Of the forward pass: {', '.join(named)}."
+    operators, lines = _operators(facts, judged), _forward_shares(facts, judged)
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
-    sentence = f"The model's operators take {step.part_of(judged.computing)}: only computing less, "
-    sentence += f"or faster, helps.{longest}"
     categories: Mapping[Category, int] = {}
-    used, why = known_roofline(facts) if judged.on_device else (None, "")
+    modules: Mapping[str, float] = {}
+    used, why = None, ""
     if judged.on_device:
-        categories = time_by_category.or_none(facts) or {}
+        categories, modules = time_by_category.or_none(facts) or {}, _modules(facts)
         sentence = f"The GPU is the limit: it computes {step.part_of(judged.computing)}."
-        sentence += _kernels(facts, categories)
+        of_all = {kind.value: time / step_kernels(facts).time for kind, time in categories.items()}
+        sentence += _told("Of its kernels' time", dict(list(of_all.items())[:LISTED]))
+        used, why = known_roofline(facts)
         unknown = f" How well they use it is not known yet: {why}."
         sentence += use_of_card(used, judged.computing) if used else unknown
+    else:
+        sentence = f"The model's operators take {step.part_of(judged.computing)}: only computing "
+        sentence += f"less, or faster, helps.{_told('Of their time', operators, TOLD_FROM)}"
+        at = (f"{fmt.percent(of)} at {line.short}" for line, of in lines.items() if of >= LINE_FROM)
+        if named := ", ".join(at):
+            sentence += f" Of the forward pass: {named}."
     shown = certainty(facts, step, BY_WINDOW)
     if shown.disagree:
         sentence = f"{sentence} {shown.disagree[0].upper()}{shown.disagree[1:]}."
-    modules = _modules(facts) if judged.on_device else {}
-    at = (f"{name} {fmt.percent(of)}" for name, of in modules.items() if of >= LINE_FROM)
-    if named := list(at):
-        sentence += f" Of the forward pass: {', '.join(named)}."
+    sentence += _told("Of the forward pass", modules, LINE_FROM)
     question = None
     if why == NO_SIZES:
         question = Question(Evidence.SHAPES, "how well its kernels use the card", share)
@@ -156,14 +152,10 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     )
 
 
-def _kernels(facts: Facts, categories: Mapping[Category, int]) -> str:
-    """Kinds of kernels by time."""
-    times = list(categories.items())[:_SHOWN]
-    if not times:
-        return ""
-    whole = step_kernels(facts).time
-    shares = ", ".join(f"{kind.value} {fmt.percent(time / whole)}" for kind, time in times)
-    return f" Of its kernels' time: {shares}."
+def _told(what: str, shares: Mapping[str, float], least: float = 0.0) -> str:
+    """Names with their shares from ``least`` on, as a sentence."""
+    named = ", ".join(f"{name} {fmt.percent(of)}" for name, of in shares.items() if of >= least)
+    return f" {what}: {named}." if named else ""
 
 
 def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:
@@ -240,7 +232,12 @@ def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention 
             raise UnknownError(judged.disagree)
         _check_parts(judged)
         _check_kernels(facts)
-        _check_even(judged)
+        step = judged.of
+        if step.count and step.mean > MOST_UNEVEN * step.p50:
+            raise UnknownError(
+                f"the mean step of {fmt.duration(step.mean)} is {step.mean / max(step.p50, 1):.1f} "
+                "times the median: a few steps take most of the time"
+            )
         check_reach(facts)
         other = other_steps(facts)
         if other is not None and other.share >= MOST_ELSE:
@@ -251,15 +248,6 @@ def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention 
     except UnknownError as error:
         return Abstention(HEALTHY.id, str(error))
     return _finding(judged, roofline(facts), certainty(facts, judged.of, BY_WINDOW))
-
-
-def _check_even(judged: JudgedStep) -> None:
-    step = judged.of
-    if step.count and step.mean > MOST_UNEVEN * step.p50:
-        raise UnknownError(
-            f"the mean step of {fmt.duration(step.mean)} is {step.mean / max(step.p50, 1):.1f} "
-            "times the median: a few steps take most of the time"
-        )
 
 
 def _check_parts(judged: JudgedStep) -> None:
@@ -366,16 +354,12 @@ def _largest_part(facts: Facts, findings: Sequence[Finding]) -> Finding | Absten
         return Abstention(LARGEST_PART.id, str(error))
     # The profiler's own time has a rule of its own.
     hidden = (GapCause.PROFILER.value, *((OTHER,) if judged.hides_forward else ()))
-    visible = [part for part in judged.parts if part.name not in hidden]
-    unnamed = [(part, _unnamed(part, judged, findings)) for part in visible]
-    part, left = max(
-        ((part, left) for part, left in unnamed if not part.computes),
-        key=lambda item: item[1],
-        default=(None, 0),
-    )
+    lost = [part for part in judged.parts if not part.computes and part.name not in hidden]
+    part = max(lost, key=lambda part: _unnamed(part, judged, findings), default=None)
     mean = judged.of.mean
     if part is None or not mean:
         return None
+    left = _unnamed(part, judged, findings)
     # On the CPU, excluding waits for a core, which are the time of other programs.
     share = left / mean if judged.on_device else without_core_wait(facts, left, mean)
     level = severity(share, LIMITS)
@@ -437,16 +421,12 @@ def _finding_of_part(
 
 def _how_to_see(facts: Facts, is_idle: bool) -> str:
     """How to learn of a line that is not known."""
+    hows = ("run it again with --stacks", "let it run for longer")
     if facts.run is None:
-        how = (
-            "record it by torch.profiler with with_stack=True"
-            if is_idle
-            else "run it under perftui"
-        )
-        return f"{how}, which shows the line"
-    if not facts.run.manifest.status.is_over:
+        hows = ("record it by torch.profiler with with_stack=True", "run it under perftui")
+    elif not facts.run.manifest.status.is_over:
         return "wait: samples that show the line are still coming"
-    how = "run it again with --stacks" if is_idle else "let it run for longer"
+    how = hows[0] if is_idle else hows[1]
     return f"{how}, which shows the line"
 
 

@@ -6,7 +6,7 @@ from perftui import format as fmt
 from perftui.analysis.kernels.category import MEMORY_BOUND, Category
 from perftui.diagnosis.model import Figure
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.gpu.roofline import RoofedCall, Roofline, roofline
+from perftui.facts.gpu.roofline import Roofline, roofline
 from perftui.trace.model import TraceError
 
 LEAST_REACHED = 0.5
@@ -26,9 +26,6 @@ positions reached a quarter."""
 
 TOLD_FROM = 0.05
 """Share of the kernels' time from which a saving is told."""
-
-_SHOWN = 3
-"""Savings in the sentence."""
 
 
 def known_roofline(facts: Facts) -> tuple[Roofline | None, str]:
@@ -69,7 +66,7 @@ def use_of_card(used: Roofline, computing: int) -> str:
     said = f" They reach {share_of(used)}"
     if used.known < LEAST_KNOWN:
         said += f", as far as that is known ({fmt.percent(used.known)} of their time)"
-    saved = [kind for kind in used.kinds if kind.saved >= TOLD_FROM * used.whole][:_SHOWN]
+    saved = [kind for kind in used.kinds if kind.saved >= TOLD_FROM * used.whole]
     if not saved:
         return f"{said}."
     # Kinds of work that run side by side sum to more than the kernels' time.
@@ -80,14 +77,17 @@ def use_of_card(used: Roofline, computing: int) -> str:
         for kind, less in zip(saved, (" less", "", ""), strict=False)
     )
     worst = saved[0].worst
-    reached = _reached(worst, is_measured=used.card.is_measured)
+    reached = f"{fmt.percent(worst.reached)} of the card's {worst.bound} rate"
+    if used.card.is_measured:
+        reached = reached.replace("card's ", "") + " that perftui probe measured"
+    elif of_measured := worst.reached_of_measured:
+        reached += f", {fmt.percent(of_measured)} of the measured one"
     said += f"; at the full rates up to {', '.join(savings)}."
     # Without biases, weights and sums of single channels.
     sizes = " ".join(size for size in worst.sizes.split() if "x" in size) or worst.sizes
     return f"{said} {worst.operator} of {sizes} reaches {reached}."
 
 
-_FUSE = "fuse these kernels: torch.compile, or the fused functions of torch"
 _TO_DO = {
     Category.ATTENTION: "scaled_dot_product_attention on its fastest path: is_causal=True in place "
     "of a mask, 16 bits, heads as wide as a multiple of 8",
@@ -96,16 +96,16 @@ _TO_DO = {
     Category.CONVOLUTION: "memory_format=torch.channels_last, 16 bits, cudnn.benchmark",
     Category.LAYOUT: "memory_format=torch.channels_last for model and input",
     Category.OPTIMIZER: "fused=True in the optimizer",
-    **dict.fromkeys(MEMORY_BOUND, _FUSE),
+    **dict.fromkeys(
+        MEMORY_BOUND, "fuse these kernels: torch.compile, or the fused functions of torch"
+    ),
 }
 
 
 def advice(used: Roofline | None) -> str:
     """What makes the kind of work faster that would save most; empty where that is not known."""
-    worst = next(iter(used.kinds), None) if used else None
-    if used is None or worst is None or worst.saved < TOLD_FROM * used.whole:
-        return ""
-    return _TO_DO.get(worst.category, "")
+    worth = [kind for kind in used.kinds if kind.saved >= TOLD_FROM * used.whole] if used else []
+    return _TO_DO.get(worth[0].category, "") if worth else ""
 
 
 def share_of(used: Roofline) -> str:
@@ -121,13 +121,3 @@ def reach_figures(used: Roofline) -> tuple[Figure, ...]:
         Figure.share("of the kernels' time known for that", used.known, LEAST_KNOWN),
         *(Figure.share(f"{kind.category.value} reaches", kind.reached) for kind in used.kinds),
     )
-
-
-def _reached(call: RoofedCall, *, is_measured: bool) -> str:
-    """``62 % of the card's arithmetic rate``, and of the measured rate if there is one."""
-    share = fmt.percent(call.reached)
-    if is_measured:
-        return f"{share} of the {call.bound} rate that perftui probe measured"
-    of_measured = call.reached_of_measured
-    beside = "" if of_measured is None else f", {fmt.percent(of_measured)} of the measured one"
-    return f"{share} of the card's {call.bound} rate{beside}"

@@ -121,12 +121,8 @@ def _cells(line: Iterable[Cell], for_terminal: bool) -> Iterable[str]:
     for cell in line:
         text = "" if cell is None else str(cell)
         text = printable(text) if for_terminal else replaced(text)
-        yield _quoted(text) if _QUOTED.search(text) else text
-
-
-def _quoted(text: str) -> str:
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'
+        doubled = text.replace('"', '""')
+        yield f'"{doubled}"' if _QUOTED.search(text) else text
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ _TICKS = re.compile("`+")
 
 def plain(text: str) -> str:
     """``text`` as it is read, on one line."""
-    marked = _MARKS.sub(_escaped, printable(text))
+    marked = _MARKS.sub(r"\\\g<0>", printable(text))
     safe = re.sub("[&<@#]", lambda match: _ENTITIES[match[0]], marked)
     return re.sub("^>", "&gt;", safe)
 
@@ -88,10 +88,6 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(escaped)} |"
 
 
-def _escaped(match: re.Match[str]) -> str:
-    return f"\\{match[0]}"
-
-
 def _longest_ticks(text: str) -> int:
     return max(map(len, _TICKS.findall(text)), default=0)
 
@@ -99,23 +95,20 @@ def _longest_ticks(text: str) -> int:
 def render(report: Report) -> str:
     """The findings first, then the parts of a step; tables that are long can be opened."""
     most = report.top or MOST_ROWS
+    not_judged = report.diagnosis.not_judged.items()
     blocks = (
         _heading(report),
         *_findings(report),
         *(_breakdown(breakdown) for breakdown in report.breakdowns),
         folded("Operators, longest first", _ops(report.ops[:most], report.totals)),
         folded("Kernels and copies, longest first", _kernels(report.kernels[:most], report.totals)),
-        folded("Not judged", _not_judged(report)),
-        folded("Notes", _listed(report.notes)),
+        folded(
+            "Not judged",
+            (f"- {plain(why)}: {', '.join(map(code, rules))}" for why, rules in not_judged),
+        ),
+        folded("Notes", (f"- {plain(note)}" for note in report.notes)),
     )
     return joined(blocks)
-
-
-def _not_judged(report: Report) -> Iterator[str]:
-    return (
-        f"- {plain(why)}: {', '.join(map(code, rules))}"
-        for why, rules in report.diagnosis.not_judged.items()
-    )
 
 
 def _heading(report: Report) -> Iterator[str]:
@@ -161,7 +154,8 @@ def _finding(finding: Finding, report: Report, fixes: list[FixOption]) -> Iterat
 
 
 def _fix(fix: FixOption, report: Report) -> Iterator[str]:
-    yield f"- **Fix** {code(fix.fix)}: {plain(fix.title)}{_state(fix)}"
+    state = f" ({plain(text)})" if (text := state_text(fix)) else ""
+    yield f"- **Fix** {code(fix.fix)}: {plain(fix.title)}{state}"
     proof = proof_of_fix(fix, report)
     if proof is not None:
         yield f"  - Measured: **{plain(proof.headline)}**, {pairs_text(proof)}"
@@ -174,11 +168,6 @@ def _fix(fix: FixOption, report: Report) -> Iterator[str]:
     if fix.patch is not None:
         yield ""
         yield from (f"  {line}" if line else "" for line in fenced(fix.patch.diff(), "diff"))
-
-
-def _state(fix: FixOption) -> str:
-    state = state_text(fix)
-    return f" ({plain(state)})" if state else ""
 
 
 def _evidence(facts: Iterable[Figure]) -> Iterator[str]:
@@ -227,7 +216,3 @@ def _kernels(rows: tuple[OpRow, ...], totals: Mapping[str, Totals]) -> Iterator[
 
 def _device(ns: int) -> str:
     return fmt.duration(ns) if ns else "–"
-
-
-def _listed(lines: Iterable[str]) -> Iterator[str]:
-    return (f"- {plain(line)}" for line in lines)

@@ -29,7 +29,7 @@ REASONS = {
 }
 """Why a window was opened, by the agent's word for it."""
 
-_DETAILS = ("shapes", "stacks", "memory", "modules", "syncs")
+_DETAILS = ("shapes", "stacks", "memory", "modules", "syncs", "memory_snapshot", "nvtx")
 
 
 @dataclass(frozen=True)
@@ -70,18 +70,13 @@ class RecordedRun:
 
 def recording_of(run: RunSnapshot, number: int = 0) -> RecordedRun:
     """How ``run`` was recorded, and the windows and snapshots of rank ``number``."""
-    rank = run.rank(number)
+    rank, layout = run.rank(number), RunLayout(run.root)
     return RecordedRun(
         options=tuple(_options(run.manifest.profile)),
         windows=tuple(_windows(run, rank)) if rank else (),
         snapshots=tuple(_snapshots(run, rank)) if rank else (),
-        nsys=tuple(_reports(RunLayout(run.root))),
+        nsys=tuple(file for one in (layout, *layout.parts()) for file in one.nsys_reports()),
     )
-
-
-def _reports(layout: RunLayout) -> Iterator[Path]:
-    for part in (layout, *layout.parts()):
-        yield from part.nsys_reports()
 
 
 def _options(profile: Mapping[str, Any]) -> Iterator[str]:
@@ -98,11 +93,8 @@ def _options(profile: Mapping[str, Any]) -> Iterator[str]:
     elif options.window_steps is not None:
         yield f"--window {options.window_steps}"
     yield f"--overhead {options.overhead * 100:g}%"
-    yield from (f"--{name}" for name in _DETAILS if getattr(options, name, False))
-    if options.memory_snapshot:
-        yield "--memory-snapshot"
-    if options.nvtx:
-        yield "--nvtx"
+    given = (name for name in _DETAILS if getattr(options, name))
+    yield from (f"--{name.replace('_', '-')}" for name in given)
     if options.max_steps is not None:
         yield f"--max-steps {options.max_steps}"
     yield f"--stack-rate {stack_rate_of(profile)}"

@@ -106,7 +106,7 @@ def make_report(
         tuple(_breakdowns(facts)),
         _longest(analysis.ops, top) if analysis else (),
         _kernels(analysis, top) if analysis else (),
-        _modules(analysis, top) if analysis else (),
+        listed_modules(_longest(analysis.modules, None), top) if analysis else (),
         recording_of(subject.run) if subject.run else None,
         join_metrics(measured, analysis.kernels) if measured is not None and analysis else None,
         top,
@@ -137,10 +137,6 @@ def _breakdowns(facts: Facts) -> Iterator[StepBreakdown]:
         yield of_run
     if of_trace and (of_trace.has_gpu or not of_run):
         yield of_trace.breakdown
-
-
-def _modules(analysis: TraceAnalysis, top: int | None) -> tuple[OpRow, ...]:
-    return listed_modules(_longest(analysis.modules, None), top)
 
 
 def listed_modules(rows: tuple[OpRow, ...], most: int | None) -> tuple[OpRow, ...]:

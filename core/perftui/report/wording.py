@@ -212,9 +212,6 @@ def _block(title: str, thread: LinesByTime) -> Iterator[str]:
         yield f"  {100 * thread.share(line):5.1f} %  {line.source}{where}"
 
 
-_UNKNOWN = "-"
-
-
 def table_of_ranks(facts: Facts) -> RankTable:
     """The ranks of a run or of a directory of traces; of others one row, or none."""
     traced = traced_ranks.or_none(facts)
@@ -236,10 +233,6 @@ def ranks_text(facts: Facts) -> Iterator[str]:
         shown = "*" if row.rank == traced.shown else " "
         parts = dict(row.parts)
         times = (row.mean, parts.get(COMPUTE), parts.get(EXPOSED_COMMUNICATION), row.caused)
-        step, compute, exposed, caused = map(_time, times)
+        step, compute, exposed, caused = ("-" if ns is None else fmt.duration(ns) for ns in times)
         yield f" {shown}{row.rank:>4} {step:>10} {compute:>10} {exposed:>13} {caused:>13}"
     yield "  * the rank of this report"
-
-
-def _time(ns: int | None) -> str:
-    return _UNKNOWN if ns is None else fmt.duration(ns)

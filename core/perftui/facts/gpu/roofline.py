@@ -290,19 +290,22 @@ def _roofed(
 ) -> RoofedCall | None:
     trace = analysis.trace
     at = int(np.searchsorted(calls.rows, row))
-    work = work_of(trace.name_of(row), arguments)
+    name = trace.name_of(row)
+    work = work_of(name, arguments)
     if work is None:
         return None
     kernel = trace.name_of(int(calls.kernel[at])) if calls.kernel[at] != NONE else ""
     precision = precision_of(kernel)
-    if precision is Precision.UNKNOWN and work.flops and not _HALVES.isdisjoint(_kinds(arguments)):
+    kinds = arguments.get("Input type", arguments.get("Input Types", []))
+    if precision is Precision.UNKNOWN and work.flops and not _HALVES.isdisjoint(map(str, kinds)):
         precision = Precision.HALF
     # Cards compute with 8 bits faster than with 16, and that rate is not listed.
     rated = Precision.UNKNOWN if is_8_bit(kernel) else precision
     roof, is_memory_bound = _roof(work, card.peaks, rated)
+    dims = arguments.get("Input Dims", arguments.get("Input dims", []))
     return RoofedCall(
-        trace.name_of(row),
-        _sizes(arguments),
+        name,
+        " ".join("x".join(map(str, size)) for size in dims if size)[:_LONGEST],
         kernel,
         _CATEGORIES[calls.category[at]],
         precision,
@@ -331,15 +334,6 @@ def _roof(work: Work, card: Card | None, precision: Precision) -> tuple[int, boo
 
 _SIZES = frozenset({"Input Dims", "Input dims"})
 _HALVES = frozenset({"c10::BFloat16", "c10::Half"})
-
-
-def _kinds(arguments: Mapping[str, Any]) -> list[str]:
-    return [str(kind) for kind in arguments.get("Input type", arguments.get("Input Types", []))]
-
-
-def _sizes(arguments: Mapping[str, Any]) -> str:
-    dims = arguments.get("Input Dims", arguments.get("Input dims", []))
-    return " ".join("x".join(map(str, size)) for size in dims if size)[:_LONGEST]
 
 
 _LONGEST = 80

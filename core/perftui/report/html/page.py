@@ -19,7 +19,6 @@ from perftui.analysis.kernels.names import short_names
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.gpu.host_waits import syncs
 from perftui.facts.gpu.memory import gpu_memory
-from perftui.facts.ranks.rank_table import RankTable
 from perftui.facts.step.steps import device_phases
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report import wording
@@ -99,7 +98,9 @@ def environment() -> Environment:
         "percent": fmt.percent,
         "phase_name": phase_name,
         "proof": wording.proof_of_fix,
-        "rank_parts": _rank_parts,
+        "rank_parts": lambda table: list(
+            dict.fromkeys(name for row in table.rows for name, time in row.parts if time)
+        ),
         "rate": rate,
         "sentence": lambda note: f"{note[0].upper()}{note[1:]}.",
         "several": fmt.several,
@@ -129,10 +130,6 @@ def _side(line: str) -> str:
     if line.startswith(("---", "+++", "@@")):
         return "place"
     return {"+": "added", "-": "removed"}.get(line[:1], "")
-
-
-def _rank_parts(table: RankTable) -> list[str]:
-    return list(dict.fromkeys(name for row in table.rows for name, time in row.parts if time))
 
 
 def _gpu_tables(report: Report) -> Iterator[tuple[str, tuple[str, str], Any]]:

@@ -294,6 +294,4 @@ def findings(path: str | PathLike[str]) -> tuple[Finding, ...]:
     Raises:
         ValueError: there is neither, or it cannot be read.
     """
-    subject = load_subject(Path(path))
-    facts = Facts(subject.run, subject.analysis, subject.rank, subject.beside)
-    return diagnosis(facts).findings
+    return diagnosis(load_subject(Path(path)).facts).findings

@@ -295,7 +295,8 @@ def render_memory(report: MemoryReport, head: str = "") -> str:
         if memory.peak:
             title = f"Held at the peak of {fmt.size(memory.peak.bytes)}, by line"
             blocks += [_peak_line(memory.peak), _site_rows(title, memory.peak.sites)]
-            blocks.append(_category_lines(memory.peak))
+            if categories := [*memory.peak.categories.items()]:
+                blocks.append([title.replace("line", "category"), *_size_rows(categories)])
         blocks += [_unused(memory), _failed_lines(memory)]
     blocks.append(listed("Not known", report.notes))
     return joined(blocks)
@@ -347,13 +348,6 @@ def _peak_line(peak: Peak) -> Iterator[str]:
         when = f", {fmt.duration(peak.after_ns)} into {fmt.duration(peak.span_ns)} of history"
     relative = "" if peak.absolute else " above the level at the start of the history"
     yield f"Peak: {fmt.size(peak.bytes)} held{relative}{when}"
-
-
-def _category_lines(peak: Peak) -> Iterator[str]:
-    if not peak.categories:
-        return
-    yield f"Held at the peak of {fmt.size(peak.bytes)}, by category"
-    yield from _size_rows([*peak.categories.items()])
 
 
 def _size_rows(parts: Sequence[tuple[str, int]]) -> Iterator[str]:

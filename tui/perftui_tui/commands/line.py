@@ -145,11 +145,6 @@ def share_in(text: str) -> float | None:
     return float(match[1]) / 100 if match else None
 
 
-def _share_of_run(text: str) -> float | None:
-    share = share_in(text)
-    return share if share and share <= 1 else None
-
-
 def _whole(least: int, most: int = 10**18) -> Callable[[str], int | None]:
     return lambda text: int(text) if text.isdecimal() and least <= int(text) <= most else None
 
@@ -173,7 +168,10 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "stack-rate": (_whole(0, MOST_STACK_RATE), f"needs a whole number from 0 to {MOST_STACK_RATE}"),
     "rank": (_whole(0, 10**9 - 1), "needs a whole number"),
     "steps": (_first_and_last, "needs a step or two, such as 100 or 100-104"),
-    "overhead": (_share_of_run, "needs per cent of the run, such as 0.5%"),
+    "overhead": (
+        lambda text: share if 0 < (share := share_in(text) or 0.0) <= 1 else None,
+        "needs per cent of the run, such as 0.5%",
+    ),
     "budget": (
         lambda text: seconds_in(text) if _BUDGET.fullmatch(text) else None,
         "needs a time such as 90s, 15m or 2h",

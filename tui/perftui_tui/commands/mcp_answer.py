@@ -153,7 +153,9 @@ def _cut(value: Any, rows: int, name: str, left_out: dict[str, int]) -> Any:
         return {key: _cut(item, rows, f"{name}.{key}", left_out) for key, item in value.items()}
     if not isinstance(value, list):
         return value
-    items = value if _is_whole(value) else value[:rows]
+    is_pair = len(value) == 2 and not isinstance(value[0], dict)
+    is_whole = is_pair or all(isinstance(item, str) for item in value)
+    items = value if is_whole else value[:rows]
     if len(items) < len(value):
         left_out[name] = len(value) - len(items)
     return [_cut(item, rows, f"{name}[{at}]", left_out) for at, item in enumerate(items)]
@@ -163,11 +165,6 @@ def _are_columns(value: dict[str, Any], rows: int) -> bool:
     """Whether ``value`` is a table by columns with more than ``rows`` rows."""
     lengths = {len(item) if isinstance(item, list) else 0 for item in value.values()}
     return len(value) > 1 and len(lengths) == 1 and lengths.pop() > max(rows, 2)
-
-
-def _is_whole(items: list[Any]) -> bool:
-    is_pair = len(items) == 2 and not isinstance(items[0], dict)
-    return is_pair or all(isinstance(item, str) for item in items)
 
 
 def csv_rows(text: str, skip: int, rows: int) -> tuple[str, int]:

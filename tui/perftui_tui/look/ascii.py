@@ -36,11 +36,10 @@ class AsciiFilter(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's signature
         """The segments in ASCII."""
-        return [Segment(_in_ascii(text), style, control) for text, style, control in segments]
-
-
-def _in_ascii(text: str) -> str:
-    return text if text.isascii() else "".join(map(_character, text))
+        return [
+            Segment(text if text.isascii() else "".join(map(_character, text)), style, control)
+            for text, style, control in segments
+        ]
 
 
 @lru_cache(maxsize=4096)

@@ -146,7 +146,8 @@ class TrainingRuns:
     def ahead(self) -> int:
         """Training steps expected to follow without a gap; ``MANY`` before the first."""
         if self._gap:
-            is_over = self._trains_next or (not self._is_announced and self._is_as_long_as_ever)
+            as_ever = len(self._gaps) >= LEAST_GAPS and set(self._gaps) == {self._gap}
+            is_over = self._trains_next or (not self._is_announced and as_ever)
             return self.shortest if is_over else 0
         ends = [run for run in self._runs if run >= self._run]
         if not ends:
@@ -162,10 +163,6 @@ class TrainingRuns:
     def seem_over(self) -> bool:
         """Whether the current gap in training is much longer than any before."""
         return self._gap > max(LONG_GAP, MUCH_LONGER_GAP * max(self._gaps, default=0))
-
-    @property
-    def _is_as_long_as_ever(self) -> bool:
-        return len(self._gaps) >= LEAST_GAPS and set(self._gaps) == {self._gap}
 
 
 USUAL_STEPS = 2

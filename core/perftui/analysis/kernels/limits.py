@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, TypeVar
 
@@ -271,7 +271,7 @@ def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
         strides = [None] * len(sizes)
     inputs = zip(sizes, strides, kinds, strict=False)
     tensors = [Tensor.of(size, step, str(kind)) for size, step, kind in inputs]
-    if not any(size for size, _ in zip(sizes, kinds, strict=False)):
+    if not any(sizes[: len(kinds)]):
         return None
     flops_of = _FLOPS.get(operator)
     texts = arguments.get("Concrete Inputs")
@@ -286,15 +286,11 @@ def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
     return Work(flops, sum(tensor.stored for tensor in tensors) + output * width)
 
 
-def _product(first: int) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:
-    """Count the product of two matrices, or batches of them: inputs ``first`` and the next."""
-
-    def count(sizes: Sizes, _: Sequence[str]) -> tuple[int, int]:
-        left, right = sizes[first], sizes[first + 1]
-        output = prod(left[:-1]) * (right[-1] if len(right) > 1 else 1)
-        return 2 * output * left[-1], output
-
-    return count
+def _product(first: int, sizes: Sizes, _: Sequence[str]) -> tuple[int, int]:
+    """The product of two matrices, or batches of them: inputs ``first`` and the next."""
+    left, right = sizes[first], sizes[first + 1]
+    output = prod(left[:-1]) * (right[-1] if len(right) > 1 else 1)
+    return 2 * output * left[-1], output
 
 
 def _convolution_backward(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
@@ -306,22 +302,16 @@ def _convolution_backward(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]
     return wanted * single, prod(inputs) + prod(weight)
 
 
-def _convolution(padding: int, stride: int, dilation: int) -> Callable[..., tuple[int, int]]:
-    """Count a forward convolution, given the positions of its parameters among the inputs."""
-
-    def count(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
-        inputs, weight = sizes[:2]
-        numbers = [_numbers(texts[at], len(weight) - 2) for at in (padding, stride, dilation)]
-        sides = [
-            (length + 2 * pad - space * (window - 1) - 1) // step + 1
-            for length, window, pad, step, space in zip(
-                inputs[2:], weight[2:], *numbers, strict=True
-            )
-        ]
-        spots = inputs[0] * prod(sides)
-        return 2 * spots * prod(weight), spots * weight[0]
-
-    return count
+def _convolution(of: Sequence[int], sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
+    """A forward convolution, whose padding, stride and dilation are the inputs ``of``."""
+    inputs, weight = sizes[:2]
+    numbers = [_numbers(texts[at], len(weight) - 2) for at in of]
+    sides = [
+        (length + 2 * pad - space * (window - 1) - 1) // step + 1
+        for length, window, pad, step, space in zip(inputs[2:], weight[2:], *numbers, strict=True)
+    ]
+    spots = inputs[0] * prod(sides)
+    return 2 * spots * prod(weight), spots * weight[0]
 
 
 def _numbers(text: str, count: int) -> list[int]:
@@ -331,50 +321,39 @@ def _numbers(text: str, count: int) -> list[int]:
 
 
 def _attention(
-    query: int, length: int, packed: int, causal: int, products: float
-) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:
-    """Count attention over (batch, ., ., width) tensors from input ``query`` on, with the positions
-    on side ``length``; if input ``causal`` is true, half of the pairs are left out. With an input
-    ``packed``, the bounds of sequences in one row, the pairs are not known."""
+    query: int, length: int, packed: int, causal: int, sizes: Sizes, texts: Sequence[str]
+) -> tuple[int, int]:
+    """Attention over (batch, ., ., width) tensors from input ``query`` on, with the positions on
+    side ``length``; if input ``causal`` is true, half of the pairs are left out. With an input
+    ``packed``, the bounds of sequences in one row, the pairs are not known. In the backward pass
+    the gradient of the output comes before the query."""
+    left, right = sizes[query], sizes[query + 1]
+    if len(left) != 4 or any(map(any, sizes[packed : packed + 1])):
+        raise ValueError("packed sequences")
+    # Backward the two products of the forward pass, partly repeated, and those of three gradients.
+    products = 5 if query else 2
+    flops = 2 * products * prod(left) * right[length]
+    is_causal = texts[causal : causal + 1] in (["True"], ["1"], ["2"])
+    return flops // 2 if is_causal else flops, prod(left)
 
-    def count(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
-        left, right = sizes[query], sizes[query + 1]
-        if len(left) != _SIDES or any(map(any, sizes[packed : packed + 1])):
-            raise ValueError("packed sequences")
-        pairs = prod(left[:-1]) * right[length]
-        flops = round(2 * products * pairs * left[-1])
-        is_causal = len(texts) > causal and texts[causal] in ("True", "1", "2")
-        return flops // 2 if is_causal else flops, prod(left)
-
-    return count
-
-
-_SIDES = 4
-"""Of a tensor of attention: batch, heads, positions and width."""
-
-_BACKWARD_PRODUCTS = 5
-"""The two products of the forward pass, partly repeated, and those of three gradients."""
 
 _FLOPS: Mapping[str, Callable[[Sizes, Sequence[str]], tuple[int, int]]] = {
-    "aten::mm": _product(0),
-    "aten::bmm": _product(0),
-    "aten::addmm": _product(1),
-    "aten::baddbmm": _product(1),
-    "aten::_addmm_activation": _product(1),
-    "aten::cudnn_convolution": _convolution(2, 3, 4),
-    "aten::miopen_convolution": _convolution(3, 4, 5),
-    "aten::mkldnn_convolution": _convolution(3, 4, 5),
-    "aten::_conv_depthwise2d": _convolution(5, 4, 6),
-    "aten::convolution_backward": _convolution_backward,
-    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention(0, 2, 3, 4, 2),
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention(
-        1, 2, 6, 7, _BACKWARD_PRODUCTS
+    **dict.fromkeys(("aten::mm", "aten::bmm"), partial(_product, 0)),
+    **dict.fromkeys(
+        ("aten::addmm", "aten::baddbmm", "aten::_addmm_activation"), partial(_product, 1)
     ),
-    "aten::_cudnn_attention_forward": _attention(0, 2, 4, 10, 2),
-    "aten::_cudnn_attention_backward": _attention(1, 2, 9, 14, _BACKWARD_PRODUCTS),
-    "aten::_flash_attention_forward": _attention(0, 1, 3, 8, 2),
-    "aten::_flash_attention_backward": _attention(1, 1, 6, 11, _BACKWARD_PRODUCTS),
-    "aten::_efficient_attention_forward": _attention(0, 1, 4, 9, 2),
-    "aten::_efficient_attention_backward": _attention(1, 1, 6, 14, _BACKWARD_PRODUCTS),
+    "aten::cudnn_convolution": partial(_convolution, (2, 3, 4)),
+    "aten::miopen_convolution": partial(_convolution, (3, 4, 5)),
+    "aten::mkldnn_convolution": partial(_convolution, (3, 4, 5)),
+    "aten::_conv_depthwise2d": partial(_convolution, (5, 4, 6)),
+    "aten::convolution_backward": _convolution_backward,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": partial(_attention, 0, 2, 3, 4),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": partial(_attention, 1, 2, 6, 7),
+    "aten::_cudnn_attention_forward": partial(_attention, 0, 2, 4, 10),
+    "aten::_cudnn_attention_backward": partial(_attention, 1, 2, 9, 14),
+    "aten::_flash_attention_forward": partial(_attention, 0, 1, 3, 8),
+    "aten::_flash_attention_backward": partial(_attention, 1, 1, 6, 11),
+    "aten::_efficient_attention_forward": partial(_attention, 0, 1, 4, 9),
+    "aten::_efficient_attention_backward": partial(_attention, 1, 1, 6, 14),
 }
 """By operator: operations, and elements of the output."""

@@ -21,7 +21,9 @@ _HEAD = ("check", "found", "limit", "result")
 def check_text(gate: Gate) -> str:
     """A row for each check, what is wrong with those that are not ok, what has changed since the
     baseline, and the verdict on the last line."""
-    return "\n".join([*_table(gate), *_reasons(gate), *_since(gate), verdict_line(gate)]) + "\n"
+    bad = (check for check in gate.checks if check.state is not State.OK)
+    reasons = (printable(f"{check.title}: {check.message}") for check in bad)
+    return "\n".join([*_table(gate), *reasons, *_since(gate), verdict_line(gate)]) + "\n"
 
 
 def result_of(check: Check) -> str:
@@ -52,12 +54,6 @@ def _table(gate: Gate) -> Iterator[str]:
     widths = [max(len(row[at]) for row in rows) for at in range(3)]
     for row in rows:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, (*widths, 0), strict=True))
-
-
-def _reasons(gate: Gate) -> Iterator[str]:
-    for check in gate.checks:
-        if check.state is not State.OK:
-            yield printable(f"{check.title}: {check.message}")
 
 
 def _since(gate: Gate) -> Iterator[str]:

@@ -111,7 +111,10 @@ def known_of(report: Report) -> Known:
     """Private text of this machine, and of where the report's subject was recorded."""
     here, subject = known_here(), report.subject
     files = [str(subject.path), *_files(report), *(str(path) for _, path in subject.beside)]
-    known = _with_files(here, [*files, *_homes_in(subject)], _hosts_of_trace(subject))
+    # Names of the trace, such as those of Python functions, hold home directories.
+    names = subject.analysis.trace.names if subject.analysis else ()
+    homes = {home[0] for home in map(_HOME.search, names) if home}
+    known = _with_files(here, [*files, *homes], _hosts_of_trace(subject))
     return known if subject.run is None else _with_run(known, subject.run)
 
 
@@ -125,12 +128,6 @@ def _with_files(known: Known, files: Iterable[str], hosts: Iterable[str] = ()) -
         homes=_homes([*known.homes, *files]),
         paths=_absolute([*known.paths, *files]),
     )
-
-
-def _homes_in(subject: Subject) -> Iterator[str]:
-    """Home directories in names of the trace, such as those of Python functions."""
-    names = subject.analysis.trace.names if subject.analysis else ()
-    yield from {home[0] for name in names for home in [_HOME.search(name)] if home}
 
 
 def _hosts_of_trace(subject: Subject) -> Iterator[str]:

@@ -72,12 +72,10 @@ def repair(text: str) -> Repaired:
 def _whole(match: re.Match[str], token: str) -> str:
     if match.lastgroup == "lead":
         return match["lead"] + " null"
-    return _ESCAPE.sub(_whole_escape, token) if match.lastgroup == "string" else token
-
-
-def _whole_escape(match: re.Match[str]) -> str:
-    """Double a backslash that escapes nothing."""
-    return match.group() if match.group(1) else "\\\\"
+    if match.lastgroup != "string":
+        return token
+    # A backslash that escapes nothing is doubled.
+    return _ESCAPE.sub(lambda escape: escape[0] if escape[1] else "\\\\", token)
 
 
 def decoder(fraction: Callable[[str], Any]) -> json.JSONDecoder:
@@ -268,17 +266,15 @@ class _Walk:
                     lost = [at]
                 self._recovered.skipped += [self._offset(index) for index in lost]
                 return start
-            if not match.group("nested") and self._shows_kind(start):
-                lost.append(start)
+            # An unreadable object may be an event, unless it is in a list of another one.
+            if not match.group("nested"):
+                whole = self._text[start : next(self._ends(start))]
+                lost += [start] if f'"{_KIND}"' in whole else []
         if self._last:
             return self._to_the_end(at, lost or [at])
         # All but the last are surely complete; they are not looked at again with every piece.
         self._recovered.skipped += [self._offset(index) for index in lost[:-1]]
         return lost[-1] if len(lost) > 1 else None
-
-    def _shows_kind(self, start: int) -> bool:
-        """Whether an unreadable object is an event, and not in a list of another event."""
-        return f'"{_KIND}"' in self._text[start : next(self._ends(start))]
 
     def _to_the_end(self, at: int, lost: list[int]) -> int:
         """Skip the last events of the file, up to the array's end if the text has one."""

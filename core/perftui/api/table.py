@@ -114,8 +114,6 @@ def _imported(package: str, method: str) -> Any:
         raise ImportError(f"{method} needs {package}: pip install {package}") from error
 
 
-_SUFFIXES = {"ns": "_ns", "B": "_bytes"}
-
 ALWAYS_KNOWN = frozenset({"index", "start", "duration", *PHASES, "micro_batches", "overhead"})
 """Columns of whole numbers: runs of every version have them."""
 
@@ -124,7 +122,7 @@ def step_table(steps: RunTable | None) -> Table:
     """``steps`` by ``STEP_COLUMNS``, with units in the names of the columns; empty without any."""
     columns = {}
     for column in STEP_COLUMNS:
-        name = column.name + _SUFFIXES.get(column.unit, "")
+        name = column.name + {"ns": "_ns", "B": "_bytes"}.get(column.unit, "")
         is_there = steps is not None and column.name in steps
         values = steps[column.name] if steps is not None and is_there else None
         columns[name] = _converted(column.name, values, len(steps) if steps is not None else 0)

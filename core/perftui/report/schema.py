@@ -46,8 +46,6 @@ WARNING = (
     "its meaning."
 )
 
-_REFERENCE = "#/$defs/{name}"
-
 
 def schema_of(name: str) -> dict[str, Any]:
     """The schema of what a command prints.
@@ -67,7 +65,7 @@ def all_schemas() -> dict[str, Any]:
 def schema_for(kinds: tuple[type, ...], title: str) -> dict[str, Any]:
     """One schema that fits a value of any of these kinds."""
     references, definitions = msgspec.json.schema_components(
-        kinds, schema_hook=_plain, ref_template=_REFERENCE
+        kinds, schema_hook=_plain, ref_template="#/$defs/{name}"
     )
     body = references[0] if len(references) == 1 else {"anyOf": list(references)}
     return {

@@ -421,7 +421,6 @@ _HEAD = 512
 """Bytes of a pickle that show whether it is a snapshot."""
 
 _OPENING = re.compile(rb"\x80[\x02-\x05]")
-_NAMES_SHOWN = 3
 _FIRST_KEY = re.compile(rb"segments|device_traces|total_size|allocated_size|segment_type")
 
 
@@ -504,7 +503,7 @@ def _snapshot(
     )
     warnings = [*warnings]
     if unknown:
-        names = ", ".join(printable(name)[:40] for name, _ in unknown.most_common(_NAMES_SHOWN))
+        names = ", ".join(printable(name)[:40] for name, _ in unknown.most_common(3))
         message = f"{unknown.total()} events have actions that are not known: {names}"
         warnings.append(LoadWarning(message))
     host = content.fields.get("host_segments")

@@ -175,7 +175,6 @@ class MemorySnapshot:
 Row: TypeAlias = Mapping[str, object]
 
 _INT64_MAX = 2**63 - 1
-_INT32_MAX = 2**31 - 1
 _ADDRESSES = 2**64
 
 
@@ -213,7 +212,7 @@ def sizes(values: list[int], key: str) -> Int64:
 
 def small(values: list[int], key: str) -> Int32:
     """32-bit integers, none negative; raises TraceError for others."""
-    return column(values, key, 0, _INT32_MAX).astype(np.int32)
+    return column(values, key, 0, 2**31 - 1).astype(np.int32)
 
 
 def addresses(values: list[int], key: str) -> UInt64:
@@ -227,9 +226,6 @@ def addresses(values: list[int], key: str) -> UInt64:
 def _check(values: list[int], key: str, lowest: int, highest: int) -> None:
     if values and not lowest <= min(values) <= max(values) <= highest:
         raise TraceError(f"{key!r} is out of range: the file is damaged")
-
-
-_LINE_BITS = 64
 
 
 class StackTable:
@@ -281,7 +277,7 @@ class StackTable:
             fields = value if isinstance(value, dict) else {}
             filename, line, function = (fields.get(key) for key in ("filename", "line", "name"))
             if not (isinstance(filename, str) and isinstance(function, str)
-                    and isinstance(line, int) and line.bit_length() < _LINE_BITS):  # fmt: skip
+                    and isinstance(line, int) and line.bit_length() < 64):  # fmt: skip
                 message = "a frame has no file, line and name: this is not a memory snapshot"
                 raise TraceError(message)
             frame = Frame(filename, line, function)
@@ -302,7 +298,6 @@ _ANNOTATIONS = {"user_defined", "workspace_snapshot"}
 """Events that builds of torch around 2.4, and of other vendors, put between those of the allocator;
 they hold no memory."""
 
-_NS_PER_US = 1000
 _NO_HISTORY: Row = {}
 
 
@@ -393,7 +388,7 @@ def event_table(
 ) -> EventTable:
     """One row for each event; unknown names of actions are counted in ``unknown``."""
     micros = integers(events, "time_us", NONE)
-    times = [NONE if us == NONE else us * _NS_PER_US for us in micros]
+    times = [NONE if us == NONE else us * 1000 for us in micros]
     return EventTable(
         device=device,
         action=np.array([_action(row, unknown) for row in events], np.int8),

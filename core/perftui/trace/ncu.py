@@ -260,7 +260,6 @@ _DESCRIBING = re.compile(
 )
 """Columns of a launch, the last two of ``--nvtx``; every other one of a raw page is a metric."""
 
-_LONGEST_QUOTE = 200
 
 Cells: TypeAlias = Mapping[str, str]
 
@@ -274,7 +273,7 @@ def parse(path: Path, text: str) -> KernelMetrics:
     header = HEADER.search(text)
     if header is None:
         if error := _ERROR.search(text):
-            words = printable(error.group())[:_LONGEST_QUOTE]
+            words = printable(error.group())[:200]
             raise TraceError(f"{path} holds no metrics, ncu failed: {words}")
         raise TraceError(
             f"{path} is not CSV from ncu: it has no header with ID and Kernel Name; create it "

@@ -39,14 +39,10 @@ def without_secrets(text: str) -> str:
     return _QUERY.sub(r"\1", _USER.sub("://", text))
 
 
-NO_FSSPEC = "opening a URL needs fsspec: pip install 'perftui[remote]'"
 CREDENTIALS = "credentials come from the environment and ~/.config/fsspec, see docs/ranks.md"
 
 _LONGEST = 300
 """Characters of an error that are shown: some hold a whole answer of a server."""
-
-_REFUSED = (401, 403)
-_NOT_FOUND = 404
 
 
 def filesystem_of(url: str) -> tuple[AbstractFileSystem, str]:
@@ -59,7 +55,7 @@ def filesystem_of(url: str) -> tuple[AbstractFileSystem, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise TraceError(NO_FSSPEC) from error
+        raise TraceError("opening a URL needs fsspec: pip install 'perftui[remote]'") from error
     fs, path = url_to_fs(url)
     fs.invalidate_cache()
     return fs, path
@@ -78,13 +74,13 @@ def errors_of(url: str) -> Iterator[None]:
 
 def _sentence(name: str, error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
-        if not isinstance(error.__cause__, Exception) or _status(error.__cause__) == _NOT_FOUND:
+        if not isinstance(error.__cause__, Exception) or _status(error.__cause__) == 404:
             return f"{name} is not there"
         # The cause is the web server's error, whatever its status.
         error = error.__cause__
     lines = without_secrets(str(error)).strip().splitlines()
     why = lines[0][:_LONGEST] if lines else type(error).__name__
-    refused = isinstance(error, PermissionError) or _status(error) in _REFUSED
+    refused = isinstance(error, PermissionError) or _status(error) in (401, 403)
     if refused or "credential" in why.lower():
         return f"{name} may not be read: {why}; {CREDENTIALS}"
     if isinstance(error, ImportError):

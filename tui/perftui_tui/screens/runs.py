@@ -49,7 +49,6 @@ from perftui_tui.widgets.row_view import Make, RowView
 
 FEWEST_CHART_ROWS, MOST_CHART_ROWS = 4, 20
 
-LONGEST_SENTENCE = 3
 
 MOST_CARDS = 8
 """Rows that GPUs get."""
@@ -59,7 +58,7 @@ def preview(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """As much of the run as fits, what matters most on top."""
     name, text = verdict(snapshot)
     indent = " " * (LABEL_WIDTH + 1)
-    first, *rest = wrap(text, cells, "bold", indent)[:LONGEST_SENTENCE] or [row("")]
+    first, *rest = wrap(text, cells, "bold", indent)[:3] or [row("")]
     rows = [row(name, " ", *first[1:]), *rest, (), *step_bar(snapshot, cells, 0)]
     others = [
         line for one in snapshot.diagnosis.findings[1:] for line in headlines(one, snapshot, cells)

@@ -115,7 +115,6 @@ class RowView(ScrollView, can_focus=False):
 
 
 LABEL_WIDTH = 12
-LONGEST_BAR = 40
 SHORTEST_BAR = 4
 
 
@@ -129,7 +128,7 @@ def loading(name: str, done: float | Exporting) -> str:
 def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
     """The progress with a bar, and what can be done meanwhile."""
     text = f" {loading(name, done)}"
-    room = min(LONGEST_BAR, cells - LABEL_WIDTH - width(row(text)) - 2)
+    room = min(40, cells - LABEL_WIDTH - width(row(text)) - 2)
     bar: tuple[Span, ...] = ()
     # The progress of another program is not known as a share.
     if isinstance(done, float) and room >= SHORTEST_BAR:

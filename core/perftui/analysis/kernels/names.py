@@ -238,7 +238,6 @@ _ONE_SIDE = re.compile(r"[AB]UnaryFunctor|CUDAFunctorOn\w+_\w+")
 
 _PLUMBING = re.compile(r"\w*(Metadata|Policy|Generator\w*|Accessor|Calculator|Params)$")
 _TELLING = re.compile(r"\w*(Functor|_functor|Ops?|Epilogue)$")
-_MOST_TOLD = 3
 _TRAITS = re.compile(r"\w*kernel_traits\w*", re.IGNORECASE)
 
 _BEFORE = re.compile(r"^(CUDAFunctor\w*?_|launch_|_cuda_)")
@@ -374,7 +373,7 @@ def _plain(component: Component) -> str:
     words = [*([kind] if kind else []), *filter(None, map(_meaning, arguments))]
     if not kind:
         words += [floating_within(",".join(arguments))]
-    words = [word for word in words if word][:_MOST_TOLD]
+    words = [word for word in words if word][:3]
     return f"{component.base}<{', '.join(words)}>" if words else component.base
 
 

@@ -77,10 +77,6 @@ def is_library(file: str) -> bool:
     return installed or standard or file.startswith("<") or is_generated(file)
 
 
-_SHAPES = ("Input Dims", "Input dims")
-_STACK = "Call stack"
-
-
 @dataclass(frozen=True, eq=False)
 class OpArguments:
     """Index of a text for each row of the trace; NONE without one in the file."""
@@ -109,7 +105,7 @@ def op_arguments(
         text = _shapes(arguments)
         if text is not None:
             shape[row] = shapes.setdefault(text, len(shapes))
-        stack = arguments.get(_STACK)
+        stack = arguments.get("Call stack")
         if isinstance(stack, str) and stack:
             if stack not in stacks:
                 stacks[stack] = _line(stack)
@@ -120,7 +116,7 @@ def op_arguments(
 
 def _shapes(arguments: Mapping[str, Any]) -> str | None:
     """None if shapes were not recorded; empty for an operator without tensors."""
-    for key in _SHAPES:
+    for key in ("Input Dims", "Input dims"):
         dims = arguments.get(key)
         if isinstance(dims, list):
             sizes = [_size(size) for size in dims]

@@ -146,9 +146,6 @@ def _called(trace: Trace, rows: Int64, inside: Int64) -> Int64:
     return sums(places, inside[called], len(rows))
 
 
-MOST_DEVICES = 8
-
-
 @dataclass(frozen=True)
 class BusyColumns:
     """The covered share of each column, by a device or the training thread's operators."""
@@ -213,7 +210,7 @@ def _working(trace: Trace) -> dict[int, Intervals]:
         mask = kinds.operators(trace) & (trace.track == main_track(trace)) & near
         return {NONE: union(trace.start[mask], trace.ends_of(mask))}
     devices = kinds.devices(trace)[rows]
-    numbers = np.unique(devices).tolist()[:MOST_DEVICES]
+    numbers = np.unique(devices).tolist()[:8]
     of_each = {int(number): rows[devices == number] for number in numbers}
     return {n: union(trace.start[mine], trace.ends_of(mine)) for n, mine in of_each.items()}
 

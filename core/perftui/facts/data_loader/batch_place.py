@@ -172,7 +172,6 @@ REMOTE = (
 )
 """Prefixes of file systems that are, or may be, on another machine."""
 
-LOCAL_SCHEMES = ("file",)
 
 SMALL_READ = 64 * 1024
 MANY_READS = 500.0
@@ -209,7 +208,7 @@ def reading(facts: Facts) -> str:
         return f"for the disk{where}: {fmt.size(use.read)} a second{small}"
     kind = (feeds.filesystem if feeds else None) or ""
     is_mounted = feeds is not None and feeds.mount is not None
-    if kind.startswith(REMOTE) if is_mounted else kind not in ("", *LOCAL_SCHEMES):
+    if kind.startswith(REMOTE) if is_mounted else kind not in ("", "file"):
         return f"for files of another machine{where}{small}"
     if small:
         return f"for files{where}{small}"

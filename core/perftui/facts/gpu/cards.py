@@ -24,8 +24,6 @@ from perftui.telemetry.files import mount_of
 from perftui.telemetry.gpu.names import Gpu, visible_gpus
 from perftui.trace.text import printable
 
-_AMD_WARP = 64
-
 
 @dataclass(frozen=True)
 class TraceCard:
@@ -66,7 +64,7 @@ def trace_card(analysis: TraceAnalysis) -> TraceCard:
     card = next((item for item in properties if item.get("id") == number), first)
     name = card.get("name")
     name = name if isinstance(name, str) else ""
-    is_amd = card.get("warpSize") == _AMD_WARP
+    is_amd = card.get("warpSize") == 64
     return TraceCard(
         name,
         0 if is_amd else _whole(card.get("computeMajor")),
@@ -142,9 +140,6 @@ def not_sampled(facts: Facts) -> dict[str, str]:
     return {}
 
 
-_CELLS = 28
-
-
 @dataclass(frozen=True)
 class GpuProcess:
     """A process on a GPU; its texts are safe to show."""
@@ -182,7 +177,7 @@ def _processes(noted: Iterable[Any]) -> Iterable[GpuProcess]:
             yield GpuProcess(
                 int(process["pid"]),
                 None if memory is None else int(memory),
-                middle(printable(process.get("program") or ""), _CELLS),
+                middle(printable(process.get("program") or ""), 28),
                 printable(process.get("user") or ""),
             )
 

@@ -153,7 +153,7 @@ class Redactor:
         result = self._kept.get(text)
         if result is None:
             result = self._groups.sub(self._instead, text)
-            if len(self._kept) < _MOST_KEPT:
+            if len(self._kept) < 100_000:
                 self._kept[text] = result
         return result
 
@@ -224,9 +224,6 @@ class Redactor:
         return self._groups.sub(
             lambda match: match[0] if match.lastgroup == "path" else self._instead(match), text
         )
-
-
-_MOST_KEPT = 100_000
 
 
 def _is_ours(url: str) -> bool:

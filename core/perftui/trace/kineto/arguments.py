@@ -109,7 +109,6 @@ class ArgumentReader:
 MOST_SINGLE = 2_000
 """Most rows that are read one by one: 1 ms each."""
 
-_PROGRESS_EVERY = 4096
 
 Rows = Iterator[tuple[int, Mapping[str, Any]]]
 
@@ -144,7 +143,7 @@ def arguments_of(
 
     def watched(read: Callable[[float], bool]) -> Rows:
         for done, pair in enumerate(pairs):
-            if done % _PROGRESS_EVERY == 0 and not read(done / len(rows)):
+            if done % 4096 == 0 and not read(done / len(rows)):
                 raise LoadCancelled
             yield pair
 

@@ -15,7 +15,6 @@ from perftui.trace.kineto.load import chained, read_head
 from perftui.trace.kineto.scanner import Batch, Batches, Scanned, open_scanner
 from perftui.trace.kineto.source import Source
 
-_LARGEST = 2**63 - 1
 _EVENTS = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -115,6 +114,6 @@ def _encodable(value: Any) -> Any:
         return {name: _encodable(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_encodable(item) for item in value]
-    if isinstance(value, Decimal) or (isinstance(value, int) and abs(value) > _LARGEST):
+    if isinstance(value, Decimal) or (isinstance(value, int) and abs(value) > 2**63 - 1):
         return msgspec.Raw(str(value).encode())
     return value

@@ -25,7 +25,6 @@ HOW = (
     "that torch.cuda.memory._dump_snapshot wrote."
 )
 
-ONLY_OF_GPUS = "Allocations by call site are recorded for GPU memory only."
 
 HOW_CATEGORIES = (
     "Memory by category (activations, gradients, ...) is not recorded: perftui --memory train.py "
@@ -64,7 +63,7 @@ def _how(snapshot: Snapshot, cells: int) -> list[Row]:
     rows = [] if is_on_cpu else wrap(HOW, cells, "dim")
     if not has_curve:
         rows += wrap(HOW_CATEGORIES if has_run else HOW_IN_TRACES, cells, "dim")
-    return rows or wrap(ONLY_OF_GPUS, cells, "dim")
+    return rows or wrap("Allocations by call site are recorded for GPU memory only.", cells, "dim")
 
 
 def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:

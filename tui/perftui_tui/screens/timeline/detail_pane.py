@@ -193,9 +193,6 @@ class DetailPane(RowView):
             self.post_message(self.Chosen(place))
 
 
-_SHOWN_DIGITS = 3
-
-
 def began(start: int) -> str:
     """``at 71.6 ms``: ``start`` is ns since the trace's origin."""
     return f"at {format_ns(start)}"
@@ -204,7 +201,7 @@ def began(start: int) -> str:
 def exact_lines(start: int, end: int) -> list[Line]:
     """All digits of both ends and of the time between, in ns; none where nothing was rounded."""
     times = (start, end, end - start)
-    if all(len(str(abs(time)).rstrip("0")) <= _SHOWN_DIGITS for time in times):
+    if all(len(str(abs(time)).rstrip("0")) <= 3 for time in times):
         return []
     first, last, between = map(exact_ns, times)
     return [Line(f"exactly {between}, from {first} to {last}", "dim")]

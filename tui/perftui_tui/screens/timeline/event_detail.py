@@ -155,7 +155,6 @@ MOST_NAMES = 200
 
 MOST_THREADS = 4
 
-_LONGEST_MEASURED = 200
 _FIGURES = "{:>10}  {:>10}  {:>9}  {}"
 
 
@@ -198,7 +197,7 @@ def name_rows(names: Sequence[NameTime]) -> list[Line]:
     for one in listed:
         # What runs on a device calls nothing.
         total = "" if one.on_device else format_ns(one.total)
-        name = cut(printable(kernels[one.name] if one.on_device else one.name), _LONGEST_MEASURED)
+        name = cut(printable(kernels[one.name] if one.on_device else one.name), 200)
         where = f"GPU  {name}" if one.on_device else name
         text = _FIGURES.format(format_ns(one.own), total, format_count(one.calls), where)
         lines.append(Line(text, one_row=True))

@@ -257,9 +257,12 @@ class ProcessTree:
             self._pids = [*dict.fromkeys(pid for tree in trees for pid in tree)]
 
 
-ROLES = "ranks", "workers", "rest"
-"""The processes that train, data loader workers, and others of the run: launchers, compilers, and
-whatever else the training has started."""
+ROLES = {
+    "ranks": "the processes that train",
+    "workers": "data loader workers",
+    "rest": "other processes of the run",
+}
+"""What they are; the rest are launchers, compilers, and whatever else the training has started."""
 
 
 @dataclass(frozen=True)
@@ -278,37 +281,24 @@ class Roles:
 
 _STAT, _STATUS, _IO = (f"/proc/<pid>/{name}" for name in ("stat", "status", "io"))
 
+_OF_ROLE = f"""processes.{{role}}_cpu | % | CPU of {{processes}} | {_STAT} |
+    CPU time of {{processes}}; 100 % is one core.
+processes.{{role}}_read | B/s | read from storage by {{processes}} | {_IO} |
+    Bytes a second that {{processes}} read from storage.
+processes.{{role}}_write | B/s | written by {{processes}} | {_IO} |
+    Bytes a second that {{processes}} wrote to storage.
+processes.{{role}}_rss | B | resident memory of {{processes}} | {_STAT} |
+    Memory of {{processes}}; a shared page counts once per process.
+"""
+
 PROCESS_COLUMNS = columns(f"""
 processes.cpu | % | CPU of the run | {_STAT} |
     CPU time of all processes of the run; 100 % is one core.
-processes.ranks_cpu | % | CPU of the processes that train | {_STAT} |
-    CPU time of the processes that train; 100 % is one core.
-processes.workers_cpu | % | CPU of data loader workers | {_STAT} |
-    CPU time of data loader workers; 100 % is one core.
-processes.rest_cpu | % | CPU of other processes of the run | {_STAT} |
-    CPU time of other processes of the run; 100 % is one core.
-processes.ranks_read | B/s | read from storage by the processes that train | {_IO} |
-    Bytes a second that the processes that train read from storage.
-processes.workers_read | B/s | read from storage by data loader workers | {_IO} |
-    Bytes a second that data loader workers read from storage.
-processes.rest_read | B/s | read from storage by other processes of the run | {_IO} |
-    Bytes a second that other processes of the run read from storage.
-processes.ranks_write | B/s | written by the processes that train | {_IO} |
-    Bytes a second that the processes that train wrote to storage.
-processes.workers_write | B/s | written by data loader workers | {_IO} |
-    Bytes a second that data loader workers wrote to storage.
-processes.rest_write | B/s | written by other processes of the run | {_IO} |
-    Bytes a second that other processes of the run wrote to storage.
+{"".join(_OF_ROLE.format(role=role, processes=text) for role, text in ROLES.items())}\
 processes.worker_cpu_max | % | CPU of the busiest data loader worker | {_STAT} |
     CPU time of the busiest data loader worker; 100 % is one core.
 processes.rss | B | resident memory | {_STAT} |
     Memory of all processes of the run; a shared page counts once per process.
-processes.ranks_rss | B | resident memory of the processes that train | {_STAT} |
-    Memory of the processes that train; a shared page counts once per process.
-processes.workers_rss | B | resident memory of data loader workers | {_STAT} |
-    Memory of data loader workers; a shared page counts once per process.
-processes.rest_rss | B | resident memory of other processes of the run | {_STAT} |
-    Memory of other processes of the run; a shared page counts once per process.
 processes.read | B/s | read by the run | {_IO} |
     Bytes a second that all processes of the run read from storage.
 processes.write | B/s | written by the run | {_IO} |

@@ -5,6 +5,7 @@ Looking changes nothing: no operator of torch runs, nothing of the user's is cal
 
 from __future__ import annotations
 
+import _tracemalloc
 import ctypes
 import gc
 import math
@@ -13,7 +14,7 @@ import sys
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from time import perf_counter_ns
 from types import FunctionType, MethodType
@@ -49,7 +50,7 @@ class Looks:
         now = perf_counter_ns()
         self._first = self._first or now
         note = {
-            "tools": [*(attempt(tools) or ()), *(attempt(modes, torch) or ())],
+            "tools": attempt(tools, torch),
             "slowed": attempt(slowed),
             **(attempt(counts, torch, modules, optimizers) or {}),
             "subnormal": attempt(subnormal, torch, optimizers),
@@ -59,37 +60,27 @@ class Looks:
         return note
 
 
-def tools() -> list[dict[str, Any]]:
-    """What traces or checks all of this thread's Python."""
+def tools(torch: Any) -> list[dict[str, Any]]:
+    """What traces or checks all of this thread's Python, or each operator or call of torch."""
+    c, monitoring = torch._C, getattr(sys, "monitoring", None)
     hooks = (("sys.settrace", sys.gettrace()), ("sys.setprofile", sys.getprofile()))
     found = [{"by": by, **described(hook)} for by, hook in hooks if hook is not None]
-    monitoring: Any = getattr(sys, "monitoring", None)
     # Whether a tool has events only for single functions is not known.
     names = map(monitoring.get_tool, range(6)) if monitoring is not None else ()
     found += [{"by": "sys.monitoring", "name": str(name)} for name in names if name is not None]
-    memory: Any = sys.modules.get("tracemalloc")
-    switches = {
-        "-X dev": sys.flags.dev_mode,
-        "-X importtime": "importtime" in sys._xoptions,
-        "a debug build": hasattr(sys, "gettotalrefcount"),
-        "gc.set_debug": gc.get_debug(),
-        "tracemalloc": "tracemalloc" in sys._xoptions or (memory and memory.is_tracing()),
-    }
-    return [*found, *({"by": name} for name, is_on in switches.items() if is_on)]
-
-
-def modes(torch: Any) -> list[dict[str, Any]]:
-    """What each operator or call of torch passes through on its way, in Python."""
-    c = torch._C
-    stacks = (
+    for by, length, mode_at in (
         ("TorchDispatchMode", c._len_torch_dispatch_stack(), c._get_dispatch_stack_at),
         ("TorchFunctionMode", c._len_torch_function_stack(), c._get_function_stack_at),
-    )
-    return [
-        {"by": by, "name": type(mode_at(at)).__qualname__}
-        for by, length, mode_at in stacks
-        for at in range(length)
-    ]
+    ):
+        modes = map(mode_at, range(length))
+        found += [{"by": by, "name": type(mode).__qualname__} for mode in modes]
+    switches = {
+        "-X dev": sys.flags.dev_mode,
+        "a debug build": hasattr(sys, "gettotalrefcount"),
+        "gc.set_debug": gc.get_debug(),
+        "tracemalloc": _tracemalloc.is_tracing(),
+    }
+    return [*found, *({"by": name} for name, is_on in switches.items() if is_on)]
 
 
 def described(function: Any) -> dict[str, Any]:
@@ -110,15 +101,15 @@ ZEROS = (0,) * 500
 
 def slowed() -> float:
     """Time of a short Python function, in times of 500 comparisons in C, which nothing traces."""
-    called, compared = (min(_timed(call) for _ in range(ROUNDS)) for call in (_add, ZEROS.count))
+    least: dict[Any, int] = {}
+    for call in [_add, ZEROS.count] * ROUNDS:
+        start = perf_counter_ns()
+        for number in range(CALLS):
+            call(number)
+        took = perf_counter_ns() - start
+        least[call] = min(took, least.get(call, took))
+    called, compared = least.values()
     return called / max(compared, 1)
-
-
-def _timed(call: Callable[[int], object]) -> int:
-    start = perf_counter_ns()
-    for number in range(CALLS):
-        call(number)
-    return perf_counter_ns() - start
 
 
 def _add(number: int) -> int:
@@ -156,15 +147,11 @@ def counts(torch: Any, modules: Iterable[Any], optimizers: list[Any]) -> dict[st
     return {"counts": found, "hook": None if newest is None else described(newest)}
 
 
-TYPES = {
-    "torch.float64": (ctypes.c_double, sys.float_info.min),
-    "torch.float32": (ctypes.c_float, 2.0**-126),
-}
-"""Type of the values, and the least that is normal. Numbers of 16 bits are computed in float32,
-where theirs are normal."""
+LEAST_NORMAL = 2.0**-126
+"""Of numbers of 32 bits. Those of 16 bits are computed in these, where theirs are normal."""
 
-TENSORS, RUNS, RUN = 4, 2, 32
-"""Of 4 parameters, their gradients and their optimizer's state: twice 32 values of each."""
+TENSORS, RUN = 4, 32
+"""Of 4 parameters, their gradients and their optimizer's state: the first and last 32 values."""
 
 
 def subnormal(torch: Any, optimizers: list[Any]) -> list[int]:
@@ -172,14 +159,13 @@ def subnormal(torch: Any, optimizers: list[Any]) -> list[int]:
     small = read = 0
     with torch._C.DisableTorchFunction():
         for tensor in _some_tensors(torch, optimizers):
-            kind, normal = TYPES[str(tensor.dtype)]
             first, left = tensor.data_ptr(), tensor.numel() - RUN
-            for run in range(RUNS if first and left >= 0 else 0):
-                at = first + left * run // (RUNS - 1) * ctypes.sizeof(kind)
+            for offset in (0, left) if first and left >= 0 else ():
                 # Each of these calls is one for a tracer, however many values it has.
-                values = sorted(map(abs, (kind * RUN).from_address(at)))
+                floats = (ctypes.c_float * RUN).from_address(first + 4 * offset)
+                values = sorted(map(abs, floats))
                 if not math.isnan(math.fsum(values)):
-                    small += bisect_left(values, normal) - bisect_right(values, 0.0)
+                    small += bisect_left(values, LEAST_NORMAL) - bisect_right(values, 0.0)
                     read += RUN
     return [small, read]
 
@@ -189,7 +175,8 @@ def _some_tensors(torch: Any, optimizers: list[Any]) -> Iterator[Any]:
     for parameter, optimizer in held[:: max(len(held) // TENSORS, 1)][:TENSORS]:
         state = optimizer.state.get(parameter)
         for tensor in (parameter, parameter.grad, *(state.values() if type(state) is dict else ())):
-            is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-            is_plain = is_plain and tensor.layout is torch.strided and tensor.is_contiguous()
-            if is_plain and tensor.device.type == "cpu" and str(tensor.dtype) in TYPES:
+            if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+                continue
+            is_strided = tensor.layout is torch.strided and tensor.is_contiguous()
+            if is_strided and tensor.device.type == "cpu" and tensor.dtype is torch.float32:
                 yield tensor

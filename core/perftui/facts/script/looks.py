@@ -55,21 +55,21 @@ def slowed(facts: Facts) -> tuple[Slowed, ...]:
     looks = notes_of(facts.events, "look")
     looks = looks[1:] or looks
     version = next((str(note.get("python")) for note in notes_of(facts.events, "process")), "")
-    usual = _USUAL.get(".".join(version.split(".")[:2]), _NEWER)
-    found: dict[str, list[float]] = {}
+    usual = _USUAL.get(version[:4], _NEWER)
     tools: dict[str, dict[str, Any]] = {}
+    factors: dict[str, list[float]] = {}
     for look in looks:
-        for tool in look.get("tools") or ():
-            by = str(tool.get("by"))
-            tools.setdefault(by, tool)
-            found.setdefault(by, []).append((look.get("slowed") or 0) / usual)
+        of_look = {str(tool.get("by")): tool for tool in look.get("tools") or ()}
+        tools.update(of_look)
+        for by in of_look:
+            factors.setdefault(by, []).append((look.get("slowed") or 0) / usual)
     return tuple(
         Slowed(
             by,
             str(tool.get("name", "")),
             Place(file=tool["file"], line=tool.get("line")) if tool.get("file") else None,
-            max(median(found[by]), 1),
-            len(found[by]) / len(looks),
+            max(median(factors[by]), 1),
+            len(factors[by]) / len(looks),
         )
         for by, tool in tools.items()
     )

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui import format as fmt
-from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.rounding import whole_quotients
 from perftui.run.aggregates import (
     NO_AGGREGATES,
@@ -288,7 +288,10 @@ def step_breakdown(facts: Facts) -> StepBreakdown | None:
 
 @fact
 def steady_step(facts: Facts) -> StepBreakdown:
-    """``step_breakdown`` if it has enough steps to be judged. Unknown if not."""
+    """``step_breakdown`` if it has enough steps to be judged. Unknown if not, and not applicable to
+    a trace alone."""
+    if facts.run is None:
+        raise NotApplicableError
     step = step_breakdown(facts)
     if step is not None and step.mean:
         is_long = step.count * step.mean >= LONG_RUN_NS

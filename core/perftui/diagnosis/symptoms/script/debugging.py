@@ -31,9 +31,7 @@ from perftui.facts.source.operator_lines import line_place
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import moments
 from perftui.facts.step.judged_step import (
-    HOST_AT_WORK,
     PYTHON_IN,
-    JudgedStep,
     host_parts,
     judged_step,
 )
@@ -148,17 +146,15 @@ def _left_on(facts: Facts) -> Lost | None:
     set_at = _set_at(facts, setup, worst)
     place = set_at or worst.place
     at = f" at {set_at.short}" if set_at and set_at.source else ""
-    costs = ""
-    if worst.cost and judged:
-        least = "at least " if worst.is_least else ""
-        costs = f", which takes {least}{judged.of.part_of(worst.cost)}"
-    figures = [Figure("on", flag.name) for flag in flags]
-    if worst.cost and judged:
-        share = worst.cost / judged.of.mean
+    step = judged.of if worst.cost and judged else None
+    costs, figures = "", [Figure("on", flag.name) for flag in flags]
+    if step is not None:
+        costs = f", which takes {'at least ' * worst.is_least}{step.part_of(worst.cost)}"
+        share = worst.cost / step.mean
         figures.insert(0, Figure.share(worst.name, share, FLAGS.limits.warning, place))
     return Lost(
         worst.cost,
-        judged.of if worst.cost and judged else None,
+        step,
         f"{worst.sentence}{at}{costs}.",
         tuple(figures),
         place=place,
@@ -201,23 +197,13 @@ def _anomaly(facts: Facts, setup: Settings | None) -> _Flag | None:
         "anomaly detection",
         f"Anomaly detection is on{checking}",
         min(cost, judged.of.mean) if judged else 0,
-        _anomaly_parts(judged),
+        host_parts(facts, (FORWARD, BACKWARD), GapCause.SYNCHRONISATION.value),
         _DETECTS,
         place,
         ("set_detect_anomaly", "detect_anomaly"),
         # Measured: 62 ms of 119 were seen, and without it a step took 31.
         is_least=judged is not None and not judged.on_device,
     )
-
-
-def _anomaly_parts(judged: JudgedStep | None) -> tuple[str, ...]:
-    if judged is None:
-        return ()
-    if judged.on_device:
-        causes = (GapCause.SYNCHRONISATION, GapCause.LAUNCH, GapCause.PYTHON)
-        return tuple(cause.value for cause in causes)
-    phases = ("forward", "backward")
-    return (*phases, *(f"{PYTHON_IN}{phase}" for phase in phases))
 
 
 def _blocking(facts: Facts, setup: Settings | None) -> _Flag | None:
@@ -255,33 +241,30 @@ _SET = {
 }
 """Functions that turn it on."""
 
-
-_MODES = "TorchDispatchMode", "TorchFunctionMode"
-
 _IN_MODE = re.compile(
     r"__torch_(dispatch|function)__|torch/(utils/(flop_counter|_python_dispatch|_device|_pytree)"
     r"|_ops|overrides)\.py"
 )
 """Frames of modes of torch and of the user's own."""
 
+_HOST = (OTHER, FORWARD, BACKWARD, OPTIMIZER)
+
 
 def _slowed(facts: Facts, cause: Slowed) -> _Flag:
-    """All of Python is slowed: what it costs, if a short function shows it."""
-    judged, parts = judged_step.or_none(facts), tuple[str, ...]()
-    if judged is not None and cause.factor >= SLOWED:
-        phases = (FORWARD, BACKWARD, OPTIMIZER)
-        on_cpu = (OTHER, *(f"{PYTHON_IN}{phase}" for phase in phases))
-        parts = HOST_AT_WORK if judged.on_device else on_cpu
-    python = sum(judged.part(name) for name in parts) if judged else 0
+    """All of Python is slowed: what it costs, if a short function or samples show it."""
+    judged, parts, cost = judged_step.or_none(facts), tuple[str, ...](), 0
+    stacks = moments(facts) if cause.by.startswith("Torch") else None
+    if judged is not None and stacks is not None:
+        parts = host_parts(facts, _HOST)
+        inside = stacks.matching(lambda frame: bool(_IN_MODE.search(frame)), "inner", "function")
+        cost = round(stacks.share(inside) * judged.of.mean)
+    elif judged is not None and cause.factor >= SLOWED:
+        parts = tuple(part for part in host_parts(facts, _HOST) if part not in _HOST[1:])
+        python = sum(map(judged.part, parts))
+        cost = round(python * cause.share * LESS * (1 - 1 / cause.factor))
     names = _SET.get(cause.by, ())
     calls = "|".join((*names, re.escape(cause.name.rpartition(".")[2].lstrip("_") or cause.by)))
     pattern = rf"\b({calls})\s*\("
-    cost = round(python * cause.share * LESS * (1 - 1 / cause.factor))
-    stacks = moments(facts) if cause.by in _MODES else None
-    if judged is not None and stacks is not None:
-        parts = host_parts(facts, (FORWARD, BACKWARD, OPTIMIZER, OTHER))
-        inside = stacks.matching(lambda frame: bool(_IN_MODE.search(frame)), "inner", "function")
-        cost = round(stacks.share(inside) * judged.of.mean)
     return _Flag(cause.by, cause.sentence, cost, parts, pattern, cause.place, names, is_least=True)
 
 

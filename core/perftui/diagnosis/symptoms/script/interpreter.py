@@ -29,9 +29,7 @@ MOST = 0.9
 
 
 def _lost(facts: Facts) -> Lost | None:
-    if facts.run is None:
-        raise NotApplicableError
-    pauses, step = gc_pauses(facts), steady_step(facts)
+    step, pauses = steady_step(facts), gc_pauses(facts)
     judged = judged_step.or_none(facts)
     parts, cost = _ON_HOST, pauses.per_step
     if judged is not None and judged.on_device:

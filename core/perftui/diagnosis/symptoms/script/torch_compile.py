@@ -125,8 +125,6 @@ _PHASES = ("forward", "backward", "other")
 
 def _lost(facts: Facts) -> Lost | None:
     """Compiling as reported by torch; by samples if it reports none, or they find much more."""
-    if facts.run is None:
-        raise NotApplicableError
     step, noted, stacks = steady_step(facts), compilations(facts), moments(facts)
     if stacks is None and noted is None:
         raise UnknownError("too few stack samples")

@@ -16,7 +16,6 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.machine import busy_host, has_gpu
 from perftui.facts.fact import (
     Facts,
-    NotApplicableError,
     UnknownError,
     fact,
     finite,
@@ -104,8 +103,6 @@ LEAST_GROWTH = 0.05
 """Share of the processes' memory from which its growth is reported with growing steps."""
 
 
-_REGISTERS = r"register_\w*hook"
-
 _ADDS = {
     "parameter groups": "add_param_group",
     "threads": r"Thread|Timer|\w*Executor",
@@ -121,7 +118,8 @@ def _piling(facts: Facts) -> tuple[str, LineShare | None]:
     more = piling(facts)
     if more is None:
         return "", None
-    call = rf"\b({_ADDS.get(more.what, _REGISTERS)})\s*\("
+    calls = _ADDS.get(more.what, r"register_\w*hook")
+    call = rf"\b({calls})\s*\("
     bare = re.escape(more.name.rpartition(".")[2])
     line = matching_line(facts, rf"{call}.*\b{bare}\b") if bare else None
     line = line or matching_line(facts, call)
@@ -130,8 +128,6 @@ def _piling(facts: Facts) -> tuple[str, LineShare | None]:
 
 
 def _steps(facts: Facts) -> Lost | None:
-    if facts.run is None:
-        raise NotApplicableError
     step, (added, adds) = steady_step(facts), _piling(facts)
     once = f"{_ONCE} (handle.remove())" if "hooks" in added else _ONCE
     rise = growing_steps.or_none(facts) if added else growing_steps(facts)
@@ -214,9 +210,7 @@ times as long, a Zen 4 took no longer at all."""
 @fact
 def _subnormal(facts: Facts) -> Lost | None:
     """Steps that became slower when numbers became subnormal."""
-    if facts.run is None:
-        raise NotApplicableError
-    seen, step = subnormal_numbers(facts), steady_step(facts)
+    step, seen = steady_step(facts), subnormal_numbers(facts)
     came = next((at for at, share in seen if share >= SUBNORMAL), None)
     if came is None:
         return None
@@ -259,18 +253,12 @@ def _part(rise: GrowingSteps) -> str:
 
 
 def _rss(rss: Trend | None) -> list[Figure]:
-    if rss is None:
-        return []
-    return [
-        Figure("memory at first", round(rss.first), "B"),
-        Figure("memory at last", round(rss.last), "B"),
-    ]
+    ends = (("first", rss.first), ("last", rss.last)) if rss else ()
+    return [Figure(f"memory at {when}", round(size), "B") for when, size in ends]
 
 
 def _kept(facts: Facts) -> Lost | None:
     """Graphs kept for some steps; if all are kept, steps grow over the run."""
-    if facts.run is None:
-        raise NotApplicableError
     step, saw = steady_step(facts), sawtooth(facts)
     if saw is None or growing_steps.or_none(facts) is not None:
         return None
@@ -292,8 +280,6 @@ def _kept(facts: Facts) -> Lost | None:
 
 def _memory_growth(facts: Facts) -> Lost | None:
     """Memory that grows with each step: it costs no time, but may end the run."""
-    if facts.run is None:
-        raise NotApplicableError
     step, rss = steady_step(facts), rss_trend(facts)
     if step.count < MANY_STEPS:
         # The first steps fill pools and create optimizer state.

@@ -43,8 +43,6 @@ model are due to it."""
 
 
 def _slow(facts: Facts) -> Lost | None:
-    if facts.run is None:
-        raise NotApplicableError
     step, slow = steady_step(facts), slow_steps(facts)
     if slow is None or slow.phase in _ELSEWHERE or slow.cause not in ("", SAVE):
         # Compiling, collecting, profiling and evaluating have their own rules.
@@ -96,8 +94,6 @@ def _because(slow: SlowSteps, line: LineShare | None) -> str:
 def _checkpoint(facts: Facts) -> Lost | None:
     """Checkpoints by the calls of ``torch.save``; by samples if other functions save too, or no
     call was noted, unless saving is what makes a few steps slow."""
-    if facts.run is None:
-        raise NotApplicableError
     step, called, seen = steady_step(facts), saves(facts), moments(facts)
     if seen is None and called is None:
         raise UnknownError("too few stack samples")

@@ -134,9 +134,7 @@ def settings_facts(
     return {name: attempt(reader) for name, reader in readers.items()}
 
 
-SHORT_NUMBERS = frozenset(
-    (b"avx512_bf16", b"amx_bf16", b"bf16", b"avx512_fp16", b"amx_fp16", b"asimdhp")
-)
+SHORT_NUMBERS = {b"avx512_bf16", b"amx_bf16", b"bf16", b"avx512_fp16", b"amx_fp16", b"asimdhp"}
 """Features of processors of Intel, AMD and ARM that compute with numbers of 16 bits."""
 
 
@@ -274,14 +272,10 @@ CALLS = frozenset(
 """Functions of torch, Python and psutil."""
 
 SWITCHES = frozenset(
-    {
-        "mkldnn.enabled",
-        "cudnn.enabled",
-        "cudnn.benchmark",
-        "cudnn.deterministic",
-        "cudnn.allow_tf32",
-        "matmul.allow_tf32",
-    }
+    (
+        *("mkldnn.enabled", "cudnn.enabled", "cudnn.benchmark", "cudnn.deterministic"),
+        *("cudnn.allow_tf32", "matmul.allow_tf32"),
+    )
 )
 """Attributes that are assigned to, with the preceding name."""
 
@@ -363,11 +357,8 @@ def _nested(codes: Iterable[CodeType]) -> Iterator[CodeType]:
 
 def _has(code: CodeType, sought: frozenset[str]) -> bool:
     """Whether a constant of ``code`` is a text of ``sought``, or a tuple with one."""
-    for constant in code.co_consts:
-        for value in constant if type(constant) is tuple else (constant,):
-            if type(value) is str and value in sought:
-                return True
-    return False
+    groups = (each if type(each) is tuple else (each,) for each in code.co_consts)
+    return any(type(value) is str and value in sought for group in groups for value in group)
 
 
 def _uses(code: CodeType, sought: frozenset[str]) -> Iterator[tuple[str, int]]:

@@ -116,5 +116,5 @@ def subnormal_numbers(facts: Facts) -> tuple[tuple[int, float], ...]:
     if not len(looks):
         return ()
     both = zip(looks["step"].tolist(), looks["data"], strict=True)
-    seen = [(step, look.get("subnormal")) for step, look in both]
-    return tuple((step, pair[0] / pair[1]) for step, pair in seen if pair and pair[1])
+    seen = [(step, look.get("subnormal") or (0, 0)) for step, look in both]
+    return tuple((step, small / read) for step, (small, read) in seen if read)

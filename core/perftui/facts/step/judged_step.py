@@ -242,6 +242,9 @@ HOST_AT_WORK = (
 """Parts in which the device idles while the host does any work of its own; a pause of the host may
 show in any of them."""
 
+PYTHON_AT_WORK = (OTHER, *(f"{PYTHON_IN}{phase}" for phase in ("forward", "backward", "optimizer")))
+"""The same without a GPU: parts in which the training thread runs Python."""
+
 _COMPUTING = ("forward", "backward", "optimizer", OPERATORS)
 """Phases of the training thread whose operators are the training's own work."""
 

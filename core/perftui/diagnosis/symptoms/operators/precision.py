@@ -241,23 +241,21 @@ def _on_other_processor(facts: Facts) -> Lost | None:
     # Of autocast, else of most parameters.
     largest = max(setup.parameters or (), key=lambda group: group.elements, default=None)
     dtype = (setup.autocast or {}).get("cpu", largest.dtype if largest else "")
-    why, isa = "", (setup.environment or {}).get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
+    isa = (setup.environment or {}).get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
     if dtype in _COMPUTES and not _COMPUTES[dtype].intersection(setup.processor):
         why = "this processor has no instructions for that"
     elif dtype in _COMPUTES and not _BF16_ISA.search(isa):
         why = f"ONEDNN_MAX_CPU_ISA={isa} leaves out its instructions for that"
-    if not why:
+    else:
         return None
-    ops = cpu.operators
+    ops, cast = cpu.operators, casts(facts).by_phase
     products = work_of(ops, ops.within(ops.named(_PRODUCT.match)), ops.named(_PRODUCT.match))
-    cast = casts(facts).by_phase
-    line = line_of(facts, FORWARD)
     asks = setup.place("autocast") if setup.autocast else None
     asked = f" (autocast at {asks.short})" if asks else ""
     time = cpu.time_of(Work(cast + products.by_phase, products.calls))
     lost = cpu.lost(
         Work((cast + products.by_phase * _EMULATED).astype(np.int64), products.calls),
-        line,
+        line_of(facts, FORWARD),
         f"Products in {dtype}{asked} and the conversions for them take "
         f"{cpu.of.part_of(time.ns)}{{at}}: {why}, so they are emulated.",
         "lost to emulation",
@@ -299,11 +297,8 @@ def _float64(facts: Facts) -> Lost | None:
     if has_gpu(facts) is False:
         return float64_on_cpu(facts)
     work = kernel_work(facts)
-    double, compute = (
-        work.kernels.kept(FLOAT64.id, lambda every: every.named(is_float64)),
-        work.kernels.time,
-    )
-    time = double.time
+    double = work.kernels.kept(FLOAT64.id, lambda every: every.named(is_float64))
+    time, compute = double.time, work.kernels.time
     if not time:
         return None
     where = double.place.source or double.place.operator

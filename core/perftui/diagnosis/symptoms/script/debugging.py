@@ -31,6 +31,8 @@ from perftui.facts.source.operator_lines import line_place
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import moments
 from perftui.facts.step.judged_step import (
+    HOST_AT_WORK,
+    PYTHON_AT_WORK,
     PYTHON_IN,
     host_parts,
     judged_step,
@@ -247,19 +249,17 @@ _IN_MODE = re.compile(
 )
 """Frames of modes of torch and of the user's own."""
 
-_HOST = (OTHER, FORWARD, BACKWARD, OPTIMIZER)
-
 
 def _slowed(facts: Facts, cause: Slowed) -> _Flag:
     """All of Python is slowed: what it costs, if a short function or samples show it."""
     judged, parts, cost = judged_step.or_none(facts), tuple[str, ...](), 0
     stacks = moments(facts) if cause.by.startswith("Torch") else None
     if judged is not None and stacks is not None:
-        parts = host_parts(facts, _HOST)
+        parts = host_parts(facts, (FORWARD, BACKWARD, OPTIMIZER, OTHER))
         inside = stacks.matching(lambda frame: bool(_IN_MODE.search(frame)), "inner", "function")
         cost = round(stacks.share(inside) * judged.of.mean)
     elif judged is not None and cause.factor >= SLOWED:
-        parts = tuple(part for part in host_parts(facts, _HOST) if part not in _HOST[1:])
+        parts = HOST_AT_WORK if judged.on_device else PYTHON_AT_WORK
         python = sum(map(judged.part, parts))
         cost = round(python * cause.share * LESS * (1 - 1 / cause.factor))
     names = _SET.get(cause.by, ())

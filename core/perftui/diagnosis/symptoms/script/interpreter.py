@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.analysis.steps import OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_wait
@@ -12,10 +11,8 @@ from perftui.facts.script.compilations_and_pauses import GcPauses, gc_pauses, py
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare, text_of
 from perftui.facts.source.stack_profile import waiting
-from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, JudgedStep, judged_step
+from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_AT_WORK, JudgedStep, judged_step
 from perftui.facts.step.steps import steady_step
-
-_ON_HOST = (OTHER, *(f"{PYTHON_IN}{phase}" for phase in ("forward", "backward", "optimizer")))
 
 LEAST_NAMED = 0.5
 """Share of the pauses from which a line is named: a collection begins wherever an object happens to
@@ -31,7 +28,7 @@ MOST = 0.9
 def _lost(facts: Facts) -> Lost | None:
     step, pauses = steady_step(facts), gc_pauses(facts)
     judged = judged_step.or_none(facts)
-    parts, cost = _ON_HOST, pauses.per_step
+    parts, cost = PYTHON_AT_WORK, pauses.per_step
     if judged is not None and judged.on_device:
         parts = HOST_AT_WORK
         # While the device still has queued work, a pause of the host costs nothing.

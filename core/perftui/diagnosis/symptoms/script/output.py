@@ -142,35 +142,27 @@ LIBRARY_SAYS = Rule(
     answer="follow the message",
 )
 
-_SHARED_MEMORY = (
-    rb"unable to open shared memory object",
-    rb"unable to allocate shared memory\(shm\)",
-    rb"unable to (?:write to|resize|mmap \d+ bytes from) file </torch_",
-    rb"Unexpected bus error encountered in worker",
-    rb"DataLoader worker \(pid \d+\) is killed by signal: Bus error",
-)
-_FILES = (rb"Too many open files\. Communication with the workers",)
-_KILLED = (
-    rb"DataLoader worker \(pid \d+\) is killed by signal: (?!Bus error|Terminated|Interrupt)",
-)
-_ENDED = (rb"DataLoader worker \(pid\(s\) [\d, ]+\) exited unexpectedly",)
+_ENDED = "it exited by itself; its own error is further up in the output"
 
 _CAUSES = {
-    "shared memory": _SHARED_MEMORY,
-    "open files": _FILES,
-    "killed": _KILLED,
-    "ended": _ENDED,
+    "it ran out of shared memory, through which workers hand over batches": (
+        rb"unable to open shared memory object"
+        rb"|unable to allocate shared memory\(shm\)"
+        rb"|unable to (?:write to|resize|mmap \d+ bytes from) file </torch_"
+        rb"|Unexpected bus error encountered in worker"
+        rb"|DataLoader worker \(pid \d+\) is killed by signal: Bus error"
+    ),
+    "each tensor handed over takes an open file, and the limit is reached": (
+        rb"Too many open files\. Communication with the workers"
+    ),
+    "a signal killed it, as when the machine runs out of memory": (
+        rb"DataLoader worker \(pid \d+\) is killed by signal: (?!Bus error|Terminated|Interrupt)"
+    ),
+    _ENDED: rb"DataLoader worker \(pid\(s\) [\d, ]+\) exited unexpectedly",
 }
-"""Beginnings of messages by their topic; messages that name a cause come first."""
+"""Beginnings of messages by what they tell; those that name a cause come first."""
 
-_ANY_DEATH = re.compile(b"|".join(b"(%s)" % b"|".join(texts) for texts in _CAUSES.values()))
-
-_WHY = {
-    "shared memory": "it ran out of shared memory, through which workers hand over batches",
-    "open files": "each tensor handed over takes an open file, and the limit is reached",
-    "killed": "a signal killed it, as when the machine runs out of memory",
-    "ended": "it exited by itself; its own error is further up in the output",
-}
+_ANY_DEATH = re.compile(b"|".join(b"(%s)" % texts for texts in _CAUSES.values()))
 
 
 @lru_cache(maxsize=8)
@@ -195,11 +187,11 @@ def _died(facts: Facts) -> Lost | None:
     death = _read(facts, _death)
     # Ending the training also ends its workers, and torch may report that.
     killed = facts.run is not None and facts.run.manifest.status is Status.KILLED
-    if death is None or (killed and death[0] == "ended"):
+    if death is None or (killed and death[0] == _ENDED):
         return None
-    cause, message, messages = death
+    why, message, messages = death
     return Lost.without_cost(
-        f'A worker of the data loader failed ("{message}"): {_WHY[cause]}.',
+        f'A worker of the data loader failed ("{message}"): {why}.',
         (Figure("messages of this kind", messages, "count"),),
         share=WORKERS_DIED.limits.info,
     )

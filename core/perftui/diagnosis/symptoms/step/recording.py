@@ -319,11 +319,10 @@ def _incomplete(facts: Facts) -> Lost | None:
             advice="copy the file again; if it was written like that, record again",
         )
     if unseen:
-        sentence = (
-            f"{unseen} runs on a GPU, but no GPU activity was recorded: what it does is not known."
-        )
         return Lost.without_cost(
-            sentence, (Figure.share("missing", _MOST, INCOMPLETE),), share=_MOST
+            f"{unseen} runs on a GPU, but no GPU activity was recorded: what it does is not known.",
+            (Figure.share("missing", _MOST, INCOMPLETE),),
+            share=_MOST,
         )
     return Lost.without_cost(
         f"{_what(lacks)}: what looks like idle time may be work that was not recorded.",

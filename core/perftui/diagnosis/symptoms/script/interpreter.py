@@ -9,7 +9,7 @@ from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_w
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.script.compilations_and_pauses import GcPauses, gc_pauses, python_lock
 from perftui.facts.settings import settings
-from perftui.facts.source.lines import LineShare, text_of
+from perftui.facts.source.lines import text_of
 from perftui.facts.source.stack_profile import waiting
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_AT_WORK, JudgedStep, judged_step
 from perftui.facts.step.steps import steady_step
@@ -35,12 +35,15 @@ def _lost(facts: Facts) -> Lost | None:
         cost = min(cost, sum(judged.part(name) for name in parts))
     if not cost:
         return None
-    line = pauses.lines.standing_out(LEAST_NAMED) if pauses.lines else None
+    line, where = pauses.lines.standing_out(LEAST_NAMED) if pauses.lines else None, ""
+    if line is not None:
+        requested = "collect" in text_of(line.file, line.line)
+        where = f", {'asked for' if requested else 'mostly begun'} at {line.short}"
     return Lost(
         cost,
         step,
         f"Python's garbage collector takes {step.part_of(cost)}: "
-        f"{_what(pauses, step.count)}{_where(line)}.",
+        f"{_what(pauses, step.count)}{where}.",
         (*_figures(pauses, facts), Figure("mean step", step.mean, "ns")),
         label="garbage collection",
         place=facts.at(line) if line else None,
@@ -57,13 +60,6 @@ def _what(pauses: GcPauses, steps: int) -> str:
         full += f" and {fmt.several(pauses.count - pauses.full, 'short one')}"
     within = "nearly every step" if pauses.steps >= IN_MOST_STEPS * steps else f"{steps} steps"
     return f"{full} in {within}"
-
-
-def _where(line: LineShare | None) -> str:
-    if line is None:
-        return ""
-    requested = "collect" in text_of(line.file, line.line)
-    return f", {'asked for' if requested else 'mostly begun'} at {line.short}"
 
 
 def _figures(pauses: GcPauses, facts: Facts) -> list[Figure]:

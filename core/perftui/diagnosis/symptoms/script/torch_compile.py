@@ -10,18 +10,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.intervals import union
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, events_of, fact, notes_of
-from perftui.facts.script.compilations_and_pauses import Compilations, compilations
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, notes_of
+from perftui.facts.script.compilations_and_pauses import (
+    Compilations,
+    compilations,
+    compiling_within,
+)
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
 from perftui.facts.step.judged_step import host_parts
 from perftui.facts.step.steps import run_is_over, steady_rows, steady_step, step_count
 from perftui.run.columns import COMPILE
-from perftui.trace.model import Int64
+from perftui.run.table import Table
 from perftui.trace.text import printable
 
 USUAL_GAIN = 0.43
@@ -59,23 +62,17 @@ def first_compiling(facts: Facts) -> FirstCompiling:
         NotApplicableError: the run is not over, or compiled nothing then.
         UnknownError: too few steps are steady.
     """
-    manifest, notes = facts.manifest, events_of(facts.events, "compile")
-    if manifest is None or not run_is_over(facts) or not len(notes):
+    manifest = facts.manifest
+    if manifest is None or not run_is_over(facts) or not notes_of(facts.events, "compile"):
         raise NotApplicableError
     step, rows = steady_step(facts), steady_rows(facts)
     if not len(rows):
         raise NotApplicableError
-    begins: Int64 = np.array(
-        [data.get("start") or -1 if isinstance(data, dict) else -1 for data in notes["data"]],
-        dtype=np.int64,
-    )
-    first = int(rows["start"][0])
-    early = (begins >= 0) & (begins < first)
-    if not early.any():
+    first = rows["start"][:1]
+    before = Table((), {"start": np.zeros_like(first), "duration": first})
+    time = compiling_within(facts.events, before)
+    if not time:
         raise NotApplicableError
-    start = begins[early]
-    # Nested compilations, such as backward's within a step's, count once.
-    time = union(start, np.minimum(start + notes["duration"][early], first)).total
     last = int((facts.steps["start"] + facts.steps["duration"]).max())
     return FirstCompiling(time, max(last - manifest.started_ns, 1), step_count(facts), step.mean)
 

@@ -306,8 +306,8 @@ GROWING = Rule(
         "One part of the step takes longer each time while the others stay the same: something "
         "grows. Usual causes are a list of outputs that is concatenated in each step, a file that "
         "is rewritten in full, a hook that is registered in each step, and losses or hidden "
-        "states that keep their graphs: sum "
-        "loss.item() or loss.detach(), and detach whatever one step passes to the next."
+        "states that keep their graphs: sum loss.item() or loss.detach(), and detach whatever one "
+        "step passes to the next."
     ),
     lost=_steps,
     limits=Limits(

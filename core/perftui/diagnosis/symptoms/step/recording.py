@@ -116,9 +116,8 @@ def _standing_out(trace: Trace) -> Iterator[int]:
     slow = rows[trace.duration[rows] >= SETS_UP]
     for name in np.unique(trace.name[slow]).tolist():
         first, *later = rows[trace.name[rows] == name].tolist()
-        if later and trace.duration[first] >= max(
-            SETS_UP, FAR_LONGER * trace.duration[later].max()
-        ):
+        far = FAR_LONGER * trace.duration[later].max(initial=0)
+        if later and trace.duration[first] >= max(SETS_UP, far):
             yield first
 
 

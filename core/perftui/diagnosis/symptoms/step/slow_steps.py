@@ -228,9 +228,7 @@ def _ended_before(
             continue
         # Findings of the whole run were measured against its mean step.
         steady = diagnosis.steady_steps
-        steps = (
-            item.step_ns for item in diagnosis.findings if item.steps == steady and item.step_ns
-        )
+        steps = (one.step_ns for one in diagnosis.findings if one.steps == steady and one.step_ns)
         step = next(steps, 0) if steady >= MANY_STEPS else 0
         if step and manifest.ended_ns is not None and manifest.ended_ns <= started_ns:
             runs.append(EarlierRun(manifest, step))

@@ -313,19 +313,11 @@ _INTRODUCED = {
 def difference_lines(differences: Sequence[Difference]) -> list[str]:
     """A line for each effect that one of ``differences`` has: ``only partly comparable: torch 2.8.0
     -> 2.9.1, host a -> b``. Not yet safe to show."""
-    by_effect = {
-        effect: [row.text for row in differences if row.effect is effect] for effect in _INTRODUCED
-    }
     return [
-        f"{_INTRODUCED[effect]}: {', '.join(texts)}" for effect, texts in by_effect.items() if texts
+        f"{introduction}: {', '.join(texts)}"
+        for effect, introduction in _INTRODUCED.items()
+        if (texts := [row.text for row in differences if row.effect is effect])
     ]
-
-
-def _comparable(differences: Sequence[Difference]) -> Literal["yes", "partly", "no"]:
-    effects = {change.effect for change in differences}
-    if Effect.NOT_COMPARABLE in effects:
-        return "no"
-    return "partly" if Effect.PARTLY in effects else "yes"
 
 
 def _rest(result: Comparison) -> list[str]:
@@ -335,7 +327,8 @@ def _rest(result: Comparison) -> list[str]:
 
 def as_object(result: Comparison) -> ComparisonOutput:
     """The comparison as JSON; times are integer nanoseconds."""
-    repeats = result.repeats
+    repeats, effects = result.repeats, {change.effect for change in result.differences}
+    partly: Literal["partly", "yes"] = "partly" if Effect.PARTLY in effects else "yes"
     return {
         "schema": SCHEMA,
         "outcome": result.verdict,
@@ -350,7 +343,7 @@ def as_object(result: Comparison) -> ComparisonOutput:
         if repeats
         else None,
         "reason": result.reason,
-        "comparable": _comparable(result.differences),
+        "comparable": "no" if Effect.NOT_COMPARABLE in effects else partly,
         "differences": msgspec.to_builtins(result.differences),
         "steps_of": "trace" if result.of_traces else "run",
         "parts_ns": {part.phase: (part.before, part.after) for part in result.phases},

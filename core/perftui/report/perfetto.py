@@ -64,26 +64,9 @@ def span_event(
     )
 
 
-def process_event(process: int | str, name: str) -> bytes:
-    """The event that names a process."""
-    return _encoded(ph="M", name="process_name", pid=process, tid=0, args={"name": name})
-
-
-def process_labels(process: int | str, labels: str) -> bytes:
-    """The event with the text beside the name of a process."""
-    args = {"labels": labels}
-    return _encoded(ph="M", name="process_labels", pid=process, tid=0, args=args)
-
-
-def process_order(process: int | str, position: int) -> bytes:
-    """The event that orders processes, the lowest position on top."""
-    args = {"sort_index": position}
-    return _encoded(ph="M", name="process_sort_index", pid=process, tid=0, args=args)
-
-
-def thread_event(process: int | str, thread: int | str, name: str) -> bytes:
-    """The event that names a thread."""
-    return _encoded(ph="M", name="thread_name", pid=process, tid=thread, args={"name": name})
+def metadata_event(what: str, process: int | str, thread: int | str = 0, **args: Any) -> bytes:
+    """An event about a process or a thread: its name, the text beside it, or its place."""
+    return _encoded(ph="M", name=what, pid=process, tid=thread, args=args)
 
 
 def without_crossing(spans: Iterable[Span]) -> Iterator[Sequence[Span]]:
@@ -267,12 +250,13 @@ def _events(tracks: Iterable[SpanTrack], trace: Trace, labels: str) -> Iterator[
         for number in range(_FIRST_NUMBER, _FIRST_NUMBER + len(used) + 1)
         if str(number) not in used
     )
-    yield process_event(process, PROCESS)
-    yield process_order(process, -1)
+    yield metadata_event("process_name", process, name=PROCESS)
+    # On top of all others.
+    yield metadata_event("process_sort_index", process, sort_index=-1)
     if labels:
-        yield process_labels(process, labels)
+        yield metadata_event("process_labels", process, labels=labels)
     for thread, track in enumerate(tracks, 1):
-        yield thread_event(process, thread, track.name)
+        yield metadata_event("thread_name", process, thread, name=track.name)
         for span in track.spans:
             yield span_event(span, process, thread, trace.origin)
 
@@ -282,8 +266,9 @@ def _device_events(trace: Trace) -> Iterator[bytes]:
     rows = np.flatnonzero(kinds.device_activity(trace))
     tracks = {number: trace.tracks[number] for number in np.unique(trace.track[rows]).tolist()}
     for number, track in tracks.items():
-        yield process_event(track.device, f"GPU {track.device}")
-        yield thread_event(track.device, number, track_label(trace, number))
+        yield metadata_event("process_name", track.device, name=f"GPU {track.device}")
+        label = track_label(trace, number)
+        yield metadata_event("thread_name", track.device, number, name=label)
     for row in rows.tolist():
         number, start = int(trace.track[row]), int(trace.start[row])
         correlation, size = int(trace.correlation[row]), int(trace.bytes[row])

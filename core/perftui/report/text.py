@@ -33,7 +33,8 @@ _NAME_WIDTH = 46
 
 def render(report: Report) -> str:
     """The verdict first, then what it rests on, then what could not be judged."""
-    most = report.top or MOST_ROWS
+    most, totals = report.top or MOST_ROWS, report.totals
+    not_judged = report.diagnosis.not_judged.items()
     blocks = (
         (*([report.redaction.head] if report.redaction else []), *heading(report)),
         _verdict(report),
@@ -41,22 +42,14 @@ def render(report: Report) -> str:
         ranks_text(report.facts),
         *main_thread(report.facts),
         sync_calls(syncs(report.facts)),
-        _ops(
-            "Operators, longest first",
-            "operator",
-            report.ops[:most],
-            report.totals.get("operators"),
-        ),
+        _ops("Operators, longest first", "operator", report.ops[:most], totals.get("operators")),
         _ops("Modules, longest own time first", "module", listed_modules(report.modules, most)),
-        _kernels(report.kernels[:most], report.totals.get("kernels")),
+        _kernels(report.kernels[:most], totals.get("kernels")),
         trace_metrics(report.metrics),
         gpu_phases(device_phases(report.facts)),
         gpu_memory(memory.gpu_memory(report.facts)),
         recording_section(report.recording, report.facts),
-        listed(
-            "Not judged",
-            (f"{why}: {', '.join(rules)}" for why, rules in report.diagnosis.not_judged.items()),
-        ),
+        listed("Not judged", (f"{why}: {', '.join(rules)}" for why, rules in not_judged)),
         listed("Notes", report.notes),
     )
     return joined(blocks)
@@ -104,11 +97,8 @@ def _figure(figure: Figure) -> str:
 
 
 def _fix(fix: FixOption) -> Iterator[str]:
-    forms = [
-        name
-        for name, form in (("override", fix.override), ("patch", fix.patch), ("option", fix.argv))
-        if form
-    ]
+    named = {"override": fix.override, "patch": fix.patch, "option": fix.argv}
+    forms = [name for name, form in named.items() if form]
     if fix.is_written:
         yield printable(f"  Fix {fix.fix}: {fix.title} ({fix.why_not})")
         return

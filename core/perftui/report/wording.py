@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from perftui import format as fmt
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION
@@ -180,10 +180,12 @@ NO_GPU = (
 )
 
 
-def main_thread(facts: Facts) -> Iterator[Iterator[str]]:
+def main_thread(facts: Facts) -> Iterator[Iterable[str]]:
     """A block for each list of lines."""
-    for title, by_time in thread_lines(facts):
-        yield _block(title, by_time)
+    for title, lines in thread_lines(facts):
+        each = ((line, f" in {line.function}" if line.function else "") for line in lines.listed)
+        shares = (f"  {100 * lines.share(of):5.1f} %  {of.source}{where}" for of, where in each)
+        yield (title, *shares)
 
 
 def sync_calls(syncs: SyncCalls | None) -> Iterator[str]:
@@ -203,13 +205,6 @@ def sync_calls(syncs: SyncCalls | None) -> Iterator[str]:
         yield f"  {call.count / syncs.steps:>8.1f}  {times}  {call.call} at {call.source}"
     if not syncs.calls:
         yield "  none"
-
-
-def _block(title: str, thread: LinesByTime) -> Iterator[str]:
-    yield title
-    for line in thread.listed:
-        where = f" in {line.function}" if line.function else ""
-        yield f"  {100 * thread.share(line):5.1f} %  {line.source}{where}"
 
 
 def table_of_ranks(facts: Facts) -> RankTable:

@@ -73,23 +73,19 @@ def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
 
 def _ended(snapshot: Snapshot) -> tuple[str, str, str] | None:
     """How a run ended that cannot be judged; None where it goes on, or is a trace."""
-    phase, manifest = snapshot.phase, snapshot.manifest
+    phase, manifest, far = snapshot.phase, snapshot.manifest, _how_far(snapshot)
     code = manifest.exit_code if manifest else None
     if phase is Phase.FAILED and code is None:
         return "FAILED", "bad", "the script could not be started"
-    if phase is Phase.FAILED:
-        return "FAILED", "bad", f"the script ended with exit code {code} {_how_far(snapshot)}"
+    ways = {
+        Phase.FAILED: ("FAILED", "bad", f"the script ended with exit code {code} {far}"),
+        Phase.KILLED: ("KILLED", "bad", f"a signal killed the script (exit code {code}) {far}"),
+        Phase.LOST: ("LOST", "bad", f"the recorder died {far}, and the script's terminal with it"),
+        Phase.ENDED: ("ENDED", "warn", f"the script ended (exit 0) {far}"),
+    }
     if phase is Phase.STOPPED and manifest is not None:
-        return "STOPPED", "warn", f"{manifest.stopped} {_how_far(snapshot)}"
-    if phase is Phase.KILLED:
-        killed = f"a signal killed the script (exit code {code}) {_how_far(snapshot)}"
-        return "KILLED", "bad", killed
-    if phase is Phase.LOST:
-        lost = f"the recorder died {_how_far(snapshot)}, and the script's terminal with it"
-        return "LOST", "bad", lost
-    if phase is Phase.ENDED:
-        return "ENDED", "warn", f"the script ended (exit 0) {_how_far(snapshot)}"
-    return None
+        return "STOPPED", "warn", f"{manifest.stopped} {far}"
+    return ways.get(phase)
 
 
 def _nothing_found(snapshot: Snapshot) -> str:

@@ -156,14 +156,10 @@ def precision_of(name: str) -> Precision:
     return next((kind for kind, pattern in kinds if pattern.search(name)), Precision.UNKNOWN)
 
 
-_EIGHT_BITS = re.compile(
+EIGHT_BITS = re.compile(
     r"e4m3|e5m2|fp8|i8i8|s8s8|imma|qmma|int8|nvjet_(sm\d+_)?[qo]", re.IGNORECASE
 )
-
-
-def is_8_bit(name: str) -> bool:
-    """Whether a kernel's factors have 8 bits, by its name in a trace."""
-    return _EIGHT_BITS.search(name) is not None
+"""Parts of names of kernels whose factors have 8 bits."""
 
 
 # Libraries write the instruction into the names of matrix products: cuBLAS and CUTLASS its shape

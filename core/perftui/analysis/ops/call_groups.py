@@ -160,11 +160,6 @@ class By(enum.Enum):
         """The option that records it."""
         return {By.SHAPE: "--shapes", By.MODULE: "--modules", By.LINE: "--stacks"}.get(self, "")
 
-    @property
-    def needs_arguments(self) -> bool:
-        """Whether the file must be read again."""
-        return self in (By.SHAPE, By.LINE)
-
 
 @dataclass(frozen=True, eq=False)
 class Grouped:

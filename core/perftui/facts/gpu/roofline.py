@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis.intervals import first_longest, sums, union
-from perftui.analysis.kernels.category import Category, Precision, is_8_bit, precision_of
+from perftui.analysis.kernels.category import EIGHT_BITS, Category, Precision, precision_of
 from perftui.analysis.kernels.limits import Card, Work, work_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.cpu.operators import all_operators
@@ -300,7 +300,7 @@ def _roofed(
     if precision is Precision.UNKNOWN and work.flops and not _HALVES.isdisjoint(map(str, kinds)):
         precision = Precision.HALF
     # Cards compute with 8 bits faster than with 16, and that rate is not listed.
-    rated = Precision.UNKNOWN if is_8_bit(kernel) else precision
+    rated = Precision.UNKNOWN if EIGHT_BITS.search(kernel) else precision
     roof, is_memory_bound = _roof(work, card.peaks, rated)
     dims = arguments.get("Input Dims", arguments.get("Input dims", []))
     return RoofedCall(

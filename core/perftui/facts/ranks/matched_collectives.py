@@ -94,11 +94,6 @@ def kind_of(name: str) -> str:
     return ""
 
 
-def meets_all(kind: str) -> bool:
-    """Whether no rank leaves such a collective before all have come; not so for a broadcast."""
-    return bool(TOGETHER.fullmatch(kind) or _EXCHANGE.fullmatch(kind))
-
-
 def _rows(trace: Trace, steps: TraceSteps) -> tuple[Int64, Mask]:
     """Rows of collectives, and a mask of computation on the same device or the CPU."""
     if steps.has_gpu:
@@ -210,7 +205,9 @@ def match_collectives(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
             if row is not None:
                 own, there[at, column] = of_ranks[rank], True
                 start[at, column], end[at, column] = own.start[row], own.end[row]
-    together = np.array([meets_all(match.kind) for match in matched], dtype=bool)
+    # No rank leaves these before all have come; not so a broadcast.
+    kinds = [match.kind for match in matched]
+    together = np.array([bool(TOGETHER.fullmatch(k) or _EXCHANGE.fullmatch(k)) for k in kinds])
     clock = _clocks(end, there, together)
     start, end = start + clock, end + clock
     limits = np.iinfo(np.int64)

@@ -147,7 +147,8 @@ class OpsContent:
     def _operators(self, by: By, needle: str, *, is_tree: bool) -> TableData:
         facts = self.facts
         if self._lacks_groups(by, is_tree=is_tree):
-            waits = "reading the arguments of all operators" if by.needs_arguments else "counting"
+            is_read = by in (By.SHAPE, By.LINE)
+            waits = "reading the arguments of all operators" if is_read else "counting"
             return TableData((), (), empty=waits)
         if not self._has_groups(by):
             return TableData((), (), empty=_NOT_RECORDED.get(by, ""))

@@ -223,14 +223,10 @@ def unpack(
     kind: type[Kind], document: bytes | msgspec.Raw, columns: Sequence[Array], **given: Any
 ) -> Kind:
     """The value given to ``pack``; ``given`` are the fields that were left out."""
-
-    def array_of(_: Any, number: int) -> Array:
-        return columns[number]
-
     hints = _hints(kind)
     texts = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
     values = {
-        name: msgspec.json.decode(text, type=hints[name], dec_hook=array_of)
+        name: msgspec.json.decode(text, type=hints[name], dec_hook=lambda _, at: columns[at])
         for name, text in texts.items()
     }
     return kind(**values, **given)

@@ -285,12 +285,10 @@ def _own_first(snapshot: Snapshot, table: Table, prefixes: Sequence[str]) -> lis
     """Those that the run uses first, or where that is not known that hold memory of it."""
     from perftui.facts.gpu.cards import own_gpus
 
-    own = snapshot.ask(own_gpus) or ()
-
-    def is_other(prefix: str) -> bool:
-        return prefix not in own if own else not mean(table, f"{prefix}.process_memory")
-
-    return sorted(prefixes, key=is_other)
+    own = snapshot.ask(own_gpus) or [
+        prefix for prefix in prefixes if mean(table, f"{prefix}.process_memory")
+    ]
+    return sorted(prefixes, key=lambda prefix: prefix not in own)
 
 
 def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int) -> list[Row]:

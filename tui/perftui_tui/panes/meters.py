@@ -84,11 +84,7 @@ def gpu_place(snapshot: Snapshot, height: int, *, lists_below: bool) -> Meter | 
 
 def draw_meter(read: Callable[[Snapshot], Meter]) -> Draw:
     """A drawing of the meter: one line where there is one row, else a chart."""
-
-    def draw(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
-        return draw_at(read(snapshot), snapshot, cells, height)
-
-    return draw
+    return lambda snapshot, cells, height: draw_at(read(snapshot), snapshot, cells, height)
 
 
 def draw_at(meter: Meter, snapshot: Snapshot, cells: int, height: int) -> list[Row]:

@@ -75,13 +75,9 @@ def text_column(
 
 def count_column(title: str, counts: Int64, *, summed: bool = True) -> Column:
     """A number of things."""
-
-    def total(rows: Int64) -> str:
-        return format_count(int(counts[rows].sum()))
-
     return Column(
         *(title, counts, lambda row: format_count(int(counts[row])), 8),
-        total=total if summed else None,
+        total=(lambda rows: format_count(int(counts[rows].sum()))) if summed else None,
         optional=1,
         exact=lambda row: int(counts[row]),
     )
@@ -91,16 +87,12 @@ def time_column(
     title: str, times: Int64, optional: int = 0, *, summed: Int64 | None = None
 ) -> Column:
     """Durations; ``summed`` is what to add up: the same where rows do not overlap."""
-
-    def total(rows: Int64) -> str:
-        return format_ns(0 if summed is None else int(summed[rows].sum()))
-
     return Column(
         title,
         times,
         lambda row: format_ns(int(times[row])),
         width=max(TIME_WIDTH, len(title) + MARK),
-        total=None if summed is None else total,
+        total=None if summed is None else lambda rows: format_ns(int(summed[rows].sum())),
         optional=optional,
         exact=lambda row: int(times[row]),
         unit="ns",

@@ -205,8 +205,7 @@ def _streams(analysis: TraceAnalysis, window: Intervals) -> Iterator[Events]:
     numbers.sort(key=lambda at: (trace.tracks[at].device, trace.tracks[at].stream, at))
     for number in numbers:
         events = _inside(trace, number, works, window, outermost=False)
-        label = track_label(trace, number)
-        yield _events(trace, label, *events, KERNELS, masks)
+        yield _events(trace, track_label(trace, number), *events, KERNELS, masks)
 
 
 def _inside(
@@ -260,9 +259,8 @@ def _idle(steps: TraceSteps, window: Intervals) -> Iterator[Events]:
         return
     low, high = int(window.start[0]), int(window.end[0])
     gaps = [gap for gap in steps.analysis.gaps if gap.device == device]
-    gaps = sorted(
-        (gap for gap in gaps if gap.start < high and gap.end > low), key=lambda gap: gap.start
-    )
+    gaps = [gap for gap in gaps if gap.start < high and gap.end > low]
+    gaps.sort(key=lambda gap: gap.start)
     trace = steps.analysis.trace
     start = np.maximum(_column([gap.start for gap in gaps]), low)
     end = np.minimum(_column([gap.end for gap in gaps]), high)

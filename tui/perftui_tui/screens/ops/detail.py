@@ -236,9 +236,6 @@ class OpsDetail(Vertical):
         """What is quick first, then what the file has to be read for."""
         worker = get_current_worker()
 
-        def progress(_done: float) -> bool:
-            return not worker.is_cancelled
-
         def show(further: Further) -> None:
             if not worker.is_cancelled:
                 self.app.call_from_thread(self._found, page, detail, further)
@@ -249,7 +246,7 @@ class OpsDetail(Vertical):
         if detail is None:
             return
         try:
-            for further in _read_further(facts, detail, known, progress):
+            for further in _read_further(facts, detail, known, lambda _: not worker.is_cancelled):
                 show(further)
         except LoadCancelled:
             return

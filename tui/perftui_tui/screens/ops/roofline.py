@@ -49,6 +49,7 @@ def roofline_table(found: Roofline) -> TableData:
     reached = [one.reached_of_measured for one in calls]
     measured = [None if each is None else 100 * each for each in reached]
     bounds = [one.bound or MISSING for one in calls]
+    flops, moved = [one.flop_rate for one in calls], [one.byte_rate for one in calls]
     columns = [
         name_column("op and sizes of its inputs", names, "groups"),
         text_column("chart", marks, 5, 5),
@@ -57,8 +58,8 @@ def roofline_table(found: Roofline) -> TableData:
         ),
         replace(count_column("calls", _whole([one.calls for one in calls])), optional=9),
         known_column("FLOP/byte", [one.intensity for one in calls], significant, 7, 6),
-        known_column("TFLOP/s", [one.flop_rate for one in calls], _in_tera, 7, 3),
-        known_column("GB/s", [one.byte_rate for one in calls], _in_giga, 7, 4),
+        known_column("TFLOP/s", flops, lambda rate: significant(rate / 1e12), 7, 3),
+        known_column("GB/s", moved, lambda rate: significant(rate / 1e9), 7, 4),
         text_column("bound by", bounds, 10, 2),
         percent_column(
             "of measured" if found.card.is_measured else "of roof",
@@ -107,14 +108,6 @@ def _peaks(card: Card) -> str:
 
 def _whole(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array(values, np.int64)
-
-
-def _in_tera(rate: float) -> str:
-    return significant(rate / 1e12)
-
-
-def _in_giga(rate: float) -> str:
-    return significant(rate / 1e9)
 
 
 NOTHING = "no call with matrix products, convolutions or attention to draw"

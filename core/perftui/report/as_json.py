@@ -11,7 +11,7 @@ from msgspec import Meta
 from perftui.analysis.model import Gap, GapCause
 from perftui.analysis.steps import step_source
 from perftui.diagnosis.model import Abstention
-from perftui.facts.data_loader.batch_place import WorkerLines, loader_lines
+from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.host_waits import SyncCalls, syncs
 from perftui.facts.gpu.idle import counts_all, gap_lines, gap_place, idle_by_cause
@@ -386,12 +386,15 @@ def encode(report: Report) -> str:
 
 def as_object(report: Report) -> ReportOutput:
     """The report as plain values."""
-    diagnosis, facts = report.diagnosis, report.facts
+    diagnosis, facts, run = report.diagnosis, report.facts, report.subject.run
+    # msgspec leaves out fields with defaults that an older version did not write.
+    manifest: Any = msgspec.to_builtins(asdict(run.manifest)) if run else None
+    training, profiled, workers = main_thread(facts), window_thread(facts), loader_lines(facts)
     return {
         "schema": SCHEMA,
         "redacted": report.redacted,
         "path": report.subject.name,
-        "run": _run(report),
+        "run": manifest,
         "steps": _steps(report),
         "verdict": diagnosis.top.headline if diagnosis.top else None,
         "progress": diagnosis.waits_for or None,
@@ -409,10 +412,16 @@ def as_object(report: Report) -> ReportOutput:
             }
             for breakdown in report.breakdowns
         ],
-        "main_thread": _lines(main_thread(facts)),
-        "main_thread_in_windows": _lines(window_thread(facts)),
+        "main_thread": _lines_of(training) if training else None,
+        "main_thread_in_windows": _lines_of(profiled) if profiled else None,
         "syncs": msgspec.to_builtins(syncs(facts)),
-        "workers": _workers(loader_lines(facts)),
+        "workers": {
+            "busy_share": workers.busy,
+            "collate_share": workers.collate,
+            **_lines_of(workers.making),
+        }
+        if workers
+        else None,
         "main_thread_in_gaps": [
             {"cause": gaps.cause, "idle_ns": gaps.idle, **_lines_of(gaps.thread)}
             for gaps in gap_lines(facts)
@@ -427,12 +436,6 @@ def as_object(report: Report) -> ReportOutput:
         "recording": _recording(report),
         "notes": list(report.notes),
     }
-
-
-def _run(report: Report) -> Any:
-    run = report.subject.run
-    # msgspec leaves out fields with defaults that an older version did not write.
-    return msgspec.to_builtins(asdict(run.manifest)) if run else None
 
 
 def _steps(report: Report) -> StepsOutput | None:
@@ -454,22 +457,11 @@ def _steps(report: Report) -> StepsOutput | None:
     }
 
 
-def _lines(thread: LinesByTime | None) -> LinesOutput | None:
-    return _lines_of(thread) if thread else None
-
-
 def _lines_of(thread: LinesByTime) -> LinesOutput:
     lines: Any = [
         {**msgspec.to_builtins(line), "share": thread.share(line)} for line in thread.lines
     ]
     return {"covered_ns": thread.covered, "samples": thread.samples, "lines": lines}
-
-
-def _workers(workers: WorkerLines | None) -> WorkersOutput | None:
-    if workers is None:
-        return None
-    lines = _lines_of(workers.making)
-    return {"busy_share": workers.busy, "collate_share": workers.collate, **lines}
 
 
 def _ranks(report: Report) -> RanksOutput | None:

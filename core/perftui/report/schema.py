@@ -67,13 +67,16 @@ def schema_for(kinds: tuple[type, ...], title: str) -> dict[str, Any]:
     references, definitions = msgspec.json.schema_components(
         kinds, schema_hook=_plain, ref_template="#/$defs/{name}"
     )
+    for definition in definitions.values():
+        if "description" in definition:
+            definition["description"] = inspect.cleandoc(definition["description"])
     body = references[0] if len(references) == 1 else {"anyOf": list(references)}
     return {
         "$schema": DIALECT,
         "title": title,
         "description": WARNING,
         **body,
-        "$defs": {name: _dedented(definition) for name, definition in sorted(definitions.items())},
+        "$defs": dict(sorted(definitions.items())),
     }
 
 
@@ -81,9 +84,3 @@ def _plain(kind: type) -> dict[str, Any]:
     if issubclass(kind, Path):
         return {"type": "string"}
     raise NotImplementedError(kind)
-
-
-def _dedented(definition: dict[str, Any]) -> dict[str, Any]:
-    if "description" not in definition:
-        return definition
-    return {**definition, "description": inspect.cleandoc(definition["description"])}

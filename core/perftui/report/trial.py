@@ -417,19 +417,18 @@ def isolation_object(isolation: Isolation, run: RunSnapshot) -> IsolationOutput:
         "run": run.manifest.run_id,
         "step_ns": isolation.step_ns,
         "runs_ns": list(isolation.as_it_is),
-        "sides": [_side(part, isolation) for part in isolation.sides],
-    }
-
-
-def _side(part: Isolated, isolation: Isolation) -> SideOutput:
-    return {
-        "side": part.experiment.side,
-        "what": part.experiment.what,
-        "step_ns": part.step_ns,
-        "runs_ns": list(part.times),
-        "at_most": _ratio(part, isolation),
-        "sentence": _sentence(part, isolation),
-        "problem": part.problem or None,
+        "sides": [
+            {
+                "side": part.experiment.side,
+                "what": part.experiment.what,
+                "step_ns": part.step_ns,
+                "runs_ns": list(part.times),
+                "at_most": _ratio(part, isolation),
+                "sentence": _sentence(part, isolation),
+                "problem": part.problem or None,
+            }
+            for part in isolation.sides
+        ],
     }
 
 

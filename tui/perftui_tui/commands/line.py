@@ -410,12 +410,14 @@ def _line(context: click.Context, /, **_: object) -> CommandLine:
     is_ours = action in COMMANDS or action == AGAIN
     if is_ours and len(words) > command.most:
         raise UsageError(f"{command.name} takes {command.noun}; unexpected {words[command.most]!r}")
+    as_file = f"running the command {action}; to run the file of that name, type ./{action}"
+    is_both = is_ours and action in contexts[0].obj and Path(action).exists()
     return CommandLine(
         action,
         words,
         frozenset(name for name, value in options.items() if value is True),
         {name: value for name, value in options.items() if value is not True},
-        _same_name(action, contexts[0].obj) if is_ours else "",
+        as_file if is_both else "",
         reports,
     )
 
@@ -466,12 +468,6 @@ def _foreign(name: str, own: Command) -> str:
 
 def _help_of(own: Command) -> str:
     return f"perftui {own.name} --help" if own.name in COMMANDS else "perftui --help"
-
-
-def _same_name(word: str, typed: list[str]) -> str:
-    if word not in typed or not Path(word).exists():
-        return ""
-    return f"running the command {word}; to run the file of that name, type ./{word}"
 
 
 def _opens(word: str) -> bool:

@@ -89,8 +89,8 @@ def test_a_tracer_without_a_line_is_placed_at_its_function_and_a_class_nowhere()
     ("seen", "level"),
     [
         (({"tools": [TRACES], "slowed": 0.22},) * 2, CRITICAL),
-        # On at one of three looks, and in the warm-up alone.
-        (({}, {"tools": [TRACES], "slowed": 0.22}, {"tools": []}, {}), WARNING),
+        # Twice at one of three looks, and in the warm-up alone.
+        (({}, {"tools": [TRACES] * 2, "slowed": 0.22}, {"tools": []}, {}), WARNING),
         (({"tools": [TRACES], "slowed": 0.22}, {"tools": []}), None),
         # A tool that does not slow other Python than what it is for.
         (({"tools": [{"by": "sys.monitoring", "name": "coverage"}], "slowed": 0.022},), INFO),

@@ -56,7 +56,7 @@ def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_pat
     before = script.read_bytes()
     app = perftui("train.py")
     app.wait_for("num_workers 0 ->")
-    app.wait_for(lambda screen: steady_steps(screen) >= 30 and "a try the fix" in screen)
+    app.wait_for(lambda screen: steady_steps(screen) >= 30 and "a try it" in screen)
     app.press("a")
     app.wait_for("Run again?")
     app.press("\r")
@@ -90,7 +90,7 @@ def test_leaving_a_trial_by_pairs_leaves_no_training_behind(
     perftui: Perftui, script: Path, tmp_path: Path
 ) -> None:
     app = perftui("train.py")
-    app.wait_for(lambda screen: steady_steps(screen) >= 30 and "a try the fix" in screen)
+    app.wait_for(lambda screen: steady_steps(screen) >= 30 and "a try it" in screen)
     app.press("a")
     app.wait_for("is stopped first")
     app.press("p")

@@ -116,6 +116,8 @@ ROWS = (
         sources.TUNING,
         "time.sleep asyncio.sleep",
         native=True,
+        # In a dataset it stands for a slow read, which workers hide.
+        where="step evaluation start",
     ),
     SlowCall(
         "subprocess",

@@ -12,8 +12,11 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (506, 106_961), "tests": (550, 93_541)}
+MOST = {"core and tui": (522, 110_282), "tests": (560, 95_660)}
 """Files and lines."""
+
+ROWS = ("arrays", "files", "media", "reporting", "sources", "standard_library", "tables", "tensors")
+"""Files of the table of slow calls: data, of which there may always be more."""
 
 ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}
 
@@ -30,9 +33,13 @@ def sources(room: str) -> list[Path]:
     ]
 
 
+def is_data(path: Path) -> bool:
+    return path.parent.name == "slow_calls" and path.stem in ROWS
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_there_are_no_more_files_and_lines_than_before(room: str) -> None:
-    files = sources(room)
+    files = [path for path in sources(room) if not is_data(path)]
     lines = sum(path.read_bytes().count(b"\n") for path in files)
     most_files, most_lines = MOST[room]
     assert len(files) <= most_files, f"{len(files)} files in {room}"

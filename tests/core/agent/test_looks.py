@@ -100,7 +100,10 @@ def test_subnormal_numbers_are_counted_where_they_are_not_flushed() -> None:
 
 def test_tensors_elsewhere_or_of_other_kinds_are_left_alone() -> None:
     short = nn.Parameter(torch.full((256,), 1e-40))
+    freed = nn.Parameter(torch.zeros(512)[256:])
+    freed.untyped_storage().resize_(0)
     others = (
+        freed,
         nn.Parameter(torch.zeros(256, device="meta")),
         nn.Parameter(torch.zeros(256, dtype=torch.bfloat16)),
         nn.Parameter(torch.zeros(256, 2).T),

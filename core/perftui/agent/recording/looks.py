@@ -179,4 +179,7 @@ def _some_tensors(torch: Any, optimizers: list[Any]) -> Iterator[Any]:
                 continue
             is_strided = tensor.layout is torch.strided and tensor.is_contiguous()
             if is_strided and tensor.device.type == "cpu" and tensor.dtype is torch.float32:
-                yield tensor
+                # Sharding frees the storage of tensors that still have a size and an offset.
+                end = 4 * (tensor.storage_offset() + tensor.numel())
+                if end <= tensor.untyped_storage().nbytes():
+                    yield tensor

@@ -80,8 +80,8 @@ def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_pat
     (applied,) = overrides(Facts(second))
     assert applied.arrival is Arrival.APPLIED
     assert applied.values["num_workers"] >= 1
-    # A batch sleeps 16 ms, so two workers halve the wait; the rest is room for a busy machine, where
-    # there may be a core for one only, which leaves it as it is.
+    # A batch sleeps 16 ms, so two workers halve the wait; the rest is room for a busy machine,
+    # which may have a core for one only: that leaves it as it is.
     waits = [float(np.median(run.ranks[0].steps["input_wait"])) for run in (first, second)]
     assert waits[1] < (0.8 if applied.values["num_workers"] > 1 else 1.2) * waits[0]
 

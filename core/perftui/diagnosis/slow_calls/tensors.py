@@ -261,7 +261,7 @@ ROWS = (
         "use nn.LSTM, nn.GRU or nn.RNN on the whole sequence, or torch.compile the loop",
         sources.CELLS,
         "torch.nn.LSTMCell.__call__ torch.nn.GRUCell.__call__ torch.nn.RNNCell.__call__",
-        frames=r"torch/nn/modules/(rnn|module)\.py",
+        frames=r"torch/nn/modules/rnn\.py",
         in_loop=True,
         operators="aten::lstm_cell aten::gru_cell aten::rnn_tanh_cell aten::_thnn_fused_lstm_cell "
         "aten::_thnn_fused_gru_cell",

@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (522, 110_285), "tests": (560, 95_656)}
+MOST = {"core and tui": (522, 110_290), "tests": (560, 95_656)}
 """Files and lines."""
 
 ROWS = ("arrays", "files", "media", "reporting", "sources", "standard_library", "tables", "tensors")

@@ -21,7 +21,7 @@ from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
 from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
 from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
 from perftui.diagnosis.symptoms.step.recording import INITIALISATION
-from perftui.facts.fact import Facts, fact
+from perftui.facts.fact import Facts, cached, fact
 from perftui.facts.gpu.idle import gap_times
 from perftui.facts.step.judged_step import IDLE_PARTS, judged_step
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
@@ -89,10 +89,7 @@ def _covers(specific: Claim, general: Claim, analysis: TraceAnalysis | None) -> 
 def claimed(claim: Claim, analysis: TraceAnalysis) -> Intervals:
     """All claimed time of a trace: idle time of the named cause if there is any, else the phase's
     ranges or the kernels. Cached with the trace."""
-    times = analysis.worked_out.get(claim)
-    if not isinstance(times, Intervals):
-        times = analysis.worked_out[claim] = _intervals(claim, analysis)
-    return times
+    return cached(claim, analysis.worked_out, lambda: _intervals(claim, analysis))
 
 
 def _intervals(claim: Claim, analysis: TraceAnalysis) -> Intervals:

@@ -191,9 +191,6 @@ class Rule:
     """What to do, in one line of a table."""
     slows_launches: bool = False
     """Whether it makes every launch slower, so that launching is only reported without it."""
-    may_be: Callable[[Facts, Place | None], bool] | None = None
-    """Whether the source at a finding's place may have the form that the rule claims and its fix
-    needs; if not, the fix would refuse, and the rule says nothing. None if it claims no form."""
     is_caution: bool = False
     """Whether it is about the measurement, not the training: it stands after all verdicts."""
 
@@ -215,8 +212,6 @@ def judge(rule: Rule, facts: Facts, most: int | None = None) -> Finding | Absten
         lost = lost.within(lost.of.mean if most is None else most)
     level = severity(lost.part, rule.limits) if lost else None
     if lost is None or level is None:
-        return None
-    if rule.may_be is not None and not rule.may_be(facts, lost.place):
         return None
     if lost.doubt:
         return Abstention(rule.id, lost.doubt)

@@ -109,7 +109,7 @@ class Fact(Generic[T]):
             UnknownError: the evidence is missing; the message names what.
             NotApplicableError: the subject of the fact does not exist.
         """
-        return _cached(self, facts.worked_out, lambda: self._compute(facts))
+        return cached(self, facts.worked_out, lambda: self._compute(facts))
 
     def or_none(self, facts: Facts) -> T | None:
         """The value, or None if it is unknown or not applicable."""
@@ -135,21 +135,22 @@ class TraceFact(Fact[T]):
         analysis = facts.analysis if isinstance(facts, Facts) else facts
         if analysis is None:
             raise UnknownError("no window has been profiled")
-        return _cached(self, analysis.worked_out, lambda: self._compute_of_trace(analysis))
+        return cached(self, analysis.worked_out, lambda: self._compute_of_trace(analysis))
 
 
-def _cached(fact: Fact[T], worked_out: dict[object, object], compute: Callable[[], T]) -> T:
-    """The cached value of ``fact``, computed on first use; cached errors are raised again."""
-    if fact not in worked_out:
+def cached(key: object, worked_out: dict[object, object], compute: Callable[[], T]) -> T:
+    """The value kept under ``key``, which stands for all that it is computed from; computed on
+    first use. Errors of missing evidence are kept and raised again."""
+    if key not in worked_out:
         try:
-            worked_out[fact] = compute()
+            worked_out[key] = compute()
         except (UnknownError, NotApplicableError) as error:
             # The traceback would keep every local of the failed computation alive.
-            worked_out[fact] = error.with_traceback(None)
-    value = worked_out[fact]
+            worked_out[key] = error.with_traceback(None)
+    value = worked_out[key]
     if isinstance(value, (UnknownError, NotApplicableError)):
         raise type(value)(*value.args)
-    return value  # type: ignore[return-value] # kept under the fact that made it
+    return value  # type: ignore[return-value] # kept under the key of what made it
 
 
 def fact(compute: Callable[[Facts], T]) -> Fact[T]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -26,14 +27,14 @@ from perftui.diagnosis.slow_calls.row import EVALUATION, ITEM, START, STEP, Seen
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.data_loader.batch_place import LEAST_NAMED, REMOTE
 from perftui.facts.data_loader.loader import loader_work, training_loader
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Facts, cached
 from perftui.facts.place import Place
 from perftui.facts.source.lines import stack_samples
 from perftui.facts.source.source_calls import own_files
 from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
 from perftui.script.uses import Use, program_of, uses_at
-from perftui.trace.model import NONE
+from perftui.trace.model import NONE, Trace
 
 _ROOMS = (files, tables, media, reporting, arrays, tensors, standard_library)
 ROWS: tuple[SlowCall, ...] = tuple(row for room in _ROOMS for row in room.ROWS)
@@ -129,19 +130,25 @@ def _sizes(facts: Facts) -> tuple[int, int]:
         return 0, 0
     if (feeds.filesystem or "").startswith(REMOTE):
         return 0, 0
-    path, sizes = Path(feeds.path), []
+    return _mean_size(Path(feeds.path)), work.batch_bytes // feeds.batch_size
+
+
+@lru_cache(8)
+def _mean_size(path: Path) -> int:
+    """Mean bytes of files of torch in a directory, or in that of a file; looked at once, since a
+    live run is judged every second."""
+    sizes = []
     with suppress(OSError):
         for file in islice(os.scandir(path.parent if path.is_file() else path), MOST_FILES):
             sizes += [file.stat().st_size] if file.name.endswith((".pt", ".pth")) else []
-    return sum(sizes) // max(len(sizes), 1), work.batch_bytes // feeds.batch_size
+    return sum(sizes) // max(len(sizes), 1)
 
 
 def _uses(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]:
-    for path, changed in own_files(facts) if file and line else ():
-        if path == Path(file or ""):
-            program = program_of(path, changed)
-            return uses_at(program, line or 0) if program else ()
-    return ()
+    path = Path(file or "")
+    changed = dict(own_files(facts)).get(path)
+    program = program_of(path, changed) if changed is not None else None
+    return uses_at(program, line or 0) if program else ()
 
 
 def _operators(facts: Facts, operator: str | None) -> frozenset[str]:
@@ -149,10 +156,12 @@ def _operators(facts: Facts, operator: str | None) -> frozenset[str]:
     analysis = facts.analysis
     if operator is None or analysis is None or operator not in analysis.trace.names:
         return frozenset([operator] if operator else [])
-    known = analysis.worked_out.get((_operators, operator))
-    if isinstance(known, frozenset):
-        return known
-    trace, above = analysis.trace, Counter[str]()
+    key = (_with_callers, operator)
+    return cached(key, analysis.worked_out, lambda: _with_callers(analysis.trace, operator))
+
+
+def _with_callers(trace: Trace, operator: str) -> frozenset[str]:
+    above = Counter[str]()
     rows = np.flatnonzero(trace.name == trace.names.index(operator))[:MOST_CALLS].tolist()
     for row in rows:
         names = set()
@@ -160,5 +169,4 @@ def _operators(facts: Facts, operator: str | None) -> frozenset[str]:
             names.add(trace.name_of(row))
         above.update(names)
     often = (name for name, times in above.items() if 2 * times > len(rows))
-    found = analysis.worked_out[_operators, operator] = frozenset([operator, *often])
-    return found
+    return frozenset([operator, *often])

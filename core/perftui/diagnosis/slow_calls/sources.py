@@ -82,7 +82,6 @@ BUFFER_COPY = _issue(
 )
 VECTORIZE = _issue("numpy.vectorize is essentially a for loop?", "numpy/numpy/issues/16763")
 ALONG_AXIS = _issue("performance improvement by broadcasting", "javiljoen/lttb.py/pull/1")
-LARGE_ARCHIVES = _issue("np.load of a large .npz is very slow", "numpy/numpy/issues/26498")
 NIFTI = _issue("Decompress for more efficient slice loading", "kaiko-ai/eva/pull/705")
 WHY_NPY = _issue("why use npz instead of nii.gz for training?", "MIC-DKFZ/nnUNet/issues/566")
 SEEKING = _issue("Extremely slow accurate seek", "dmlc/decord/issues/111")
@@ -91,9 +90,6 @@ PRETOKENIZED = _issue(
 )
 TOKENIZER = _issue("tokenization slow", "huggingface/transformers/issues/1621")
 PIPELINE = _issue("v2 standard pipeline running 10x slower", "explosion/spaCy/issues/1508")
-SMALL_INVERSES = _issue(
-    "Matrix inversion is slow for many small matrices", "pytorch/pytorch/issues/91536"
-)
 SMALL_EIGEN = _issue("torch.linalg.eigh is slow on GPU", "pytorch/pytorch/issues/60537")
 QR_ON_GPU = _issue("torch.linalg.qr is slower on GPU", "pytorch/pytorch/issues/143281")
 SOLVE = _issue("Speed up runtime with linalg.solve", "PMBio/bicycle/pull/3")
@@ -101,7 +97,6 @@ ITERATED = _issue("Extremely slow python iteration on CPU vs NumPy", "pytorch/py
 ITEMS = _issue(
     "Native method for iterating Python items of tensors", "pytorch/pytorch/issues/103352"
 )
-UNBOUND = _issue("Use for in ItemSet.__iter__", "dmlc/dgl/pull/6293")
 PIXELS = Source(
     "Pillow, PixelAccess class",
     "https://pillow.readthedocs.io/en/stable/reference/PixelAccess.html",

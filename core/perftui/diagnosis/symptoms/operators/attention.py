@@ -199,7 +199,7 @@ def _unfused(facts: Facts) -> Lost | None:
     if not written.is_joined and not in_own_files(facts, joined_in_source):
         share = time.won / judged.of.mean
         raise UnknownError(Question(Evidence.SHAPES, "whether a softmax is attention", share))
-    return judged.lost(
+    lost = judged.lost(
         written.work,
         judged.line_of(FORWARD, _WRITTEN),
         "Between the two matrix products of attention{at} {part} goes into softmax, masks and "
@@ -208,6 +208,8 @@ def _unfused(facts: Facts) -> Lost | None:
         Figure("operators between them in forward", written.work.calls, "count"),
         operator="aten::softmax",
     )
+    # The fix would refuse what is not there.
+    return lost if may_be_written_out(facts, lost.place) else None
 
 
 _WRITTEN = r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm"
@@ -308,7 +310,6 @@ UNFUSED = Rule(
     ),
     lost=_unfused,
     limits=Limits(_SOURCE),
-    may_be=may_be_written_out,
     fixes=("attention-fused",),
     answer="torch.nn.functional.scaled_dot_product_attention",
 )

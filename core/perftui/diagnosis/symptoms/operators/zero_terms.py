@@ -13,7 +13,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.gradients import numbers_of
 from perftui.diagnosis.symptoms.operators.work import operator_work
 from perftui.facts.cpu.operators import NODE, Work, operators, work_of
-from perftui.facts.fact import Facts, UnknownError, notes_of
+from perftui.facts.fact import Facts, UnknownError, cached, notes_of
 from perftui.facts.source.source_calls import matching_line
 from perftui.trace.model import NONE
 
@@ -67,7 +67,10 @@ def _zero(facts: Facts) -> Lost | None:
     if not notes or not isinstance(ranges := notes[-1].get("ranges"), list) or not ranges:
         return None
     judged, nodes = operator_work(facts), int(notes[-1]["nodes"])
-    work = _work(judged.operators.steps.analysis, nodes, tuple((a, b) for a, b in ranges))
+    analysis, terms = judged.operators.steps.analysis, tuple((a, b) for a, b in ranges)
+    # Numbers are read from the file, and a live run is judged every second.
+    key = (_work, nodes, terms)
+    work = cached(key, analysis.worked_out, lambda: _work(analysis, nodes, terms))
     lost = judged.lost(
         work,
         matching_line(facts, _TERMS, only=True),

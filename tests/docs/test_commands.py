@@ -94,7 +94,7 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> int | None:
         return None
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
-    monkeypatch.setattr("perftui.experiments.trial.trial", fake)
+    monkeypatch.setattr("perftui_tui.commands.experiments.trial", fake)
     monkeypatch.setattr("perftui.probe.probe.SECONDS", 0.4)
     if line.action == "undo":
         assert main(["apply", "loader-workers", FIRST]) == 0

@@ -73,8 +73,8 @@ def test_commands_print_what_is_shown(place: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(place)
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
-    monkeypatch.setattr("perftui.experiments.trial.trial", fake)
-    monkeypatch.setattr("perftui.experiments.isolate.isolate", played_isolation)
+    monkeypatch.setattr("perftui_tui.commands.experiments.trial", fake)
+    monkeypatch.setattr("perftui_tui.commands.experiments.run_each", played_isolation)
     monkeypatch.setattr("perftui.probe.probe.SECONDS", 0.4)
     shown = [one for one in sessions(PLAYED) if one.command.words[0] != APP]
     assert len(shown) > 20

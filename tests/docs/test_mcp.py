@@ -31,7 +31,7 @@ async def test_the_session_is_what_a_server_answers(
     in_process(monkeypatch)
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
-    monkeypatch.setattr("perftui.experiments.trial.trial", fake)
+    monkeypatch.setattr("perftui_tui.commands.experiments.trial", fake)
     _, _, session = (ROOT / "docs" / "mcp.md").read_text().partition("\n## A session\n")
     shown = CALL.findall(session)
     assert len(shown) > 3

@@ -73,7 +73,7 @@ def test_what_a_trial_proved_is_kept_for_the_app(
 ) -> None:
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
-    monkeypatch.setattr("perftui.experiments.trial.trial", fake)
+    monkeypatch.setattr("perftui_tui.commands.experiments.trial", fake)
     told = ran(capsys, "try", "loader-workers", str(run))
     assert re.search(r"steps, with it and without; at least about \d+ min", told.err)
     assert told.out.startswith("num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)\n")

@@ -53,7 +53,7 @@ def test_the_doctor_looks_at_this_machine(
 def test_the_exit_code_of_the_doctor(
     row: Row, code: int, monkeypatch: Patch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr("perftui.doctor.machine.examine", lambda *_: (row,))
+    monkeypatch.setattr("perftui_tui.commands.machine.examine", lambda *_: (row,))
     assert main(["doctor"]) == code
     assert capsys.readouterr().out.startswith(row.state.value)
 

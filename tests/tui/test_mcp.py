@@ -274,7 +274,7 @@ async def test_a_trial_reports_its_pairs_while_it_runs(
     async with connected() as client:
         fake = FakeTrial(*FASTER)
         fake.let(len(FASTER))
-        monkeypatch.setattr("perftui.experiments.trial.trial", fake)
+        monkeypatch.setattr("perftui_tui.commands.experiments.trial", fake)
         told: list[tuple[float, str]] = []
 
         async def progress(done: float, total: float | None, message: str | None) -> None:

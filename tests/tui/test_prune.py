@@ -79,7 +79,7 @@ def test_a_run_that_cannot_be_deleted_is_named_and_the_others_go(
             raise PermissionError(13, "Permission denied", str(root))
         delete_run(root)
 
-    monkeypatch.setattr("perftui.experiments.removal.delete_run", picky)
+    monkeypatch.setattr("perftui_tui.commands.runs.delete_run", picky)
     printed = ran(capsys, "runs", "--prune", "--max-size", "1k", code=1)
     assert f"perftui: {OLD} was not deleted: [Errno 13] Permission denied" in printed.err
     assert "1 run deleted" in printed.out

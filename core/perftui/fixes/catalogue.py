@@ -12,7 +12,6 @@ from perftui.fixes.fused_operators import ATTENTION, ELEMENTWISE, RECOMPUTE
 from perftui.fixes.gradients import BACKWARD_ONCE, CLIP, NO_GRAD, REQUIRES_GRAD
 from perftui.fixes.optimizer import FOREACH, FOREACH_AVERAGE, FUSED
 from perftui.fixes.option import FixOption
-from perftui.fixes.precision import AUTOCAST, TF32
 from perftui.fixes.script_overhead import (
     AFFINITY,
     COLLECT,
@@ -26,11 +25,13 @@ from perftui.fixes.script_overhead import (
 )
 from perftui.fixes.switches import (
     ANOMALY,
+    AUTOCAST,
     CUDNN_BENCHMARK,
     CUDNN_SEARCH_OFF,
     DETERMINISTIC,
     EXPANDABLE_SEGMENTS,
     ONEDNN,
+    TF32,
     THREADS,
 )
 from perftui.fixes.workers import NO_WORKERS, WORKERS

@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from perftui.fixes.compilation import channels_last, compiled
-from perftui.fixes.precision import autocast, tf32
 from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.patching import apply_edits
-from perftui.fixes.switches import cudnn_benchmark
+from perftui.fixes.switches import autocast, cudnn_benchmark, tf32
 from perftui.script.program import Program, parse_program
 from tests.core.agent.conftest import Train
 

@@ -13,11 +13,10 @@ from perftui.fixes.distributed import all_used, bucket_view
 from perftui.fixes.fix import Plan
 from perftui.fixes.fused_operators import called_directly
 from perftui.fixes.gradients import evaluated_without
-from perftui.fixes.precision import autocast, tf32
 from perftui.fixes.script_overhead import evaluated_seldom, leave_out, seldom
 from perftui.fixes.source.calls import CallSpec, removed
 from perftui.fixes.source.patching import apply_edits, call_patch
-from perftui.fixes.switches import cudnn_benchmark, search_off
+from perftui.fixes.switches import autocast, cudnn_benchmark, search_off, tf32
 from perftui.script.program import Literal, PatchRefusedError, parse_program
 
 MARK = "  # here"

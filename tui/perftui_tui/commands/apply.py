@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from perftui.facts.fact import Facts
+from perftui.fixes.apply_and_undo import (
+    SourceChangedError,
+    apply_patch,
+    check_unchanged,
+    last_applied,
+    patch_store,
+    undoing,
+)
+from perftui.fixes.apply_and_undo import undo as take_back
+from perftui.fixes.catalogue import CATALOGUE
+from perftui.fixes.option import FixOption
+from perftui.report.findings_as_json import apply_object, undo_object
+from perftui.report.next_command import fixes_after
+from perftui.report.report import make_report
+from perftui.run.origin import check_run
+from perftui.run.reader import RunSnapshot
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import DONE, ERROR, log, refusing, write, write_object
 from perftui_tui.commands.target import find_target, subject_of
 
-if TYPE_CHECKING:
-    from perftui.facts.fact import Facts
-    from perftui.fixes.option import FixOption
-    from perftui.run.reader import RunSnapshot
-
 
 def undo(line: CommandLine) -> int:
     """Give the source back what it was before the last fix that was written."""
-    from perftui.fixes.apply_and_undo import SourceChangedError, last_applied, patch_store, undoing
-    from perftui.fixes.apply_and_undo import undo as take_back
-    from perftui.report.findings_as_json import undo_object
-
     root = find_target(line).path
     store = patch_store(root)
     applied = last_applied(store)
@@ -60,10 +68,6 @@ class Choice:
 
 def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choice:
     """Read ``FIX [RUN]``: by default the first fix that is possible, and the newest run."""
-    from perftui.fixes.catalogue import CATALOGUE
-    from perftui.report.next_command import fixes_after
-    from perftui.report.report import make_report
-
     words = line.words
     name = words[0] if words and words[0] in CATALOGUE else None
     if len(words) == 2 and name is None:
@@ -86,14 +90,6 @@ def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choic
 
 def apply(line: CommandLine) -> int:
     """Write the fix to the source, or with ``--dry-run`` print its diff only."""
-    from perftui.fixes.apply_and_undo import (
-        SourceChangedError,
-        apply_patch,
-        check_unchanged,
-        patch_store,
-    )
-    from perftui.run.origin import check_run
-
     choice = choose(line, lambda option: option.patch is not None)
     option, patch = choice.option, choice.option.patch
     if option.is_written:
@@ -119,8 +115,6 @@ def _print(
     choice: Choice, outcome: Literal["written", "dry run", "written already"], line: CommandLine
 ) -> None:
     if "json" in line.flags:
-        from perftui.report.findings_as_json import apply_object
-
         write_object(apply_object(choice.option, choice.root, outcome))
     elif choice.option.patch is not None:
         write(f"{choice.option.patch.diff()}\n")

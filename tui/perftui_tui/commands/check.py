@@ -5,26 +5,25 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from perftui.diagnosis.model import Severity
+from perftui.experiments.history import History, history_of
+from perftui.facts.fact import Facts
+from perftui.report.check import forms
+from perftui.report.check.as_json import as_object
+from perftui.report.check.judge import HISTORY, NEWEST, judge, newest_earlier
+from perftui.report.check.model import CheckLimits, Gate, Repository, Verdict, repository_around
+from perftui.report.subject import paths_of
+from perftui.run.files import replace_file
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import DONE, ERROR, USAGE, log, refusing, write, write_object
 from perftui_tui.commands.report import kind
 from perftui_tui.commands.target import Target, find_target, subject_of
 
-if TYPE_CHECKING:
-    from perftui.experiments.history import History
-    from perftui.facts.fact import Facts
-    from perftui.report.check.model import CheckLimits, Gate, Repository
-
 
 def check(line: CommandLine) -> int:
     """Print a row for each limit and the verdict; 0 if it passed, 1 if it failed, 2 if it cannot be
     judged."""
-    from perftui.experiments.history import history_of
-    from perftui.report.check.judge import HISTORY, judge
-    from perftui.report.check.model import Verdict, repository_around
-
     limits = _limits(line)
     target = find_target(line)
     facts = _facts(target)
@@ -46,9 +45,6 @@ def check(line: CommandLine) -> int:
 
 
 def _limits(line: CommandLine) -> CheckLimits:
-    from perftui.diagnosis.model import Severity
-    from perftui.report.check.model import CheckLimits
-
     if "against" not in line.values:
         if "max-regression" in line.values:
             raise UsageError("--max-regression needs a baseline: add --against BASELINE")
@@ -65,9 +61,6 @@ def _limits(line: CommandLine) -> CheckLimits:
 
 
 def _facts(target: Target) -> Facts:
-    from perftui.facts.fact import Facts
-    from perftui.report.subject import paths_of
-
     if special := kind(target):
         raise UsageError(f"check needs a run or a trace; {target.path} is a {special.value}")
     subject = subject_of(target)
@@ -81,8 +74,6 @@ def _baseline(
 ) -> Target | None:
     """The target of ``--against``, for a history the last run that was not slower; None without the
     option, or without an earlier run."""
-    from perftui.report.check.judge import HISTORY, NEWEST, newest_earlier
-
     word = line.values.get("against")
     if word is None:
         return None
@@ -100,10 +91,6 @@ def _baseline(
 
 
 def _write(gate: Gate, repository: Repository, line: CommandLine) -> None:
-    from perftui.report.check import forms
-    from perftui.report.check.as_json import as_object
-    from perftui.run.files import replace_file
-
     if "junit" in line.values:
         path = line.values["junit"]
         with refusing(OSError, where=f"{path} cannot be written"):

@@ -1,14 +1,50 @@
-"""`perftui try`, `tune` and `isolate`: what is measured by many runs of a training."""
+"""`perftui try`, `tune`, `isolate` and `compare`: what is measured by many runs of a training."""
 
 from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from perftui import format as fmt
+from perftui.experiments.comparison import Comparison, with_repeats
+from perftui.experiments.comparison import compare as compared
+from perftui.experiments.history import found_repeats, past_run, repeats_of
+from perftui.experiments.isolate import Isolation
+from perftui.experiments.isolate import isolate as run_each
+from perftui.experiments.journal import Journal, Kept, keep_proof
+from perftui.experiments.trial import block_plan, trial
+from perftui.experiments.trial_runs import (
+    Progress,
+    TrialError,
+    facts_of,
+    run_at,
+    run_seconds,
+    runs_of,
+    steps_of_each,
+)
+from perftui.experiments.trial_verdict import LOOKS
+from perftui.experiments.tune import Keeping, Trying, Tuned
+from perftui.experiments.tune import tune as tune_training
+from perftui.facts.fact import Facts, UnknownError
+from perftui.report import comparison
+from perftui.report.trial import (
+    brief_object,
+    brief_text,
+    isolation_object,
+    isolation_text,
+    offers,
+    trial_object,
+    trial_text,
+    tuning_object,
+    tuning_text,
+    worker_line,
+)
+from perftui.run.layout import trials_of
+from perftui.run.manifest import ManifestError
 from perftui_tui.commands.apply import Choice, choose
-from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.line import BEHIND, CommandLine, UsageError
 from perftui_tui.commands.output import (
     DONE,
     ERROR,
@@ -18,20 +54,11 @@ from perftui_tui.commands.output import (
     refusing,
     write_result,
 )
-from perftui_tui.commands.target import find_target
-
-if TYPE_CHECKING:
-    from perftui.experiments.journal import Journal
-    from perftui.experiments.trial_runs import Progress
-    from perftui.experiments.tune import Keeping, Trying, Tuned
+from perftui_tui.commands.target import Target, find_target, subject_of
 
 
 def try_fix(line: CommandLine) -> int:
     """Run the training again and again until it is known what the fix gains."""
-    from perftui.experiments.trial_runs import TrialError, steps_of_each
-    from perftui.facts.fact import UnknownError
-    from perftui.report.trial import brief_object, brief_text, trial_object, trial_text
-
     choice = choose(line, lambda option: option.is_triable)
     if not choice.option.is_triable:
         raise UsageError(f"{choice.option.fix} cannot be tried: {choice.option.why_not_tried}")
@@ -48,11 +75,6 @@ def try_fix(line: CommandLine) -> int:
 
 def _how(choice: Choice, steps: int) -> str:
     """The kind and number of runs, and the least time they take, if the recorded run tells."""
-    from perftui import format as fmt
-    from perftui.experiments.trial import block_plan
-    from perftui.experiments.trial_runs import run_seconds, runs_of
-    from perftui.experiments.trial_verdict import LOOKS
-
     blocks = block_plan(choice.facts, choice.option, steps)
     how = f"pairs of runs of {steps} steps, with it and without"
     if blocks:
@@ -65,10 +87,6 @@ def _how(choice: Choice, steps: int) -> str:
 
 
 def _run_pairs(choice: Choice, steps: int) -> Progress:
-    from perftui.experiments.journal import keep_proof
-    from perftui.experiments.trial import trial
-    from perftui.run.layout import trials_of
-
     directory = trials_of(choice.root)
     progress = None
     for progress in trial(choice.run, choice.option, directory, steps, threading.Event()):
@@ -84,9 +102,6 @@ def _run_pairs(choice: Choice, steps: int) -> Progress:
 
 
 def _line(progress: Progress) -> str:
-    from perftui import format as fmt
-    from perftui.report.trial import worker_line
-
     if not progress.pairs:
         return worker_line(progress)
     pair = progress.pairs[-1]
@@ -96,15 +111,9 @@ def _line(progress: Progress) -> str:
 
 def tune(line: CommandLine) -> int:
     """Tune the training of a run; a tuning that was interrupted goes on."""
-    from perftui.experiments.trial_runs import TrialError, steps_of_each
-    from perftui.facts.fact import Facts, UnknownError
-    from perftui.report.trial import tuning_object, tuning_text
-    from perftui.run.manifest import ManifestError
-    from perftui.run.reader import RunReader
-
     root = find_target(line).path.resolve()
     with refusing(UnknownError, ManifestError, where=f"{root} cannot be tuned"):
-        steps = line.values.get("max-steps") or steps_of_each(Facts(RunReader(root).poll(), None))
+        steps = line.values.get("max-steps") or steps_of_each(facts_of(root))
     log(
         f"each fix is tried with pairs of runs of {steps} steps; Ctrl+C stops, the same command "
         "continues"
@@ -116,12 +125,8 @@ def tune(line: CommandLine) -> int:
 
 
 def _run_tuning(root: Path, steps: int, deadline: float) -> Tuned:
-    from perftui.experiments.tune import Tuned, tune
-    from perftui.report.trial import offers
-    from perftui.run.layout import trials_of
-
     logged = 0
-    for event in tune(root, trials_of(root), steps, offers, threading.Event(), deadline):
+    for event in tune_training(root, trials_of(root), steps, offers, threading.Event(), deadline):
         if isinstance(event, Tuned):
             return event
         logged = _log(event, logged)
@@ -131,10 +136,6 @@ def _run_tuning(root: Path, steps: int, deadline: float) -> Tuned:
 def _log(event: Trying | Keeping | Journal, logged: int) -> int:
     """Log what is new, from a journal the attempts after the first ``logged``; returns how many are
     logged now."""
-    from perftui.experiments.journal import Journal, Kept
-    from perftui.experiments.tune import Keeping
-    from perftui.report.trial import worker_line
-
     if isinstance(event, Journal):
         for attempt in event.attempts[logged:]:
             log(f"{attempt.title}: {attempt.headline}{'' if attempt.kept is Kept.NO else ', kept'}")
@@ -153,14 +154,6 @@ def _log(event: Trying | Keeping | Journal, logged: int) -> int:
 
 def isolate(line: CommandLine) -> int:
     """Run the training with one side left out after the other, and say what each could gain."""
-    from perftui.experiments.isolate import Isolation
-    from perftui.experiments.isolate import isolate as run_each
-    from perftui.experiments.trial_runs import TrialError, run_at
-    from perftui.facts.fact import UnknownError
-    from perftui.report.trial import isolation_object, isolation_text
-    from perftui.run.layout import trials_of
-    from perftui.run.manifest import ManifestError
-
     root = find_target(line).path.resolve()
     result = Isolation()
     with (
@@ -174,3 +167,50 @@ def isolate(line: CommandLine) -> int:
             log(f"run {result.runs}: {result.newest}")
     write_result(line.flags, lambda: isolation_object(result, run), lambda: isolation_text(result))
     return DONE
+
+
+def compare(line: CommandLine) -> int:
+    """Print which of two runs or traces is faster, by how much, and whether that means anything."""
+    sides = _sides(line)
+    subjects = [subject_of(_target(line, side[0])) for side in sides]
+    first, second = (Facts(subject.run, subject.analysis) for subject in subjects)
+    result = _repeats(compared(first, second), line, sides)
+    if "brief" in line.flags:
+        write_result(line.flags, comparison.brief_object, comparison.brief_text, result)
+    else:
+        write_result(line.flags, comparison.as_object, comparison.text, result)
+    return code_of(result.verdict)
+
+
+def _sides(line: CommandLine) -> tuple[list[str], list[str]]:
+    """The words of each side: one each, or several with ``--`` between."""
+    words = list(line.words)
+    if BEHIND in words:
+        at = words.index(BEHIND)
+        sides = words[:at], words[at + 1 :]
+    else:
+        sides = words[:1], words[1:2]
+    if not all(sides) or BEHIND in sides[1] or (BEHIND not in words and len(words) != 2):
+        raise UsageError(
+            "compare takes two runs or traces, perftui compare BEFORE AFTER, or several runs each, "
+            "perftui compare BEFORE... -- AFTER..."
+        )
+    return sides
+
+
+def _target(line: CommandLine, word: str) -> Target:
+    return find_target(replace(line, words=(word,)))
+
+
+def _repeats(
+    result: Comparison, line: CommandLine, sides: tuple[list[str], list[str]]
+) -> Comparison:
+    """``result`` with the repeats that are named, else with all runs that repeat the two."""
+    if max(map(len, sides)) > 1:
+        if result.of_traces:
+            raise UsageError("compare takes several runs of each side, but one trace")
+        first, second = ([_target(line, word).path for word in side] for side in sides)
+        return with_repeats(result, repeats_of(first, second))
+    if result.of_traces or "no-repeats" in line.flags:
+        return result
+    return with_repeats(result, found_repeats(past_run(result.before), past_run(result.after)))

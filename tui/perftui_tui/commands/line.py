@@ -94,7 +94,7 @@ FILES = {
     "demo": "run",
     "diagnose": "run",
     "undo": "apply",
-    **dict.fromkeys(("try", "tune", "isolate"), "experiments"),
+    **dict.fromkeys(("try", "tune", "isolate", "compare"), "experiments"),
     **dict.fromkeys(("doctor", "probe"), "machine"),
     **dict.fromkeys(("explain", "schema", "skill", "keys"), "reference"),
 }

@@ -8,7 +8,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from perftui.doctor.machine import examine
 from perftui.doctor.row import Row, State, ok, unknown, warn
+from perftui.probe import probe as probing
+from perftui.probe.ceilings import keep
+from perftui.probe.probe import WorkerError
+from perftui.report.machine import doctor_object, doctor_text, probe_object, probe_text
+from perftui.run.layout import RUNS_DIRECTORY
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import DONE, ERROR, log, refusing, write_result
 from perftui_tui.commands.run import interpreter
@@ -18,10 +24,6 @@ from perftui_tui.commands.terminal import draws_ascii, has_sixteen_colours
 def doctor(line: CommandLine) -> int:
     """Look at the machine and the interpreter, and print a row for each topic, worst first; 1
     where one fails."""
-    from perftui.doctor.machine import examine
-    from perftui.report.machine import doctor_object, doctor_text
-    from perftui.run.layout import RUNS_DIRECTORY
-
     python = interpreter(line)
     runs = line.values.get("runs", Path(RUNS_DIRECTORY)).absolute()
     rows = examine(python, runs, terminal_rows(line, os.environ))
@@ -31,11 +33,6 @@ def doctor(line: CommandLine) -> int:
 
 def probe(line: CommandLine) -> int:
     """Measure the ceilings of the machine, keep and print them; 1 where torch cannot be used."""
-    from perftui.probe import probe as probing
-    from perftui.probe.ceilings import keep
-    from perftui.probe.probe import WorkerError
-    from perftui.report.machine import probe_object, probe_text
-
     path = line.values.get("path", Path()).absolute()
     if not path.exists():
         raise UsageError(f"--path {path}: no such file or directory")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perftui.experiments.comparison import Verdict
     from perftui.experiments.trial_verdict import Outcome
     from perftui.trace.nsys.report import Exporting
 
@@ -129,11 +130,11 @@ def log_now_and_then(sentence: Callable[[int, int], str]) -> Callable[[int, int]
     return log_progress
 
 
-def code_of(outcome: Outcome) -> int:
-    """The exit code that tells a script how a trial ended."""
+def code_of(outcome: Outcome | Verdict) -> int:
+    """The exit code that tells a script how a trial or a comparison ended."""
     return {
         "faster": DONE,
         "slower": SLOWER,
-        "no difference": NO_DIFFERENCE,
+        **dict.fromkeys(("no difference", "no clear difference"), NO_DIFFERENCE),
         "no effect": NO_EFFECT,
     }.get(outcome.value, INCONCLUSIVE)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from perftui.experiments.history import Listed, listed
+from perftui.experiments.removal import (
+    NotRemovableError,
+    RemovalLimits,
+    Stored,
+    delete_run,
+    plan,
+    remove_leftovers,
+)
+from perftui.format import duration, percent, several, size
+from perftui.report.runs import runs_object
+from perftui.run.history import RunEntry, list_runs, recorded_where
+from perftui.run.layout import RUNS_DIRECTORY
+from perftui.trace.text import printable
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import DONE, ERROR, log, refusing, write, write_object
 from perftui_tui.commands.target import runs_directory
-
-if TYPE_CHECKING:
-    from perftui.experiments.history import Listed
-    from perftui.experiments.removal import Stored
-    from perftui.run.history import RunEntry
+from perftui_tui.look.format import date_and_time
 
 MOST_JUDGED = 100
 """Runs that are read for their step time, the newest: 15 ms each."""
@@ -23,10 +32,6 @@ def runs(line: CommandLine) -> int:
     """Print one line for each run of the project or runs directory that ``line`` names, with its
     step time, and whether that is longer than in earlier runs of its command; or all as JSON; or
     with ``--prune`` delete those that exceed the limits given."""
-    from perftui.experiments.history import listed
-    from perftui.run.history import list_runs
-    from perftui.trace.text import printable
-
     directory = _directory(line)
     if "prune" in line.flags:
         if "json" in line.flags:
@@ -37,8 +42,6 @@ def runs(line: CommandLine) -> int:
     entries = list_runs(directory)
     judged = listed(entries[:MOST_JUDGED])
     if "json" in line.flags:
-        from perftui.report.runs import runs_object
-
         write_object(runs_object(directory, entries, judged))
         return 0
     if not entries:
@@ -49,10 +52,6 @@ def runs(line: CommandLine) -> int:
 
 
 def _line(entry: RunEntry, judged: Listed | None) -> str:
-    from perftui.format import duration, percent
-    from perftui.run.history import recorded_where
-    from perftui_tui.look.format import date_and_time
-
     manifest = entry.manifest
     if manifest is None:
         return f"{entry.run_id:<40} {'damaged':<14} {entry.problem or ''}"
@@ -66,8 +65,6 @@ def _line(entry: RunEntry, judged: Listed | None) -> str:
 
 
 def _directory(line: CommandLine) -> Path:
-    from perftui.run.layout import RUNS_DIRECTORY
-
     if not line.words:
         return runs_directory(line)
     directory = Path(line.words[0]).absolute()
@@ -84,9 +81,6 @@ LIMITS = ("older-than", "keep", "max-size")
 def prune(runs: Path, line: CommandLine) -> int:
     """Print the runs of ``runs`` that go and delete them, or with ``--dry-run`` only print them; 1
     where one could not be deleted."""
-    from perftui.experiments.removal import RemovalLimits, plan, remove_leftovers
-    from perftui.format import several, size
-
     if not any(name in line.values for name in LIMITS):
         raise UsageError("--prune needs a limit: --older-than 30d, --keep N or --max-size 5G")
     limits = RemovalLimits(*map(line.values.get, LIMITS))
@@ -113,10 +107,6 @@ def prune(runs: Path, line: CommandLine) -> int:
 
 def _goes(run: Stored, *, dry: bool) -> bool:
     """Print that the run goes, and delete it unless ``dry``; whether that succeeded."""
-    from perftui.experiments.removal import NotRemovableError, delete_run
-    from perftui.format import size
-    from perftui_tui.look.format import date_and_time
-
     manifest = run.entry.manifest
     script = manifest.script if manifest else ""
     ended = date_and_time(run.ended_ns)
@@ -132,6 +122,4 @@ def _goes(run: Stored, *, dry: bool) -> bool:
 
 
 def _print(line: str) -> None:
-    from perftui.trace.text import printable
-
     write(f"{printable(line)}\n")

@@ -19,8 +19,6 @@ class Threads(msgspec.Struct, frozen=True):
 
     intra_op: int | None = None
     inter_op: int | None = None
-    python: int | None = None
-    """Threads of Python in the process, the main one included."""
 
 
 class Cores(msgspec.Struct, frozen=True):
@@ -54,15 +52,6 @@ class Mkldnn(msgspec.Struct, frozen=True):
     enabled: bool | None = None
 
 
-class Attention(msgspec.Struct, frozen=True):
-    """Which kernels ``scaled_dot_product_attention`` may choose from."""
-
-    flash: bool | None = None
-    memory_efficient: bool | None = None
-    math: bool | None = None
-    cudnn: bool | None = None
-
-
 class Build(msgspec.Struct, frozen=True):
     """What torch was built for; ``architectures`` as ``sm_90`` and ``compute_90``."""
 
@@ -82,18 +71,10 @@ class Devices(msgspec.Struct, frozen=True):
     """Of all that it sees, in its order; None in runs of older versions, and of an older torch."""
 
 
-class Dynamo(msgspec.Struct, frozen=True):
-    """How ``torch.compile`` is set."""
-
-    recompile_limit: int | None = None
-    suppress_errors: bool | None = None
-
-
 class Modes(msgspec.Struct, frozen=True):
     """Modes of torch that hold for all operators, between two training steps."""
 
     deterministic: bool | None = None
-    deterministic_warns_only: bool | None = None
     anomaly: bool | None = None
     """Whether anomaly detection is on, even if only within steps; None if unknown."""
     grad: bool | None = None
@@ -189,12 +170,9 @@ class Settings(msgspec.Struct, frozen=True):
     matmul: Matmul | None = None
     cudnn: Cudnn | None = None
     mkldnn: Mkldnn | None = None
-    attention: Attention | None = None
     build: Build | None = None
     devices: Devices | None = None
     """Settings of the GPUs; None until the training uses one."""
-    dynamo: Dynamo | None = None
-    """Settings of ``torch.compile``; None if it is not loaded."""
     modes: Modes | None = None
     autocast: dict[str, str] | None = None
     """Data type by kind of device; also None if the model casts internally."""

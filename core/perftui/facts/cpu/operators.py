@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,10 +55,14 @@ from perftui.facts.step.judged_step import (
     waiting_reads,
 )
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.trace.model import MEMCPY, NONE, Int32, Int64, Mask, Trace
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import MEMCPY, NONE, Int32, Int64, Mask, Trace, TraceError
 
 PHASES = (FORWARD, BACKWARD, OPTIMIZER, OPERATORS, OTHER)
 """Where operators run; ``operators`` is forward in a trace without marked forward passes."""
+
+NUMBER = "Sequence number"
+"""The argument by which an operator and the nodes that it made are matched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +178,20 @@ class Operators:
         # A thread's operators are sorted by start, callers first: whatever begins before the latest
         # end of those chosen so far is inside one.
         return within(self.trace, self.rows, chosen)
+
+    def arguments(self, positions: Int64) -> dict[int, Mapping[str, Any]]:
+        """The recorded arguments of the operators at ``positions``. Unknown if there are none."""
+        at = {int(self.rows[position]): int(position) for position in positions.tolist()}
+        try:
+            read = arguments_of(self.trace, np.array(sorted(at), dtype=np.int64))
+            return {at[row]: arguments for row, arguments in read}
+        except TraceError as problem:
+            raise UnknownError("the trace does not number its operators") from problem
+
+    def numbers(self, positions: Int64) -> dict[int, int]:
+        """Torch's numbers of operators and nodes, by position, of those that have one."""
+        numbers = {at: given.get(NUMBER) for at, given in self.arguments(positions).items()}
+        return {at: one for at, one in numbers.items() if isinstance(one, int) and one >= 0}
 
     def by_phase(self, taken: Int64, chosen: Mask) -> Int64:
         """Sums of ``taken`` over the ``chosen`` operators, by index into ``PHASES``."""

@@ -11,10 +11,17 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
-from perftui.facts.cpu.operators import KEEPS_GRADIENT, NODE, Operators, Work, operators, work_of
-from perftui.facts.fact import UnknownError, trace_fact
-from perftui.trace.kineto.arguments import arguments_of
-from perftui.trace.model import NONE, Int64, Mask, TraceError
+from perftui.facts.cpu.operators import (
+    KEEPS_GRADIENT,
+    NODE,
+    NUMBER,
+    Operators,
+    Work,
+    operators,
+    work_of,
+)
+from perftui.facts.fact import trace_fact
+from perftui.trace.model import NONE, Int64, Mask
 
 _Key = tuple[str, object, int]
 """Name, thread and sequence number of a node, which are unique together."""
@@ -28,7 +35,7 @@ MOST_READ = 13_000
 CALLED = 32
 """Called operators read per pass, in addition to its nodes."""
 
-_NUMBER, _THREAD = "Sequence number", "Fwd thread id"
+_THREAD = "Fwd thread id"
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,15 +162,9 @@ def _numbers(ops: Operators, group: Sequence[Int64]) -> dict[int, _Key]:
     """The key of each node, by its position; empty if backward builds a graph of its own
     (``create_graph``): the second pass is then a different one."""
     names = ops.trace.names
-    rows = {int(ops.rows[at]): int(at) for part in group for at in part.tolist()}
     numbers: dict[int, _Key] = {}
-    try:
-        read = list(arguments_of(ops.trace, np.array(sorted(rows), dtype=np.int64)))
-    except TraceError as problem:
-        raise UnknownError("the trace does not number the nodes") from problem
-    for row, arguments in read:
-        at = rows[row]
-        name, number = names[ops.name[at]], arguments.get(_NUMBER)
+    for at, arguments in ops.arguments(np.concatenate(group)).items():
+        name, number = names[ops.name[at]], arguments.get(NUMBER)
         if not isinstance(number, int):
             continue
         if name.startswith(NODE):

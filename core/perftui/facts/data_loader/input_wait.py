@@ -121,8 +121,6 @@ class WaitPattern:
     """Whether that number is about the same each time."""
     at_epochs: float
     """Share of all waiting beyond the median that is in steps that begin an epoch, 0 to 1."""
-    epochs: int
-    """Number of steps that begin an epoch."""
 
     @property
     def is_bursty(self) -> bool:
@@ -155,7 +153,6 @@ def wait_pattern(facts: Facts) -> WaitPattern | None:
         every,
         len(between) > 2 and float(between.std()) <= REGULAR * every,
         float(beyond[begins].sum() / beyond.sum()) if beyond.any() else 0.0,
-        int(begins.sum()),
     )
 
 

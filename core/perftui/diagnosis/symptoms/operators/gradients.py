@@ -33,8 +33,7 @@ from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels
 from perftui.facts.settings import Parameters, settings
 from perftui.facts.source.operator_lines import at, line_of, line_place, line_with
-from perftui.trace.kineto.arguments import arguments_of
-from perftui.trace.model import NONE, Int64, Mask, TraceError
+from perftui.trace.model import NONE, Int64, Mask
 
 
 @trace_fact
@@ -44,8 +43,6 @@ def embedding_gradients(analysis: TraceAnalysis) -> Work:
     dense = ops.named("aten::embedding_dense_backward".__eq__)
     return work_of(ops, ops.within(dense), dense)
 
-
-_NUMBER = "Sequence number"
 
 FIRST_TURNS = 24
 """Updates whose passes are examined: all do the same, and reading their numbers takes time."""
@@ -115,7 +112,7 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
     is_node = ops.named(lambda name: name.startswith(NODE))
     nodes = {turn: np.concatenate(parts) for turn, parts in inside.items()}
     nodes = {turn: rows[is_node[rows]] for turn, rows in nodes.items()}
-    numbers = numbers_of(ops, np.concatenate(list(nodes.values())))
+    numbers = ops.numbers(np.concatenate(list(nodes.values())))
     turns = {}
     for turn, rows in nodes.items():
         sequence = np.array([numbers.get(at, -1) for at in rows.tolist()], dtype=np.int64)
@@ -133,9 +130,7 @@ def _first_numbers(ops: Operators, until: int) -> Int64:
     marks = marks[trace.start[marks] < until]
     calls = zip(trace.start[marks].tolist(), trace.ends_of(marks).tolist(), strict=True)
     operators_of = [ops.begun(*call)[:FIRST_OPERATORS].tolist() for call in calls]
-    numbers = numbers_of(
-        ops, np.array([at for rows in operators_of for at in rows], dtype=np.int64)
-    )
+    numbers = ops.numbers(np.array([at for rows in operators_of for at in rows], dtype=np.int64))
     numbered = ([numbers[at] for at in rows if at in numbers] for rows in operators_of)
     return np.array(sorted(min(group) for group in numbered if group), dtype=np.int64)
 
@@ -155,19 +150,6 @@ def _untrained_nodes(ops: Operators, turns: list[_Turn], farthest: list[_Turn]) 
                 if turn.names_in(ops, call) == model:
                     mine[turn.nodes[turn.call == call]] = True
     return mine
-
-
-def numbers_of(ops: Operators, positions: Int64) -> dict[int, int]:
-    """Sequence numbers of nodes, by position."""
-    at = {int(ops.rows[position]): int(position) for position in positions.tolist()}
-    try:
-        read = arguments_of(ops.trace, np.array(sorted(at), dtype=np.int64))
-        numbers = {at[row]: arguments.get(_NUMBER) for row, arguments in read}
-    except TraceError as problem:
-        raise UnknownError("the trace does not number the nodes") from problem
-    return {
-        key: number for key, number in numbers.items() if isinstance(number, int) and number >= 0
-    }
 
 
 LARGE_TABLE = 0.5

@@ -15,13 +15,12 @@ from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import operator_work
-from perftui.facts.cpu.operators import NODE, Operators, Work, operators, work_of
-from perftui.facts.fact import Facts, UnknownError, trace_fact
+from perftui.facts.cpu.operators import NODE, NUMBER, Operators, Work, operators, work_of
+from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.operator_lines import line_of, line_with
 from perftui.facts.source.source_calls import loop_of
-from perftui.trace.kineto.arguments import arguments_of
-from perftui.trace.model import NONE, Int64, Mask, TraceError
+from perftui.trace.model import NONE, Mask
 
 _PIECE_NODE = re.compile(
     rf"{NODE}(Slice|Select|AsStrided|Diagonal|Index|IndexSelect|Gather)Backward\d*$"
@@ -161,7 +160,6 @@ _EXPAND_NODE = re.compile(r"ExpandBackward\d*$")
 _MULTIPLIES = (
     r" @ |\b(matmul|b?mm|baddbmm|einsum|expand\w*|repeat\w*|scaled_dot_product_attention)\("
 )
-_NUMBER = "Sequence number"
 
 NEAR = 40
 """Most operators, called ones included, from the copy of an operand to the product: the other
@@ -207,11 +205,11 @@ def expanded_operands(analysis: TraceAnalysis) -> Expanded | None:
     sums = ops.named("aten::sum".__eq__) & _called_by(ops, ops.named(_EXPAND_NODE.match))
     summed = ops.caller[sums][:MOST_READ].astype(np.int64)
     back = np.flatnonzero(ops.named(_PRODUCT_NODE.match))[:MOST_READ]
-    known = _arguments(ops, np.concatenate([at, following, summed, back]))
-    node_of = {known[node].get(_NUMBER): node for node in summed.tolist()}
+    known = ops.arguments(np.concatenate([at, following, summed, back]))
+    node_of = {known[node].get(NUMBER): node for node in summed.tolist()}
     mine, counted, multiplied = (np.zeros(len(ops.rows), dtype=bool) for _ in range(3))
     for copy, product in zip(at.tolist(), following.tolist(), strict=True):
-        number = known[copy].get(_NUMBER)
+        number = known[copy].get(NUMBER)
         node = node_of.get(number - 1) if isinstance(number, int) else None
         if node is not None or _repeats(known[copy]):
             counted[copy] = multiplied[product] = True
@@ -219,9 +217,9 @@ def expanded_operands(analysis: TraceAnalysis) -> Expanded | None:
     if not counted.any():
         return None
     chosen = np.flatnonzero(multiplied).tolist()
-    numbers = {known[product].get(_NUMBER) for product in chosen} - {None}
+    numbers = {known[product].get(NUMBER) for product in chosen} - {None}
     goes_back = np.zeros(len(ops.rows), dtype=bool)
-    goes_back[[node for node in back.tolist() if known[node].get(_NUMBER) in numbers]] = True
+    goes_back[[node for node in back.tolist() if known[node].get(NUMBER) in numbers]] = True
     mine = ops.within(mine | counted)
     return Expanded(
         mine,
@@ -231,16 +229,6 @@ def expanded_operands(analysis: TraceAnalysis) -> Expanded | None:
         if all("Input Dims" in known[product] for product in chosen)
         else None,
     )
-
-
-def _arguments(ops: Operators, positions: Int64) -> dict[int, Mapping[str, Any]]:
-    """Arguments of the operators at ``positions``."""
-    at = {int(ops.rows[position]): int(position) for position in positions.tolist()}
-    try:
-        read = arguments_of(ops.trace, np.array(sorted(at), dtype=np.int64))
-        return {at[row]: arguments for row, arguments in read}
-    except TraceError as problem:
-        raise UnknownError("the trace does not number its operators") from problem
 
 
 def _repeats(arguments: Mapping[str, Any]) -> bool:

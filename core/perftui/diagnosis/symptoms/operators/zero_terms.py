@@ -10,7 +10,6 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.gradients import numbers_of
 from perftui.diagnosis.symptoms.operators.work import operator_work
 from perftui.facts.cpu.operators import NODE, Work, operators, work_of
 from perftui.facts.fact import Facts, UnknownError, cached, notes_of
@@ -44,7 +43,7 @@ def _work(analysis: TraceAnalysis, nodes: int, ranges: tuple[tuple[int, int], ..
         last, read = end, read + len(back) + len(forward)
         if looked_at and read > MOST_READ:
             break
-        numbers = numbers_of(ops, np.concatenate([back, forward]))
+        numbers = ops.numbers(np.concatenate([back, forward]))
         first = max((numbers[at] for at in back.tolist() if at in numbers), default=NONE)
         wanted = {
             first - offset for lowest, highest in ranges for offset in range(lowest, highest + 1)

@@ -11,22 +11,31 @@ from perftui import format as fmt
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, union
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.asking import asking
-from perftui.diagnosis.bounds import within_step
 from perftui.diagnosis.ladder import LADDER, LARGEST_PART
-from perftui.diagnosis.largest_operator import with_largest
-from perftui.diagnosis.model import COMPUTE_BOUND_ID, Abstention, Diagnosis, Finding, Severity
+from perftui.diagnosis.model import (
+    COMPUTE_BOUND_ID,
+    Abstention,
+    Diagnosis,
+    Figure,
+    Finding,
+    Severity,
+)
 from perftui.diagnosis.rule import Claim, Rule, judge
 from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES
 from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
 from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
 from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
 from perftui.diagnosis.symptoms.step.recording import INITIALISATION
-from perftui.facts.fact import Facts, cached, fact
+from perftui.facts.cpu.operators import all_operators
+from perftui.facts.fact import Facts, UnknownError, cached, fact, trace_fact
 from perftui.facts.gpu.idle import gap_times
-from perftui.facts.step.judged_step import IDLE_PARTS, judged_step
+from perftui.facts.gpu.kernels import step_kernels
+from perftui.facts.place import Place
+from perftui.facts.step.judged_step import IDLE_PARTS, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
-from perftui.facts.step.trace_steps import trace_steps
-from perftui.trace.model import KERNEL
+from perftui.facts.step.trace_steps import complete, trace_steps
+from perftui.trace.model import KERNEL, NONE
+from perftui.trace.text import printable
 
 Judged = tuple[Rule, Finding]
 """A finding with the rule that it is of, one of the two forms that some have."""
@@ -237,6 +246,63 @@ def _without_python(launching: Finding) -> float:
     return max(launching.cost_ns - python, 0) / max(launching.step_ns, 1)
 
 
+Taken = dict[str, int]
+"""ns that a finding takes of each part that it may take."""
+
+
+def within_step(findings: Sequence[Finding], judged: JudgedStep | None) -> list[int]:
+    """The cost of each finding, ns, that is left to it by those before it.
+
+    A finding takes time of the parts that it names, or of any if it names none of the step. Those
+    before it make room as far as they name other parts that are left: all that is there can be
+    claimed, and no more. Findings about anything but the judged step keep their cost.
+    """
+    if judged is None:
+        return [finding.cost_ns for finding in findings]
+    free = {part.name: part.ns for part in judged.parts}
+    taken: list[Taken] = []
+    costs = []
+    for finding in findings:
+        left = finding.cost_ns
+        if finding.step_ns == judged.of.mean:
+            named = {name for part in finding.parts for name in (part, f"{PYTHON_IN}{part}")}
+            mine = dict.fromkeys(free.keys() & named or free, 0)
+            taken.append(mine)
+            while left and (got := _take(mine, left, free, taken)):
+                left -= got
+            costs.append(finding.cost_ns - left)
+        else:
+            costs.append(left)
+    return costs
+
+
+def _take(mine: Taken, most: int, free: dict[str, int], taken: Sequence[Taken]) -> int:
+    """Take up to ``most`` ns of one part; 0 if nothing is left."""
+    for part in mine:
+        if got := _room(part, most, free, taken, {part}):
+            mine[part] += got
+            free[part] -= got
+            return got
+    return 0
+
+
+def _room(
+    part: str, most: int, free: dict[str, int], taken: Sequence[Taken], seen: set[str]
+) -> int:
+    """How much of ``part`` is free, up to ``most`` ns, after others took other parts instead."""
+    for holder in taken:
+        for other in holder.keys() - seen:
+            lacking = min(most - free[part], holder.get(part, 0))
+            if lacking > 0:
+                seen.add(other)
+                got = _room(other, lacking, free, taken, seen)
+                holder[part] -= got
+                holder[other] += got
+                free[other] -= got
+                free[part] += got
+    return min(free[part], most)
+
+
 def bounded(kept: Sequence[Judged], first: Sequence[Judged], facts: Facts) -> list[Finding]:
     """The findings that are ``kept``, with costs within the step. Where less is left of one than it
     had at ``first``, it is judged anew: its sentence has another cost, and its limits may say that
@@ -268,7 +334,7 @@ def diagnosis(facts: Facts) -> Diagnosis:
             abstentions.append(verdict)
     steps = _steady_steps(facts)
     first_to_last = tuple(advised(facts, finding) for finding in ranked(findings))
-    told = with_largest(_with_caution(first_to_last), facts)
+    told = _with_largest(_with_caution(first_to_last), facts)
     judged = Diagnosis(told, tuple(abstentions), steps, progress(facts))
     return replace(judged, asking=asking(judged, facts))
 
@@ -280,6 +346,52 @@ def _with_caution(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         return findings
     top, *others = findings
     return replace(top, facts=(*top.facts, longer[0])), *others
+
+
+LEAST = 0.10
+"""Share of the step from which an operator is named; other tools report parts from there."""
+
+
+@trace_fact
+def largest_operator(analysis: TraceAnalysis) -> tuple[str, float, str]:
+    """The operator with the most time on the device, without one on the CPU: its name, its share of
+    the step, 0 to 1, and both in words with its calls. Unknown if the trace shows no operators, or
+    not all that they launched."""
+    steps, trace = trace_steps(complete(analysis)), analysis.trace
+    if steps is None or not steps.step_ns or not len(all_operators(analysis).rows):
+        raise UnknownError("no step of the trace shows operators")
+    if steps.has_gpu:
+        kernels = step_kernels(analysis)
+        launched = kernels.where(kernels.operator != NONE)
+        if not len(launched):
+            raise UnknownError("no operator of the trace launched a kernel")
+        names = trace.name[launched.operator]
+        number = int(np.argmax(np.bincount(names, weights=launched.duration)))
+        mine = launched.where(names == number)
+        calls, share = len(np.unique(mine.operator)) / mine.steps, mine.time / steps.step_ns
+    else:
+        ops = all_operators(analysis)
+        own, count = np.bincount(ops.name, weights=ops.own), max(ops.steps.steps, 1)
+        number = int(np.argmax(own))
+        calls = int(np.count_nonzero(ops.name == number)) / count
+        share = float(own[number]) / count / ops.steps.step_ns
+    name, share = trace.names[number], min(share, 1.0)
+    where = "a recorded step" if steps.steps else "the recording"
+    times = f"{calls:,.0f} calls" if calls >= 1.5 else "one call"
+    return name, share, f"{printable(name)}, {fmt.percent(share)} of {where}, {times} in it"
+
+
+def _with_largest(findings: tuple[Finding, ...], facts: Facts) -> tuple[Finding, ...]:
+    """``findings``, the first one with the largest operator as its second figure if it explains
+    less than that takes."""
+    top, largest = next(iter(findings), None), largest_operator.or_none(facts)
+    if top is None or top.severity is Severity.HEALTHY or largest is None:
+        return findings
+    name, share, text = largest
+    if share < max(LEAST, top.share) or name in top.sentence:
+        return findings
+    figure = Figure("largest operator", text, place=Place(operator=name))
+    return (replace(top, facts=(*top.facts[:1], figure, *top.facts[1:])), *findings[1:])
 
 
 def _steady_steps(facts: Facts) -> int:

@@ -19,7 +19,6 @@ from perftui.diagnosis.symptoms.operators import (
     passes,
     precision,
     views,
-    zero_terms,
 )
 from perftui.diagnosis.symptoms.ranks import collectives, straggler
 from perftui.diagnosis.symptoms.script import (
@@ -110,7 +109,7 @@ RULES: tuple[Rule, ...] = (
     output.LIBRARY_SAYS,
     torch_compile.GRAPH_BREAKS,
     loops.INDEXING,
-    zero_terms.ZERO_TERM,
+    gradients.ZERO_TERM,
     views.FILLED,
     views.EXPANDED,
     padding.PADDING,

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.diagnosis.bounds import within_step
-from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.diagnose import diagnosis, within_step
 from perftui.diagnosis.model import Confidence, Diagnosis, Finding, Severity
 from perftui.diagnosis.rule import BY_WINDOW
 from perftui.diagnosis.rules import BY_ID, BY_NAME

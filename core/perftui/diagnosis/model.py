@@ -1,12 +1,16 @@
-"""A diagnosis: findings with their evidence, cost and confidence."""
+"""A diagnosis: findings with their evidence, cost and confidence; its file, ``findings.json``."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
 
 from perftui.facts.place import Place
 from perftui.facts.question import Question
+from perftui.run.files import decode_versioned, read_regular, replace_file
 
 COMPUTE_BOUND_ID = "compute-bound"
 """Id of the verdict that nearly all time is computing: no bottleneck, and no praise."""
@@ -196,3 +200,32 @@ class Diagnosis:
             if found.question is not None:
                 reasons.setdefault(found.question.lack, {})[found.rule] = None
         return {reason: list(rules) for reason, rules in reasons.items()}
+
+
+SCHEMA = 1
+"""Schema of the file, for scripts that read it."""
+
+
+class _File(msgspec.Struct, frozen=True):
+    diagnosis: Diagnosis
+    schema: int = SCHEMA
+
+
+def write_findings(path: Path, diagnosis: Diagnosis) -> None:
+    """Replace the diagnosis at ``path`` atomically.
+
+    Raises:
+        OSError: it cannot be written; an older one is then unchanged.
+    """
+    encoded = msgspec.json.encode(_File(diagnosis))
+    replace_file(path, msgspec.json.format(encoded, indent=2) + b"\n")
+
+
+def read_findings(path: Path) -> Diagnosis:
+    """The diagnosis at ``path``.
+
+    Raises:
+        UnreadableError: it is damaged or newer than this version.
+        OSError: there is none, or it cannot be read.
+    """
+    return decode_versioned(read_regular(path), _File, SCHEMA, "a diagnosis").diagnosis

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from perftui.diagnosis.symptoms.script.evaluation import evaluation
 from perftui.facts.fact import Facts
-from perftui.facts.script.evaluation import evaluation
 from perftui.facts.settings import settings
 from perftui.fixes.fix import (
     Fix,

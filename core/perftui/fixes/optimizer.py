@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from perftui.diagnosis.symptoms.operators.optimizer import is_of_torch, single_tensor_optimizer
+from perftui.diagnosis.symptoms.operators.loops import is_of_torch, single_tensor_optimizer
 from perftui.facts.fact import Facts
 from perftui.facts.settings import OptimizerSettings
 from perftui.fixes.fix import CallChange, Fix, finding_line_or_script, line_fix

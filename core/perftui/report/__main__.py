@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.store import write_findings
+from perftui.diagnosis.model import write_findings
 from perftui.facts.fact import Facts
 from perftui.report.subject import load_subject
 from perftui.run.layout import RunLayout

@@ -11,8 +11,7 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Severity
-from perftui.diagnosis.store import read_findings
+from perftui.diagnosis.model import Severity, read_findings
 from perftui.experiments.history import Listed
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown, step_count

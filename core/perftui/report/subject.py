@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import Work, never, open_trace
 from perftui.facts.fact import Facts, RankPaths
-from perftui.facts.ranks.read_ranks import read_ranks
-from perftui.facts.ranks.traced_ranks import TracedRank, facts_beside, rank_of_trace
+from perftui.facts.ranks.traced_ranks import TracedRank, facts_beside, rank_of_trace, read_ranks
 from perftui.run.history import newest_run
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError

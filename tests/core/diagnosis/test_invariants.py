@@ -17,7 +17,6 @@ from perftui.diagnosis.model import Confidence, Diagnosis, Finding, Severity
 from perftui.diagnosis.rule import BY_WINDOW
 from perftui.diagnosis.rules import BY_ID, BY_NAME
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.readings import sampled_busy
 from perftui.facts.step.judged_step import (
     IDLE_PARTS,
     PYTHON_IN,
@@ -25,6 +24,7 @@ from perftui.facts.step.judged_step import (
     JudgedStep,
     Part,
     judged_step,
+    sampled_busy,
 )
 from perftui.facts.step.steps import StepBreakdown
 from perftui.facts.step.trace_steps import trace_steps

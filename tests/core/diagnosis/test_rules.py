@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from perftui import format as fmt
 from perftui.diagnosis.diagnose import diagnosis, ranked
 from perftui.diagnosis.ladder import LADDER
-from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.diagnosis.model import Diagnosis, Finding, Severity, write_findings
 from perftui.diagnosis.rules import RULES
-from perftui.diagnosis.store import write_findings
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from tests.core.diagnosis.runs import make_run

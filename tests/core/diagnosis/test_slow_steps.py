@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Finding, Severity
-from perftui.diagnosis.store import write_findings
+from perftui.diagnosis.model import Finding, Severity, write_findings
 from perftui.diagnosis.symptoms.step.slow_steps import _ended_before
 from perftui.facts.fact import Facts
 from perftui.run.columns import COMPILE, EVENT_COLUMNS, FORWARD, SAVE

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from perftui.facts.ranks.read_ranks import ReadRank, read_one
+from perftui.facts.ranks.traced_ranks import ReadRank, read_one
 
 ALWAYS, ONCE = "deadly", "once"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perftui.facts.ranks.parallel_reading import ClusterError
-from perftui.facts.ranks.read_ranks import read_ranks
+from perftui.facts.ranks.traced_ranks import read_ranks
 from perftui_tui.cli import main
 from tests.core.ranks.clusters import WORKERS, two_workers
 from tests.core.ranks.conftest import RANKS

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from perftui.analysis.open_trace import open_trace
 from perftui.facts.fact import RankPaths
-from perftui.facts.ranks import parallel_reading, read_ranks
+from perftui.facts.ranks import parallel_reading, traced_ranks
 from perftui.facts.ranks.parallel_reading import Jobs, read_at_once
-from perftui.facts.ranks.read_ranks import (
+from perftui.facts.ranks.traced_ranks import (
     MEMORY_AT_LEAST,
     WORTH_PROCESSES,
     ReadRank,
@@ -55,7 +55,7 @@ def report(folder: Path, scheduler: str = "", tell: Progress | None = None) -> A
 
 
 def in_processes(monkeypatch: pytest.MonkeyPatch, count: int = 2) -> None:
-    monkeypatch.setattr(read_ranks, "processes_for", lambda _: count)
+    monkeypatch.setattr(traced_ranks, "processes_for", lambda _: count)
 
 
 def readers_of(process: psutil.Process) -> list[psutil.Process]:
@@ -135,7 +135,7 @@ def test_a_trace_that_kills_its_reader_is_named_and_is_not_the_end(
     mark = many / f"rank30.pt.trace.{ALWAYS}"
     mark.touch()
     try:
-        found = list(read_ranks.read_ranks(paths(many)))
+        found = list(traced_ranks.read_ranks(paths(many)))
     finally:
         mark.unlink()
     assert numbers(found) == list(range(RANKS))
@@ -150,7 +150,7 @@ def test_its_processes_end_when_nobody_waits_any_more(
 ) -> None:
     in_processes(monkeypatch)
     seen: list[ReadRank] = []
-    ranks = read_ranks.read_ranks(paths(many), lambda: bool(seen))
+    ranks = traced_ranks.read_ranks(paths(many), lambda: bool(seen))
     seen.append(next(ranks))
     with pytest.raises(LoadCancelled):
         list(ranks)
@@ -163,8 +163,8 @@ def test_its_processes_end_when_nobody_waits_any_more(
 INTERRUPTED = """
 import sys, time
 from pathlib import Path
-from perftui.facts.ranks import read_ranks
-read_ranks.WORTH_PROCESSES = 0
+from perftui.facts.ranks import traced_ranks
+traced_ranks.WORTH_PROCESSES = 0
 from perftui_tui.cli import main
 if __name__ == "__main__":
     sys.exit(main(["report", sys.argv[1]]))
@@ -250,8 +250,8 @@ def test_processes_fit_the_machine(sizes: list[int], cores: int, memory: int) ->
     assert 1 <= count <= max(1, min(cores, len(sizes)))
     if count > 1:
         assert sum(sizes) >= WORTH_PROCESSES
-        each = MEMORY_AT_LEAST + read_ranks.MEMORY_PER_TEXT * max(sizes)
-        assert count * each <= read_ranks.MEMORY_SHARE * memory
+        each = MEMORY_AT_LEAST + traced_ranks.MEMORY_PER_TEXT * max(sizes)
+        assert count * each <= traced_ranks.MEMORY_SHARE * memory
 
 
 def test_few_small_traces_are_read_in_turn() -> None:

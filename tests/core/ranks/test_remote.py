@@ -20,7 +20,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from perftui.facts.ranks import read_ranks
+from perftui.facts.ranks import traced_ranks
 from perftui.trace import remote
 from perftui.trace.model import LoadCancelled, TraceError
 from perftui.trace.remote import fetch, is_url, mirror, remote_of, without_secrets
@@ -181,7 +181,7 @@ def test_each_trace_is_deleted_once_it_is_read(memory: str, temporary: Path) -> 
     folder = mirror(memory)
     before = sorted(temporary.rglob("*"))
     paths = tuple((rank, folder / f"rank{rank}.pt.trace.json") for rank in range(RANKS))
-    for rank, found in read_ranks.read_ranks(paths):
+    for rank, found in traced_ranks.read_ranks(paths):
         assert isinstance(found, str) == (rank == 1)
         assert sorted(temporary.rglob("*")) == before
     assert all(remote_of(path) is not None for _, path in paths)
@@ -194,8 +194,8 @@ def test_processes_read_it_themselves(
 ) -> None:
     script = """
 import sys
-from perftui.facts.ranks import read_ranks
-read_ranks.processes_for = lambda _: 2
+from perftui.facts.ranks import traced_ranks
+traced_ranks.processes_for = lambda _: 2
 from perftui_tui.cli import main
 if __name__ == "__main__":
     sys.exit(main(["report", sys.argv[1], "--json"]))

@@ -212,8 +212,8 @@ class RankReader(ReadingThread):
         Raises:
             LoadCancelled: it was stopped meanwhile.
         """
-        from perftui.facts.ranks.read_ranks import read_ranks
         from perftui.facts.ranks.straggler import table_of_traces
+        from perftui.facts.ranks.traced_ranks import read_ranks
 
         ranks: list[TracedRank] = []
         problems: list[str] = []

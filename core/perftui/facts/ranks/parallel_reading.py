@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui import __version__
-from perftui.facts.ranks.read_ranks import ReadRank, read_one
-from perftui.facts.ranks.traced_ranks import read_rank_or_reason, unread
+from perftui.facts.ranks.traced_ranks import ReadRank, read_one, unread
 from perftui.trace.model import LoadCancelled
 from perftui.trace.remote import RemoteFile
 
@@ -191,7 +190,7 @@ def _read_there(place: Path | RemoteFile, rank: int) -> ReadRank:
     """``read_one`` on a worker: remote traces are copied to a directory that Dask cleans up."""
     from distributed import get_worker
 
-    return rank, read_rank_or_reason(place, rank, directory=Path(get_worker().local_directory))
+    return read_one(place, rank, directory=Path(get_worker().local_directory))
 
 
 def _connected(scheduler: str) -> Client:

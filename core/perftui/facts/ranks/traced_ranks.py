@@ -7,7 +7,7 @@ that waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, RankPaths, UnknownError, fact
 from perftui.facts.ranks.collectives import MOST_RANKS, collective_time
 from perftui.facts.ranks.matched_collectives import (
     Meetings,
@@ -25,6 +25,7 @@ from perftui.facts.ranks.matched_collectives import (
 )
 from perftui.facts.ranks.rank_table import WAITS_IN_TRACE, RankRow, rank_row
 from perftui.facts.step.trace_steps import trace_steps
+from perftui.telemetry.limits import usable_cores, usable_memory
 from perftui.trace.model import KERNEL, Int64, Mask
 from perftui.trace.remote import RemoteFile, at_hand, remote_of
 
@@ -203,7 +204,7 @@ def traced_ranks(facts: Facts) -> TracedRanks:
     chosen = [other for other in beside[:MOST_RANKS] if other[0] != shown]
     ranks, problems = [rank_of_trace(opened, shown)], []
     for rank, path in chosen:
-        result = read_rank_or_reason(remote_of(path) or path, rank)
+        _, result = read_one(remote_of(path) or path, rank)
         if isinstance(result, str):
             problems.append(result)
         else:
@@ -241,15 +242,18 @@ def _together(
     return TracedRanks(tuple(ordered), shown, tuple(problems), missing)
 
 
-def read_rank_or_reason(
+ReadRank = tuple[int, TracedRank | str]
+"""A rank with its trace's contents, or with the sentence on why it is left out."""
+
+
+def read_one(
     place: Path | RemoteFile,
     rank: int,
     cancelled: Callable[[], bool] | None = None,
     directory: Path | None = None,
-) -> TracedRank | str:
-    """The rank whose trace is at ``place``, or the sentence on why it is left out.
-
-    A remote trace is copied to ``directory``, or a default one, while it is read.
+) -> ReadRank:
+    """The rank whose trace is at ``place``. A remote trace is copied to ``directory``, or a default
+    one, while it is read.
 
     Raises:
         LoadCancelled: ``cancelled`` returned true.
@@ -259,9 +263,10 @@ def read_rank_or_reason(
     path = place if isinstance(place, Path) else place.stand_in
     try:
         with at_hand(place, cancelled, directory) as whole:
-            return replace(read_rank(whole, rank, cancelled, kept=whole == path), path=path)
+            result = read_rank(whole, rank, cancelled, kept=whole == path)
+            return rank, replace(result, path=path)
     except (TraceError, OSError) as error:
-        return unread(rank, str(error))
+        return rank, unread(rank, str(error))
 
 
 def unread(rank: int, why: str) -> str:
@@ -325,3 +330,64 @@ def waits_between(ranks: Sequence[TracedRank]) -> CausedWaits:
     if len(calls) < 2:
         raise UnknownError("the traces of fewer than two ranks have collectives")
     return caused_waits(calls)
+
+
+WORTH_PROCESSES = 100 << 20
+"""Total bytes of text from which processes pay off: a fifth is read in the second that one takes to
+start."""
+
+GZIP_RATIO = 12
+"""Bytes of text per byte of a compressed trace, at most in the traces at hand."""
+
+MEMORY_PER_TEXT = 0.4
+"""Most bytes of memory per byte of text: docs/performance.md."""
+
+MEMORY_AT_LEAST = 64 << 20
+"""Bytes of a process with the reading code imported."""
+
+MEMORY_SHARE = 0.5
+"""Share of the usable memory that all processes may take together."""
+
+
+def read_ranks(
+    paths: RankPaths, stopped: Callable[[], bool] | None = None, scheduler: str = ""
+) -> Iterator[ReadRank]:
+    """Each of ``paths`` as soon as it has been read; in any order from processes or a cluster.
+
+    With the address of a Dask ``scheduler``, its workers read them and must see the same files.
+    Remote traces are copied by their reader while it reads.
+
+    Raises:
+        ClusterError: the cluster cannot be used.
+        LoadCancelled: ``stopped`` returned true.
+    """
+    jobs = [(rank, remote_of(path) or path) for rank, path in paths]
+    if scheduler:
+        from perftui.facts.ranks.parallel_reading import read_on_cluster
+
+        return read_on_cluster(jobs, scheduler, stopped)
+    processes = processes_for([_text_size(path) for _, path in paths])
+    if processes < 2:
+        return (read_one(place, rank, stopped) for rank, place in jobs)
+    from perftui.facts.ranks.parallel_reading import read_in_processes
+
+    return read_in_processes(jobs, processes, stopped)
+
+
+def processes_for(sizes: list[int], cores: int | None = None, memory: int | None = None) -> int:
+    """Number of processes to read traces of so many bytes of text; 1 if this process is as fast.
+    Limited so that none runs out of memory while each reads a trace of the largest size."""
+    if len(sizes) < 2 or sum(sizes) < WORTH_PROCESSES:
+        return 1
+    need = MEMORY_AT_LEAST + MEMORY_PER_TEXT * max(sizes)
+    room = MEMORY_SHARE * (usable_memory() if memory is None else memory)
+    most = usable_cores() if cores is None else cores
+    return max(1, min(most, len(sizes), int(room // need)))
+
+
+def _text_size(path: Path) -> int:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return 0
+    return size * GZIP_RATIO if path.suffix == ".gz" else size

@@ -1,20 +1,33 @@
-"""Python loops that call a few small operators again and again, where one call would do."""
+"""Loops over tensors or pieces of them, one at a time, the optimizer's among them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.steps import BACKWARD, OPTIMIZER, OTHER
+from perftui.analysis import kinds
+from perftui.analysis.kernels.category import Category, category_of
+from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.analysis.steps import BACKWARD, COMPUTE, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import OperatorWork, operator_work
+from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows, time_in
-from perftui.facts.fact import Facts
-from perftui.facts.settings import settings
-from perftui.facts.source.operator_lines import at, line_place
-from perftui.facts.source.source_calls import loop_of
+from perftui.facts.cpu.operators import judged_operators
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
+from perftui.facts.gpu.kernels import StepKernels, step_kernels
+from perftui.facts.place import Place
+from perftui.facts.settings import OptimizerSettings, settings
+from perftui.facts.source.operator_lines import at, line_of, line_place, optimizer_lines, with_line
+from perftui.facts.source.source_calls import call_of, loop_of
+from perftui.facts.step.judged_step import PYTHON_IN, judged_step
+from perftui.facts.step.steps import steady_step
+from perftui.trace.model import NONE
 
 MANY_TURNS = 50
 """Turns from which a loop in the script goes over the parameters: as many tensors as make an
@@ -125,4 +138,200 @@ INDEXING = Rule(
     lost=_indexing,
     limits=Limits(_SOURCE),
     answer="operators on the whole tensor, torch.vmap, nn.LSTM",
+)
+
+
+MANY_LAUNCHES = 100
+"""Launches of one optimizer step from which they are a loop over parameters; foreach and fused ones
+of a thousand parameters make less than fifty."""
+
+MANY_TENSORS = 50
+"""Tensors below which a loop takes no longer than their arithmetic: six tensors of a million
+elements each are as slow to update in one operator."""
+
+_STEP = re.compile(r"Optimizer\.step#(\w+)\.step")
+
+
+@fact
+def single_tensor_optimizer(facts: Facts) -> OptimizerSettings | None:
+    """The optimizer with most tensors, if it updates many of them one at a time; None if it does
+    not, or is unknown."""
+    setup = settings(facts)
+    optimizers = setup.optimizers or () if setup else ()
+    largest = max(optimizers, key=lambda optimizer: optimizer.parameters or 0, default=None)
+    if setup is None or largest is None or (largest.parameters or 0) < MANY_TENSORS:
+        return None
+    if not is_of_torch(largest):
+        shown = (loop for loop in loops.or_none(facts) or () if loop.phase == OPTIMIZER)
+        return largest if any(loop.turns >= MANY_TENSORS for loop in shown) else None
+    if largest.fused or largest.foreach or largest.differentiable:
+        return None
+    # With neither set, torch uses foreach if all parameters are on a GPU.
+    devices = {group.device.split(":")[0] for group in setup.parameters or () if group.trained}
+    return largest if largest.foreach is False or devices == {"cpu"} else None
+
+
+def is_of_torch(optimizer: OptimizerSettings) -> bool:
+    """Whether it is torch's own, with options to make it faster."""
+    return optimizer.name.startswith("torch.optim.")
+
+
+@fact
+def optimizer_calls(facts: Facts) -> int:
+    """Time of calling operators in the optimizer's loop on the CPU, without their arithmetic, ns of
+    the mean step; 0 without a window that shows it."""
+    try:
+        ops, judged = judged_operators(facts)
+    except (NotApplicableError, UnknownError):
+        return 0
+    chosen = [loop for loop in loops(facts) if loop.phase == OPTIMIZER]
+    return time_in(ops, judged, chosen).ns
+
+
+@dataclass(frozen=True, eq=False)
+class OptimizerLoop:
+    """The optimizer of the steady steps."""
+
+    name: str
+    """The optimizer's class; empty if the trace does not name it."""
+    launches: int
+    """Launches per step, without kernels for many tensors at once."""
+    kernels: StepKernels
+    span: int
+    """ns per step from the optimizer's first kernel to the end of its last one."""
+
+
+@trace_fact
+def optimizer_loop(analysis: TraceAnalysis) -> OptimizerLoop | None:
+    """An optimizer that launches kernels for one parameter at a time; None if they are few.
+
+    Raises:
+        UnknownError: the trace shows no kernels.
+    """
+    all_kernels = step_kernels(analysis)
+    mine = all_kernels.where(all_kernels.in_phase(OPTIMIZER))
+    # A CUDA graph of many kernels is one launch.
+    single = mine.where(~mine.named(lambda name: category_of(name) is Category.OPTIMIZER))
+    called = np.zeros(len(analysis.trace), dtype=bool)
+    called[single.launch[single.launch != NONE]] = True
+    launches = int(np.count_nonzero(called)) // all_kernels.steps
+    if launches < MANY_LAUNCHES:
+        return None
+    return OptimizerLoop(_name(analysis), launches, mine, _span(mine))
+
+
+def _name(analysis: TraceAnalysis) -> str:
+    matches = (_STEP.match(name) for name in analysis.trace.names)
+    return next((match.group(1) for match in matches if match), "")
+
+
+def _span(kernels: StepKernels) -> int:
+    """ns per step from the first kernel launched by a range of the optimizer to the end of the
+    last."""
+    trace = kernels.analysis.trace
+    ranges = np.flatnonzero(kinds.optimizer(trace) | kinds.marked(trace, OPTIMIZER))
+    begins = np.sort(trace.start[ranges])
+    of_range = np.searchsorted(begins, trace.start[kernels.launch], side="right")
+    starts, ends = trace.start[kernels.rows], trace.ends_of(kernels.rows)
+    first = np.full(len(begins) + 1, np.iinfo(np.int64).max)
+    last = np.zeros(len(begins) + 1, dtype=np.int64)
+    np.minimum.at(first, of_range, starts)
+    np.maximum.at(last, of_range, ends)
+    return int((last - first)[last > first].sum()) // kernels.steps
+
+
+_SAVED_WAITS = 0.9
+"""Share saved of the GPU's waits for the optimizer's launches: on an H100 AdamW took 67 ms for 600
+parameters one at a time, 4 ms fused."""
+
+
+def _single_tensor(facts: Facts) -> Lost | None:
+    loop = optimizer_loop.or_none(facts)
+    if loop is None:
+        return None if facts.run is None or has_gpu(facts) else _on_cpu(facts)
+    return _on_gpu(facts, loop)
+
+
+def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
+    """The loss by the kernels: if launched one parameter at a time, the GPU waits for them."""
+    step = judged_step(facts).of
+    # The profiler slows the host, and so the launches.
+    span = loop.span if facts.run is None else min(loop.span, steady_step(facts).part("optimizer"))
+    waits = max(span - loop.kernels.time, 0)
+    settings_of = single_tensor_optimizer(facts)
+    line = call_of(facts, loop.name) if loop.name else None
+    if settings_of is not None:
+        place: Place | None = facts.at(settings_of)
+    elif line is not None:
+        place = line_place(facts, line)
+    else:
+        place = with_line(facts, loop.kernels.place, optimizer_lines.or_none(facts))
+    return Lost(
+        min(round(waits * _SAVED_WAITS) + loop.kernels.time // 2, step.mean),
+        step,
+        f"The optimizer occupies the GPU for {step.part_of(min(span, step.mean))}: "
+        f"{loop.name or 'it'} launches {loop.launches} kernels, one parameter at a time.",
+        (
+            Figure("kernels of the optimizer", loop.launches, "count", MANY_LAUNCHES),
+            Figure("in its kernels", loop.kernels.time, "ns"),
+            Figure("waiting for their launches", waits, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place,
+        (GapCause.LAUNCH.value, COMPUTE),
+    )
+
+
+def _on_cpu(facts: Facts) -> Lost | None:
+    """The loss of an optimizer's loop on the CPU, by its settings: there are no kernels."""
+    step = steady_step(facts)
+    part = step.part("optimizer")
+    share = part / step.mean
+    if share < SINGLE_TENSOR.limits.warning:
+        return None
+    if settings(facts) is None:
+        raise UnknownError("how the optimizer was created was not recorded")
+    optimizer = single_tensor_optimizer(facts)
+    if optimizer is None:
+        return None
+    at = f" at {optimizer.source}" if optimizer.source else ""
+    tensors = fmt.several(optimizer.parameters or 0, "tensor")
+    place = facts.at(optimizer)
+    of_torch = is_of_torch(optimizer)
+    if not of_torch:
+        place = line_place(facts, line_of(facts, "optimizer")) or place
+    return Lost(
+        # Fused kernels take a half to a fifth of the time.
+        max(part // 2, min(optimizer_calls(facts), part)),
+        step,
+        f"The optimizer takes {step.part_of(part)}: {optimizer.class_name}{at} updates "
+        f"{tensors} one at a time.",
+        (
+            Figure.share("optimizer", share, SINGLE_TENSOR.limits.warning, place),
+            Figure("mean optimizer", part, "ns", place=place),
+        ),
+        place=place,
+        parts=("optimizer", f"{PYTHON_IN}optimizer"),
+        share=share,
+        fixes=None if of_torch else (),
+    )
+
+
+SINGLE_TENSOR = Rule(
+    id="optimizer-single-tensor",
+    when="the optimizer updates one tensor at a time",
+    explanation=(
+        "A loop over the parameters runs a handful of operators for each. A fused optimizer needs "
+        "one operator for all of them, foreach a few. torch defaults to foreach on the GPU and to "
+        "neither on the CPU. In an optimizer of your own, use torch._foreach_ operators. On the "
+        "CPU the cost is estimated as half of the optimizer's time, since fused ones take a half "
+        "to a fifth of it, or as the overhead of its operator calls if that is more. On the GPU "
+        "it is nine tenths of the time that the GPU waits for the optimizer's launches, plus half "
+        "of its kernels' time."
+    ),
+    lost=_single_tensor,
+    limits=Limits("Below that, even a twofold speed-up is hard to measure.", 0.10, 0.20),
+    claims=Claim(phase="optimizer"),
+    fixes=("optimizer-fused", "optimizer-foreach"),
+    answer="fused or foreach optimizer",
 )

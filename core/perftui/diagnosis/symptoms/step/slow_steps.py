@@ -11,9 +11,8 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import EXPOSED_COPIES, OTHER
-from perftui.diagnosis.model import Figure, Severity
+from perftui.diagnosis.model import Figure, Severity, read_findings
 from perftui.diagnosis.rule import Limits, Lost, Rule, line_figures
-from perftui.diagnosis.store import read_findings
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.script.compilations_and_pauses import Saves, python_lock, saves

@@ -108,19 +108,18 @@ class Use:
         is_object = self.of is not None and not qualified_name(self.program, self.of)
         return self.of if is_object else self.first
 
-    @property
-    def function(self) -> str:
-        """Name of the function around it; empty outside of functions."""
+    @cached_property
+    def around(self) -> str:
+        """Text of the function around it; empty outside of functions."""
         function = self.program.function(self.node)
-        return function.name if function else ""
+        return ast.unparse(function) if function else ""
 
     @property
     def grows(self) -> bool:
         """Whether the result replaces one of the arguments."""
-        target = getattr(self.program.statement(self.node), "targets", [None])[0]
-        written = ast.unparse(target) if target is not None else ""
+        targets = getattr(self.program.statement(self.node), "targets", ())
         parts = (part for part in ast.walk(self.node) if isinstance(part, ast.expr))
-        return any(ast.unparse(part) == written for part in parts)
+        return not {ast.unparse(to) for to in targets}.isdisjoint(map(ast.unparse, parts))
 
     @property
     def in_loop(self) -> bool:
@@ -162,7 +161,9 @@ def _uses(program: Program, node: ast.AST, line: int) -> Iterator[Use]:  # noqa:
         return Use(f"{_kind(program, of)}.{method}", at, of, first, program)
 
     whole = node.iter if isinstance(node, ast.For) else node
-    if not isinstance(whole, (ast.expr, ast.AugAssign)) or not _spans(whole, line):
+    if not isinstance(whole, (ast.expr, ast.AugAssign)):
+        return
+    if not whole.lineno <= line <= (whole.end_lineno or whole.lineno):
         return
     if isinstance(node, ast.For):
         yield use(node.iter, "__iter__")
@@ -184,10 +185,6 @@ def _uses(program: Program, node: ast.AST, line: int) -> Iterator[Use]:  # noqa:
         yield use(node.value, "__format__")
 
 
-def _spans(node: ast.expr | ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
-
-
 def _called(program: Program, function: ast.expr) -> str:
     """The qualified name of what is called."""
     if name := qualified_name(program, function) or _builtin(program, function):
@@ -200,9 +197,8 @@ def _called(program: Program, function: ast.expr) -> str:
 
 
 def _builtin(program: Program, function: ast.expr) -> str:
-    is_plain = isinstance(function, ast.Name) and not program.bindings(function.id)
-    is_it = is_plain and hasattr(builtins, function.id)  # type: ignore[attr-defined] # a name
-    return f"builtins.{function.id}" if is_it else ""  # type: ignore[attr-defined] # likewise
+    name = function.id if isinstance(function, ast.Name) else ""
+    return f"builtins.{name}" if hasattr(builtins, name) and not program.bindings(name) else ""
 
 
 def _kind(program: Program, node: ast.expr | None) -> str:

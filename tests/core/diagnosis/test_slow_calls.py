@@ -39,9 +39,10 @@ def seen(snippet: str) -> Seen:
     text += " pass" if text.endswith(":") else ""
     uses = uses_at(parse_program(text.encode()), text.count("\n") + 1)
     marks = re.findall(r"[@!]\w+", shown)
-    calls = [part.strip().partition(" > ") for part in re.sub(r"[@!]\w+", "", shown).split(";")]
-    frames = {(via, inner or via or "train.py:1"): 1 for via, _, inner in calls}
-    is_item = any(use.function.startswith("__getitem__") for use in uses)
+    parts = re.sub(r"[@!]\w+", "", shown).split(";")
+    calls = [f" {part.strip()}".partition(" > ") for part in parts]
+    frames = {(via.strip(), inner or via.strip() or "train.py:1"): 1 for via, _, inner in calls}
+    is_item = any("def __getitem__" in use.around for use in uses)
     where = next((mark[1:] for mark in marks if mark[0] == "@"), ITEM if is_item else STEP)
     sizes = (1 << 20, 1 << 10) if "!big" in marks else (0, 0)
     return Seen(uses, frames, where, on_device="!cpu" not in marks, sizes=sizes)

@@ -9,6 +9,18 @@ EACH = "item step evaluation"
 
 ROWS = (
     SlowCall(
+        "array-column",
+        "samples are columns of an array whose rows lie together in memory: each value is "
+        "fetched from another place",
+        "store one sample per row: np.ascontiguousarray(array.T) once in __init__, then array[i]",
+        sources.STRIDES,
+        "*",
+        frames=r"^$|^numpy/|^torch/",
+        within=r"def __getitem__\((\w+), (\w+)\b[^)]*\)[^:]*:[\s\S]*\b\1\.\w+\[(:, )+\2\]",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
         "array-appended",
         "{call} copies the whole array each time",
         "gather the parts in a list and join them once, or write into an array made large enough",

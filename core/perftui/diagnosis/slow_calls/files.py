@@ -87,6 +87,23 @@ ROWS = (
         where="item",
     ),
     SlowCall(
+        "tar-searched",
+        "{call} by a name goes through the list of all members",
+        "make a dict from name to member once per worker, and pass the member itself",
+        sources.TAR_MEMBERS,
+        "tarfile.TarFile.extractfile tarfile.TarFile.getmember *.extractfile *.getmember",
+        frames=r"tarfile\.py:\d+ TarFile\._getmember",
+    ),
+    SlowCall(
+        "tar-scanned",
+        "{call} reads the headers of the whole archive to find one member",
+        "open the archive once per worker and keep its members in self (a dict from name to "
+        "member), or unpack it before training",
+        sources.TAR_MEMBERS,
+        "*.extractfile *.getmember *.getmembers *.getnames",
+        frames=r"tarfile\.py:\d+ (TarInfo\.|TarFile\.(next|_load|getmembers)|calc_chksums|nt[si]$)",
+    ),
+    SlowCall(
         "tar-opened",
         "{call} reads through the archive to find its members each time",
         "unpack it once, or read it in order as a stream of shards (WebDataset)",
@@ -112,6 +129,14 @@ ROWS = (
         "numpy.load",
         frames=r"zipfile|numpy/lib/\S*npyio\S* (NpzFile|zipfile)",
         where="item",
+    ),
+    SlowCall(
+        "npz-member",
+        "each access to a member of an .npz opens, checks and decompresses the whole array",
+        "read the arrays once in __init__ (dict(np.load(path))), or save each as .npy and "
+        "map it (mmap_mode='r')",
+        sources.NPZ,
+        frames=r"npyio\S* NpzFile\.__getitem__",
     ),
     SlowCall(
         "numpy-file-per-item",
@@ -208,6 +233,15 @@ ROWS = (
         where=EACH,
     ),
     SlowCall(
+        "json-of-all",
+        "{call} writes the whole of {x} anew each time, and {x} grows",
+        'append one line of JSON for each step ("a", JSON lines), or write it every N steps',
+        sources.TRACKER,
+        "json.dump json.dumps",
+        given=r"json\.dumps?\(self\.\w+[,)]",
+        where="step evaluation",
+    ),
+    SlowCall(
         "json-written",
         "{call} turns objects into text in the step",
         "keep the numbers in a list and write them every N steps",
@@ -291,6 +325,28 @@ ROWS = (
         sources.OPENED_EACH_ITEM,
         "sqlite3.connect sqlalchemy.create_engine psycopg2.connect pymongo.MongoClient",
         native=True,
+        where=EACH,
+    ),
+    SlowCall(
+        "database-offset",
+        "OFFSET lets the database walk over all rows before the one that is asked for",
+        "look it up by its key (WHERE id = ?), with an index, or fetch a batch with WHERE id "
+        "IN (...)",
+        sources.OFFSET,
+        "sqlite3.Connection.execute sqlite3.Cursor.execute *.execute *.read_sql "
+        "pandas.read_sql pandas.read_sql_query",
+        frames=r"^$|^pandas/|^sqlalchemy/|^psycopg2?/",
+        given=r"(?i)\boffset\b",
+        where=EACH,
+    ),
+    SlowCall(
+        "database-random",
+        "ORDER BY RANDOM() draws a number for every row of the table, and sorts them",
+        "draw keys in Python and look those up (WHERE id IN (...))",
+        sources.OFFSET,
+        "sqlite3.Connection.execute sqlite3.Cursor.execute *.execute",
+        frames=r"^$|^sqlalchemy/|^psycopg2?/",
+        given=r"(?i)order by rand(om)?\(",
         where=EACH,
     ),
     SlowCall(

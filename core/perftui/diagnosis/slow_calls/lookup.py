@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.diagnosis.model import Figure, Finding
+from perftui.diagnosis.model import COMPUTE_BOUND_ID, Figure, Finding
 from perftui.diagnosis.slow_calls import (
     arrays,
     files,
@@ -49,12 +50,12 @@ _OF_LINES = _OF_INPUT | frozenset(
     | {"growing-steps", "slow-steps", "launch-bound", "copies-exposed", "pageable-copies"}
     | {"created-on-cpu", "many-small-copies", "slow-start", "allocator-churn"}
     | {"loop-of-indexing", "per-parameter-loop", "dropped-results", "layout-copies", "sorting"}
-    | {"dense-gradients", "memory-bound-elementwise", "many-backward-passes"}
+    | {"dense-gradients", "memory-bound-elementwise", "many-backward-passes", COMPUTE_BOUND_ID}
 )
 """Rules whose line, or operator, is what takes the time."""
 
 _WHERE = {"evaluation": EVALUATION, "slow-start": START}
-_ITEMS = ("__getitem__", "__getitems__", "collate")
+_ITEMS = r"(@.*\n)*(async )?def (__getitems?__|collate)"
 
 MOST_FILES = 64
 """Files of a dataset whose sizes are looked at."""
@@ -65,9 +66,10 @@ MOST_CALLS = 1000
 
 def advised(facts: Facts, finding: Finding) -> Finding:
     """``finding`` with the advice of the row that fits its line, unless it has its own."""
-    if finding.advice or finding.place is None or finding.rule not in _OF_LINES:
+    is_known = finding.advice and (finding.rule != COMPUTE_BOUND_ID or has_gpu(facts))
+    if is_known or finding.rule not in _OF_LINES:
         return finding
-    for place in dict.fromkeys((finding.place, *_lines(finding))):
+    for place in filter(None, dict.fromkeys((finding.place, *_lines(finding)))):
         found = row_of(_seen(facts, finding.rule, place))
         if found is not None:
             row, use = found
@@ -116,7 +118,7 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
             stages[str(stage)] += held
     uses = _uses(facts, place.file, place.line)
     makes = sum(stages[stage] for stage in (FETCH, COLLATE)) * 2 > stages.total()
-    in_item = any(use.function.startswith(_ITEMS) for use in uses)
+    in_item = any(re.match(_ITEMS, use.around) for use in uses)
     where = ITEM if makes or in_item else _WHERE.get(rule, STEP)
     operators, on_device = _operators(facts, place.operator), bool(has_gpu(facts))
     sizes = _sizes(facts) if any(use.name == "torch.load" for use in uses) else (0, 0)

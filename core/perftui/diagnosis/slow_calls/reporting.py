@@ -309,4 +309,16 @@ ROWS = (
         "ray.get ray.put ray.wait",
         frames=r"^ray/",
     ),
+    SlowCall(
+        "gathered-so-far",
+        "everything that was gathered so far is joined and worked through again, each time",
+        "compute it once per epoch, or keep sums, counts or a histogram that each batch adds to",
+        sources.METRIC_SLOW,
+        "*",
+        frames=r"^$|^numpy/|^torch/|^<__array",
+        within=r"\b(concatenate|cat|vstack|hstack|stack)\(self\.\w+\)[\s\S]*(sort|sum|mean|topk|max|"
+        r"rank|unique|where)",
+        where="step evaluation",
+        least=0.5,
+    ),
 )

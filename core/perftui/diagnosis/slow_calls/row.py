@@ -26,9 +26,6 @@ USUAL = 1 / 3
 """Share of a line's samples from which a call is what the line's time goes to, if its row says no
 other: the rest is other calls of the line and its own Python."""
 
-_DISPATCH = "<__array_function__ internals>"
-"""File of the frame between a call and NumPy's function, before NumPy 1.25."""
-
 
 class Source(NamedTuple):
     """Where others describe it."""
@@ -81,14 +78,16 @@ class SlowCall:
     """Pattern that the text of the call must match."""
     without: str = "(?!)"
     """Pattern that it must not match."""
+    within: str = ""
+    """Pattern that the text of the function around it must match."""
     beside: str = ""
     """Pattern of an innermost frame that some other sample must show."""
     in_loop: bool = False
     """Whether it is only slow in a loop within the step."""
     waits: bool = False
     """Whether it is only slow where the host waits for a GPU."""
-    grown: bool = False
-    """Whether it is only slow where the result replaces an argument, which then grows."""
+    grown: bool | None = None
+    """True where it is only slow if the result replaces an argument, False where only else."""
     oversized: bool | None = None
     """True where files are several times as large as what is made of them, False where nothing is
     known of that."""
@@ -126,10 +125,12 @@ class SlowCall:
     def _share_of(self, use: Use, seen: Seen) -> float:
         """Share of the line's samples that are in ``use``; 0 if it is not such a call."""
         name = self._name_of(use)
-        if not name or (self.in_loop and not use.in_loop) or (self.grown and not use.grows):
+        if not name or (self.in_loop and not use.in_loop):
             return 0.0
         text = ast.unparse(use.node)
         if not re.search(self.given, text) or re.search(self.without, text):
+            return 0.0
+        if self.grown not in (None, use.grows) or not re.search(self.within, use.around):
             return 0.0
         is_certain = not use.name.startswith(UNKNOWN) or name.startswith("*")
         if not seen.frames:
@@ -169,7 +170,8 @@ class SlowCall:
 
 def _is_of(via: str, package: str, last: str, others: set[str], is_certain: bool) -> bool:
     """Whether a line called the method ``last`` of ``package``, by the frame that it called."""
-    file, _, function = via.replace(_DISPATCH, "numpy/").rpartition(" ")
+    # Before NumPy 1.25 there is a frame between a call and NumPy's function.
+    file, _, function = via.replace("<__array_function__ internals>", "numpy/").rpartition(" ")
     called = function.rpartition(".")[2]
     if not re.search(rf"(?:^|/|<frozen ){re.escape(package)}(?:/|\.py|>)", file):
         return False

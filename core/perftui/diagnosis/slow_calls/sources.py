@@ -114,3 +114,17 @@ LIGHTNING_LOG = _issue(
 )
 RELOADED = _issue("Load train data outside of epochs loop", "kohya-ss/sd-scripts/pull/120")
 VECTOR_ENV = _issue("Vectorized environments", "openai/gym/pull/1513")
+NPZ = _issue("np.load reads the members of an .npz lazily", "numpy/numpy/pull/32306")
+STRIDES = _issue("Feature sampling via a row-major array", "stellargraph/stellargraph/pull/1225")
+QUANTILE = _issue("Quantile has poor performance", "pytorch/pytorch/issues/64947")
+BILINEAR = _issue("TrilinearBackward takes most of the time", "pytorch/pytorch/issues/58093")
+PARAMETRIZED = _issue("Redundant computations of parametrizations", "lezcano/geotorch/issues/34")
+EINSUM = _issue("Path of contraction for einsum", "pytorch/pytorch/pull/84890")
+IGNORED = _issue("Logits of the masked tokens only", "facebookresearch/pytext/pull/957")
+OFFSET = Source(
+    "SQLite, LIMIT: avoiding OFFSET traps",
+    "https://runebook.dev/en/docs/sqlite/lang_select/limitoffset",
+)
+HEADS = _issue("Multi channel linear layer", "pytorch/pytorch/issues/36591")
+SPECTROGRAMS = _issue("Loading the dataset is slow", "Rudrabha/Wav2Lip/issues/447")
+SPECTRAL = _issue("Spectral norm by power iteration", "pytorch/pytorch/issues/12760")

@@ -378,4 +378,15 @@ ROWS = (
         "shelve.open dbm.open",
         where=EACH,
     ),
+    SlowCall(
+        "object-made-each-time",
+        "an object with tables of its own is built anew for each item: most of the time is "
+        "in its __init__",
+        "build it once, in the dataset's __init__, and keep it in self, if it does not "
+        "depend on the item",
+        sources.SPECTROGRAMS,
+        frames=r"^ > \S+ (\w+\.)?[A-Z]\w*\.__init__\b",
+        where="item",
+        least=0.5,
+    ),
 )

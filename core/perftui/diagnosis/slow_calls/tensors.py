@@ -9,6 +9,18 @@ EACH = "item step evaluation"
 
 ROWS = (
     SlowCall(
+        "computed-in-hook",
+        "a hook works on every activation or gradient, each time its module is called",
+        "let it return at once except every N steps, or remove it (handle.remove()) when it "
+        "is not needed",
+        sources.HISTOGRAMS,
+        "*",
+        frames=r"^$|^torch/(_tensor|functional|nn/functional|_ops)\.py",
+        within=r"^(@.*\n)*def \w*hook\w*\(",
+        where="step evaluation",
+        least=0.5,
+    ),
+    SlowCall(
         "rows-of-tensordataset",
         "a TensorDataset is indexed and stacked one row at a time",
         "take whole batches: DataLoader(data, sampler=BatchSampler(RandomSampler(data), size, "
@@ -256,6 +268,25 @@ ROWS = (
         "torch.autograd.gradcheck torch.autograd.gradgradcheck",
     ),
     SlowCall(
+        "parametrized-each-use",
+        "the parametrized weight is computed anew at each use of its layer",
+        "put the step into with torch.nn.utils.parametrize.cached(), or take the weight once "
+        "before the loop",
+        sources.PARAMETRIZED,
+        "*",
+        frames=r"torch/nn/utils/(parametrize|parametrizations|spectral_norm|weight_norm)\.py",
+        in_loop=True,
+    ),
+    SlowCall(
+        "parametrization",
+        "most of the line's time is computing a parametrized weight, not using it",
+        "torch.nn.utils.parametrize.cached() around a step that uses it several times; "
+        "orthogonal(orthogonal_map='cayley' or 'householder') is cheaper than 'matrix_exp'",
+        sources.PARAMETRIZED,
+        frames=r"torch/nn/utils/(parametrize|parametrizations)\.py",
+        least=0.5,
+    ),
+    SlowCall(
         "cell-in-loop",
         "a recurrent cell called in a Python loop launches its small operators for each time step",
         "use nn.LSTM, nn.GRU or nn.RNN on the whole sequence, or torch.compile the loop",
@@ -371,6 +402,18 @@ ROWS = (
         operators="aten::linalg_inv aten::linalg_inv_ex aten::inverse aten::linalg_pinv",
     ),
     SlowCall(
+        "singular-values",
+        "{call} computes all singular values, anew each time",
+        "for the largest alone, some steps of power iteration with a vector that is kept (as "
+        "torch.nn.utils.parametrizations.spectral_norm does), every N steps, or for a batch "
+        "of matrices in one call",
+        sources.SPECTRAL,
+        "torch.linalg.svdvals torch.linalg.matrix_norm torch.linalg.cond",
+        given=r"svdvals|cond\(|ord=(-?2|'nuc')|, (-?2|'nuc')\)",
+        operators="aten::linalg_svdvals aten::linalg_matrix_norm",
+        native=True,
+    ),
+    SlowCall(
         "matrix-decomposed",
         "{call} decomposes matrices one after another, and the host waits for each",
         "give it all matrices as one batch, do it every N steps, or on the CPU for small ones",
@@ -429,6 +472,19 @@ ROWS = (
         given=r"grad",
     ),
     SlowCall(
+        "buffer-saved",
+        "the checkpoint holds the whole buffer of samples, and the training waits until it "
+        "is written",
+        "save weights and optimizer alone; the buffer apart and rarely, or not at all",
+        sources.SERIALIZATION,
+        "torch.save pickle.dump joblib.dump",
+        frames=r"torch/serialization\.py|^joblib/|^$",
+        given=r"(?i)\b\w*(buffer|memory|replay)\w*(\.__dict__|\.\w*(buffer|memory|storage|"
+        r"data)\w*)?[,})]",
+        without=r"(?i)named_buffers|\.buffers\(",
+        where="step evaluation",
+    ),
+    SlowCall(
         "checkpoint-each-step",
         "{call} writes a file in the step, and the training waits for it",
         "save every few hundred steps, or in the background (torch.distributed.checkpoint."
@@ -437,6 +493,17 @@ ROWS = (
         "torch.save safetensors.torch.save_file *.save_pretrained *.save_checkpoint "
         "joblib.dump pickle.dump",
         frames=r"torch/serialization\.py|^safetensors/|save_pretrained|save_checkpoint|^joblib/|^$",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "state-in-loop",
+        "{call} builds the dict of all weights anew in each turn of the loop",
+        "call it once before the loop; for an average, keep pairs of tensors and use "
+        "torch._foreach_lerp_",
+        sources.DEEPCOPY,
+        "*.state_dict *.named_parameters *.parameters",
+        frames=r"torch/nn/modules/module\.py",
+        in_loop=True,
         where="step evaluation",
     ),
     SlowCall(
@@ -527,5 +594,73 @@ ROWS = (
         "*.register_hook *.register_forward_pre_hook",
         native=True,
         where="step",
+    ),
+    SlowCall(
+        "quantile",
+        "{call} sorts all values to find one or two of them",
+        "kthvalue on the CPU, topk for the largest, a sample of the values, or np.partition",
+        sources.QUANTILE,
+        "torch.quantile torch.nanquantile *.quantile *.nanquantile",
+        operators="aten::quantile aten::nanquantile",
+        native=True,
+    ),
+    SlowCall(
+        "bilinear",
+        "a Bilinear layer goes through its outputs one by one, forward and backward",
+        "multiply one side by the weight as one matrix, then torch.bmm with the other; or "
+        "einsum in two steps",
+        sources.BILINEAR,
+        "torch.nn.Bilinear.__call__ torch.nn.functional.bilinear *.__call__",
+        frames=r"torch/nn/modules/linear\.py:\d+ Bilinear|torch/nn/functional\.py\S* bilinear",
+        operators="aten::bilinear aten::_trilinear",
+    ),
+    SlowCall(
+        "einsum-of-three",
+        "without opt_einsum, {call} multiplies its operands from left to right, even where "
+        "that makes a huge tensor between",
+        "contract the small operand with one of the others first, then matmul, or pip "
+        "install opt_einsum",
+        sources.EINSUM,
+        "torch.einsum",
+        frames=r"^$|torch/functional\.py|opt_einsum",
+        given=r"einsum\(['\"][^'\"]*,[^'\"]*,",
+        least=0.5,
+    ),
+    SlowCall(
+        "loss-over-ignored",
+        "logits and softmax are computed for every position, also for those that the loss ignores",
+        "if they are many, select the positions first (hidden[labels != ignore_index]) and "
+        "apply the head to those",
+        sources.IGNORED,
+        "torch.nn.functional.cross_entropy",
+        frames=r"^$|torch/nn/functional\.py",
+        given=r"ignore_index=",
+        least=0.5,
+    ),
+    SlowCall(
+        "modules-one-by-one",
+        "many small modules are called on the same input, one after another",
+        "one layer with all outputs, split afterwards; else torch.bmm of stacked weights, or "
+        "torch.func.stack_module_state with vmap",
+        sources.HEADS,
+        "*.__call__",
+        frames=r"torch/nn/modules/(linear|module|conv|container|sparse|activation)\.py",
+        # The loop goes over what is called.
+        within=r"\b(\w+)\([^\n]*\bfor (?:\w+, )?\1 in "
+        r"|\bfor (?:\w+, )?(\w+) in [^\n]*\n[^\n]*\b\2\("
+        r"|\[(\w+)\]\([^\n]*\bfor \3 in |\bfor (\w+) in [^\n]*\n[^\n]*\[\4\]\(",
+        in_loop=True,
+        grown=False,
+        least=0.5,
+    ),
+    SlowCall(
+        "nodes-one-by-one",
+        "the function calls itself for each node or part, with small operators for each",
+        "compute all nodes of the same depth as one batch, in a loop over depths",
+        sources.HEADS,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"^(@.*\n)*def (\w+)\([\s\S]*\bself\.\2\(",
+        least=0.5,
     ),
 )

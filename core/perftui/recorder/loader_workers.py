@@ -19,7 +19,16 @@ from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.files import DAMAGE
 from perftui.run.manifest import is_alive
 from perftui.wire.spool import Spool
-from perftui.wire.worker_page import COLLATE, ENDED, FETCH, IDLE, PAGE, RECORD
+from perftui.wire.worker_page import (
+    COLLATE,
+    ENDED,
+    FETCH,
+    IDLE,
+    PAGE,
+    RECORD,
+    RECORD_OFFSET,
+    VERSION,
+)
 
 PROC = Path("/proc")
 
@@ -70,8 +79,6 @@ class PageHeader(msgspec.Struct, frozen=True):
     """The process's description of itself."""
 
     version: int
-    record: str
-    record_offset: int
     pid: int
     owner: int
     worker: int
@@ -125,8 +132,8 @@ class WorkerPageReader:
         try:
             text = os.pread(self._file, PAGE, 0).split(b"\0", 1)[0]
             self.header = msgspec.json.decode(text, type=PageHeader)
-            if self.header.record != RECORD.format or not 0 <= self.header.record_offset < PAGE:
-                raise PageError(f"{path}: records of another version ({self.header.record})")
+            if self.header.version != VERSION:
+                raise PageError(f"{path}: a page of another version ({self.header.version})")
         except BaseException as error:
             os.close(self._file)
             if isinstance(error, DAMAGE):
@@ -137,7 +144,7 @@ class WorkerPageReader:
         """The counts now; None if they changed during every read."""
         before = b""
         for _ in range(TRIES):
-            copy = os.pread(self._file, RECORD.size, self.header.record_offset)
+            copy = os.pread(self._file, RECORD.size, RECORD_OFFSET)
             if copy == before and len(copy) == RECORD.size:
                 number, *values, again = RECORD.unpack(copy)
                 return WorkerCounts(*values) if number == again else None

@@ -117,7 +117,7 @@ class RunRecorder:
 
     def count_capture(self) -> None:
         """Ask the agents for a window."""
-        self._spool.control.request()
+        self._spool.control.requests += 1
 
     def ask(self, evidence: object) -> None:
         """Ask the agents for windows that record ``evidence`` too, and note that in the manifest.
@@ -125,7 +125,7 @@ class RunRecorder:
         Raises:
             ValueError: windows can record nothing of that name.
         """
-        self._spool.control.ask(1 << DETAILS.index(str(evidence)))
+        self._spool.control.details |= 1 << DETAILS.index(str(evidence))
         self.manifest.note(ASKED, [*self.manifest.current.profile.get(ASKED, ()), evidence])
 
     def note_stop(self, reason: object) -> None:
@@ -219,7 +219,7 @@ class RunRecorder:
     def _sample_inside(self, why: str) -> None:
         """Have the agents take stack samples inside their windows, as nobody can from outside."""
         self.manifest.note(NO_STACKS, why)
-        self._spool.control.set_sample_every(INNER_EVERY)
+        self._spool.control.sample_every = INNER_EVERY
 
     def _conclude_unstarted(self, message: str) -> None:
         self.manifest.update(status=Status.EXITED, ended_ns=time.time_ns(), message=message)

@@ -16,7 +16,15 @@ import msgspec
 from perftui.run.files import DAMAGE
 from perftui.run.journal import LineTail
 from perftui.wire.control_page import ControlPage, create_control_page
-from perftui.wire.ring import HEAD, PAGE, RECORD
+from perftui.wire.ring import (
+    HEAD,
+    HEAD_OFFSET,
+    KINDS,
+    LOST_NOTES_OFFSET,
+    PAGE,
+    RECORD,
+    VERSION,
+)
 from perftui.wire.spool import Spool
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a private directory is made inside it
@@ -158,11 +166,7 @@ class RingHeader(msgspec.Struct, frozen=True):
     """The agent's description of itself at the start of a ring."""
 
     version: int
-    record: str
     capacity: int
-    data_offset: int
-    head_offset: int
-    kinds: dict[str, int]
     pid: int
     rank: int
     world_size: int
@@ -170,7 +174,6 @@ class RingHeader(msgspec.Struct, frozen=True):
     """``time.time_ns()`` at the anchor."""
     monotonic_ns: int
     """``time.perf_counter_ns()`` at the same instant; records count from this clock."""
-    lost_notes_offset: int
     rings_before: int
     """Rings that the process had before it replaced itself (``exec``)."""
 
@@ -215,28 +218,20 @@ class RingReader:
             self.header = msgspec.json.decode(text, type=RingHeader)
         except DAMAGE as error:
             raise RingError(f"{path}: {error}") from error
-        self._check()
-        self._kinds = {number: name for name, number in self.header.kinds.items()}
+        if self.header.version != VERSION:
+            raise RingError(f"{path}: a ring of another version ({self.header.version})")
+        room = (len(self._map) - PAGE) // RECORD.size
+        if not 1 <= self.header.capacity <= room:
+            raise RingError(f"{path}: shorter than its header says")
         self._clock = self.header.wall_ns - self.header.monotonic_ns
         self._next = 0
         self.lost = 0
         """Records overwritten before they were read."""
 
-    def _check(self) -> None:
-        header = self.header
-        if header.record != RECORD.format:
-            raise RingError(f"{self.path}: records of another version ({header.record})")
-        needed = header.data_offset + header.capacity * RECORD.size
-        room = len(self._map)
-        counters = (header.head_offset, header.lost_notes_offset)
-        fit = all(0 <= offset <= room - HEAD.size for offset in counters)
-        if header.capacity < 1 or header.data_offset < 0 or needed > room or not fit:
-            raise RingError(f"{self.path}: shorter than its header says")
-
     @property
     def lost_notes(self) -> int:
         """Notes that the agent could not write so far."""
-        return int(HEAD.unpack_from(self._map, self.header.lost_notes_offset)[0])
+        return int(HEAD.unpack_from(self._map, LOST_NOTES_OFFSET)[0])
 
     def poll(self, limit: int = 1 << 20) -> list[Record]:
         """The records written since the last poll, in order, at most ``limit``."""
@@ -264,14 +259,13 @@ class RingReader:
         self._map.close()
 
     def _head(self) -> int:
-        return int(HEAD.unpack_from(self._map, self.header.head_offset)[0])
+        return int(HEAD.unpack_from(self._map, HEAD_OFFSET)[0])
 
     def _record(self, number: int) -> Record | None:
-        offset = self.header.data_offset + (number % self.header.capacity) * RECORD.size
-        sequence, start, duration, value, extra, step, kind, flag = RECORD.unpack_from(
-            self._map, offset
-        )
-        if sequence != number:
+        offset = PAGE + (number % self.header.capacity) * RECORD.size
+        values = RECORD.unpack_from(self._map, offset)
+        sequence, start, duration, value, extra, step, kind, flag = values
+        if sequence != number or kind >= len(KINDS):
             return None
-        name = self._kinds.get(kind, "")
-        return Record(sequence, start + self._clock, duration, value, extra, step, name, flag)
+        at = start + self._clock
+        return Record(sequence, at, duration, value, extra, step, KINDS[kind], flag)

@@ -147,8 +147,8 @@ print(directory.spool.control, flush=True)
 page, step = ControlPage(directory.spool.control), 0
 while True:
     step += 1
-    page.plan(step)
-    directory.control.request()
+    page.step = step
+    directory.control.requests += 1
 """
 
 

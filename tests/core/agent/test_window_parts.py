@@ -111,8 +111,8 @@ def test_what_the_diagnosis_lacks_waits_for_the_budget_and_not_for_its_turn(tmp_
     loop, page = Loop(), ControlPage(tmp_path / "control")
     loop.occasions = WindowTriggers(loop.budget, page)
     loop.run(20, 100 * MS, 30 * MS)
-    page.ask(1)
-    page.ask(2)
+    page.details |= 1
+    page.details |= 2
     loop.run(10, 100 * MS, 30 * MS)
     assert [reason for _, reason in loop.opened] == [WARM]
     loop.run(40, 100 * MS, 30 * MS)
@@ -325,7 +325,7 @@ def test_ranks_a_step_apart_open_the_same_windows(
 
 
 def test_ranks_that_are_started_anew_do_not_wait_for_plans_of_before(spool: Path) -> None:
-    ControlPage(spool / "control").plan(100_000)
+    ControlPage(spool / "control").step = 100_000
     rank = Rank(spool)
     rank.wants = True
     for _ in range(30):
@@ -335,7 +335,7 @@ def test_ranks_that_are_started_anew_do_not_wait_for_plans_of_before(spool: Path
 
 
 def test_what_windows_cost_others_is_counted_here_but_not_what_was_before(spool: Path) -> None:
-    ControlPage(spool / "control").raise_cost(900 * MS)
+    ControlPage(spool / "control").cost = 900 * MS
     ranks = [Rank(spool), Rank(spool)]
     for rank in ranks:
         rank.together.is_due(1, True, 2)

@@ -20,7 +20,7 @@ from perftui.agent.dataloader.worker_times import (
 )
 from perftui.recorder.loader_workers import PageHeader, WorkerCounts, WorkerPageReader
 from perftui.wire.spool import Spool
-from perftui.wire.worker_page import FETCH, IDLE
+from perftui.wire.worker_page import FETCH, IDLE, RECORD_OFFSET
 from tests.core.agent.interrupts import interrupted_at_call
 
 pytestmark = pytest.mark.subprocess
@@ -156,7 +156,7 @@ def test_brief_batches_are_counted_in_full_and_stored_once(train: Any) -> None:
     assert counts.stage == IDLE
     (ring,) = watched.spool.rings()
     (path,) = watched.spool.worker_pages(int(ring.name.removeprefix("ring-")))
-    (stored,) = struct.unpack_from("<q", path.read_bytes(), page.header.record_offset)
+    (stored,) = struct.unpack_from("<q", path.read_bytes(), RECORD_OFFSET)
     # Once when the page was begun; a batch of which each stage is stored makes four.
     assert 1 + batches <= stored < 1 + 4 * batches
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from ...wire.worker_page import COLLATE, ENDED, FETCH, IDLE, PAGE, RECORD, RECORD_OFFSET, VERSION
+from ...wire.worker_page import COLLATE, ENDED, FETCH, IDLE, PAGE, RECORD_OFFSET, VERSION
 from ..hooks.around import put_around
 from ..native import CompiledPage
 from ..recording.output import create_file
@@ -123,9 +123,8 @@ class PageFile(Page):
             OSError: no room.
         """
         pid = os.getpid()
-        header = {"version": VERSION, "record": RECORD.format, "record_offset": RECORD_OFFSET}
         path = spool / f"loader-{facts['owner']}-{pid}-{perf_counter_ns()}"
-        memory = create_file(path, PAGE, {**header, "pid": pid, **facts}, RECORD_OFFSET)
+        memory = create_file(path, PAGE, {"version": VERSION, "pid": pid, **facts}, RECORD_OFFSET)
         self._memory = (ctypes.c_char * PAGE).from_buffer(memory)
         self.stage, self.number = IDLE, 0
         self.may_be_brief, self.is_brief = facts["worker"] < 0, False

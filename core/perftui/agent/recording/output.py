@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...wire.control_page import ControlPage
-from ...wire.ring import HEAD_OFFSET, KINDS, LOST_NOTES_OFFSET, PAGE, RECORD, VERSION
+from ...wire.ring import HEAD_OFFSET, LOST_NOTES_OFFSET, PAGE, RECORD, VERSION
 from ...wire.spool import Spool
 from ..safety.signal_handlers import raised_by_handler
 
@@ -55,7 +55,7 @@ class Notes:
             elif self._lost == 1:
                 # If the spool is gone, so is the recorder: there is nobody to report to.
                 with suppress(OSError):
-                    ControlPage(Spool(self.path.parent).control).count_unheard()
+                    ControlPage(Spool(self.path.parent).control).unheard += 1
 
     def warn(self, message: str) -> None:
         """Write a warning, once."""
@@ -138,12 +138,7 @@ def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> 
     """
     facts = {
         "version": VERSION,
-        "record": RECORD.format,
         "capacity": capacity,
-        "data_offset": PAGE,
-        "head_offset": HEAD_OFFSET,
-        "lost_notes_offset": LOST_NOTES_OFFSET,
-        "kinds": {name: number for number, name in enumerate(KINDS)},
         **facts,
         "rings_before": _rings_before(path),
     }

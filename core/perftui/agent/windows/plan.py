@@ -45,13 +45,13 @@ class RankSync:
         if is_wanted or step != self._seen:
             # The process group may have been created after the recording began.
             self._seen = step
-            self.is_one_of_many = self._control.is_shared and ranks()["world_size"] > 1
+            self.is_one_of_many = self._control.numbers is not None and ranks()["world_size"] > 1
         if not self.is_one_of_many:
             return is_wanted
         if is_wanted and not trained <= step <= trained + MOST_LEAD:
             # The plan is over, or was for ranks that have been restarted since.
             step = trained + lead
-            self._control.plan(step)
+            self._control.step = step
         return trained <= step <= trained + 1
 
     def can_wait(self, trained: int) -> bool:
@@ -72,7 +72,9 @@ class RankSync:
     def pay(self, budget: Budget) -> None:
         """Report the cost of windows here to the other ranks."""
         if self.is_one_of_many:
-            self._control.raise_cost(self._cost_before + budget.windows)
+            cost = self._cost_before + budget.windows
+            if cost > self._control.cost:
+                self._control.cost = cost
 
     def learn(self, budget: Budget) -> None:
         """Raise the cost of windows to that of the most expensive rank: all have waited for it."""

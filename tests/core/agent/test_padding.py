@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Texts = list[list[int]]
 
 
-def as_bytes(rows: Texts, code: str = "q") -> list[bytes]:
-    return [struct.pack(f"{len(row)}{code}", *row) for row in rows]
+def arrays(rows: Texts, code: str = "q") -> list[array[int]]:
+    return [array(code, row) for row in rows]
 
 
 def run_at_end(row: list[int]) -> int:
@@ -82,8 +82,8 @@ def batches(draw: st.DrawFn) -> Texts:
 @example([[5, 5, 5, 5]] * 3)
 @given(batches())
 def test_runs_are_found_as_one_would_count_them(rows: Texts) -> None:
-    assert padding_of_ids(as_bytes(rows), 8) == obvious(rows)
-    assert padding_of_ids(as_bytes(rows, "i"), 4) == obvious(rows)
+    assert padding_of_ids(arrays(rows)) == obvious(rows)
+    assert padding_of_ids(arrays(rows, "i")) == obvious(rows)
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=8))
@@ -92,13 +92,13 @@ def test_a_mask_tells_it_exactly(lengths: list[int]) -> None:
     padded = 12 * len(rows) - sum(lengths)
     spare = len(rows) * (12 - max(lengths))
     told = Padding(len(rows), 12 * len(rows), padded, spare) if min(lengths) else None
-    assert padding_of_mask(as_bytes(rows), 8) == told
-    assert padding_of_mask(as_bytes(rows, "?"), 1) == told
+    assert padding_of_mask(arrays(rows)) == told
+    assert padding_of_mask(arrays(rows, "B")) == told
 
 
 @pytest.mark.parametrize("row", [[0, 1, 1], [1, 0, 1], [1, 2, 0], [0, 0, 0]])
 def test_what_is_no_mask_of_padding_at_the_end_is_none(row: list[int]) -> None:
-    assert padding_of_mask(as_bytes([[1, 1, 1], row]), 8) is None
+    assert padding_of_mask(arrays([[1, 1, 1], row])) is None
 
 
 def of(*tensors: torch.Tensor) -> Padding | None:

@@ -8,9 +8,11 @@ padded text: tables of categories, images, one-hot rows.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import Counter, UserDict
 from collections.abc import Iterator
 from ctypes import string_at
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from ..safety.signal_handlers import attempt
@@ -26,10 +28,10 @@ texts differ in length, a table has the same empty columns in most rows."""
 MOST_CHECKED = 1 << 12
 """Most tokens outside padding that are looked at: 0.1 us each."""
 
-TYPES = {4: "i", 8: "q"}
-"""Type codes of ``array`` by the size of an integer in bytes."""
+TYPES = {1: "B", 4: "i", 8: "q"}
+"""Type codes of ``array`` by the size of a value in bytes."""
 
-Rows = list[bytes]
+Rows = list["array[int]"]
 
 
 class Padding(NamedTuple):
@@ -44,73 +46,58 @@ class Padding(NamedTuple):
     removes them."""
 
 
-def padding_of_ids(rows: Rows, size: int) -> Padding:
-    """Padding of ``rows`` of one length, integers of ``size`` bytes: the longest run at the end of
-    a row, or else at the beginning, of one value that is the same in all rows with such a run."""
-    ends = _runs(rows, size, is_left=False)
-    begins = _runs(rows, size, is_left=True)
-    runs, is_left = (begins, True) if sum(begins) > sum(ends) else (ends, False)
-    if not _is_text(rows, size, runs, is_left=is_left):
-        runs = [0] * len(rows)
-    return _padding(rows, size, runs)
+def padding_of_ids(rows: Rows) -> Padding:
+    """Padding of ``rows`` of one length: the longest run at the end of a row, or else at the
+    beginning, of one value that is the same in all rows with such a run."""
+    mirrored = [row[::-1] for row in rows]
+    runs, begins = _runs(rows), _runs(mirrored)
+    if sum(begins) > sum(runs):
+        rows, runs = mirrored, begins
+    return _padding(rows, runs if _is_text(rows, runs) else [0] * len(rows))
 
 
-def padding_of_mask(rows: Rows, size: int) -> Padding | None:
-    """Padding by an attention mask of zeros and ones in ``size`` bytes: zeros at the end of rows
-    that begin with ones. None where ``rows`` are no such mask."""
-    zero, one = bytes(size), (1).to_bytes(size, "little")
-    runs = [_run(row, size, zero, is_left=False) for row in rows]
-    parts = zip(rows, runs, strict=True)
-    if any(row[: len(row) - run * size] != one * (len(row) // size - run) for row, run in parts):
+def padding_of_mask(rows: Rows) -> Padding | None:
+    """Padding by an attention mask of zeros and ones: zeros at the end of rows that begin with
+    ones. None where ``rows`` are no such mask."""
+    runs = [_run(row, 0) for row in rows]
+    texts = _without(rows, runs)
+    if max(runs) == len(rows[0]) or any(text.count(1) < len(text) for text in texts):
         return None
-    return None if any(run * size == len(rows[0]) for run in runs) else _padding(rows, size, runs)
+    return _padding(rows, runs)
 
 
-def _padding(rows: Rows, size: int, runs: list[int]) -> Padding:
+def _padding(rows: Rows, runs: list[int]) -> Padding:
     count = len(rows)
-    return Padding(count, count * len(rows[0]) // size, sum(runs), count * min(runs))
+    return Padding(count, count * len(rows[0]), sum(runs), count * min(runs))
 
 
-def _runs(rows: Rows, size: int, *, is_left: bool) -> list[int]:
-    """Length of the run of equal values at one side of each row, 0 for a single value; all 0 where
+def _without(rows: Rows, runs: list[int]) -> Rows:
+    """The rows without the run at the end of each."""
+    return [row[: len(row) - run] for row, run in zip(rows, runs, strict=True)]
+
+
+def _runs(rows: Rows) -> list[int]:
+    """Length of the run of equal values at the end of each row, 0 for a single value; all 0 where
     the values of the runs differ between rows."""
-    outer = [row[:size] if is_left else row[-size:] for row in rows]
-    inner = [row[size : 2 * size] if is_left else row[-2 * size : -size] for row in rows]
-    pairs = list(zip(rows, outer, inner, strict=True))
-    values = {value for _, value, beside in pairs if value == beside}
-    if len(values) != 1:
+    if len({row[-1] for row in rows if row[-1] == row[-2]}) != 1:
         return [0] * len(rows)
-    return [
-        _run(row, size, value, is_left=is_left) if value == beside else 0
-        for row, value, beside in pairs
-    ]
+    return [_run(row, row[-1]) if row[-1] == row[-2] else 0 for row in rows]
 
 
-def _run(row: bytes, size: int, value: bytes, *, is_left: bool) -> int:
-    """Length of the run of ``value`` at one side, by binary search."""
-    length = len(row) // size
-    whole = value * length
-    least, most = 0, length
-    while least < most:
-        middle = (least + most + 1) // 2
-        side = row[: middle * size] if is_left else row[(length - middle) * size :]
-        if side == whole[: middle * size]:
-            least = middle
-        else:
-            most = middle - 1
-    return least
+def _run(row: array[int], value: int) -> int:
+    """Length of the run of ``value`` at the end, by binary search."""
+    whole = array(row.typecode, [value]) * len(row)
+    lengths = range(1, len(row) + 1)
+    return bisect_left(lengths, True, key=lambda length: row[-length:] != whole[:length])
 
 
-def _is_text(rows: Rows, size: int, runs: list[int], *, is_left: bool) -> bool:
+def _is_text(rows: Rows, runs: list[int]) -> bool:
     """Whether rows with these runs look like texts of different lengths."""
     padded = [run for run in runs if run]
     if not padded or Counter(padded).most_common(1)[0][1] > MOST_ALIKE * len(padded):
         return False
-    at = runs.index(padded[0])
-    (pad,) = array(TYPES[size], rows[at][:size] if is_left else rows[at][-size:])
-    parts = zip(rows, runs, strict=True)
-    texts = (row[run * size :] if is_left else row[: len(row) - run * size] for row, run in parts)
-    tokens = array(TYPES[size], b"".join(texts)[: MOST_CHECKED * size])
+    pad = rows[runs.index(padded[0])][-1]
+    tokens = [*islice(chain.from_iterable(_without(rows, runs)), MOST_CHECKED)]
     # Texts may end with the padding value themselves: that is one more in each row.
     strays = tokens.count(pad) if pad >= 0 else len(tokens)
     return strays <= len(rows) and len(set(tokens)) >= FEWEST_VALUES and min(tokens) >= 0
@@ -149,7 +136,7 @@ def padding_of_batch(torch: Any, batch: Any) -> Seen | None:
     with torch._C.DisableTorchFunction():
         tensors = [(key, part) for key, part in _tensors(torch, batch) if _is_matrix(torch, part)]
         for key, tensor in tensors:
-            by_mask = padding_of_mask(*_read(tensor)) if key == MASK else None
+            by_mask = padding_of_mask(_read(tensor)) if key == MASK else None
             if by_mask is not None:
                 return Seen(key, int(tensor.shape[1]), by_mask)
         kinds = torch.int64, torch.int32
@@ -157,7 +144,7 @@ def padding_of_batch(torch: Any, batch: Any) -> Seen | None:
         if not ids:
             return None
         key, largest = max(ids, key=lambda item: item[1].numel())
-        return Seen(key, int(largest.shape[1]), padding_of_ids(*_read(largest)))
+        return Seen(key, int(largest.shape[1]), padding_of_ids(_read(largest)))
 
 
 def _tensors(torch: Any, batch: Any) -> Iterator[tuple[str, Any]]:
@@ -200,13 +187,13 @@ def _is_matrix(torch: Any, tensor: Any) -> bool:
     return bool(last * tensor.element_size() <= tensor.untyped_storage().nbytes())
 
 
-def _read(tensor: Any) -> tuple[Rows, int]:
-    """The first rows of ``tensor``, and the bytes of one element."""
+def _read(tensor: Any) -> Rows:
+    """The first rows of ``tensor``."""
     count, length = tensor.shape
     size, start = tensor.element_size(), tensor.data_ptr()
-    step = tensor.stride(0) * size
     most = min(count, MOST_ROWS, max(MOST_TOKENS // length, LONG_ROWS))
-    return [string_at(start + row * step, length * size) for row in range(most)], size
+    places = (start + row * tensor.stride(0) * size for row in range(most))
+    return [array(TYPES[size], string_at(place, length * size)) for place in places]
 
 
 FIRST = 2

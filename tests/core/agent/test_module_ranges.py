@@ -184,7 +184,7 @@ def test_a_module_that_raises_ends_its_range(torch: Any, small: Any) -> None:
 def test_what_a_module_left_open_ends_with_the_phase(torch: Any) -> None:
     with opened(torch) as window:
         window.marks.begin("forward")
-        window.marks.begin_inner("nn.Module: Lost")
+        window.marks.begin_range("nn.Module: Lost")
         window.marks.end("forward")
         assert window.depth == 1
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perftui.agent.native import IS_COMPILED
-from perftui.agent.windows.nsys_window import NsysWindow
+from perftui.agent.windows.torch_window import NsysWindow
 from perftui.agent.windows.windows import POSTPONED
 from perftui.wire.ring import PROFILED_FLAG
 from tests.core.agent.conftest import STEPS

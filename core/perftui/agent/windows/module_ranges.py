@@ -96,7 +96,7 @@ class ModuleRanges:
         if marks is None:
             return
         try:
-            marks.begin_inner(self._names.of(module))
+            marks.begin_range(self._names.of(module))
         except Exception as error:  # noqa: BLE001 - its phase must still be recorded
             self._fail(error)
 
@@ -122,7 +122,7 @@ class ModuleRanges:
             if not marks.is_in_phase:
                 # It begins a forward pass, which calls ``begin_root`` inside.
                 return None
-            return functools.partial(marks.end_inner, marks.begin_inner(self._names.of(module)))
+            return functools.partial(marks.end_range, marks.begin_range(self._names.of(module)))
         except Exception as error:  # noqa: BLE001 - the script's module must still be called
             self._fail(error)
             return None

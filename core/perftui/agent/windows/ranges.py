@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
 from types import ModuleType
@@ -71,17 +72,15 @@ class Ranges:
             self._nvtx.range_pop()
 
 
+@dataclass(eq=False)
 class OpenRange:
     """An open range; it is closed and opened again where a step ends within it."""
 
-    __slots__ = ("handle", "is_of_script", "name", "phase")
-
-    def __init__(self, name: str, handle: Any, phase: str = "", is_of_script: bool = False) -> None:
-        self.name = name
-        self.handle = handle
-        self.phase = phase
-        """The phase of the step; empty for other ranges."""
-        self.is_of_script = is_of_script
+    name: str
+    handle: Any
+    phase: str = ""
+    """The phase of the step; empty for other ranges."""
+    is_of_script: bool = False
 
 
 class Marks:
@@ -110,7 +109,7 @@ class Marks:
         of_script = (at for at, entry in enumerate(self._open) if entry.is_of_script)
         depth = next(of_script, len(self._open))
         going_on = self._open[depth:]
-        self.end_inner(depth)
+        self._end(depth)
         self.end_step()
         self._step = self.ranges.open(f"{STEP_MARK}{index}")
         self._has_step = True
@@ -126,48 +125,33 @@ class Marks:
 
     def begin(self, phase: str) -> None:
         """A phase begins."""
-        self._begin(PHASE_MARK + phase, phase)
+        self.begin_range(PHASE_MARK + phase, phase)
 
     def end(self, phase: str) -> None:
         """A phase ends; one that began before the window did has no range to end."""
-        depth = len(self._open)
-        while depth and not self._open[depth - 1].phase:
-            depth -= 1
-        if depth and self._open[depth - 1].phase == phase:
-            self.end_inner(depth - 1)
+        newest = next((entry for entry in reversed(self._open) if entry.phase), None)
+        if newest is not None and newest.phase == phase:
+            self.end_range(newest)
 
-    def begin_inner(self, name: str) -> int:
-        """Begin a range of our own within the phases; returns the argument of ``end_inner``."""
-        depth = len(self._open)
-        self._begin(name)
-        return depth
-
-    def end_inner(self, depth: int) -> None:
-        """End the range from ``begin_inner``, and all ranges inside it.
-
-        It may have ended already, together with the others.
-        """
-        while len(self._open) > depth:
-            self.ranges.close(self._open.pop().handle)
-
-    def begin_range(self, name: str) -> OpenRange:
-        """Begin a range of the script, in a phase or not; returns the argument of ``end_range``."""
-        return self._begin(name, is_of_script=True)
-
-    def end_range(self, opened: OpenRange) -> None:
-        """End a range of the script, and all ranges inside it, unless it has ended."""
-        if opened in self._open:
-            self.end_inner(self._open.index(opened))
-
-    def end_all(self) -> None:
-        """End all open ranges, innermost first."""
-        self.end_inner(0)
-        self.end_step()
-
-    def _begin(self, name: str, phase: str = "", *, is_of_script: bool = False) -> OpenRange:
+    def begin_range(self, name: str, phase: str = "", *, is_of_script: bool = False) -> OpenRange:
+        """Begin a range, in a phase or not; returns the argument of ``end_range``."""
         opened = OpenRange(name, self.ranges.open(name), phase, is_of_script)
         self._open.append(opened)
         return opened
+
+    def end_range(self, opened: OpenRange) -> None:
+        """End a range and all ranges inside it, unless it has ended together with another."""
+        if opened in self._open:
+            self._end(self._open.index(opened))
+
+    def end_all(self) -> None:
+        """End all open ranges, innermost first."""
+        self._end(0)
+        self.end_step()
+
+    def _end(self, depth: int) -> None:
+        while len(self._open) > depth:
+            self.ranges.close(self._open.pop().handle)
 
 
 class Listener(ModuleType):
@@ -212,7 +196,7 @@ class Listener(ModuleType):
             return None
         name = printable_name(name)
         if windows.thread == get_ident():
-            return partial(self._end, marks.end_range, marks.begin_range(name))
+            return partial(self._end, marks.end_range, marks.begin_range(name, is_of_script=True))
         if not marks.ranges.are_recorded_elsewhere:
             return None
         return partial(self._end, marks.ranges.close, marks.ranges.open(name))

@@ -18,11 +18,10 @@ from ..safety.signal_handlers import insist, raised_by_handler
 from .observers import WindowObservers
 from .plan import MOST_ATTEMPTS, WindowPlan
 from .ranges import Marks, Ranges
-from .torch_window import EmptyWindowError, Window, is_profiling, may_record_stacks
+from .torch_window import EmptyWindowError, NsysWindow, Window, is_profiling, may_record_stacks
 
 if TYPE_CHECKING:
     from .module_ranges import ModuleRanges
-    from .nsys_window import NsysWindow
 
 LONG_STOP_NS = 20_000_000
 """A window that took so long to end is saved a step later. With a GPU both are slow: 170 ms for a
@@ -59,11 +58,6 @@ class Windows:
         """Ranges of modules in that window, if requested."""
         self.has_profiled = False
         """Whether the tracing library has been used."""
-        # Most runs do not need it: not importing it makes the start of each process faster.
-        if options.nsys:
-            from .nsys_window import NsysWindow
-
-            self._nsys_window = NsysWindow
         self.plan = WindowPlan(spool, options)
         self.number = 0
         """Number of windows to be saved so far."""
@@ -222,7 +216,7 @@ class Windows:
         self._stall = 0
         self.thread = get_ident()
         if self._options.nsys:
-            self._window = self._nsys_window(self._torch)
+            self._window = NsysWindow(self._torch)
         else:
             options = self._options.with_details(self.plan.triggers.details)
             # Frames make Python far slower: asked by a viewer, stacks are sampled instead.

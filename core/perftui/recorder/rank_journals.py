@@ -27,6 +27,7 @@ from perftui.run.columns import (
     STEP_TEXT,
 )
 from perftui.run.layout import RankLayout
+from perftui.telemetry.files import mount_of
 from perftui.wire.ring import DEVICE_FLAG, EVAL_FLAG, INFER_FLAG, PROFILED_FLAG
 from perftui.wire.spool import Spool
 
@@ -394,6 +395,10 @@ class RankJournals:
 
     def _row(self, note: Note) -> list[Any]:
         data = note.data
+        if note.kind == "loader" and "path" in data and "filesystem" not in data:
+            mount = mount_of(Path(data["path"]))
+            if mount is not None:
+                data = {**data, "mount": mount.point, "filesystem": mount.kind}
         if note.kind in (MEMORY_SNAPSHOT, WINDOW):
             try:
                 path = keep_file(self._spool, note, self.layout)

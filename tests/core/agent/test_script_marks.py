@@ -155,7 +155,7 @@ def test_a_script_runs_as_it_does_without(unnoticed: Any) -> None:
 def test_an_error_of_ours_never_reaches_the_script(train: Any) -> None:
     source = """
 import perftui, sys
-def fails(*_):
+def fails(*_, **__):
     raise RuntimeError("of ours")
 sys.modules["_perftui.agent.windows.ranges"].Marks.begin_range = fails
 sys.modules["_perftui.agent.recording.steps"].StepMachine.end_explicitly = fails

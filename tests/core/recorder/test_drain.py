@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.recording.output import create_ring
+from perftui.agent.recording.output import Notes, create_ring
 from perftui.recorder.drain import NOTES_LOST, REPLACED_UNREAD, SpoolDrain
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.loader_workers import LoaderWorkers
@@ -194,6 +194,20 @@ def test_notes_that_were_lost_are_said(spool: Spool, layout: RunLayout, drain: S
     rows = JournalReader(layout.rank(0).events).poll()
     assert [row[1] for row in rows] == ["error", "warning"]
     assert rows[1][4] == {"message": "1 of the agent's notes could not be read"}
+
+
+def test_the_file_system_of_a_loaders_data_is_noted(
+    spool: Spool, layout: RunLayout, drain: SpoolDrain
+) -> None:
+    notes = Notes(spool.root)
+    notes.write("loader", {"id": 1, "path": "/proc/self"})
+    notes.write("loader", {"id": 2, "path": "s3://bucket", "filesystem": "s3"})
+    drain.finish()
+    rows = JournalReader(layout.rank(0).events).poll()
+    assert [row[4] for row in rows] == [
+        {"id": 1, "path": "/proc/self", "mount": "/proc", "filesystem": "proc"},
+        {"id": 2, "path": "s3://bucket", "filesystem": "s3"},
+    ]
 
 
 def test_an_agent_that_cannot_write_its_notes_is_said_to(

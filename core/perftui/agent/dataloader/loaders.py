@@ -28,11 +28,10 @@ PATH_NAMES = re.compile(r"(^|_)(root|path|paths|dir|folder|files?|filenames?|sam
 MOST_WRAPPED = 4
 """Most nested datasets, such as subsets, to look into."""
 
-MOUNTS = Path("/proc/self/mountinfo")
-
 
 def source_of(dataset: Any) -> dict[str, Any]:
-    """``path`` that the dataset names, with its ``mount`` point and ``filesystem``.
+    """``path`` that the dataset names; the scheme of a URL is its ``filesystem``, that of other
+    paths is found by the recorder.
 
     Nothing is looked up on that file system, which may be slow. Links are not followed.
     """
@@ -40,11 +39,9 @@ def source_of(dataset: Any) -> dict[str, Any]:
     if path is None:
         return {}
     scheme, separator, _ = path.partition("://")
-    if separator:
-        return {"path": path, "filesystem": scheme}
-    path = str(Path(path).absolute())
-    mount, kind = _mount(path)
-    return {"path": path, "mount": mount, "filesystem": kind}
+    return (
+        {"path": path, "filesystem": scheme} if separator else {"path": str(Path(path).absolute())}
+    )
 
 
 def _path(dataset: Any) -> str | None:
@@ -66,22 +63,6 @@ def _is_path(name: str, text: str) -> bool:
     if not 0 < len(text) < 1024 or "\n" in text:
         return False
     return text.startswith(("/", "./", "../")) or bool(PATH_NAMES.search(name.lower()))
-
-
-def _mount(path: str) -> tuple[str | None, str | None]:
-    """The mount point that holds ``path``, and its kind of file system."""
-    best: tuple[str | None, str | None] = (None, None)
-    try:
-        with MOUNTS.open(encoding="utf-8", errors="replace") as mounts:
-            for line in mounts:
-                before, _, after = line.partition(" - ")
-                point = before.split()[4].replace("\\040", " ")
-                inside = path == point or path.startswith(point.rstrip("/") + "/")
-                if inside and len(point) >= len(best[0] or ""):
-                    best = point, after.split()[0]
-    except (OSError, IndexError):
-        return None, None
-    return best
 
 
 def is_iterable_style(torch: Any, dataset: Any) -> bool:

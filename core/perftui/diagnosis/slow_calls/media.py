@@ -254,4 +254,25 @@ ROWS = (
         where="item",
         least=0.5,
     ),
+    SlowCall(
+        "masks-decoded",
+        "{call} draws or unpacks masks for each item",
+        "decode once and store them (PNG with class indices, or packed bits), or keep "
+        "polygons and draw at the size that is used",
+        sources.MASKS_DECODED,
+        "pycocotools.mask.decode pycocotools.mask.frPyObjects *.annToMask *.annToRLE "
+        "PIL.ImageDraw.Draw.* PIL.ImageDraw.Draw cv2.fillPoly cv2.drawContours "
+        "skimage.draw.* *.polygon",
+        frames=r"^(pycocotools|skimage/draw|PIL/ImageDraw)|^$",
+        where="item",
+    ),
+    SlowCall(
+        "boxes-parsed",
+        "annotations of COCO are searched and parsed for each item",
+        "make arrays of boxes and classes by image once in __init__",
+        sources.MASKS_DECODED,
+        frames=r"^pycocotools/coco\.py",
+        where="item",
+        least=0.3,
+    ),
 )

@@ -128,3 +128,37 @@ OFFSET = Source(
 HEADS = _issue("Multi channel linear layer", "pytorch/pytorch/issues/36591")
 SPECTROGRAMS = _issue("Loading the dataset is slow", "Rudrabha/Wav2Lip/issues/447")
 SPECTRAL = _issue("Spectral norm by power iteration", "pytorch/pytorch/issues/12760")
+LMDB_READS = _issue("LMDB read speed: fewer transactions", "jnwatson/py-lmdb/issues/274")
+HDF5_FANCY = _issue("Fancy selection with many indices can be slow", "h5py/h5py/issues/2536")
+HDF5_WHOLE = _issue(
+    "Timestamps lookup is slow: read the array once", "NeurodataWithoutBorders/pynwb/issues/1276"
+)
+CONFIGS = _issue(
+    "Performance: fields of a DictConfig read several times a second",
+    "facebookresearch/habitat-lab/pull/1120",
+)
+ANNDATA = _issue("Performance of slicing AnnData", "scverse/anndata/issues/317")
+POLYAK = _issue("Faster target update using foreach", "pytorch/rl/pull/2046")
+LATENTS = _issue(
+    "Cache latents to avoid VAE passes for every training step", "huggingface/diffusers/pull/6076"
+)
+MODULE_WALK = _issue("Call named_modules once", "pytorch/ao/pull/3159")
+MASKS_DECODED = _issue("mask.decode is slow", "cocodataset/cocoapi/issues/647")
+GRAPHS = _issue("GCN normalisation, computed before", "snap-stanford/ogb/issues/157")
+GRAPH_TRANSFORMS = _issue(
+    "Time of custom transforms of graphs", "pyg-team/pytorch_geometric/issues/7094"
+)
+CAUSAL_MASK = _issue("Cost of triu at each attention", "rasbt/LLMs-from-scratch/issues/279")
+POSITIONS = _issue(
+    "Positional encodings computed on the CPU at every forward",
+    "huggingface/transformers/pull/44782",
+)
+POSITION_CACHE = _issue(
+    "A cache for positional encodings", "tatp22/multidim-positional-encoding/pull/19"
+)
+EXPERTS = _issue("A loop over experts as one batched product", "unslothai/unsloth-zoo/pull/827")
+GATHER = _issue("Gather backward is faster than integer indexing", "pytorch/pytorch/issues/15245")
+CDIST = _issue("cdist backward should be matrix products", "pytorch/pytorch/issues/31599")
+PADDING = _issue(
+    "Faster padding of lists of tensors", "huggingface/sentence-transformers/pull/3942"
+)

@@ -17,6 +17,16 @@ ROWS = (
         least=0.5,
     ),
     SlowCall(
+        "frame-values",
+        "{call} of columns of several types copies the whole table into an array of objects",
+        "make the array once in __init__, of columns of one type",
+        sources.FRAME_ROWS,
+        "pandas.DataFrame.values pandas.DataFrame.to_numpy pandas.DataFrame.to_records "
+        "pandas.DataFrame.to_dict",
+        frames=r"^pandas/",
+        where=EACH,
+    ),
+    SlowCall(
         "frame-row",
         "each row that is taken out of a DataFrame becomes a new Series, with all its checks",
         "make arrays of the columns once in __init__ ({it}.to_numpy(), or a list of paths) and "
@@ -59,6 +69,17 @@ ROWS = (
         sources.OPENED_EACH_ITEM,
         "pandas.read_csv pandas.read_table pandas.read_excel pandas.read_json pandas.read_hdf",
         where=EACH,
+    ),
+    SlowCall(
+        "row-group-read",
+        "{call} decodes a whole row group for each item",
+        "read a row group once and take all its samples, in shuffled order of groups, or "
+        "write smaller groups",
+        sources.ARROW_READS,
+        "pyarrow.parquet.ParquetFile.read_row_group *.read_row_group *.read_row_groups "
+        "*.iter_batches",
+        frames=r"^pyarrow/",
+        where="item",
     ),
     SlowCall(
         "parquet-read",
@@ -118,6 +139,17 @@ ROWS = (
         where="step evaluation item",
     ),
     SlowCall(
+        "frame-copied",
+        "{call} copies or rebuilds the whole table each time",
+        "do it once before training",
+        sources.FRAME_LOOPS,
+        "pandas.DataFrame.copy pandas.DataFrame.drop pandas.DataFrame.fillna "
+        "pandas.DataFrame.reset_index pandas.DataFrame.set_index pandas.DataFrame.rename "
+        "pandas.DataFrame.astype pandas.DataFrame.dropna pandas.get_dummies",
+        frames=r"^pandas/",
+        where=EACH,
+    ),
+    SlowCall(
         "series-indexed",
         "each element taken out of a Series goes through its index in Python",
         "index {it}.to_numpy(), or a list of it, made once",
@@ -127,12 +159,41 @@ ROWS = (
         where="item",
     ),
     SlowCall(
+        "frame-text",
+        "text methods of pandas go through the column row by row in Python",
+        "prepare the column once before training",
+        sources.FRAME_LOOPS,
+        frames=r"^pandas/core/strings/",
+        least=0.5,
+    ),
+    SlowCall(
+        "frame-rolling",
+        "{call} computes a moving window over the whole table each time",
+        "do it once before training, and keep an array",
+        sources.FRAME_LOOPS,
+        "pandas.DataFrame.rolling pandas.Series.rolling pandas.DataFrame.ewm "
+        "pandas.Series.ewm pandas.DataFrame.resample pandas.Series.resample *.rolling *.ewm",
+        frames=r"^pandas/core/(window|resample)",
+        where=EACH,
+    ),
+    SlowCall(
         "pandas-in-step",
         "pandas checks and wraps each small operation in Python",
         "make arrays or tensors of the columns once, before the loop",
         sources.FRAME_LOOPS,
         frames=r"^pandas/",
         least=0.8,
+    ),
+    SlowCall(
+        "polars-per-item",
+        "{call} plans and runs a query over the whole table for each item",
+        "make arrays of the columns once (.to_numpy(), .to_torch()), and a dict from key to "
+        "row numbers",
+        sources.FRAME_LOOPS,
+        "polars.DataFrame.filter polars.LazyFrame.collect polars.scan_parquet "
+        "polars.DataFrame.to_dicts *.collect *.to_dicts *.filter",
+        frames=r"^polars/",
+        where="item",
     ),
     SlowCall(
         "polars-row",
@@ -179,6 +240,17 @@ ROWS = (
         frames=r"^datasets/(formatting|features|arrow_dataset|table)",
         where="item",
         least=0.5,
+    ),
+    SlowCall(
+        "dataset-selected",
+        "{call} makes a new dataset for each item or step",
+        "index the dataset itself, with a list of rows for a batch",
+        sources.ARROW_ITEMS,
+        "datasets.Dataset.select datasets.Dataset.with_format datasets.Dataset.set_format "
+        "datasets.Dataset.to_pandas datasets.Dataset.add_column "
+        "datasets.Dataset.remove_columns",
+        frames=r"^datasets/",
+        where=EACH,
     ),
     SlowCall(
         "dataset-mapped",
@@ -230,6 +302,64 @@ ROWS = (
         sources.NIFTI,
         "dask.compute *.compute *.persist",
         frames=r"^(dask|distributed)/",
+        where=EACH,
+    ),
+    SlowCall(
+        "arrow-per-item",
+        "{call} makes new Arrow objects for each item",
+        "take a whole batch of rows at once, or keep the columns as NumPy arrays",
+        sources.ARROW_ITEMS,
+        "pyarrow.Table.take pyarrow.Table.filter pyarrow.Table.slice pyarrow.Table.to_pandas "
+        "pyarrow.compute.* *.to_pandas",
+        frames=r"^pyarrow/|^$",
+        where="item",
+    ),
+    SlowCall(
+        "duckdb-per-item",
+        "{call} plans and runs a query for each item",
+        "fetch the rows of a batch, or all of them, with one query",
+        sources.OFFSET,
+        "duckdb.sql duckdb.query duckdb.execute duckdb.connect *.fetchdf *.fetchnumpy *.df",
+        frames=r"^$|^duckdb/",
+        given=r"duckdb|fetch|\.df\(",
+        where="item",
+    ),
+    SlowCall(
+        "anndata-view",
+        "each slice of an AnnData object makes views of all its tables",
+        "take adata.X (and the columns of obs) as arrays once, and index those, a batch at a time",
+        sources.ANNDATA,
+        frames=r"^anndata/",
+        where=EACH,
+        least=0.4,
+    ),
+    SlowCall(
+        "signals-of-mne",
+        "each epoch of recordings is read and prepared anew",
+        "epochs.get_data() once, then index the array",
+        sources.FRAME_ROWS,
+        frames=r"^mne/",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
+        "atoms-read",
+        "{call} parses structures, or searches neighbours, in Python for each item",
+        "do it once before training and store index tensors (pre_transform)",
+        sources.GRAPH_TRANSFORMS,
+        "ase.io.read ase.neighborlist.* ase.db.* pymatgen.* *.get_neighbors "
+        "*.get_all_neighbors *.get_atoms *.toatoms",
+        frames=r"^(ase|pymatgen|matscipy)/",
+        where=EACH,
+    ),
+    SlowCall(
+        "sequences-parsed",
+        "{call} parses or seeks through text files of sequences for each item",
+        "encode all sequences once as arrays of small integers, and map them",
+        sources.OPENED_EACH_ITEM,
+        "Bio.SeqIO.parse Bio.SeqIO.read pysam.FastaFile pysam.FastaFile.fetch pyfaidx.Fasta "
+        "pyfaidx.Fasta.* pyBigWig.open *.fetch",
+        frames=r"^(Bio|pysam|pyfaidx)/|^$",
         where=EACH,
     ),
 )

@@ -2,8 +2,8 @@
 
 ``slow_calls.txt`` has for each row a snippet that it recognises and one that it does not. The place
 is a snippet's last line. After ``##`` follow ``@item`` or the like, ``!cpu`` without a GPU,
-``!big`` for files far larger than samples, and the frame that the line called with the innermost
-one; without frames samples show the line itself.
+``!big`` for files far larger than samples, ``=aten::x`` for the operator, and the frame that the
+line called with the innermost one; without frames samples show the line itself.
 """
 
 import os
@@ -39,13 +39,14 @@ def seen(snippet: str) -> Seen:
     text += " pass" if text.endswith(":") else ""
     uses = uses_at(parse_program(text.encode()), text.count("\n") + 1)
     marks = re.findall(r"[@!]\w+", shown)
-    parts = re.sub(r"[@!]\w+", "", shown).split(";")
+    operators = frozenset(re.findall(r"=(\S+)", shown))
+    parts = re.sub(r"[@!]\w+|=\S+", "", shown).split(";")
     calls = [f" {part.strip()}".partition(" > ") for part in parts]
     frames = {(via.strip(), inner or via.strip() or "train.py:1"): 1 for via, _, inner in calls}
     is_item = any("def __getitem__" in use.around for use in uses)
     where = next((mark[1:] for mark in marks if mark[0] == "@"), ITEM if is_item else STEP)
     sizes = (1 << 20, 1 << 10) if "!big" in marks else (0, 0)
-    return Seen(uses, frames, where, on_device="!cpu" not in marks, sizes=sizes)
+    return Seen(uses, frames, where, operators, "!cpu" not in marks, sizes)
 
 
 @pytest.mark.parametrize(("name", "hit", "miss"), cases(), ids=[case[0] for case in cases()])

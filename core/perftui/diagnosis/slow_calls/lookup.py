@@ -95,10 +95,10 @@ def row_of(seen: Seen) -> tuple[SlowCall, Use | None] | None:
     """The first row about the use that takes most of the place's time; None without one."""
     shares = [(*row.share(seen), row) for row in ROWS]
     fits = [(share, use, row) for share, use, row in shares if share and share >= row.least]
-    if not fits:
-        return None
-    _, longest, _ = max(fits, key=lambda fit: fit[0])
-    return next((row, use) for _, use, row in fits if use is longest or use is None)
+    # What is said of any call of a loop or function counts where nothing is said of one.
+    fits = [fit for fit in fits if fit[2].calls != "*"] or fits
+    _, longest, _ = max(fits, key=lambda fit: fit[0], default=(0.0, None, None))
+    return next(((row, use) for _, use, row in fits if use is longest or use is None), None)
 
 
 def _seen(facts: Facts, rule: str, place: Place) -> Seen:
@@ -171,4 +171,4 @@ def _with_callers(trace: Trace, operator: str) -> frozenset[str]:
             names.add(trace.name_of(row))
         above.update(names)
     often = (name for name, times in above.items() if 2 * times > len(rows))
-    return frozenset([operator, *often])
+    return frozenset(name.rpartition(" ")[2] for name in (operator, *often))

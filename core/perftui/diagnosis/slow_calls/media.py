@@ -275,4 +275,14 @@ ROWS = (
         where="item",
         least=0.3,
     ),
+    SlowCall(
+        "filtered-recursively",
+        "{call} computes one sample of the signal after another",
+        "scipy.signal.lfilter on the CPU once before training, or a convolution with the "
+        "truncated response",
+        sources.LFILTER,
+        "torchaudio.functional.* torchaudio.transforms.*",
+        frames=r"torchaudio/functional/filtering\.py\S* \S*(lfilter|biquad|filtfilt|_core_loop|"
+        r"LFilter)",
+    ),
 )

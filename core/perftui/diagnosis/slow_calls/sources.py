@@ -162,3 +162,11 @@ CDIST = _issue("cdist backward should be matrix products", "pytorch/pytorch/issu
 PADDING = _issue(
     "Faster padding of lists of tensors", "huggingface/sentence-transformers/pull/3942"
 )
+PENALTY = _issue("Very slow for gradient penalty", "pytorch/pytorch/issues/7714")
+LFILTER = _issue("Performance of lfilter", "pytorch/audio/issues/1238")
+NEED_WEIGHTS = _issue(
+    "MultiheadAttention without the fused attention", "pytorch/pytorch/issues/100347"
+)
+NMS_LOOPS = _issue("Loops of NMS as one batched_nms", "LibreYOLO/libreyolo/pull/203")
+PHONEMES = _issue("Speed up phonemizer", "bootphon/phonemizer/issues/37")
+VEC_ENVS = _issue("Speed of DummyVecEnv and SubprocVecEnv", "openai/baselines/issues/608")

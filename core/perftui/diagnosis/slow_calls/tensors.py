@@ -252,6 +252,19 @@ ROWS = (
         without=r"vectorize=True",
     ),
     SlowCall(
+        "gradient-of-gradient",
+        "{call} with create_graph=True makes backward go through backward, at several times "
+        "the cost of a step",
+        "if it is a penalty, every 8 or 16 steps with its weight times as many; on a part of "
+        "the batch",
+        sources.PENALTY,
+        "torch.autograd.grad *.backward torch.Tensor.backward",
+        frames=r"^$|torch/autograd|torch/_tensor\.py",
+        given=r"create_graph=True",
+        where="step",
+        least=0.4,
+    ),
+    SlowCall(
         "gradient-in-loop",
         "{call} runs backward once for each turn",
         "torch.func.vmap over the loop, or is_grads_batched=True",
@@ -273,7 +286,7 @@ ROWS = (
         "put the step into with torch.nn.utils.parametrize.cached(), or take the weight once "
         "before the loop",
         sources.PARAMETRIZED,
-        "*",
+        "*.__call__ *.forward ?.*",
         frames=r"torch/nn/utils/(parametrize|parametrizations|spectral_norm|weight_norm)\.py",
         in_loop=True,
     ),
@@ -415,24 +428,26 @@ ROWS = (
     ),
     SlowCall(
         "matrix-decomposed",
-        "{call} decomposes matrices one after another, and the host waits for each",
+        "{call} decomposes matrices one after another; on a GPU the host waits for each",
         "give it all matrices as one batch, do it every N steps, or on the CPU for small ones",
         sources.SMALL_EIGEN,
         "torch.svd torch.linalg.svd torch.linalg.eigh torch.linalg.eig torch.linalg.svdvals "
         "torch.linalg.eigvalsh torch.symeig torch.svd_lowrank torch.pca_lowrank",
         native=True,
         operators="aten::linalg_svd aten::_linalg_svd aten::linalg_eigh aten::_linalg_eigh "
-        "aten::linalg_eig aten::svd",
+        "aten::linalg_eig aten::svd LinalgSvdBackward0 LinalgEighBackward0",
     ),
     SlowCall(
         "matrix-orthogonalised",
-        "{call} of many small matrices runs one after another on a GPU",
-        "compute it on the CPU, or from a batched Cholesky factor",
+        "{call} works on one matrix after another",
+        "less often, or for all matrices as one batch; small ones on the CPU or from a batched "
+        "Cholesky factor",
         sources.QR_ON_GPU,
         "torch.linalg.qr torch.qr torch.nn.utils.parametrizations.orthogonal torch.linalg.lstsq "
         "torch.matrix_exp torch.linalg.matrix_exp",
         native=True,
-        operators="aten::linalg_qr aten::linalg_lstsq aten::linalg_matrix_exp",
+        operators="aten::linalg_qr aten::linalg_lstsq aten::linalg_matrix_exp LinalgQrBackward0 "
+        "LinalgMatrixExpBackward0",
     ),
     SlowCall(
         "distribution-validated",
@@ -460,6 +475,42 @@ ROWS = (
         "torch.nn.utils.clip_grad_value_ torch.nn.utils.clip_grad.clip_grad_norm_",
         frames=r"torch/nn/utils/clip_grad\.py|^$",
         given=r"foreach=False",
+    ),
+    SlowCall(
+        "gradients-one-by-one",
+        "gradients are changed one by one in Python",
+        "torch.nn.utils.clip_grad_norm_ or clip_grad_value_, or torch._foreach_mul_, "
+        "_foreach_add_ and the like on the list of gradients",
+        sources.CLIPPING,
+        "*.clamp_ *.mul_ *.add_ *.div_ *.zero_ *.clamp *.data *.sign_ torch.clamp",
+        given=r"\.grad\b",
+        native=True,
+        where="step",
+        in_loop=True,
+    ),
+    SlowCall(
+        "optimizer-by-hand",
+        "weights are updated one by one in Python",
+        "torch.optim with foreach=True or fused=True; by hand, torch._foreach_add_, "
+        "_foreach_addcdiv_ and the like on lists of tensors",
+        sources.POLYAK,
+        "*",
+        frames=r"^$|torch/_tensor\.py|torch/utils/_contextlib",
+        within=r"for (\w+)(?:, \w+)* in [^\n]*(param|weights|group)[^\n]*:[\s\S]*\b\1\.grad\b",
+        where="step",
+        in_loop=True,
+        least=0.6,
+    ),
+    SlowCall(
+        "norm-of-weights",
+        "a penalty or norm of the weights is computed tensor by tensor",
+        "weight_decay of the optimizer, or torch._foreach_norm of all weights",
+        sources.CLIPPING,
+        "*.norm torch.norm *.pow *.square *.abs *.sum torch.sum torch.linalg.vector_norm",
+        within=r"for (\w+)(?:, \w+)* in [^\n]*parameters\(",
+        where="step",
+        in_loop=True,
+        native=True,
     ),
     SlowCall(
         "norms-one-by-one",
@@ -496,6 +547,19 @@ ROWS = (
         where="step evaluation",
     ),
     SlowCall(
+        "weights-averaged-in-loop",
+        "an average of the weights is updated tensor by tensor, in Python",
+        "torch._foreach_lerp_(averages, weights, 1 - decay) on lists made once, or "
+        "swa_utils.AveragedModel(use_buffers=True)",
+        sources.POLYAK,
+        "*.copy_ *.lerp_ *.mul_ *.add_ *.mul *.add torch.lerp",
+        given=r"\btau\b|decay|alpha=|momentum|lerp|1(\.0)? -|beta",
+        within=r"for [^\n]* in zip\([^\n]*(parameters|state_dict|buffers|params|weights)",
+        native=True,
+        where="step",
+        in_loop=True,
+    ),
+    SlowCall(
         "state-in-loop",
         "{call} builds the dict of all weights anew in each turn of the loop",
         "call it once before the loop; for an average, keep pairs of tensors and use "
@@ -504,6 +568,17 @@ ROWS = (
         "*.state_dict *.named_parameters *.parameters",
         frames=r"torch/nn/modules/module\.py",
         in_loop=True,
+        where="step evaluation",
+    ),
+    SlowCall(
+        "weights-deepcopied",
+        "{call} copies all weights each time they are the best so far",
+        "copy them into tensors made once (torch._foreach_copy_), at most once per epoch, or "
+        "save them to a file",
+        sources.DEEPCOPY,
+        "copy.deepcopy",
+        frames=r"copy\.py|torch/(nn|_tensor|storage)",
+        given=r"state_dict|\bmodel\b|\bnet\b",
         where="step evaluation",
     ),
     SlowCall(
@@ -525,6 +600,17 @@ ROWS = (
         native=True,
         given=r"\.cuda\(|pin_memory|\.to\(.*(device|cuda)",
         where="item",
+    ),
+    SlowCall(
+        "modules-walked",
+        "{call} walks through all modules of the model each time",
+        "walk once before the loop and keep the list",
+        sources.MODULE_WALK,
+        "*.named_modules *.modules *.named_parameters *.parameters *.named_buffers *.buffers "
+        "*.children *.get_submodule",
+        frames=r"torch/nn/modules/module\.py\S* (Module\.)?(named_\w+|_named_members|modules|"
+        r"parameters|children|buffers|get_submodule)\b",
+        where="step evaluation",
     ),
     SlowCall(
         "model-moved",
@@ -612,7 +698,7 @@ ROWS = (
         sources.BILINEAR,
         "torch.nn.Bilinear.__call__ torch.nn.functional.bilinear *.__call__",
         frames=r"torch/nn/modules/linear\.py:\d+ Bilinear|torch/nn/functional\.py\S* bilinear",
-        operators="aten::bilinear aten::_trilinear",
+        operators="aten::bilinear aten::_trilinear TrilinearBackward0",
     ),
     SlowCall(
         "einsum-of-three",
@@ -661,6 +747,303 @@ ROWS = (
         "*",
         frames=r"^$|^torch/",
         within=r"^(@.*\n)*def (\w+)\([\s\S]*\bself\.\2\(",
+        least=0.5,
+    ),
+    SlowCall(
+        "mask-made-each-time",
+        "{call} builds the attention mask anew for each call",
+        "build it once for the longest sequence (register_buffer, persistent=False) and "
+        "slice it, or pass is_causal=True to scaled_dot_product_attention",
+        sources.CAUSAL_MASK,
+        "torch.tril torch.triu *.tril *.triu *.tril_ *.triu_ "
+        "torch.nn.Transformer.generate_square_subsequent_mask "
+        "*.generate_square_subsequent_mask",
+        frames=r"^$|torch/nn/modules/transformer\.py",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "positions-made-each-time",
+        "constants that depend on the length alone are computed anew for each call",
+        "compute them once (register_buffer, persistent=False) and slice, on the device of "
+        "the model",
+        sources.POSITION_CACHE,
+        "torch.arange torch.linspace torch.meshgrid torch.eye torch.hann_window "
+        "torch.hamming_window torch.fft.fftfreq torch.logspace",
+        given=r"^torch\.(\w+\.)?\w+\(",
+        within=r"^(@.*\n)*def (forward|__call__|encode|embed|get_\w*(grid|pos|emb)\w*)\(",
+        native=True,
+        where="step evaluation",
+        least=0.4,
+    ),
+    SlowCall(
+        "encoding-made-each-time",
+        "sines and cosines of the positions are computed anew for each call",
+        "compute them once for the longest sequence (register_buffer, persistent=False) and slice",
+        sources.POSITIONS,
+        "torch.sin torch.cos *.sin *.cos torch.outer",
+        within=r"^(@.*\n)*def (forward|__call__|\w*(pos|rope|rotary)\w*)\([\s\S]*(arange|inv_freq|"
+        r"positions?\b)",
+        native=True,
+        where="step evaluation",
+        least=0.4,
+    ),
+    SlowCall(
+        "experts-one-by-one",
+        "experts are called one after another, each on the tokens that a mask picks for it",
+        "sort the tokens by expert once, and use torch._grouped_mm, or torch.bmm of stacked "
+        "weights with a fixed capacity",
+        sources.EXPERTS,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (?:\w+, )?\w*expert\w* in |for \w+ in range\([^\n]*expert",
+        where="step evaluation",
+        in_loop=True,
+        least=0.5,
+    ),
+    SlowCall(
+        "classes-one-by-one",
+        "a mask and small operators for each class, one after another",
+        "one call for all classes: one_hot or bincount, scatter_add or index_add by the "
+        "labels, or a product with a matrix of classes",
+        sources.VECTORIZE,
+        "torch.Tensor.sum *.sum *.mean *.any torch.where torch.sum torch.mean "
+        "torch.logical_and torch.masked_select",
+        within=r"for (\w+) in (range\((\w+\.)*\w*(class|label|cls|categor|cluster|group|bin)\w*\)|"
+        r"torch\.unique\(|\w*(classes|labels|clusters|groups))[^\n]*:[\s\S]*==\s*\1\b",
+        native=True,
+        where="step evaluation",
+        in_loop=True,
+    ),
+    SlowCall(
+        "pairs-one-by-one",
+        "pairs of samples are compared one by one, in two loops",
+        "broadcast (x[:, None] - x[None]), torch.cdist, or a product of the matrix with its "
+        "transpose",
+        sources.VECTORIZE,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\([^\n]*:\n\s+(?:[^\n]*\n\s+)?for (\w+) in range\("
+        r"[\s\S]*\[\1\][\s\S]*\[\2\]",
+        where="step evaluation",
+        in_loop=True,
+        least=0.5,
+    ),
+    SlowCall(
+        "samples-one-by-one",
+        "the samples of the batch are worked through one by one in Python",
+        "write it for the whole batch: batch dimensions of the operators, torch.func.vmap, "
+        "padding with a mask",
+        sources.VECTORIZE,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\((len\(\w+\)|\w*(batch_size|bs|B|N)|\w+\.(size\(0\)|"
+        r"shape\[0\]))\)[^\n]*:[\s\S]*\[\1\]",
+        where="step evaluation",
+        in_loop=True,
+        least=0.6,
+    ),
+    SlowCall(
+        "time-steps-one-by-one",
+        "time steps are worked through one by one in Python, with small operators for each",
+        "apply what does not depend on the step before to the whole sequence at once; "
+        "nn.LSTM or nn.GRU for recurrences, cumsum or a scan, or torch.compile the loop",
+        sources.CELLS,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\((\w+\.(size\(1\)|shape\[1\])|"
+        r"\w*(seq_len|timesteps|time_steps|T|L|steps|horizon))\)[^\n]*:[\s\S]*\[:, \1",
+        where="step evaluation",
+        in_loop=True,
+        least=0.6,
+    ),
+    SlowCall(
+        "layer-made-each-time",
+        "a layer, with its weights, is made anew in each step",
+        "make it once in __init__; of a function without weights use torch.nn.functional",
+        sources.TUNING,
+        "torch.nn.*",
+        frames=r"torch/nn/(init|parameter)\.py|torch/nn/modules/\w+\.py\S* \S*(__init__|"
+        r"reset_parameters)",
+        given=r"^(torch\.)?(nn\.)?[A-Z]\w+\(",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "optimizer-made-each-time",
+        "{call} makes an optimizer anew each time, which also forgets its averages",
+        "make it once before the loop; change the learning rate in optimizer.param_groups",
+        sources.TUNING,
+        "torch.optim.*",
+        frames=r"torch/optim/\w+\.py\S* \S*(__init__|add_param_group)",
+        where="step",
+    ),
+    SlowCall(
+        "attention-with-weights",
+        "MultiheadAttention computes its weights as a large tensor, without the fused "
+        "attention, unless told that they are not needed",
+        "pass need_weights=False where they are thrown away",
+        sources.NEED_WEIGHTS,
+        "torch.nn.MultiheadAttention.*",
+        frames=r"multi_head_attention_forward|MultiheadAttention\.forward",
+        without=r"need_weights=False",
+        least=0.4,
+    ),
+    SlowCall(
+        "hessian-product",
+        "{call} runs backward twice through the function, in a way that needs a third",
+        "torch.autograd.functional.vhp, which gives the same for a symmetric matrix, or "
+        "torch.func.jvp of torch.func.grad",
+        sources.JACOBIAN,
+        "torch.autograd.functional.hvp torch.autograd.functional.jvp",
+        frames=r"torch/autograd/functional\.py",
+    ),
+    SlowCall(
+        "distances",
+        "{call} and its backward pass work pair by pair, without matrix products",
+        "where p is 2, compute them by matrix products: x.pow(2).sum(-1)[:, None] + "
+        "y.pow(2).sum(-1) - 2 * x @ y.T",
+        sources.CDIST,
+        "torch.cdist torch.pdist torch.nn.functional.pdist",
+        operators="aten::cdist aten::_cdist_forward aten::_cdist_backward aten::_pdist_forward "
+        "CdistBackward0 PdistBackward0",
+        native=True,
+    ),
+    SlowCall(
+        "sorted-for-few",
+        "{call} sorts all values for a few of them",
+        "topk or kthvalue for the largest or smallest, bincount or searchsorted for ranks; "
+        "sort once per epoch",
+        sources.QUANTILE,
+        "torch.argsort *.argsort numpy.argsort torch.Tensor.__getitem__ *.__getitem__",
+        given=r"sort\([^\n]*\)(\.values|\.indices)?(\[0\])?\[(\.\.\., )?[^\]]*:[^\]]*\]|"
+        r"argsort\(.*\)\.argsort\(",
+        native=True,
+        where="step evaluation",
+    ),
+    SlowCall(
+        "index-backward",
+        "backward of an index with repeated rows adds them up one after another (index_put_ "
+        "with accumulate)",
+        "torch.nn.functional.embedding(ids, weight), index_select or gather, whose backward "
+        "passes add in parallel",
+        sources.GATHER,
+        operators="IndexBackward0",
+    ),
+    SlowCall(
+        "sparse-built-each-time",
+        "{call} sorts and checks the indices of a sparse tensor each time",
+        "build it once, coalesced (or as CSR), and change its values only",
+        sources.GRAPHS,
+        "torch.sparse_coo_tensor torch.sparse.FloatTensor torch.sparse_csr_tensor *.coalesce "
+        "*.to_sparse *.to_sparse_csr",
+        frames=r"^$|torch/sparse",
+        operators="aten::coalesce aten::_coalesce aten::to_sparse aten::_to_sparse "
+        "aten::sparse_coo_tensor",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "graph-normalised",
+        "the graph is normalised or completed anew in each call of the layer",
+        "GCNConv(cached=True) for one fixed graph, or gcn_norm once before training with "
+        "normalize=False",
+        sources.GRAPHS,
+        frames=r"torch_geometric/(nn/conv/gcn_conv\.py\S* gcn_norm|utils/(loop|_?degree|_?scatter|"
+        r"num_nodes|undirected|_coalesce)\.py)",
+        where="step evaluation",
+        least=0.3,
+    ),
+    SlowCall(
+        "graph-built",
+        "{call} searches neighbours anew each time",
+        "build the graph once (pre_transform), or in the loader's workers, if positions do "
+        "not change",
+        sources.GRAPH_TRANSFORMS,
+        "torch_geometric.nn.radius_graph torch_geometric.nn.knn_graph torch_cluster.* "
+        "torch_geometric.utils.to_networkx torch_geometric.utils.to_dense_adj "
+        "torch_geometric.utils.to_dense_batch dgl.graph dgl.knn_graph scipy.spatial.KDTree "
+        "scipy.spatial.cKDTree sklearn.neighbors.KDTree",
+        frames=r"^(torch_cluster|torch_geometric|dgl|scipy/spatial|sklearn)/|^$",
+        where=EACH,
+    ),
+    SlowCall(
+        "graphs-joined",
+        "graphs of a batch are joined in Python, attribute by attribute",
+        "fewer attributes for each graph, larger graphs, or joined graphs stored once; more "
+        "workers",
+        sources.GRAPH_TRANSFORMS,
+        frames=r"^(torch_geometric/(data|loader)|dgl/(batch|dataloading))",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
+        "nms-in-loop",
+        "{call} is called for each class or image by itself",
+        "torchvision.ops.batched_nms with the class (or image) as idxs, and fewer boxes (a "
+        "higher score, topk first)",
+        sources.NMS_LOOPS,
+        "torchvision.ops.nms torchvision.ops.box_iou torchvision.ops.roi_align "
+        "torchvision.ops.generalized_box_iou",
+        frames=r"^torchvision/|^$",
+        in_loop=True,
+    ),
+    SlowCall(
+        "ode-solved",
+        "an ODE solver calls the model many times for each step of training",
+        "larger tolerances (rtol, atol), a fixed-step method (rk4 with few steps), fewer "
+        "output times",
+        sources.CELLS,
+        "torchdiffeq.odeint torchdiffeq.odeint_adjoint torchsde.sdeint diffrax.diffeqsolve",
+        frames=r"^(torchdiffeq|torchsde|torchode)/",
+    ),
+    SlowCall(
+        "frozen-encoder",
+        "a frozen encoder of diffusers runs on each batch",
+        "encode all images (or captions) once before training and store the latents, if "
+        "nothing random comes before",
+        sources.LATENTS,
+        "*.encode *.encode_prompt",
+        frames=r"^diffusers/",
+        where="step",
+    ),
+    SlowCall(
+        "text-generated",
+        "{call} generates text token by token, with a forward pass for each",
+        "fewer samples and evaluations, larger batches, a smaller max_new_tokens, use_cache=True",
+        sources.SCORE_PER_EPOCH,
+        "*.generate",
+        frames=r"^transformers/generation",
+    ),
+    SlowCall(
+        "padded-by-tokenizer",
+        "a data collator of transformers pads lists of Python numbers, sample by sample",
+        "keep token ids as arrays or tensors of one length (packing), or sort samples by "
+        "length and pad with one numpy array",
+        sources.PADDING,
+        frames=r"^transformers/(data/data_collator|tokenization_utils_base)\.py\S* \S*(pad|"
+        r"torch_call|_torch_collate|__call__|convert_to_tensors)",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
+        "padded-in-loop",
+        "sequences are padded one by one",
+        "make one tensor of the batch's size with torch.full and write each sequence into "
+        "it, or torch.nn.utils.rnn.pad_sequence",
+        sources.PADDING,
+        "torch.nn.functional.pad torch.cat",
+        frames=r"^$|torch/nn/functional\.py",
+        within=r"def \w*(collate|pad)\w*\(",
+        in_loop=True,
+        where="item step",
+    ),
+    SlowCall(
+        "stft-each-step",
+        "{call} transforms the same recordings again in every epoch",
+        "store spectrograms, or compute them for the whole batch on the device",
+        sources.SPECTROGRAMS,
+        "torch.stft torch.istft *.stft torch.fft.*",
+        frames=r"^$|torch/functional\.py",
+        operators="aten::stft aten::istft",
+        where="item",
         least=0.5,
     ),
 )

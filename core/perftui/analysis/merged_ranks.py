@@ -376,12 +376,8 @@ def _offset_ids(columns: Sequence[Ints]) -> Int64:
 
 def _shift_track(track: TimelineTrack, segment: _Segment) -> TimelineTrack:
     index, shift = track.index, segment.shift
-    moved = TrackIndex(
-        (index.rows + segment.row).astype(np.int32),
-        index.start + shift,
-        index.end + shift,
-        index.known,
-    )
+    rows = (index.rows + segment.row).astype(np.int32)
+    moved = TrackIndex(rows, index.start + shift, index.end + shift)
     label = f"rank {segment.rank} {track.label}"
     return replace(track, label=label, track=track.track + segment.track, index=moved)
 

@@ -160,8 +160,7 @@ def _packed(analysis: TraceAnalysis, directory: Path) -> Record | None:
     stored = _stored(trace, directory)
     if stored is None:
         return None
-    tracks = (replace(track, index=track.index.prepared()) for track in timeline_tracks(trace))
-    tables = replace(analysis, timeline_tracks=tuple(tracks))
+    tables = replace(analysis, timeline_tracks=timeline_tracks(trace))
     columns: list[Array] = []
     try:
         document = _Document(

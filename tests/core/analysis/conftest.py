@@ -1,25 +1,12 @@
-"""Routes through the compiled loops, and what is kept of traces."""
+"""What is kept of traces."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perftui.trace.columns import native
 from perftui.trace.formats import load_trace
 from perftui.trace.model import Trace
-
-
-@pytest.fixture(scope="module", params=["native", "python"])
-def route(request: pytest.FixtureRequest) -> Iterator[None]:
-    """With the compiled loops, and with those in Python."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "python":
-            patch.setattr(native, "compiled", lambda: None)
-        elif native.compiled() is None:
-            pytest.skip("installed without a C compiler")
-        yield
 
 
 @pytest.fixture

@@ -223,7 +223,6 @@ def module(name: str, start: float, duration: float, **more: Any) -> dict[str, A
     return mark(f"nn.Module: {name}", start, duration, **more)
 
 
-@pytest.mark.usefixtures("route")
 def test_each_module_has_the_time_of_its_calls_and_what_they_launched() -> None:
     trace = trace_of(
         module("Model", 0, 100),
@@ -250,7 +249,6 @@ def test_each_module_has_the_time_of_its_calls_and_what_they_launched() -> None:
     assert trace.name_of(int(table.first_row[2])) == "aten::backward"
 
 
-@pytest.mark.usefixtures("route")
 def test_modules_are_no_operators() -> None:
     trace = trace_of(cpu("aten::outer", 0, 100), module("Model", 10, 80), cpu("aten::mm", 20, 20))
     analysis = analyse(trace)
@@ -260,7 +258,6 @@ def test_modules_are_no_operators() -> None:
     assert rows(analysis.modules) == {"Model": (1, 80, 80, 0, 0), OUTSIDE: (1, 20, 20, 0, 0)}
 
 
-@pytest.mark.usefixtures("route")
 def test_modules_of_python_stacks_count_where_the_agent_marked_none() -> None:
     python = frame("nn.Module: Linear_0", 0, 10)
     alone = trace_of(python, cpu("aten::mm", 1, 2))
@@ -270,7 +267,6 @@ def test_modules_of_python_stacks_count_where_the_agent_marked_none() -> None:
     assert rows(module_table(both, link(both))) == {"head (Linear)": (1, 8, 8, 0, 0)}
 
 
-@pytest.mark.usefixtures("route")
 def test_without_modules_there_is_no_table() -> None:
     trace = trace_of(cpu("aten::mm", 1, 2))
 
@@ -292,7 +288,6 @@ def nested(draw: st.DrawFn, start: int = 0, end: int = 1000, depth: int = 4) -> 
     return found
 
 
-@pytest.mark.usefixtures("route")
 @pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(nested())

@@ -16,8 +16,6 @@ from perftui.trace.columns.arrays import nest, order
 from perftui.trace.model import NONE, Trace, Track
 from tests.traces.events import analysis_of, call, cpu, gpu, trace_of
 
-pytestmark = pytest.mark.usefixtures("route")
-
 NAMES = ("f", "g", "h")
 Row = tuple[int, int, int, int, bool, bool, int]
 ROWS = st.lists(

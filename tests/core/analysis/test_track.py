@@ -1,4 +1,4 @@
-"""Tracks, counters, and rows against intervals, with the compiled loops and without."""
+"""Tracks, counters, and rows against intervals."""
 
 import math
 from itertools import pairwise
@@ -24,12 +24,6 @@ from perftui.trace.model import NONE, Trace
 from tests.traces.events import cpu, trace_of
 
 Spans = list[tuple[int, int]]
-
-
-@pytest.fixture(params=[1, 2, 4])
-def shift(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Narrow blocks, so that few events have many levels of them."""
-    monkeypatch.setattr("perftui.analysis.timeline.track._SHIFT", request.param)
 
 
 def spans_of(steps: list[tuple[int, int]]) -> Spans:
@@ -68,7 +62,6 @@ def longest_touched(gaps: Spans, column: tuple[int, int]) -> int:
     return max((gap[1] - gap[0] for gap in gaps if overlap(gap, column)), default=0)
 
 
-@pytest.mark.usefixtures("route", "shift")
 @given(WINDOW, COLUMNS)
 def test_columns_fill_the_window_evenly(window: tuple[int, int], columns: int) -> None:
     found = edges(window[0], window[0] + window[1], columns).tolist()
@@ -78,13 +71,11 @@ def test_columns_fill_the_window_evenly(window: tuple[int, int], columns: int) -
     assert found == [cuts[0][0], *(high for _, high in cuts)]
 
 
-@pytest.mark.usefixtures("route", "shift")
 def test_columns_of_a_day_long_window_do_not_overflow() -> None:
     day = 86_400 * 10**9
     assert edges(0, 10 * day, 500)[-1] == 10 * day
 
 
-@pytest.mark.usefixtures("route", "shift")
 @given(SPANS, WINDOW, COLUMNS)
 def test_busy_time_of_every_column(spans: Spans, window: tuple[int, int], columns: int) -> None:
     found = lane(spans).busy(window[0], sum(window), columns).tolist()
@@ -98,14 +89,12 @@ def slow_dominant(spans: Spans, column: tuple[int, int]) -> int:
     return 100 + shares.index(most) if most else -1
 
 
-@pytest.mark.usefixtures("route", "shift")
 def test_events_may_lie_apart_in_memory() -> None:
     times = np.array([[0, 4], [5, 9]], dtype=np.int64)
     found = TrackIndex(np.array([7, 8], dtype=np.int32), times[:, 0], times[:, 1])
     assert found.dominant(0, 10, 2).tolist() == [7, 8]
 
 
-@pytest.mark.usefixtures("route", "shift")
 @given(SPANS, WINDOW, COLUMNS)
 def test_dominant_row_of_every_column(spans: Spans, window: tuple[int, int], columns: int) -> None:
     found = lane(spans).dominant(window[0], sum(window), columns).tolist()
@@ -116,7 +105,6 @@ def gaps_of(spans: Spans) -> Spans:
     return [(first[1], second[0]) for first, second in pairwise(spans)]
 
 
-@pytest.mark.usefixtures("route", "shift")
 @pytest.mark.slow
 @given(SPANS, WINDOW, COLUMNS)
 def test_largest_gap_of_every_column(spans: Spans, window: tuple[int, int], columns: int) -> None:
@@ -126,11 +114,9 @@ def test_largest_gap_of_every_column(spans: Spans, window: tuple[int, int], colu
     assert found == [longest_touched(gaps, column) for column in cuts]
 
 
-@pytest.mark.usefixtures("route", "shift")
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 7, 40])
 def test_many_events_in_few_columns(columns: int) -> None:
-    """Enough for several levels of blocks."""
     chance = np.random.default_rng(4)
     steps = chance.integers(0, 60, (9000, 2)).tolist()
     spans = spans_of([(idle, length) for idle, length in steps])
@@ -143,7 +129,6 @@ def test_many_events_in_few_columns(columns: int) -> None:
     assert dominant == [slow_dominant(spans, column) for column in cuts]
 
 
-@pytest.mark.usefixtures("route", "shift")
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(SPANS, st.integers(-5, 300), st.integers(0, 10))
@@ -156,7 +141,6 @@ def test_gaps_around_a_time(spans: Spans, t: int, threshold: int) -> None:
     assert index.previous_gap(t, threshold) == (before[-1] if before else None)
 
 
-@pytest.mark.usefixtures("route", "shift")
 def test_a_gap_far_away_is_found() -> None:
     spans = spans_of([(1, 5)] * 1000 + [(500, 5)] + [(1, 5)] * 1000)
     index = lane(spans)
@@ -193,7 +177,6 @@ def parts(draw: st.DrawFn) -> list[np.ndarray]:
     return [pairs[::2], pairs[1::2]]
 
 
-@pytest.mark.usefixtures("route")
 @properties
 @given(traces(), parts())
 def test_a_row_is_of_the_part_that_it_begins_in(trace: Trace, pairs: list[np.ndarray]) -> None:
@@ -204,7 +187,6 @@ def test_a_row_is_of_the_part_that_it_begins_in(trace: Trace, pairs: list[np.nda
     assert begun_in(trace, sets[1]).tolist() == holds[1].tolist()
 
 
-@pytest.mark.usefixtures("route")
 @properties
 @given(traces())
 def test_what_rows_cover_is_the_union_of_all_tracks(trace: Trace) -> None:
@@ -214,7 +196,6 @@ def test_what_rows_cover_is_the_union_of_all_tracks(trace: Trace) -> None:
     assert found.end.tolist() == expected.end.tolist()
 
 
-@pytest.mark.usefixtures("route")
 @properties
 @given(traces(), st.integers(2, 4))
 def test_rows_are_within_those_chosen_before_them_on_their_track(trace: Trace, each: int) -> None:
@@ -233,7 +214,6 @@ def test_rows_are_within_those_chosen_before_them_on_their_track(trace: Trace, e
     assert within(trace, rows, chosen).tolist() == expected
 
 
-@pytest.mark.usefixtures("route")
 @properties
 @given(traces())
 def test_an_operator_s_own_time_leaves_out_what_it_called(trace: Trace) -> None:

@@ -58,27 +58,12 @@ def partially(first: Row, second: Row) -> bool:
     return first[0] == second[0] and second[1] < first[1] + first[2] < second[1] + second[2]
 
 
-@pytest.mark.usefixtures("block")
 @given(ROWS)
 def test_order_is_by_track_start_longest_first_file_order(rows: list[Row]) -> None:
     columns = [np.array([row[field] for row in rows], dtype=np.int64) for field in range(3)]
     found = order(columns[0].astype(np.int32), columns[1], columns[2])
     assert [rows[index] for index in found.tolist()] == ordered(rows)
     assert sorted(found.tolist()) == list(range(len(rows)))
-
-
-@pytest.mark.usefixtures("block")
-@pytest.mark.parametrize("moved", [0, 5, 3000])
-@pytest.mark.parametrize("seed", range(4))
-def test_order_of_many_rows_however_many_are_out_of_place(seed: int, moved: int) -> None:
-    chance = np.random.default_rng(seed)
-    start = np.sort(chance.integers(0, 2000, 3000))
-    places = chance.integers(0, len(start), moved)
-    start[places] = start[chance.permutation(places)]
-    duration, track = chance.integers(0, 3, len(start)), chance.integers(0, 2, len(start))
-    rows = [(int(t), int(s), int(d), False) for t, s, d in zip(track, start, duration, strict=True)]
-    found = order(track.astype(np.int32), start, duration)
-    assert [rows[index] for index in found.tolist()] == ordered(rows)
 
 
 @pytest.mark.usefixtures("block")

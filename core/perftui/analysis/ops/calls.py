@@ -13,15 +13,11 @@ from perftui.analysis import kinds
 from perftui.analysis.intervals import first_longest, sums, union
 from perftui.analysis.kinds import once
 from perftui.analysis.model import OpTable
-from perftui.trace.columns import native
 from perftui.trace.model import CPU_OP, NONE, Int32, Int64, Ints, Mask, Trace
 
 
 def innermost(trace: Trace, wanted: Mask) -> Int32:
     """For each row, the nearest ``wanted`` row among itself and its callers, or NONE."""
-    compiled = native.compiled()
-    if compiled:
-        return native.innermost(compiled, trace.parent, wanted)
     result = np.where(wanted, np.arange(len(trace), dtype=np.int32), np.int32(NONE))
     for level in levels(trace, np.arange(len(trace))):
         open_rows = level[(result[level] == NONE) & (trace.parent[level] != NONE)]
@@ -47,9 +43,6 @@ class Called(NamedTuple):
 
 def called_operators(trace: Trace, chosen: Mask) -> Called:
     """The ``chosen`` operators of the trace, with callers and own times."""
-    compiled = native.compiled()
-    if compiled:
-        return Called(*native.called(compiled, trace, innermost_operator(trace), chosen))
     rows = np.flatnonzero(chosen)
     position = np.full(len(trace) + 1, NONE, dtype=np.int32)
     position[rows] = np.arange(len(rows))
@@ -67,9 +60,6 @@ def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]
     device time launched directly by each row. A row lasts at most until its caller ends; inside
     another row of its name it adds to no total.
     """
-    compiled = native.compiled()
-    if compiled:
-        return native.sums_by_name(compiled, trace, around, device)
     callers = callers_of(trace, around)
     rows = np.flatnonzero(around == np.arange(len(trace)))
     outermost = rows[~recursive(trace, rows, callers)]

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from perftui.trace.columns import native
 from perftui.trace.model import NONE, Int32, Int64, Trace
-
-# Compiled, time grows with the number of ranges and hardly with the number of values: by maxima of
-# blocks, of blocks of blocks, and so on. Otherwise every value is read, which is as fast up to a
-# million.
-
-_SHIFT = 4
-"""A block is ``2 ** _SHIFT`` values, or as many blocks of the level below: at most so many are
-visited on each level at each end of a range."""
 
 
 def longest(values: Int64, begin: Int64, stop: Int64) -> Int64:
@@ -27,30 +18,6 @@ def longest(values: Int64, begin: Int64, stop: Int64) -> Int64:
     ranges = zip(begin[asked].tolist(), stop[asked].tolist(), strict=True)
     result[asked] = [low + int(values[low:high].argmax()) for low, high in ranges]
     return result
-
-
-def block_maxima(values: Int64) -> Int64:
-    """Index of the first largest value of each block, level by level from narrow to wide blocks."""
-    width = 1 << _SHIFT
-    levels = [np.zeros(0, dtype=np.int64)]
-    places, maxima = np.arange(len(values), dtype=np.int64), values
-    while len(maxima) > 1:
-        rest = np.full(-len(maxima) % width, np.iinfo(np.int64).min)
-        inside = np.append(maxima, rest).reshape(-1, width).argmax(axis=1)
-        index = np.arange(0, len(maxima), width) + inside
-        places, maxima = places[index], maxima[index]
-        levels.append(places)
-    return np.concatenate(levels)
-
-
-def blocks(values: Int64, places: Int64) -> native.Blocks:
-    """Search structure of the compiled loops; ``places`` are the ``block_maxima`` of ``values``."""
-    begins, rest = [0], len(values)
-    while rest > 1:
-        rest = -(-rest >> _SHIFT)
-        begins.append(begins[-1] + rest)
-    levels = np.array(begins, dtype=np.int64)
-    return native.Blocks(_SHIFT, values, values[places], places, levels)
 
 
 # Events of a track never overlap, so the time they cover before ``t`` is a prefix sum plus a part
@@ -66,26 +33,12 @@ def edges(t0: int, t1: int, columns: int) -> Int64:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """Precomputed columns to draw a whole track. They take 0.1 s for 3 M events, half of the time
-    to open a cached trace."""
-
-    sums: Int64
-    """Time covered before each event, and by all."""
-    duration: Int64
-    longest: Int64
-    """``block_maxima`` of ``duration``."""
-
-
-@dataclass(frozen=True, eq=False)
 class TrackIndex:
     """Events that do not overlap, by start. ``rows`` are their rows in the trace."""
 
     rows: Int32
     start: Int64
     end: Int64
-    known: Prepared | None = None
-    """Computed on first use, unless given."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -95,15 +48,8 @@ class TrackIndex:
         """Rows of a trace that do not overlap, by start."""
         return cls(rows.astype(np.int32), trace.start[rows], trace.ends_of(rows))
 
-    def prepared(self) -> TrackIndex:
-        """A copy with everything precomputed to draw it as a whole."""
-        prepared = Prepared(self._sums, self._duration, block_maxima(self._duration))
-        return replace(self, known=prepared)
-
     @cached_property
     def _sums(self) -> Int64:
-        if self.known is not None:
-            return self.known.sums
         sums = np.zeros(len(self) + 1, dtype=np.int64)
         np.cumsum(self.end - self.start, out=sums[1:])
         return sums
@@ -131,27 +77,14 @@ class TrackIndex:
     def dominant(self, t0: int, t1: int, columns: int) -> Int32:
         """The row that covers most of each column (the first of equals); -1 without one."""
         times = edges(t0, t1, columns)
-        compiled = native.compiled()
-        if compiled:
-            best = native.dominant(compiled, self._blocks, self.start, self.end, times)
-        else:
-            best = self._dominant(times)
-        rows = np.full(columns, NONE, dtype=np.int32)
-        rows[best >= 0] = self.rows[best[best >= 0]]
-        return rows
-
-    def _dominant(self, times: Int64) -> Int64:
-        """As ``dominant``, with positions instead of rows."""
         first = np.searchsorted(self.end, times[:-1], side="right")
         behind = np.searchsorted(self.start, times[1:], side="left")
-        result = np.full(len(times) - 1, NONE, dtype=np.int64)
         touched = np.flatnonzero(behind > first)
-        if not len(touched):
-            return result
         low, high = times[:-1][touched], times[1:][touched]
         best, most = self._longest_between(first[touched], behind[touched], low, high)
-        result[touched[most > 0]] = best[most > 0]
-        return result
+        rows = np.full(columns, NONE, dtype=np.int32)
+        rows[touched[most > 0]] = self.rows[best[most > 0]]
+        return rows
 
     def _longest_between(
         self, first: Int64, behind: Int64, low: Int64, high: Int64
@@ -160,23 +93,13 @@ class TrackIndex:
         last = behind - 1
         best: Int64 = first.copy()
         most: Int64 = np.minimum(self.end[first], high) - np.maximum(self.start[first], low)
-        middle = longest(self._duration, first + 1, last)
+        middle = longest(self.end - self.start, first + 1, last)
         for candidate in (middle, last):
             safe = np.maximum(candidate, 0)
             covered = np.minimum(self.end[safe], high) - np.maximum(self.start[safe], low)
             better = (candidate > first) & (covered > most)
             best[better], most[better] = candidate[better], covered[better]
         return best, most
-
-    @cached_property
-    def _duration(self) -> Int64:
-        return self.end - self.start if self.known is None else self.known.duration
-
-    @cached_property
-    def _blocks(self) -> native.Blocks:
-        prepared = self.known
-        places = block_maxima(self._duration) if prepared is None else prepared.longest
-        return blocks(self._duration, places)
 
     def largest_gap(self, t0: int, t1: int, columns: int) -> Int64:
         """The longest gap, ns, that touches each column, with its part outside.

@@ -163,15 +163,7 @@ class Nesting:
 
 def order(track: Ints, start: Int64, duration: Int64) -> Int32:
     """Rows in file order, sorted by (track, start, longest first, file order)."""
-    compiled = native.compiled()
-    if compiled is None:
-        return np.lexsort((-duration, start, track)).astype(np.int32)
-    tracks = track.astype(np.int32, copy=False)
-    result, begins, mixed = native.by_track(compiled, tracks, start, duration)
-    ends = np.append(begins[1:], len(track))
-    for number in np.flatnonzero(mixed).tolist():
-        native.sort(compiled, result[begins[number] : ends[number]], start, duration)
-    return result
+    return np.lexsort((-duration, start, track)).astype(np.int32)
 
 
 def nest_by_category(

@@ -1,37 +1,21 @@
-"""Clock differences of ranks, from their collectives, and traces of ranks merged into one.
-
-No rank leaves an all-reduce, an all-gather or a reduce-scatter before the last one has entered it.
-So in true time the kernels of one collective overlap on all ranks: for kernels ``[a, b)`` and ``[c,
-d)`` of two ranks, the shift of the second clock lies in ``(a - d, b - c)``. Each collective shared
-by two traces narrows these bounds.
-"""
+"""Traces of ranks merged into one, on one clock."""
 
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
 
-from perftui.analysis import kinds
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.model import DeviceActivity, Gap, Step, TraceAnalysis
-from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import find_phases
 from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack, TrackIndex
 from perftui.analysis.timeline.tracks import rank_prefix, timeline_tracks, without_overlap
-from perftui.trace.model import DERIVED, NONE, PHASE, STEP, Int64, Ints, Trace, TraceError, Track
-
-TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
-"""Collectives that no rank leaves before all are in, unlike a broadcast or a send."""
-
-_MOST_READ = 200
-"""Most collectives whose groups are read from the file."""
+from perftui.trace.model import DERIVED, NONE, PHASE, STEP, Int64, Ints, Trace, Track
 
 
 class Evidence(enum.Enum):
@@ -56,85 +40,6 @@ class RankClock:
     """Bounds of the true shift, if collectives show it."""
     collectives: int = 0
     """Number of collectives in both traces."""
-
-
-def compare_clocks(reference: TraceAnalysis, rank: int, other: TraceAnalysis, of: int) -> RankClock:
-    """The clock of ``other``, of rank ``of``, against that of ``reference``, of rank ``rank``."""
-    first_origin, second_origin = reference.trace.wall_origin, other.trace.wall_origin
-    if first_origin is None or second_origin is None:
-        return RankClock(0, Evidence.NO_CLOCK)
-    first, second = _shared(reference, rank, other, of)
-    if not len(first):
-        return RankClock(0, Evidence.UNCHECKED)
-    base, moved = reference.trace, other.trace
-    low = int((base.start[first] - moved.ends_of(second)).max()) + first_origin - second_origin
-    high = int((base.ends_of(first) - moved.start[second]).min()) + first_origin - second_origin
-    if low > high:
-        return RankClock(0, Evidence.CONTRADICTED, None, len(first))
-    if low <= 0 <= high:
-        return RankClock(0, Evidence.CONFIRMED, (low, high), len(first))
-    return RankClock((low + high) // 2, Evidence.SHIFTED, (low, high), len(first))
-
-
-def _shared(
-    reference: TraceAnalysis, rank: int, other: TraceAnalysis, of: int
-) -> tuple[Int64, Int64]:
-    """Rows of the collectives shared by both, pair by pair.
-
-    Collectives of a step count if both ranks launched the same names there, in the same order; in
-    traces without steps, the whole trace is one step.
-    """
-    ours, others = _by_step(reference, of), _by_step(other, rank)
-    pairs = [(ours[step], others[step]) for step in ours.keys() & others.keys()]
-    alike = [
-        (a, b)
-        for a, b in pairs
-        if [_kind(reference.trace, row) for row in a] == [_kind(other.trace, row) for row in b]
-    ]
-    return (
-        np.array([row for rows, _ in alike for row in rows], dtype=np.int64),
-        np.array([row for _, rows in alike for row in rows], dtype=np.int64),
-    )
-
-
-def _kind(trace: Trace, row: int) -> str:
-    """The part of a kernel's name that is the same on all ranks, without the algorithm."""
-    match = TOGETHER.search(trace.name_of(row))
-    return match.group().lower().replace("_", "") if match else ""
-
-
-def _by_step(analysis: TraceAnalysis, partner: int) -> Mapping[int, list[int]]:
-    """Collectives with ``partner``, by index of the launching step."""
-    trace = analysis.trace
-    links = link(trace)
-    names = kinds.communication(trace) & kinds.named(trace, TOGETHER.search)
-    by_step: dict[int, list[int]] = {}
-    chosen = np.flatnonzero(names[links.activity])
-    for at in chosen.tolist():
-        row, launch = int(links.activity[at]), int(links.launch[at])
-        time = int(trace.start[row if launch == NONE else launch])
-        step = next((s.index for s in analysis.steps if s.start <= time < s.end), None)
-        if not analysis.steps:
-            by_step.setdefault(NONE, []).append(row)
-        elif step is not None:
-            by_step.setdefault(step, []).append(row)
-    left = _MOST_READ
-    for step, rows in by_step.items():
-        read = rows[:left]
-        left -= len(read)
-        apart = {row for row in read if not _is_member(trace, row, partner)}
-        by_step[step] = [row for row in rows if row not in apart]
-    return by_step
-
-
-def _is_member(trace: Trace, row: int, rank: int) -> bool:
-    """Whether the collective's group includes ``rank``; True if the file has no group."""
-    try:
-        arguments: Mapping[str, Any] = trace.read_arguments(row)
-        ranks = msgspec.json.decode(str(arguments.get("Process Group Ranks", "")))
-    except (OSError, TraceError, msgspec.DecodeError):
-        return True
-    return not isinstance(ranks, list) or not ranks or rank in ranks
 
 
 _TRACK = Track("", "overview", "", "steps and phases")

@@ -15,7 +15,6 @@ from perftui.analysis.merged_ranks import (
     Evidence,
     RankAnalysis,
     RankClock,
-    compare_clocks,
     merge_ranks,
 )
 from perftui.analysis.model import TraceAnalysis
@@ -23,6 +22,7 @@ from perftui.analysis.steps import find_phases
 from perftui.analysis.timeline.measure import Launches, measure
 from perftui.analysis.timeline.track import PHASES, STEPS
 from perftui.analysis.timeline.tracks import device_label
+from perftui.facts.ranks.matched_collectives import compare_clocks
 from perftui.trace.model import DERIVED, NONE, Trace
 from tests.traces.events import analysis_of, call, cpu, gpu, mark, trace_of
 
@@ -62,7 +62,7 @@ def test_the_true_shift_lies_within_the_bounds(
         both = base + max(one, two)
         spans[0].append((REDUCE, base + one, both + first))
         spans[1].append((REDUCE, base + two, both + second))
-    clock = compare_clocks(rank_of(spans[0]), 0, rank_of(spans[1], ORIGIN - 1000 * off), 1)
+    clock = compare_clocks(rank_of(spans[0]), rank_of(spans[1], ORIGIN - 1000 * off))
     assert clock.collectives == len(entries)
     assert clock.bounds is not None
     low, high = clock.bounds
@@ -76,9 +76,9 @@ def test_the_true_shift_lies_within_the_bounds(
 def test_without_a_collective_nothing_is_known() -> None:
     one = rank_of([("gemm", 0, 5), ("ncclKernel_SendRecv", 10, 20)])
     two = rank_of([("gemm", 0, 5), ("ncclKernel_SendRecv", 900, 920)])
-    assert compare_clocks(one, 0, two, 1) == RankClock(0, Evidence.UNCHECKED)
+    assert compare_clocks(one, two) == RankClock(0, Evidence.UNCHECKED)
     blind = replace(two, trace=replace(two.trace, wall_origin=None))
-    assert compare_clocks(one, 0, blind, 1).evidence is Evidence.NO_CLOCK
+    assert compare_clocks(one, blind).evidence is Evidence.NO_CLOCK
 
 
 def test_collectives_of_other_steps_or_groups_say_nothing() -> None:
@@ -86,18 +86,24 @@ def test_collectives_of_other_steps_or_groups_say_nothing() -> None:
     later = rank_of([(REDUCE, 0, 5)], step=2)
     more = rank_of([(REDUCE, 0, 5), (REDUCE, 8, 9)])
     for other in (later, more):
-        assert compare_clocks(one, 0, other, 1).evidence is Evidence.UNCHECKED
-    apart = replace(
-        one, trace=replace(one.trace, read_arguments=lambda _: {"Process Group Ranks": "[0, 2]"})
+        assert compare_clocks(one, other).evidence is Evidence.UNCHECKED
+    first, second = (
+        replace(
+            one,
+            trace=replace(
+                one.trace, read_arguments=lambda _, name=name: {"Process Group Name": name}
+            ),
+        )
+        for name in ("dp", "tp")
     )
-    assert compare_clocks(apart, 0, one, 1).evidence is Evidence.UNCHECKED
-    assert compare_clocks(apart, 0, one, 2).evidence is Evidence.CONFIRMED
+    assert compare_clocks(first, second).evidence is Evidence.UNCHECKED
+    assert compare_clocks(first, first).evidence is Evidence.CONFIRMED
 
 
 def test_collectives_that_cannot_meet_are_said_to() -> None:
     one = rank_of([(REDUCE, 0, 10), (REDUCE, 100, 110)])
     two = rank_of([(REDUCE, 0, 10), (REDUCE, 500, 510)])
-    clock = compare_clocks(one, 0, two, 1)
+    clock = compare_clocks(one, two)
     assert (clock.evidence, clock.shift) == (Evidence.CONTRADICTED, 0)
 
 
@@ -172,7 +178,7 @@ def test_without_clocks_all_begin_together() -> None:
     both = merge_ranks(
         [
             RankAnalysis(0, one, RankClock(0, Evidence.REFERENCE)),
-            RankAnalysis(1, blind, compare_clocks(one, 0, blind, 1)),
+            RankAnalysis(1, blind, compare_clocks(one, blind)),
         ]
     )
     starts = [int(both.trace.start[r]) for r in range(6) if both.trace.name_of(r) == "gemm"]

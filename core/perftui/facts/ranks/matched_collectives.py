@@ -3,6 +3,11 @@
 Ranks of a group call its collectives in the same order, so the first of a step on one rank is the
 first on all. Their clocks may differ: all ranks leave an all-reduce together, so the median
 difference of ends is taken as the clocks' difference.
+
+No rank leaves an all-reduce, an all-gather or a reduce-scatter before the last one has entered it.
+So in true time the kernels of one collective overlap on all ranks: for kernels ``[a, b)`` and ``[c,
+d)`` of two ranks, the shift of the second clock lies in ``(a - d, b - c)``. Each collective shared
+by two traces narrows these bounds.
 """
 
 from __future__ import annotations
@@ -16,13 +21,16 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import Intervals, union
-from perftui.analysis.merged_ranks import TOGETHER
+from perftui.analysis.merged_ranks import Evidence, RankClock
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import launch_of
-from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import ANNOTATION, KERNEL, MEMSET, NONE, Int64, Mask, Trace, TraceError
+
+_TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
+"""Collectives that no rank leaves before all are in, unlike a broadcast or a send."""
 
 _EXCHANGE = re.compile(r"all_?to_?all|send_?recv", re.IGNORECASE)
 """Every rank sends to every other; NCCL names such a kernel after its parts."""
@@ -87,7 +95,7 @@ def rank_collectives(analysis: TraceAnalysis) -> RankCollectives:
 def kind_of(name: str) -> str:
     """The operation of a kernel or call, as far as its name is the same on all ranks: without the
     algorithm, which ranks choose independently."""
-    for pattern in (TOGETHER, _EXCHANGE, _OTHER):
+    for pattern in (_TOGETHER, _EXCHANGE, _OTHER):
         match = pattern.search(name)
         if match:
             return match.group().lower().replace("_", "")
@@ -207,7 +215,7 @@ def match_collectives(of_ranks: Mapping[int, RankCollectives]) -> Meetings:
                 start[at, column], end[at, column] = own.start[row], own.end[row]
     # No rank leaves these before all have come; not so a broadcast.
     kinds = [match.kind for match in matched]
-    together = np.array([bool(TOGETHER.fullmatch(k) or _EXCHANGE.fullmatch(k)) for k in kinds])
+    together = np.array([bool(_TOGETHER.fullmatch(k) or _EXCHANGE.fullmatch(k)) for k in kinds])
     clock = _clocks(end, there, together)
     start, end = start + clock, end + clock
     limits = np.iinfo(np.int64)
@@ -266,3 +274,26 @@ def _clocks(end: Int64, there: Mask, together: Mask) -> Int64:
             left.remove(b)
             reached.append(b)
     return clock
+
+
+def compare_clocks(reference: TraceAnalysis, other: TraceAnalysis) -> RankClock:
+    """The clock of ``other`` against that of ``reference``, by the collectives of two ranks."""
+    origins = reference.trace.wall_origin, other.trace.wall_origin
+    if origins[0] is None or origins[1] is None:
+        return RankClock(0, Evidence.NO_CLOCK)
+    ours, theirs = (rank_collectives.or_none(Facts(None, one)) for one in (reference, other))
+    if ours is None or theirs is None:
+        return RankClock(0, Evidence.UNCHECKED)
+    matched = _matched({0: ours, 1: theirs}, frozenset(ours.step.tolist()))
+    together = [match.rows for match in matched if _TOGETHER.fullmatch(match.kind)]
+    if not together:
+        return RankClock(0, Evidence.UNCHECKED)
+    first, second = ([rows[rank] for rows in together] for rank in (0, 1))
+    apart = origins[0] - origins[1]
+    low = int((ours.start[first] - theirs.end[second]).max()) + apart
+    high = int((ours.end[first] - theirs.start[second]).min()) + apart
+    if low > high:
+        return RankClock(0, Evidence.CONTRADICTED, None, len(first))
+    if low <= 0 <= high:
+        return RankClock(0, Evidence.CONFIRMED, (low, high), len(first))
+    return RankClock((low + high) // 2, Evidence.SHIFTED, (low, high), len(first))

@@ -10,12 +10,12 @@ from perftui.analysis.merged_ranks import (
     Evidence,
     RankAnalysis,
     RankClock,
-    compare_clocks,
     merge_ranks,
 )
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import open_trace
 from perftui.facts.fact import RankPaths
+from perftui.facts.ranks.matched_collectives import compare_clocks
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, Trace, TraceError
 from perftui_tui.keys.own_keys import hint
@@ -51,8 +51,7 @@ def read_together(
             except (TraceError, OSError) as error:
                 problems.append(Line(f"rank {rank} cannot be read: {error}", "bad"))
             else:
-                clock = compare_clocks(shown, own, analysis, rank)
-                parts.append(RankAnalysis(rank, analysis, clock))
+                parts.append(RankAnalysis(rank, analysis, compare_clocks(shown, analysis)))
         progress(done, len(ranks))
     parts[1:] = sorted(parts[1:], key=lambda part: part.rank)
     notes = [clock_line(part.rank, part.clock) for part in parts]

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from perftui.analysis.analyse import analyse
 from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, open_group, open_kernel
 from perftui.analysis.ops.call_paths import CallPaths, PathNode
-from perftui.analysis.ops.calls import Calls, Links, innermost, link, op_calls, sums_by_name
+from perftui.analysis.ops.calls import Calls, Links, innermost, link, op_calls
 from perftui.trace.columns.arrays import nest, order
 from perftui.trace.model import NONE, Trace, Track
 from tests.traces.events import analysis_of, call, cpu, gpu, trace_of
 
 NAMES = ("f", "g", "h")
+NO_LINKS = Links(*[np.zeros(0, dtype=np.int64)] * 3)
 Row = tuple[int, int, int, int, bool, bool, int]
 ROWS = st.lists(
     st.tuples(
@@ -70,7 +71,7 @@ def test_the_nearest_wanted_row_of_each(rows: list[Row]) -> None:
 
 @pytest.mark.slow
 @given(ROWS)
-def test_sums_by_name(rows: list[Row]) -> None:
+def test_a_table_sums_by_name(rows: list[Row]) -> None:
     trace, wanted, launched = rows_of(rows)
     slow: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     lasting: dict[int, int] = {}
@@ -89,13 +90,16 @@ def test_sums_by_name(rows: list[Row]) -> None:
         # Of callers with the same name, only the outermost is given what is launched below it.
         for outermost in {int(trace.name[each]) for each in [*above, row]}:
             slow["device_total"][outermost] += int(launched[row])
-    found = sums_by_name(trace, innermost(trace, wanted), launched)
-    first = found.pop("first_row")
-    for column, values in found.items():
-        assert values.tolist() == [slow[column][name] for name in range(len(NAMES))], column
-    for name in range(len(NAMES)):
+    calls = Calls(trace, NO_LINKS, innermost(trace, wanted))
+    object.__setattr__(calls, "launched", launched.astype(np.int64))
+    table = calls.table()
+    numbers = [NAMES.index(name) for name in table.names]
+    assert sorted(numbers) == sorted(slow["calls"])
+    for column in slow:
+        assert getattr(table, column).tolist() == [slow[column][name] for name in numbers], column
+    for name, first in zip(numbers, table.first_row.tolist(), strict=True):
         mine = np.flatnonzero(wanted & (trace.name == name)).tolist()
-        assert not mine or first[name] == max(mine, key=lambda row: (trace.duration[row], -row))
+        assert first == max(mine, key=lambda row: (trace.duration[row], -row))
 
 
 GROUPS = st.lists(st.integers(0, 2), min_size=25, max_size=25)
@@ -104,9 +108,8 @@ GROUPS = st.lists(st.integers(0, 2), min_size=25, max_size=25)
 def in_groups(rows: list[Row], numbers: list[int]) -> tuple[Trace, Calls, np.ndarray]:
     """Rows in groups of their own, where each launched what ``rows_of`` says of it."""
     trace, wanted, launched = rows_of(rows)
-    none = np.zeros(0, dtype=np.int64)
     group = np.array(numbers[: len(rows)], dtype=np.int32)
-    calls = Calls.of(trace, Links(none, none, none), wanted, group, ("a", "b", "c"))
+    calls = Calls.of(trace, NO_LINKS, wanted, group, ("a", "b", "c"))
     object.__setattr__(calls, "launched", launched.astype(np.int64))
     return trace, calls, launched
 
@@ -146,8 +149,7 @@ def test_groups_sum_to_the_same_whole(rows: list[Row], numbers: list[int]) -> No
 
 def calls_by_name(rows: list[Row]) -> Calls:
     trace, wanted, launched = rows_of(rows)
-    none = np.zeros(0, dtype=np.int64)
-    calls = Calls.of(trace, Links(none, none, none), wanted, trace.name, NAMES)
+    calls = Calls.of(trace, NO_LINKS, wanted, trace.name, NAMES)
     object.__setattr__(calls, "launched", launched.astype(np.int64))
     return calls
 

@@ -53,31 +53,6 @@ def called_operators(trace: Trace, chosen: Mask) -> Called:
     return Called(rows, caller, np.maximum(trace.duration[rows] - spent, 0))
 
 
-def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]:
-    """Calls, times and the longest row of each of ``trace.names``, without rows 0 or NONE.
-
-    The rows are those that ``around``, from ``innermost``, maps to themselves; ``device`` is the
-    device time launched directly by each row. A row lasts at most until its caller ends; inside
-    another row of its name it adds to no total.
-    """
-    callers = callers_of(trace, around)
-    rows = np.flatnonzero(around == np.arange(len(trace)))
-    outermost = rows[~recursive(trace, rows, callers)]
-    lasting, own, under = call_times(trace, rows, callers, device)
-
-    def summed(values: Int64, of: Int64) -> Int64:
-        return sums(trace.name[of], values[of], len(trace.names))
-
-    return {
-        "calls": np.bincount(trace.name[rows], minlength=len(trace.names)),
-        "cpu_total": summed(lasting, outermost),
-        "cpu_self": summed(own, rows),
-        "device_total": summed(under, outermost),
-        "device_self": summed(device, rows),
-        "first_row": _longest(trace, rows),
-    }
-
-
 def callers_of(trace: Trace, around: Int32) -> Int32:
     """The caller of each row: the nearest wanted row among its callers, or NONE."""
     callers = around[trace.parent]
@@ -123,11 +98,6 @@ def call_times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> Call
         called = level[callers[level] != NONE]
         np.add.at(under, callers[called], under[called])
     return CallTimes(lasting, own, under)
-
-
-def _longest(trace: Trace, rows: Int64) -> Int64:
-    first = first_longest(trace.name[rows], trace.duration[rows], len(trace.names))
-    return np.where(first == NONE, 0, rows[first]) if len(rows) else np.zeros_like(first)
 
 
 def levels(trace: Trace, rows: Int64) -> Iterator[Int64]:
@@ -206,7 +176,7 @@ def shared_correlations(trace: Trace) -> int:
 class Calls:
     """Some rows of a trace, each in one group; every other row is part of the one around it.
 
-    Times are those of ``sums_by_name``, by group instead of name.
+    A call lasts at most until its caller ends; inside another of its group it adds to no total.
     """
 
     trace: Trace
@@ -273,12 +243,26 @@ class Calls:
 
     def table(self) -> OpTable:
         """A row for each group with calls, most self time first (device, then CPU)."""
-        columns = sums_by_name(self.trace, self.around, self.launched)
+        trace, rows, count = self.trace, self.rows, len(self.labels)
+        outermost = rows[~recursive(trace, rows, self.callers)]
+        first = first_longest(trace.name[rows], trace.duration[rows], count)
+
+        def summed(values: Int64, of: Int64) -> Int64:
+            return sums(trace.name[of], values[of], count)
+
+        columns = {
+            "calls": np.bincount(trace.name[rows], minlength=count),
+            "cpu_total": summed(self.times.lasting, outermost),
+            "cpu_self": summed(self.times.own, rows),
+            "device_total": summed(self.times.under, outermost),
+            "device_self": summed(self.launched, rows),
+        }
         groups = np.flatnonzero(columns["calls"])
         keys = (-columns["cpu_self"][groups], -columns["device_self"][groups])
         order = groups[np.lexsort(keys)]
         return OpTable(
             names=tuple(self.labels[number] for number in order.tolist()),
+            first_row=rows[first[order]],
             **{name: column[order] for name, column in columns.items()},
         )
 

@@ -192,7 +192,8 @@ class Rule:
     slows_launches: bool = False
     """Whether it makes every launch slower, so that launching is only reported without it."""
     is_caution: bool = False
-    """Whether it is about the measurement, not the training: it stands after all verdicts."""
+    """Whether it is about the measurement or the launch, not the training, where it costs nothing:
+    then it stands after all verdicts."""
 
 
 def judge(rule: Rule, facts: Facts, most: int | None = None) -> Finding | Abstention | None:

@@ -140,6 +140,32 @@ def evaluation_loop(program: Program, line: int) -> Loop:
     """The outermost loop around ``line`` within its function that does not train; refused where
     there is none, nothing says that it evaluates, or gradients through what it computes may be
     needed."""
+    loop = _untrained_loop(program, line)
+    _refuse_unless_evaluating(program, loop)
+    _refuse_training(program, loop)
+    if _is_without(program, loop):
+        raise PatchRefusedError(f"the loop at line {loop.lineno} already records no gradients")
+    refuse_differentiated(program, loop)
+    return loop
+
+
+def makes_training_data(program: Program, line: int) -> bool:
+    """Whether a backward pass of the file may go through what is made from the results of the loop
+    around ``line``: it acts in an environment, or generates what is trained on."""
+    try:
+        loop = _untrained_loop(program, line)
+    except PatchRefusedError:
+        return False
+    try:
+        refuse_differentiated(program, loop)
+    except PatchRefusedError:
+        return True
+    return False
+
+
+def _untrained_loop(program: Program, line: int) -> Loop:
+    """The outermost loop around ``line`` within its function that does not train; refused where
+    there is none."""
     node: ast.AST = statement_at(program, line)
     loops = [node] if isinstance(node, Loop) else []
     for above in program.ancestors(node):
@@ -149,13 +175,7 @@ def evaluation_loop(program: Program, line: int) -> Loop:
             loops.append(above)
     if not loops or trains(program, loops[-1]):
         raise PatchRefusedError(f"line {line} is not in a loop that only evaluates")
-    loop = loops[-1]
-    _refuse_unless_evaluating(program, loop)
-    _refuse_training(program, loop)
-    if _is_without(program, loop):
-        raise PatchRefusedError(f"the loop at line {loop.lineno} already records no gradients")
-    refuse_differentiated(program, loop)
-    return loop
+    return loops[-1]
 
 
 def _refuse_unless_evaluating(program: Program, loop: Loop) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from perftui.diagnosis.model import Severity
 from perftui.diagnosis.symptoms.script.python_bound import python_in_model
 from perftui.facts.fact import Facts
 from perftui.run.manifest import OTHER_PROGRAMS
@@ -76,6 +77,9 @@ def test_a_variable_of_the_environment_is_named_where_no_line_sets_it() -> None:
     one = finding_of(facts_of(events), "cpu-threads")
     assert "1 thread (OMP_NUM_THREADS=1 in the environment) while" in one.sentence
     assert one.place is None
+    # Whoever starts the script so has chosen it: beside the verdict.
+    assert (one.severity, one.cost_ns) == (Severity.INFO, 0)
+    assert finding_of(facts_of(settings(threads=1)), "cpu-threads").cost_ns
 
 
 def test_a_quota_of_the_container_is_found_and_torch_does_not_know_it() -> None:

@@ -67,9 +67,9 @@ def _order(findings: Sequence[Finding]) -> Iterator[str]:
         yield from (
             f"{first.rule} leads below its limit before {one.rule}"
             for one in stands
-            if not BY_ID[one.rule].is_caution
+            if one.cost_ns or not BY_ID[one.rule].is_caution
         )
-    if others and first.rule in BY_ID and BY_ID[first.rule].is_caution:
+    if others and not first.cost_ns and first.rule in BY_ID and BY_ID[first.rule].is_caution:
         yield f"{first.rule} leads"
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_calls import line_without_gradients, same_call
+from perftui.script.evaluation import makes_training_data
+from perftui.script.program import parse_program
 from tests.core.diagnosis.runs import (
     FLOATS,
     MS,
@@ -474,3 +476,32 @@ def test_the_only_loop_without_gradients_that_calls_the_model_is_named(
 ) -> None:
     found = line_without_gradients(Facts(script_run(tmp_path, text)))
     assert (found.line if found else None) == line
+
+
+PLAYS = """
+def play(policy, world, count):
+    seen = []
+    with torch.no_grad():
+        for _ in range(count):
+            world = move(world, policy(world).argmax(1))
+            seen.append(world)
+    return torch.stack(seen)
+
+def main(policy, world):
+    for step in range(9):
+        seen = play(policy, world, 16)
+        loss = policy(seen).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_trained_on"),
+    [(PLAYS, True), (PLAYS.replace("policy(seen)", "policy(world)"), False), (SAMPLES, False)],
+)
+def test_acting_is_told_apart_from_evaluation_by_what_is_trained_on(
+    text: str, is_trained_on: bool
+) -> None:
+    line = 1 + text[: text.index("        for _" if "for _" in text else "while")].count("\n")
+    assert makes_training_data(parse_program(text.encode()), line) is is_trained_on

@@ -11,7 +11,7 @@ from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.machine import (
     BUSY_SHARE,
@@ -173,7 +173,13 @@ def _threads(facts: Facts) -> Lost | None:
         sentence = f"{threads}{_why(facts)} while {idle}: more threads could save"
     cost = min(round(lost * judged.of.mean), judged.computing)
     place = _place(facts, "set_num_threads", *THREAD_VARIABLES)
-    return _lost_to_cores(judged, cost, cores, f"Operators run on {sentence}", place)
+    lost_to_cores = _lost_to_cores(judged, cost, cores, f"Operators run on {sentence}", place)
+    if cores.is_crowded or cores.ranks > 1 or not _why(facts):
+        return lost_to_cores
+    # Whoever starts a single process with the variable chose it, unlike torchrun, which sets it to
+    # 1 for several: a caution, without a part of the step.
+    share, worst = cost / judged.of.mean, Severity.INFO
+    return replace(lost_to_cores, cost_ns=0, share=share, worst=worst, parts=())
 
 
 def _why(facts: Facts) -> str:
@@ -269,9 +275,12 @@ THREADS = Rule(
         "torch splits long operators across threads. Each process uses as many as "
         "torch.set_num_threads or OMP_NUM_THREADS set, or one per core by default. With too few, "
         "cores idle. With more threads than cores over all processes, threads wait for each other "
-        "at the end of each operator. The cost counts only operators long enough to be split."
+        "at the end of each operator. The cost counts only operators long enough to be split. "
+        "Too few threads by a variable that a single process was started with are a choice: this "
+        "is said beside the verdict and claims no time."
     ),
     lost=_threads,
+    is_caution=True,
     limits=Limits("The gain is an estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
     fixes=("threads",),
     answer="torch.set_num_threads or OMP_NUM_THREADS: cores divided by processes",

@@ -10,13 +10,14 @@ from perftui import format as fmt
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.operators import PHASES, WEIGHTED, WEIGHTED_NODE, Work, in_step, operators
 from perftui.facts.fact import Facts, NotApplicableError, fact, trace_fact
+from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime, LineShare, lines_by_time, stack_samples
 from perftui.facts.source.operator_lines import at, line_place
-from perftui.facts.source.source_calls import line_without_gradients, matching_line
+from perftui.facts.source.source_calls import line_without_gradients, matching_line, own_files
 from perftui.facts.source.stack_profile import moments_of
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import (
@@ -31,6 +32,8 @@ from perftui.facts.step.steps import (
 from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
 from perftui.run.aggregates import Group
 from perftui.run.table import Table
+from perftui.script.evaluation import makes_training_data
+from perftui.script.uses import program_of
 from perftui.trace.model import Int64
 
 FEWEST_INSIDE = 2
@@ -169,7 +172,23 @@ MOSTLY_WAITS = 0.5
 def _lost(facts: Facts) -> Lost | None:
     between = evaluation(facts)
     losses = [_in_each_step(facts), _now_and_then(facts, between) if between else None]
-    return max((lost for lost in losses if lost), key=lambda lost: lost.cost_ns, default=None)
+    lost = max((lost for lost in losses if lost), key=lambda lost: lost.cost_ns, default=None)
+    if lost is None or not _is_trained_on(facts, lost.place):
+        return lost
+    sentence = f"{lost.sentence.removesuffix('.')}; what that computes is trained on."
+    return replace(lost, sentence=sentence, worst=Severity.INFO, fixes=(), advice=_TOGETHER)
+
+
+_TOGETHER = "more environments or sequences in each call of the model"
+
+
+def _is_trained_on(facts: Facts, place: Place | None) -> bool:
+    """Whether the loop at ``place`` acts, or generates what is trained on, by the script's text."""
+    for path, changed in own_files(facts):
+        if place is not None and place.line and str(path) == place.file:
+            program = program_of(path, changed)
+            return program is not None and makes_training_data(program, place.line)
+    return False
 
 
 def _now_and_then(facts: Facts, stats: Evaluation) -> Lost:

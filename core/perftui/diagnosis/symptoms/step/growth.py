@@ -147,8 +147,11 @@ def _steps(facts: Facts) -> Lost | None:
     elif slower := _clock(facts):
         why = slower
     elif _same_calls(facts):
-        why, advice = ", with as many calls as at first", "look for what grows: inputs, caches"
-        if not has_gpu(facts):
+        why, advice = (
+            ", with as many calls as at first",
+            "look for what grows: inputs, caches, files",
+        )
+        if rise.phase in _COMPUTING and not has_gpu(facts):
             advice += "; if nothing does, try torch.set_flush_denormal(True)"
     elif rise.phase == BACKWARD:
         why = ", which happens if graphs of earlier steps are kept or inputs grow"
@@ -202,6 +205,8 @@ neighbours are zeros, or on the way there."""
 FEWEST_EITHER = 10
 """Fewest steps before and after they came, to compare."""
 
+_COMPUTING = (FORWARD, BACKWARD, OPTIMIZER)
+
 SLOWER = 1.25
 """Ratio of steps with them to steps before from which they are the cause: some processors take many
 times as long, a Zen 4 took no longer at all."""
@@ -233,7 +238,7 @@ def _subnormal(facts: Facts) -> Lost | None:
                 f"Steps take {fmt.duration(slow)} instead of {fmt.duration(usual)} since numbers "
                 f"became subnormal, too small for the processor's fast path: {found}.",
                 figures,
-                parts=host_parts(facts, (FORWARD, BACKWARD, OPTIMIZER)),
+                parts=host_parts(facts, _COMPUTING),
                 doubt=busy_host(facts) if slow < (1 + FAR) * usual else "",
                 label="above the steps before",
             )

@@ -230,21 +230,32 @@ def test_short_collections_are_named_and_few_large_ones_count_as_the_mean() -> N
     assert (finding.cost_ns, finding.severity) == (15 * MS, Severity.WARNING)
 
 
-def saved(*rows: tuple[float, float, int], trains: bool = True) -> Table:
-    """Notes of ``torch.save``: start and length in ms, and during which step."""
-    data = {"count": 1, "file": "/p/train.py", "line": 30, "function": "save", "trains": trains}
-    notes = [
+def saved(*rows: tuple[float, float, int], trains: bool = True, size: int = 0) -> Table:
+    """Notes of ``torch.save``: start and length in ms, and during which step; of a model of 1,000
+    parameters."""
+    data = {"count": 1, "file": "/p/train.py", "line": 30, "trains": trains, "bytes": size}
+    parameters = [{"dtype": "float32", "device": "cpu", "elements": 1000}]
+    notes: list[list[Any]] = [[0, "settings", 0, 0, {"parameters": parameters}]]
+    notes += [
         [round((start + length) * MS), "save", round(length * MS), step, data]
         for start, length, step in rows
     ]
     return table_of(EVENT_COLUMNS, notes)
 
 
-def saving_calls(length: float, trains: bool = True) -> RunSnapshot:
+def saving_calls(length: float, trains: bool = True, size: int = 0) -> RunSnapshot:
     """Every 25th step takes so many ms more, in which it calls ``torch.save``; no samples."""
     turn = TURN + 20 + length
     rows = [(n * turn + TURN + 20, length, 25 * n + 24) for n in range(4)]
-    return run_of(every_25th(other=length), events=saved(*rows, trains=trains))
+    return run_of(every_25th(other=length), events=saved(*rows, trains=trains, size=size))
+
+
+def test_a_file_much_larger_than_model_and_optimizer_holds_something_else() -> None:
+    assert "files" not in finding_of(saving_calls(500, size=32_000), "checkpoint").sentence
+    finding = finding_of(saving_calls(500, size=40_000_000), "checkpoint")
+    told = ", files of 38.1 MiB, where weights and optimizer need 15.6 KiB at most."
+    assert finding.sentence.endswith(told)
+    assert finding.advice.startswith("save weights and optimizer alone")
 
 
 SLOW = step_table(1, {"forward": 10, "backward": 600})

@@ -303,6 +303,6 @@ def watch_saves(torch: Any, session: Session) -> None:
         torch,
         torch.serialization.save,
         lambda *_: session.enter_save() or None,
-        lambda _, start, *__: session.leave_save(start),
+        lambda args, start, *__: session.leave_save(args, start),
     )
     torch.serialization.save = torch.save = saved

@@ -31,7 +31,7 @@ from .loss_terms import terms_times_zero
 from .output import Notes
 from .recording import Recording, start_recording
 from .settings import Setup
-from .side_notes import Compilations, Saves
+from .side_notes import Compilations, Saves, file_size
 from .steps import TRAIN, Boundary, Optimizers, StepMachine, Weights
 
 if TYPE_CHECKING:
@@ -578,15 +578,17 @@ class Session:
         return perf_counter_ns() if self.recording is not None else 0
 
     @guarded_and_timed
-    def leave_save(self, start: int) -> None:
-        """``torch.save`` has returned or raised; ``start`` is from ``enter_save``."""
+    def leave_save(self, args: tuple[Any, ...], start: int) -> None:
+        """``torch.save`` of ``args`` has returned or raised; ``start`` is from ``enter_save``."""
         duration = perf_counter_ns() - start
         recording = self.recording
         note = self._saves.add(find_call_site(), duration) if recording else None
         if recording is not None and note is not None:
             trains = recording.thread == get_ident()
             index = self.fast_path.index if self.fast_path.is_open else recording.index
-            self.notes.write("save", {**note[1], "trains": trains}, index, note[0])
+            size = attempt(file_size, args[1]) if len(args) > 1 else None
+            data = {**note[1], "trains": trains, "bytes": size}
+            self.notes.write("save", data, index, note[0])
 
     @guarded_and_timed
     def foreign_profiler(self, profiler: Any, begins: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path, PurePath
 from typing import Any
 
 from ..hooks.call_site import CallSite
@@ -92,3 +93,8 @@ class Saves:
         del self._waiting[site]
         place = site._asdict() if site else {"file": None, "line": None}
         return together, {"count": count, **place}
+
+
+def file_size(path: Any) -> int | None:
+    """Bytes of what was written to ``path``; None where it is no path of a file."""
+    return Path(path).stat().st_size if isinstance(path, (str, PurePath)) else None

@@ -102,6 +102,8 @@ class Saves:
     """Steps between checkpoints, if always about the same; else 0."""
     place: Place | None
     """The script's line with most of the time; None if no frame was the script's."""
+    size: int
+    """Bytes of the largest file; 0 if not known."""
 
 
 @fact
@@ -125,6 +127,7 @@ def saves(facts: Facts) -> Saves | None:
         each=whole // max(count, 1),
         every=usual_distance(np.unique(notes["step"])) if count == len(notes) else 0,
         place=Place(rank=facts.rank_number, file=file, line=line) if file else None,
+        size=max(_number(data, "bytes") for data in notes["data"].tolist()),
     )
 
 

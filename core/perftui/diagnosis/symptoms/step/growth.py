@@ -320,7 +320,7 @@ GROWING = Rule(
         "on average; a run ten times as long would lose ten times as much.",
         info=0.025,
     ),
-    answer="detach what is kept, keep sums rather than lists",
+    answer="look for what grows: keep sums rather than lists, add to files, detach what is kept",
 )
 
 SUBNORMAL_NUMBERS = Rule(

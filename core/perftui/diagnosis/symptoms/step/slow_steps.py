@@ -16,6 +16,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule, line_figures
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.script.compilations_and_pauses import Saves, python_lock, saves
+from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
 from perftui.facts.step.judged_step import host_parts
@@ -101,18 +102,39 @@ def _checkpoint(facts: Facts) -> Lost | None:
     if called is None or sampled > MOSTLY_OTHERS * cost:
         return _sampled_checkpoint(facts, seen, min(sampled, step.part(OTHER))) if seen else None
     cost, limit = min(cost, step.mean), CHECKPOINT.limits.warning
+    beside = _beside_the_model(facts, called)
     return Lost(
         cost,
         step,
-        f"Writing checkpoints takes {step.part_of(cost)}: {_calls(called)}.",
+        f"Writing checkpoints takes {step.part_of(cost)}: {_calls(called)}{beside}.",
         (
             Figure.share("writing checkpoints", cost / step.mean, limit, called.place),
             Figure("calls of torch.save", called.count, "count"),
             Figure("each takes", called.each, "ns"),
+            *((Figure("largest file", called.size, "B"),) if called.size else ()),
         ),
         place=called.place,
         parts=host_parts(facts, (OTHER,), *_ON_DEVICE),
+        advice="save weights and optimizer alone, and what else is in the file rarely"
+        if beside
+        else "",
     )
+
+
+OF_A_MODEL = 16
+"""Bytes per parameter of a large checkpoint: weights, two averages of Adam and an average of the
+weights in float32."""
+
+
+def _beside_the_model(facts: Facts, called: Saves) -> str:
+    """How much larger the file is than the model needs, as a part of a sentence; empty if it is
+    not."""
+    setup = settings(facts)
+    weights = sum(row.elements for row in (setup and setup.parameters) or ())
+    if not weights or called.size <= 2 * OF_A_MODEL * weights:
+        return ""
+    needs = fmt.size(OF_A_MODEL * weights)
+    return f", files of {fmt.size(called.size)}, where weights and optimizer need {needs} at most"
 
 
 def _calls(called: Saves) -> str:

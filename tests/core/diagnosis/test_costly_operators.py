@@ -149,7 +149,11 @@ NODE = "autograd::engine::evaluate_function: "
 
 
 def last_position(
-    product: float = 10, *, views: int = 1, behind: tuple[str, ...] = ("aten::select",)
+    product: float = 10,
+    *,
+    views: int = 1,
+    behind: tuple[str, ...] = ("aten::select",),
+    node: str = "SelectBackward0",
 ) -> Facts:
     """A product of so many ms of 100 ms, views of it, and what takes its result, with a backward
     pass of twice that for the product and 2 ms for the piece."""
@@ -160,7 +164,7 @@ def last_position(
         ops(t, *["aten::view"] * views, *behind, "aten::cross_entropy_loss")
         t.backward()
         call(t, f"{NODE}NllLossBackward0", lasting=10)
-        call(t, f"{NODE}SelectBackward0", "aten::zeros", lasting=2000)
+        call(t, f"{NODE}{node}", "aten::zeros", lasting=2000)
         call(t, f"{NODE}ViewBackward0", lasting=10)
         call(t, f"{NODE}AddmmBackward0", "aten::mm", lasting=2000 * product)
         call(t, f"{NODE}GruBackward0", lasting=10_000 - 50)

@@ -371,6 +371,8 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
     ("dropped-results", "all used", lambda: costly_operators.last_position(behind=("aten::gelu",))),
     ("dropped-results", "a gather of all",
      lambda: costly_operators.last_position(behind=("aten::log_softmax", "aten::gather"))),
+    ("dropped-results", "a piece of another tensor",
+     lambda: costly_operators.last_position(behind=("aten::index",), node="TanhBackward0")),
     ("dropped-results", "a slice", lambda: costly_operators.last_position(behind=("aten::slice",))),
     ("many-backward-passes", "little lost", lambda: passes.passes(10, 50, 20_000)),
     ("repeated-backward", "own graphs", lambda: passes.losses(number=2)),

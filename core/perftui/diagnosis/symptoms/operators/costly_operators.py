@@ -261,8 +261,11 @@ def dropped_results(analysis: TraceAnalysis) -> Work:
     top = ops.top_by_start
     mine = np.zeros(len(ops.rows), dtype=bool)
     dropped = _products(ops, top)
-    mine[dropped] = True
     nodes = _nodes(ops, top, len(dropped))
+    if not len(nodes) and ops.in_phase(BACKWARD)[top].any():
+        # Without a node that fills the rest with zeros, a piece of another tensor is taken.
+        dropped = dropped[:0]
+    mine[dropped] = True
     mine[nodes] = True
     calls = np.zeros_like(mine)
     calls[dropped] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -249,19 +249,23 @@ def replace_statement(program: Program, statement: ast.stmt, text: str) -> Repla
     return ReplaceStatement(program.span(statement), "\n".join((first, *others)))
 
 
+def line_end(body: Sequence[ast.stmt], at: int) -> int:
+    """Number of the first statement after ``at`` that does not begin where the one before ends."""
+    after = range(at + 1, len(body))
+    return next((i for i in after if body[i].lineno != body[i - 1].end_lineno), len(body))
+
+
 def _chain(program: Program, statement: ast.stmt) -> list[ast.stmt]:
     """``statement`` and those that stand on the same lines, between semicolons; refused where they
     stand behind a colon, such as that of an ``if``."""
     block = program.block(statement)
-    begin = end = block.index(statement)
+    begin = block.index(statement)
     while begin and _end(block[begin - 1]) == block[begin].lineno:
         begin -= 1
-    while end + 1 < len(block) and _end(block[end]) == block[end + 1].lineno:
-        end += 1
     line, column = program.span(block[begin])[:2]
     if program.lines[line - 1][:column].strip(" \t\f\ufeff"):
         raise PatchRefusedError(f"the statement at line {line} does not begin its line")
-    return block[begin : end + 1]
+    return block[begin : line_end(block, begin)]
 
 
 def _refuse_unlike(program: Program, statements: list[ast.stmt]) -> None:

@@ -31,6 +31,7 @@ from perftui.fixes.source.edits import (
     ReplaceStatement,
     WrapBlock,
     from_the_end,
+    line_end,
 )
 from perftui.script.names import qualified_name
 from perftui.script.program import (
@@ -110,11 +111,11 @@ class _Meant(ast.NodeTransformer):
         spans = [self._span(statement) for statement in body]
         for edit in self._edits:
             if isinstance(edit, InsertLine) and edit.at in spans:
-                at = spans.index(edit.at) if edit.before else _line_end(body, spans.index(edit.at))
+                at = spans.index(edit.at) if edit.before else line_end(body, spans.index(edit.at))
                 body[at:at] = _unplaced(edit.text)
                 self.made.append(edit)
             elif isinstance(edit, WrapBlock) and edit.at in spans and edit.last in spans:
-                first, last = spans.index(edit.at), _line_end(body, spans.index(edit.last))
+                first, last = spans.index(edit.at), line_end(body, spans.index(edit.last))
                 (wrapper,) = _unplaced(f"{edit.header}: pass")
                 wrapper.body = body[first:last]  # type: ignore[attr-defined] # a with or an if
                 body[first:last] = [wrapper]
@@ -127,12 +128,6 @@ class _Meant(ast.NodeTransformer):
                 at = spans.index(edit.at)
                 body[at : at + 1] = [] if len(body) > 1 else _unplaced("pass")
                 self.made.append(edit)
-
-
-def _line_end(body: list[ast.stmt], at: int) -> int:
-    """The first statement after ``at`` that does not begin where the one before it ends."""
-    after = range(at + 1, len(body))
-    return next((i for i in after if body[i].lineno != body[i - 1].end_lineno), len(body))
 
 
 def _expression(text: str) -> ast.expr:

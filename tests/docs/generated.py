@@ -13,7 +13,8 @@ from pathlib import Path
 from perftui.diagnosis.rule import Claim, Limits, Rule, Rung
 from perftui.diagnosis.rules import BY_NAME
 from perftui.fixes.catalogue import CATALOGUE, FIXES
-from perftui.fixes.fix import CallChange, EnvironmentChange, Fix, LineChange
+from perftui.fixes.fix import CallChange, Fix, LineChange
+from perftui.fixes.option import FixOption
 from perftui.report.explain import answers_of
 from perftui.report.markdown import code, plain, table
 from perftui.run.columns import phase_name
@@ -38,7 +39,7 @@ _EDITS = {
     CallChange: "the arguments of a call, or of the option behind it; a trial passes them at run "
     "time and leaves the source alone.",
     LineChange: "lines of the source.",
-    EnvironmentChange: "nothing in the source: variables of the environment that the training is "
+    FixOption: "nothing in the source: variables of the environment that the training is "
     "started with.",
 }
 

@@ -11,14 +11,14 @@ import pytest
 from textual.pilot import Pilot
 
 from perftui.experiments.journal import read_proof
-from perftui.experiments.trial_runs import TrialError
+from perftui.experiments.trial_runs import NO_PAIRS, Progress, TrialError
 from perftui.experiments.trial_verdict import Outcome
 from perftui.fixes.option import FixOption
 from perftui.probe.ceilings import Ceiling, Ceilings, rate_of
 from perftui.probe.probe import ProbeCancelledError, WorkerError
 from perftui.run.layout import trials_of
 from perftui.run.reader import RunSnapshot
-from perftui.run.worker_curve import CurvePoint, WorkerCurve
+from perftui.run.worker_curve import CurvePoint
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.experiment_state import Stage
 from tests.tui.driving import close, opened, press, press_shown, text_of, until, until_shown
@@ -116,13 +116,15 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
 async def test_the_number_of_workers_that_is_tried_is_named(
     ended: Path, played: PlayedRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def best_option(
-        _: RunSnapshot, option: FixOption, *__: object
-    ) -> Generator[WorkerCurve, None, FixOption]:
-        yield WorkerCurve((CurvePoint(1, 250 * MS), CurvePoint(2, 190 * MS)))
-        return replace(option, title="num_workers 0 -> 2")
+    points = (CurvePoint(1, 250 * MS), CurvePoint(2, 190 * MS))
 
-    monkeypatch.setattr("perftui.experiments.trial.best_option", best_option)
+    def with_best_workers(
+        _: RunSnapshot, option: FixOption, *__: object
+    ) -> Generator[Progress, None, tuple[FixOption, tuple[CurvePoint, ...]]]:
+        yield replace(NO_PAIRS, workers=points)
+        return replace(option, title="num_workers 0 -> 2"), points
+
+    monkeypatch.setattr("perftui.experiments.trial.with_best_workers", with_best_workers)
     async with opened(ended, (80, 24)) as (app, pilot):
         await begin(pilot)
         await until_shown(pilot, "a step takes 250 ms with 1 worker, 190 ms with 2")

@@ -17,11 +17,12 @@ from perftui.experiments.conditions import (
     Difference,
     busy,
     conditions,
-    differences,
-    effective_changes,
-    incomparable,
+    differing,
+    in_force,
+    in_force_changes,
     is_source_unknown,
     other_machine,
+    other_work,
 )
 from perftui.experiments.history import Repeats
 from perftui.experiments.rerun import missed
@@ -52,16 +53,6 @@ class FigureChange:
     """``BYTES``, ``NS``, ``SHARE`` (0 to 1), ``COUNT`` or ``CORES``."""
     before: float | None
     after: float | None
-
-
-def figure_changes(before: Facts, after: Facts) -> tuple[FigureChange, ...]:
-    """The figures that are known of one side at least; memory by category only where of both."""
-    sides = dict(_figures(before)), dict(_figures(after))
-    names = dict.fromkeys((*sides[0], *sides[1]))
-    return (
-        *(FigureChange(*key, sides[0].get(key), sides[1].get(key)) for key in names),
-        *_by_category(before, after),
-    )
 
 
 def _figures(side: Facts) -> Iterator[tuple[tuple[str, str, str], float]]:
@@ -149,40 +140,6 @@ class Whole:
     twice_after_ns: int = 0
 
 
-def operator_changes(
-    before: StepTables, after: StepTables, tables: tuple[OpTable, OpTable] | None = None
-) -> tuple[WorkChange, ...]:
-    """Operators by name, or as rows of ``tables``, the most changed first: on the GPU where one was
-    used, else on the CPU."""
-    tables = tables or (before.operators, after.operators)
-    first, second = (
-        _operators(table, max(side.steps, 1))
-        for table, side in zip(tables, (before, after), strict=True)
-    )
-    changes = _changes(first, second)
-    on_gpu = any(row.before.gpu_ns or row.after.gpu_ns for row in changes)
-    return _ordered(changes, on_gpu=on_gpu)
-
-
-def kernel_changes(before: StepTables, after: StepTables) -> tuple[WorkChange, ...]:
-    """Kernels, copies and sets by name, the most changed first."""
-    first, second = (_kernels(side.kernels, max(side.steps, 1)) for side in (before, after))
-    return _ordered(_changes(first, second), on_gpu=True)
-
-
-def own_time(changes: Sequence[WorkChange]) -> Whole:
-    """The whole of operators: their own times, summed over all threads."""
-    before, after = _sum(row.before for row in changes), _sum(row.after for row in changes)
-    return Whole("time in operators, all threads", before.cpu_ns, after.cpu_ns)
-
-
-def busy_time(before: StepTables, after: StepTables, changes: Sequence[WorkChange]) -> Whole:
-    """The time that kernels, copies and sets are parts of."""
-    first, second = (side.busy // max(side.steps, 1) for side in (before, after))
-    old, new = _sum(row.before for row in changes), _sum(row.after for row in changes)
-    return Whole("GPU busy", first, second, old.gpu_ns - first, new.gpu_ns - second)
-
-
 def split(
     changes: Sequence[WorkChange], most: int
 ) -> tuple[Sequence[WorkChange], WorkChange | None]:
@@ -190,17 +147,19 @@ def split(
     listed, rest = changes[:most], changes[most:]
     if not rest:
         return listed, None
-    before, after = _sum(row.before for row in rest), _sum(row.after for row in rest)
-    return listed, WorkChange(several(len(rest), "other"), before, after)
+    return listed, WorkChange(several(len(rest), "other"), *_sums(rest))
 
 
-def _sum(amounts: Iterable[Amount]) -> Amount:
-    calls, cpu, gpu = zip(*((row.calls, row.cpu_ns, row.gpu_ns) for row in amounts), strict=True)
-    return Amount(sum(calls), sum(cpu), sum(gpu))
+def _sums(changes: Sequence[WorkChange]) -> Iterator[Amount]:
+    """The sum of both sides."""
+    for rows in ([row.before for row in changes], [row.after for row in changes]):
+        calls, cpu, gpu = zip(*((row.calls, row.cpu_ns, row.gpu_ns) for row in rows), strict=True)
+        yield Amount(sum(calls), sum(cpu), sum(gpu))
 
 
 def _operators(table: OpTable, steps: int) -> Mapping[str, Amount]:
     # Whole ns of a mean step, which sum to those of the whole.
+    steps = max(steps, 1)
     columns = (
         whole_quotients(column.tolist(), steps) for column in (table.cpu_self, table.device_self)
     )
@@ -209,7 +168,7 @@ def _operators(table: OpTable, steps: int) -> Mapping[str, Amount]:
 
 
 def _kernels(table: KernelTable, steps: int) -> Mapping[str, Amount]:
-    amounts: dict[str, Amount] = {}
+    amounts, steps = dict[str, Amount](), max(steps, 1)
     calls, times = (table.calls / steps).tolist(), whole_quotients(table.total.tolist(), steps)
     for name, count, time in zip(table.names, calls, times, strict=True):
         amount = amounts.get(name, NOTHING)
@@ -322,9 +281,15 @@ class Comparison:
 
     @cached_property
     def operators(self) -> tuple[WorkChange, ...]:
-        """Operators of the mean step, the most changed first, by ``operators_by``; empty without
-        ``tables``."""
-        return operator_changes(*self.tables, self._shaped) if self.tables else ()
+        """Operators of the mean step by ``operators_by``, the most changed first: on the GPU where
+        one was used, else on the CPU; empty without ``tables``."""
+        if self.tables is None:
+            return ()
+        first, second = self.tables
+        before, after = self._shaped or (first.operators, second.operators)
+        changes = _changes(_operators(before, first.steps), _operators(after, second.steps))
+        on_gpu = any(row.before.gpu_ns or row.after.gpu_ns for row in changes)
+        return _ordered(changes, on_gpu=on_gpu)
 
     @property
     def operators_by(self) -> Literal["name", "name and shapes"]:
@@ -352,23 +317,38 @@ class Comparison:
 
     @cached_property
     def kernels(self) -> tuple[WorkChange, ...]:
-        """Kernels, copies and sets of the mean step; empty without ``tables``."""
-        return kernel_changes(*self.tables) if self.tables else ()
+        """Kernels, copies and sets of the mean step, the most changed first; empty without
+        ``tables``."""
+        amounts = [_kernels(side.kernels, side.steps) for side in self.tables or ()]
+        return _ordered(_changes(*amounts), on_gpu=True) if amounts else ()
 
     @cached_property
     def operators_whole(self) -> Whole | None:
-        """The whole of ``operators``; None without any."""
-        return own_time(self.operators) if self.operators else None
+        """The whole of ``operators``, their own times; None without any."""
+        if not self.operators:
+            return None
+        before, after = _sums(self.operators)
+        return Whole("time in operators, all threads", before.cpu_ns, after.cpu_ns)
 
     @cached_property
     def kernels_whole(self) -> Whole | None:
-        """The whole of ``kernels``; None without any."""
-        return busy_time(*self.tables, self.kernels) if self.tables and self.kernels else None
+        """The time that ``kernels`` are parts of; None without any."""
+        if self.tables is None or not self.kernels:
+            return None
+        first, second = (side.busy // max(side.steps, 1) for side in self.tables)
+        before, after = _sums(self.kernels)
+        return Whole("GPU busy", first, second, before.gpu_ns - first, after.gpu_ns - second)
 
     @cached_property
     def figures(self) -> tuple[FigureChange, ...]:
-        """Memory, data loader and use of the machine, as far as they are known."""
-        return figure_changes(self.before, self.after)
+        """Memory, data loader and use of the machine that are known of one side at least; memory
+        by category only where of both."""
+        sides = dict(_figures(self.before)), dict(_figures(self.after))
+        names = dict.fromkeys((*sides[0], *sides[1]))
+        return (
+            *(FigureChange(*key, sides[0].get(key), sides[1].get(key)) for key in names),
+            *_by_category(self.before, self.after),
+        )
 
     @property
     def estimate(self) -> Estimate | None:
@@ -387,7 +367,8 @@ def compare(before: Facts, after: Facts) -> Comparison:
     first, second = steps = _step(before, both_runs), _step(after, both_runs)
     unlike = "" if both_runs else _other_clocks(before, after)
     ratios = _ratios(first, second) if not unlike else None
-    verdict, reason = _judge(before, after, steps, ratios, unlike)
+    rows = differing(conditions(before), conditions(after)) if both_runs else ()
+    verdict, reason = _judge(before, after, steps, ratios, unlike, rows)
     return Comparison(
         before,
         after,
@@ -396,9 +377,9 @@ def compare(before: Facts, after: Facts) -> Comparison:
         verdict,
         reason,
         _phases(first, second) if not unlike else (),
-        effective_changes(before, after) if both_runs else (),
+        in_force_changes(in_force(before), in_force(after)) if both_runs else (),
         notes_of_runs(before, after) if both_runs else notes_of_traces(before, after),
-        differences(before, after),
+        rows,
     )
 
 
@@ -455,6 +436,7 @@ def _judge(
     steps: tuple[StepBreakdown | None, StepBreakdown | None],
     ratios: Ratios | None,
     unlike: str,
+    rows: Sequence[Difference],
 ) -> tuple[Verdict, str]:
     if unlike:
         return Verdict.INCONCLUSIVE, unlike
@@ -465,8 +447,8 @@ def _judge(
         return Verdict.INCONCLUSIVE, "a run has steps of zero length"
     if _both_runs(before, after):
         unlike = (
-            incomparable(before, after)
-            or other_machine(differences(before, after))
+            other_work(conditions(before), conditions(after))
+            or other_machine(rows)
             or missed(after)
             or busy(before, after)
         )

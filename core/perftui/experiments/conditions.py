@@ -102,17 +102,11 @@ def _power_limit(run: Facts) -> int | None:
     return limits.pop() if len(limits) == 1 else None
 
 
-def differences(before: Facts, after: Facts) -> tuple[Difference, ...]:
-    """The conditions that differ, those that forbid a comparison first; empty unless both are runs.
+def differing(before: Conditions, after: Conditions) -> tuple[Difference, ...]:
+    """The conditions that differ, those that forbid a comparison first.
 
     What is unknown of one run is no difference.
     """
-    first, second = conditions.or_none(before), conditions.or_none(after)
-    return differing(first, second) if first and second else ()
-
-
-def differing(before: Conditions, after: Conditions) -> tuple[Difference, ...]:
-    """``differences`` of conditions that are kept."""
     kinds = [sorted(set(side.manifest.gpus)) for side in (before, after)]
     # A run on a machine whose driver does not answer lists no GPU, but may use one.
     other_cards = all(kinds) and kinds[0] != kinds[1]
@@ -230,14 +224,9 @@ InForce = Mapping[str, Any]
 """Values by name, as far as they are known; those of a loader or an optimizer may be None."""
 
 
-def effective_changes(before: Facts, after: Facts) -> tuple[str, ...]:
+def in_force_changes(before: InForce, after: InForce) -> tuple[str, ...]:
     """Arguments of the training's loader and optimizer, threads and precision that are in force and
     differ: ``num_workers 0 -> 2``, ``autocast none seen -> cuda bfloat16``."""
-    return in_force_changes(in_force(before), in_force(after))
-
-
-def in_force_changes(before: InForce, after: InForce) -> tuple[str, ...]:
-    """``effective_changes`` of values that are kept."""
     return tuple(
         f"{name} {before[name]} -> {after[name]}"
         for name in before
@@ -284,17 +273,12 @@ def _switches(setup: Settings) -> Iterator[tuple[str, Any]]:
     yield from ((name, value) for name, value in values if value is not None)
 
 
-def incomparable(before: Facts, after: Facts) -> str:
+def other_work(before: Conditions, after: Conditions) -> str:
     """Why two runs cannot be compared, empty where nothing is against it.
 
     A step of one may not be the work of a step of the other, or one may have trained more steps: a
     dataset that gives each worker a part makes more and smaller batches.
     """
-    return other_work(conditions(before), conditions(after))
-
-
-def other_work(before: Conditions, after: Conditions) -> str:
-    """``incomparable`` for conditions that are kept."""
     for name in ("batch size", "micro-batches a step", "training processes"):
         old, new = _WORK[name](before), _WORK[name](after)
         if old is not None and new is not None and old != new:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import cycle, islice, pairwise
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from perftui.experiments.conditions import effective_changes, incomparable
+from perftui.experiments.conditions import conditions, in_force, in_force_changes, other_work
 from perftui.experiments.files_of_trials import restore_all
 from perftui.experiments.rerun import missed, repeat_launch, rerun_launch
 from perftui.experiments.trial_runs import (
@@ -205,72 +205,31 @@ def block_pairs(
     that way: pairs of runs then have to tell.
     """
     restore_all(directory)
-    so_far = _SoFar(option, plan)
+    runs: list[TrialRun] = []
+    pairs: list[Pair] = []
+    # Shares by which blocks of the same arm differ, one for each run.
+    floors: list[float] = []
     for arm in cycle(Arm):
-        began(NextRun(Purpose.BLOCKS, len(so_far.pairs) + 1, arm))
+        began(NextRun(Purpose.BLOCKS, len(pairs) + 1, arm))
         measured = block_run(run, option, plan, arm, directory, steps, cancelled)
         if measured is None:
             return
-        so_far.add(measured)
-        if so_far.must_repeat:
+        runs.append(measured.run)
+        floor = noise(list(measured.blocks))
+        floors += [] if floor is None else [floor]
+        has_losses = len(runs) == len(Arm) and all(run.losses for run in runs)
+        if has_losses and _losses_of(runs, option.risks).agreement is Agreement.NOT_CHECKED:
+            # One run without the change does not tell whether they repeat.
             launch = shortened(repeat_launch(run), directory, WARM_UP + FEWEST_STEPS)
-            began(NextRun(Purpose.LOSSES, len(so_far.pairs) + 1))
-            so_far.runs.append(run_and_measure(Arm.BEFORE, launch, cancelled))
+            began(NextRun(Purpose.LOSSES, len(pairs) + 1))
+            runs.append(run_and_measure(Arm.BEFORE, launch, cancelled))
         for pair in measured.pairs:
-            so_far.pairs.append(pair)
-            progress = so_far.progress()
-            yield progress
-            if is_decided(progress.verdict) or len(so_far.pairs) >= most_pairs:
+            pairs.append(pair)
+            checked = _losses_of(runs, option.risks)
+            progress = _progress(pairs, runs, median(floors) if floors else None, checked)
+            yield replace(progress, block_steps=plan.steps)
+            if is_decided(progress.verdict) or len(pairs) >= most_pairs:
                 return
-
-
-@dataclass
-class _SoFar:
-    """What was measured so far."""
-
-    option: FixOption
-    plan: BlockPlan
-    runs: list[TrialRun] = field(default_factory=list)
-    floors: list[float] = field(default_factory=list)
-    """Shares by which blocks of the same arm differ, one for each run."""
-    pairs: list[Pair] = field(default_factory=list)
-
-    def add(self, run: BlockRun) -> None:
-        self.runs.append(run.run)
-        floor = noise(list(run.blocks))
-        if floor is not None:
-            self.floors.append(floor)
-
-    @property
-    def losses(self) -> LossCheck:
-        before, after = ([run.losses for run in self.runs if run.arm is arm] for arm in Arm)
-        return check_losses(before, after, self.option.risks)
-
-    @property
-    def must_repeat(self) -> bool:
-        """Whether losses differ, and one run without the change does not tell if they repeat."""
-        has_losses = len(self.runs) == len(Arm) and all(run.losses for run in self.runs)
-        return has_losses and self.losses.agreement is Agreement.NOT_CHECKED
-
-    def progress(self) -> Progress:
-        checked = self.losses
-        floor = median(self.floors) if self.floors else None
-        if why := missed(facts_of(self.pairs[-1].after.root)):
-            verdict = TrialVerdict(Outcome.NO_EFFECT, f"no effect: {why}")
-        elif checked.agreement is Agreement.DIFFER:
-            verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {checked.sentence}")
-        else:
-            disturbed = any(run.disturbed for run in self.runs)
-            ratios = [pair.ratio for pair in self.pairs]
-            verdict = judge(ratios, floor or 0.0, disturbed=disturbed)
-        return Progress(
-            tuple(self.pairs),
-            verdict,
-            floor,
-            notes=(*disturbance_notes(self.runs), *verdict.notes),
-            losses=checked,
-            block_steps=self.plan.steps,
-        )
 
 
 SECONDS = 2.0
@@ -296,41 +255,33 @@ def counts_for(facts: Facts, option: FixOption) -> tuple[int, ...]:
     return () if is_measured or option.override is None else counts_to_try(facts)
 
 
-def best_option(
-    run: RunSnapshot,
-    option: FixOption,
-    directory: Path,
-    cancelled: threading.Event,
-    began: Began = unseen,
-) -> Generator[WorkerCurve, None, FixOption]:
-    """``option``, for ``loader-workers`` with the number of workers that was measured to be best.
+def with_best_workers(
+    run: RunSnapshot, option: FixOption, directory: Path, cancelled: threading.Event, began: Began
+) -> Generator[Progress, None, tuple[FixOption, tuple[CurvePoint, ...]]]:
+    """``option``, for ``loader-workers`` with the number of workers that was measured to be best,
+    and the steps that tell.
 
-    Yields the curve as it grows. It ends where twice as many workers bring nothing more, and is
-    kept in the directory of ``run``.
+    Yields the steps so far. They end where twice as many workers bring nothing more, and are kept
+    in the directory of ``run``.
     """
-    if option.fix != WORKERS.id:
-        return option
-    facts = facts_of(run.root)
+    facts, curve = facts_of(run.root), WorkerCurve(())
     counts = counts_for(facts, option)
-    if not counts:
-        return option
-    steps = steps_of_each(facts, SECONDS)
-    curve = WorkerCurve(())
+    steps = steps_of_each(facts, SECONDS) if counts else 0
     for at, count in enumerate(counts, 1):
         tried = with_workers(facts, count)
         if tried is None or tried.override is None:
-            return option
+            return option, curve.points
         launch = shortened(rerun_launch(run, tried), directory, steps)
         began(NextRun(Purpose.WORKERS, workers=count, further=len(counts) - at))
         step = run_and_measure(Arm.AFTER, launch, cancelled).step_ns
         curve = WorkerCurve((*curve.points, CurvePoint(count, step)))
-        yield curve
+        yield replace(NO_PAIRS, workers=curve.points)
         if curve.is_level:
             break
     if curve.best is None:
-        return option
+        return option, curve.points
     write_worker_curve(run.root, curve)
-    return with_workers(facts, curve.best) or option
+    return with_workers(facts, curve.best) or option, curve.points
 
 
 FEWEST_RUNS, MOST_PAIRS = runs_of(LOOKS[0][0]), LOOKS[-1][0]
@@ -365,27 +316,13 @@ def trial(
             yield progress
         if is_decided(progress.verdict):
             return
-    tried, points = yield from _with_workers(run, option, directory, cancelled, began)
+    tried, points = yield from with_best_workers(run, option, directory, cancelled, began)
     if points:
         yield replace(NO_PAIRS, workers=points, option=tried)
     before, after = repeat_launch(run), rerun_launch(run, tried)
     pairs = paired_runs(before, after, directory, steps, cancelled, most_pairs, tried.risks, began)
     for progress in pairs:
         yield replace(progress, workers=points, option=tried)
-
-
-def _with_workers(
-    run: RunSnapshot, option: FixOption, directory: Path, cancelled: threading.Event, began: Began
-) -> Generator[Progress, None, tuple[FixOption, tuple[CurvePoint, ...]]]:
-    """``option`` with the best number of workers, and the steps that tell."""
-    points: tuple[CurvePoint, ...] = ()
-    counting = best_option(run, option, directory, cancelled, began)
-    while True:
-        try:
-            points = next(counting).points
-        except StopIteration as end:
-            return end.value, points
-        yield replace(NO_PAIRS, workers=points)
 
 
 def paired_runs(
@@ -418,31 +355,36 @@ def paired_runs(
             by_arm[arm] = run_and_measure(arm, launches[arm], cancelled)
         pairs.append(Pair(by_arm[Arm.BEFORE], by_arm[Arm.AFTER]))
         runs += [by_arm[arm] for arm in arms]
-        progress = _progress(pairs, runs, first, risks)
+        checked = _losses_of((first, *runs), risks)
+        progress = replace(_progress(pairs, runs, noise(runs), checked), costs=costs_of(runs))
         yield progress
         if is_decided(progress.verdict):
             return
 
 
+def _losses_of(runs: Sequence[TrialRun], risks: Sequence[Risk]) -> LossCheck:
+    before, after = ([run.losses for run in runs if run.arm is arm] for arm in Arm)
+    return check_losses(before, after, risks)
+
+
 def _progress(
-    pairs: list[Pair], runs: list[TrialRun], first: TrialRun, risks: Sequence[Risk]
+    pairs: Sequence[Pair], runs: Sequence[TrialRun], floor: float | None, checked: LossCheck
 ) -> Progress:
-    before, after = (facts_of(run.root) for run in (pairs[-1].before, pairs[-1].after))
-    floor = noise(runs)
-    changes = effective_changes(before, after)
-    checked = check_losses(
-        [run.losses for run in (first, *runs) if run.arm is Arm.BEFORE],
-        [run.losses for run in runs if run.arm is Arm.AFTER],
-        risks,
-    )
-    if why := missed(after) or missed(before):
+    """How things stand after the last of ``pairs``, which are of ``runs`` or of blocks in them."""
+    # Blocks are of one run.
+    sides = [
+        facts_of(root) for root in dict.fromkeys((pairs[-1].before.root, pairs[-1].after.root))
+    ]
+    before, after = sides[0], sides[-1]
+    if why := next(filter(None, map(missed, reversed(sides))), ""):
         verdict = TrialVerdict(Outcome.NO_EFFECT, f"no effect: {why}")
-    elif why := incomparable(before, after) or (
+    elif why := other_work(conditions(before), conditions(after)) or (
         checked.sentence if checked.agreement is Agreement.DIFFER else ""
     ):
         verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {why}")
     else:
         disturbed = any(run.disturbed for run in runs)
         verdict = judge([pair.ratio for pair in pairs], floor or 0.0, disturbed=disturbed)
+    changes = in_force_changes(in_force(before), in_force(after))
     notes = (*disturbance_notes(runs), *verdict.notes)
-    return Progress(tuple(pairs), verdict, floor, changes, notes, checked, costs_of(runs))
+    return Progress(tuple(pairs), verdict, floor, changes, notes, checked)

@@ -206,10 +206,8 @@ def _graphs(facts: Facts) -> LineChange | None:
     elif has_finding(facts, *_SIZES):
         why_not = "sizes differ from step to step, and each would need its own graph"
     advice = f"model.compile(mode={_MODE}) before the training loop"
-    risks = (Risk.START, Risk.NUMERICS, Risk.MEMORY)
-    return LineChange(
-        "CUDA graphs", script.file, script.line, partial(graphed, why_not), advice, risks
-    )
+    plan = partial(graphed, why_not)
+    return LineChange("CUDA graphs", script.file, script.line, plan, advice)
 
 
 COMPILE_GRAPHS = Fix(

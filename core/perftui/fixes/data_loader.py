@@ -322,9 +322,9 @@ def loader_change(
     loader: LoaderFacts,
     title: str,
     arguments: Mapping[str, Literal],
-    risks: tuple[Risk, ...],
     why_not: str,
     spec: CallSpec = LOADER,
+    risks: tuple[Risk, ...] | None = None,
 ) -> CallChange:
     """Give the loader that feeds the training other ``arguments``."""
     where = f"At {loader.source}: " if loader.source else ""
@@ -361,7 +361,7 @@ def _pinned(facts: Facts) -> CallChange | None:
     elif loader.holds_cuda:
         why_not = "the dataset yields tensors that are already on the GPU, which cannot be pinned"
     title = "pin_memory False -> True"
-    return loader_change(loader, title, {"pin_memory": True}, (Risk.MEMORY,), why_not)
+    return loader_change(loader, title, {"pin_memory": True}, why_not)
 
 
 def _persistent(facts: Facts) -> CallChange | None:
@@ -370,9 +370,8 @@ def _persistent(facts: Facts) -> CallChange | None:
         return None
     stays = "the workers already stay" if loader.persistent_workers else ""
     title = "persistent_workers False -> True"
-    risks = (Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY)
     why_not = lacks_workers(loader) or stays
-    return loader_change(loader, title, {"persistent_workers": True}, risks, why_not)
+    return loader_change(loader, title, {"persistent_workers": True}, why_not)
 
 
 def lacks_workers(loader: LoaderFacts) -> str:
@@ -429,9 +428,8 @@ def _deeper(facts: Facts) -> CallChange | None:
     now = loader.prefetch_factor or DEFAULT
     wanted = _factor(facts, loader, now)
     title = f"prefetch_factor {now} -> {wanted}" if wanted > now else "a longer queue of batches"
-    arguments = {"prefetch_factor": wanted}
     why_not = _why_not_deeper(facts, loader, now, wanted)
-    return loader_change(loader, title, arguments, (Risk.MEMORY,), why_not)
+    return loader_change(loader, title, {"prefetch_factor": wanted}, why_not)
 
 
 def _factor(facts: Facts, loader: LoaderFacts, now: int) -> int:
@@ -554,7 +552,6 @@ def _worker_threads(facts: Facts) -> LineChange | None:
         *place,
         one_thread,
         "one thread in worker_init_fn: torch.set_num_threads(1), cv2.setNumThreads(0)",
-        (Risk.NUMERICS,),
     )
 
 

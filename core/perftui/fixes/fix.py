@@ -62,7 +62,8 @@ class CallChange:
     """The arguments as the source names them, where overrides name them otherwise."""
     seen: Mapping[str, Literal] = field(default_factory=dict)
     """Arguments that the script passed, as far as they are known."""
-    risks: tuple[Risk, ...] = ()
+    risks: tuple[Risk, ...] | None = None
+    """Those of the fix where None."""
     why_not: str = ""
     """Why it would be wrong or useless here; then neither tried nor written."""
     uncertain: str = ""
@@ -212,7 +213,6 @@ class LineChange:
     plan: Plan
     advice: str
     """What to write by hand."""
-    risks: tuple[Risk, ...] = ()
     override: Override | None = None
     """An override of the same effect for one run, if the text is uncertain or cannot be tried."""
 
@@ -250,7 +250,7 @@ def _refused_as(change: LineChange) -> type[PatchRefusedError] | None:
     if change.file is None or change.line is None:
         return PatchRefusedError
     path = Path(change.file)
-    return _planned(path, _modified(path), change.line, change.plan)
+    return _planned(path, modified_ns(path), change.line, change.plan)
 
 
 @lru_cache(maxsize=64)
@@ -262,7 +262,7 @@ def _planned(path: Path, _: int, line: int, plan: Plan) -> type[PatchRefusedErro
     return None
 
 
-def _modified(path: Path) -> int:
+def modified_ns(path: Path) -> int:
     """When the file was last changed, ns, as a key of caches; 0 where it is not there."""
     try:
         return path.stat().st_mtime_ns
@@ -313,7 +313,7 @@ def script_with_finding(facts: Facts, *rules: str) -> NamedLine | None:
 def place_of_loop(facts: Facts) -> tuple[str | None, int | None]:
     """File and line of the loop that trains, in the first of the user's own files that has one."""
     for path, _ in own_files(facts):
-        line = _line_of_loop(path, _modified(path))
+        line = _line_of_loop(path, modified_ns(path))
         if line is not None:
             return str(path), line
     return None, None
@@ -359,23 +359,8 @@ def _calls_have_it(change: CallChange) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class EnvironmentChange:
-    """Variables of the environment that the training is started with."""
-
-    title: str
-    variables: Mapping[str, str]
-    risks: tuple[Risk, ...] = ()
-    why_not: str = ""
-    """Why it would be wrong here; empty where nothing is against it."""
-
-    @property
-    def words(self) -> str:
-        """The variables as they stand before a command."""
-        return " ".join(f"{name}={value}" for name, value in self.variables.items())
-
-
-Change = CallChange | LineChange | EnvironmentChange
+Change = CallChange | LineChange | FixOption
+"""What a fix changes; an option is all that can be said of it."""
 
 
 @dataclass(frozen=True)
@@ -390,7 +375,7 @@ class Fix:
     change: Callable[[Facts], Change | None]
     """The change as it would be made here; None where there is nothing that it could change."""
     risks: tuple[Risk, ...] = ()
-    """All risks that its changes may name."""
+    """All risks that it may have."""
 
 
 def line_fix(
@@ -418,7 +403,7 @@ def line_fix(
         if place is None:
             return None
         where = f"{place.short}: " if place.short else ""
-        result = LineChange(title, place.file, place.line, plan, f"{where}{advice}", risks)
+        result = LineChange(title, place.file, place.line, plan, f"{where}{advice}")
         return result if not is_one_of_several or has_subject(result, facts) else None
 
     return Fix(id, what, explanation, change, risks)
@@ -432,18 +417,8 @@ def option(fix: Fix, facts: Facts) -> FixOption | None:
 
 def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
     """``change`` as it can be tried and written for a run; reads and parses source files."""
-    if isinstance(change, EnvironmentChange):
-        if change.why_not:
-            return FixOption(fix.id, change.title, fix.explanation, why_not=change.why_not)
-        return FixOption(
-            fix.id,
-            change.title,
-            fix.explanation,
-            change.risks,
-            override=Override("environment", dict(change.variables), fix=fix.id),
-            why_not="it is set where the training is started",
-            advice=f"{change.words} before the command",
-        )
+    if isinstance(change, FixOption):
+        return change
     override: Override | None = None
     script = script_of(facts.manifest)
     script_word = script.word if script else None
@@ -461,6 +436,8 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
             override = Override(
                 change.target, dict(change.arguments), change.file, change.line, fix.id
             )
+    own = change.risks if isinstance(change, CallChange) else None
+    risks = fix.risks if own is None else own
     is_possible = isinstance(change, LineChange) or not change.why_not
     is_written = is_possible and not written.patch and stands_in_source(fix.id, change, facts)
     notes = written.patch.notes if written.patch else ()
@@ -470,7 +447,7 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
         fix=fix.id,
         title=change.title,
         explanation=" ".join((fix.explanation, *notes)),
-        risks=change.risks if is_possible else (),
+        risks=risks if is_possible else (),
         override=override,
         patch=written.patch,
         why_not=WRITTEN if is_written else written.why_not,

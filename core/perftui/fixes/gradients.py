@@ -204,7 +204,6 @@ def _requires_grad(facts: Facts) -> LineChange | None:
         *place_of_loop(facts),
         untrained_without,
         "requires_grad_(False) on modules that are not trained, before the loop",
-        (Risk.NORMS,),
         Override(_TARGET, _ARGUMENTS, fix=_ID),
     )
 

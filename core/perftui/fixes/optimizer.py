@@ -117,7 +117,6 @@ def _with(optimizer: OptimizerSettings, argument: str, why_not: str) -> CallChan
         line=optimizer.line,
         spec=optimizer_spec(argument),
         advice=f"{where}{optimizer.class_name}(..., {argument}=True)",
-        risks=(Risk.NUMERICS,) if argument == "fused" else (Risk.NUMERICS, Risk.MEMORY),
         why_not=why_not,
     )
 

@@ -240,7 +240,6 @@ def _observe(facts: Facts) -> LineChange | None:
         place.line,
         seldom,
         f"{place.short}: only every {SELDOM}th time",
-        (Risk.SELDOM,),
     )
     # Most of a script's own Python is part of training: then the fix is not worth a word.
     return change if saved or is_certain(change) else None
@@ -307,7 +306,6 @@ def _freeze(facts: Facts) -> LineChange | None:
         *place_of_loop(facts),
         frozen,
         "gc.freeze() once everything is loaded, before the loop that trains",
-        (Risk.MEMORY,),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from perftui.facts.cpu.machine import THREAD_VARIABLES, cpu_share
@@ -12,15 +13,15 @@ from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.fixes.fix import (
     CallChange,
-    EnvironmentChange,
     Fix,
     has_finding,
     line_fix,
     script_with_finding,
 )
-from perftui.fixes.option import Risk
+from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.source.calls import CallSpec
 from perftui.fixes.source.edits import Edit, ReplaceLiteral, insert_after_imports, wrap
+from perftui.run.manifest import Override
 from perftui.script.names import module_name, qualified_name
 from perftui.script.program import Literal, PatchRefusedError, Program, called_name
 from perftui.script.training import model_name, refuse_mentioned, step_loop
@@ -51,7 +52,6 @@ def _switched(
     title: str,
     advice: str,
     *,
-    risks: tuple[Risk, ...] = (),
     why_not: str = "",
     uncertain: str = "",
     written: Mapping[str, Literal] | None = None,
@@ -66,7 +66,6 @@ def _switched(
         spec=spec,
         advice=f"{where}{advice}",
         written=written or {},
-        risks=risks,
         why_not=why_not,
         uncertain=uncertain,
     )
@@ -90,7 +89,6 @@ def _threads(facts: Facts) -> CallChange | None:
         f"{variable}={wanted}" if variable and not called else f"torch.set_num_threads({wanted})",
         why_not="torch already uses as many" if wanted == cores.threads else "",
         uncertain="" if called else set_by,
-        risks=(Risk.NUMERICS,),
     )
 
 
@@ -107,7 +105,6 @@ def _anomaly(facts: Facts) -> CallChange | None:
         "anomaly detection off",
         "torch.autograd.set_detect_anomaly(False), or no detect_anomaly()",
         written={"mode": False},
-        risks=(Risk.UNCHECKED,),
     )
 
 
@@ -122,7 +119,6 @@ def _deterministic(facts: Facts) -> CallChange | None:
         "deterministic algorithms off",
         "torch.use_deterministic_algorithms(False)",
         written={"mode": False},
-        risks=(Risk.NUMERICS, Risk.REPEATABLE),
     )
 
 
@@ -139,7 +135,6 @@ def _onednn(facts: Facts) -> CallChange | None:
         "leave torch.backends.mkldnn.enabled as it is",
         why_not="this build of torch lacks it" if missing else "",
         uncertain="remove the line that disables it",
-        risks=(Risk.NUMERICS,),
     )
 
 
@@ -193,18 +188,21 @@ _VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 _VALUE = "expandable_segments:True"
 
 
-def _expandable(facts: Facts) -> EnvironmentChange | None:
+def _expandable(facts: Facts) -> FixOption | None:
     setup = settings(facts)
     if setup is None or not has_finding(facts, "fragmentation", "allocator-churn"):
         return None
-    environment = setup.environment or {}
-    now = next((f"{name}={environment[name]}" for name in _VARIABLES if environment.get(name)), "")
-    return EnvironmentChange(
-        "expandable segments",
+    environment, fix = setup.environment or {}, EXPANDABLE_SEGMENTS
+    option = FixOption(fix.id, "expandable segments", fix.explanation)
+    for name in (name for name in _VARIABLES if environment.get(name)):
+        return replace(option, why_not=f"{name}={environment[name]} is already set")
+    return replace(
+        option,
+        risks=fix.risks,
         # The older name, which every version knows.
-        {_VARIABLES[1]: _VALUE},
-        (Risk.SHARED,),
-        f"{now} is already set" if now else "",
+        override=Override("environment", {_VARIABLES[1]: _VALUE}, fix=fix.id),
+        why_not="it is set where the training is started",
+        advice=f"{_VARIABLES[1]}={_VALUE} before the command",
     )
 
 

@@ -274,7 +274,8 @@ def _change(facts: Facts, loader: LoaderFacts, wanted: int, why_not: str) -> Cal
     more = f"more than {fmt.several(current, 'worker')}"
     title = f"num_workers {current} -> {wanted}" if wanted else more
     arguments = {"num_workers": wanted, "persistent_workers": True}
-    return loader_change(loader, title, arguments, _risks(facts, wanted - current), why_not)
+    risks = _risks(facts, wanted - current)
+    return loader_change(loader, title, arguments, why_not, risks=risks)
 
 
 def _fetching(facts: Facts) -> float | None:
@@ -402,7 +403,6 @@ def _without(facts: Facts) -> CallChange | None:
         loader,
         title,
         {"num_workers": 0},
-        (Risk.RANDOMNESS, Risk.ORDER),
         _why_not_without(facts, loader),
         WITHOUT_WORKERS,
     )

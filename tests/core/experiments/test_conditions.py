@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.experiments.comparison import Verdict, compare
-from perftui.experiments.conditions import Difference, Effect, differences
+from perftui.experiments.conditions import Difference, Effect, conditions, differing
 from perftui.facts.fact import Facts
 from perftui.report.comparison import as_object, brief_object, brief_text, text
 from perftui.run.manifest import Override
@@ -35,6 +35,10 @@ KNOWN: dict[str, Any] = {
 def run_with(ms: float = 10, **changes: Any) -> Facts:
     run = make_run(count=100, phases={"forward": ms})
     return Facts(replace(run, manifest=replace(run.manifest, **{**KNOWN, **changes})))
+
+
+def differences(before: Facts, after: Facts) -> tuple[Difference, ...]:
+    return differing(conditions(before), conditions(after))
 
 
 def changed(**changes: Any) -> tuple[Difference, ...]:

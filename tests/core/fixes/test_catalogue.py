@@ -1,9 +1,5 @@
 """The fixes of the catalogue, as they are offered for a run: loaders above all, and their risks."""
 
-import ast
-import inspect
-import sys
-from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +8,6 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import FIXES, options
-from perftui.fixes.fix import Fix, line_fix
 from perftui.fixes.option import FixOption, Risk
 from perftui.run.manifest import Override
 from tests.core.diagnosis.runs import ON_GPU, joined, make_run, step_table, telemetry_table
@@ -371,30 +366,6 @@ def test_keeping_workers_is_refused_with_the_reason(script, change, reason) -> N
 
 def test_fixes_that_are_not_in_the_catalogue_are_left_out(script) -> None:
     assert answers(make_run(phases=PHASES, loaders=({"num_workers": 0},)), "later") == ()
-
-
-BY_MODULE: dict[str, set[str]] = defaultdict(set)
-for _fix in FIXES:
-    if _fix.change.__module__ != line_fix.__module__:
-        BY_MODULE[_fix.change.__module__] |= {risk.name for risk in _fix.risks}
-
-
-@pytest.mark.parametrize("module", BY_MODULE)
-def test_a_fix_names_the_risks_that_its_changes_name(module: str) -> None:
-    source = Path(inspect.getfile(sys.modules[module])).read_text()
-    assert named(ast.parse(source)) == BY_MODULE[module]
-
-
-def named(tree: ast.AST) -> set[str]:
-    """Members of ``Risk`` that a module uses outside its rows of the catalogue."""
-    called = tree.func if isinstance(tree, ast.Call) else None
-    if isinstance(called, ast.Name) and called.id in (Fix.__name__, line_fix.__name__):
-        return set()
-    found = set().union(*map(named, ast.iter_child_nodes(tree)))
-    is_risk = isinstance(tree, ast.Attribute) and isinstance(tree.value, ast.Name)
-    if is_risk and tree.value.id == Risk.__name__:
-        found.add(tree.attr)
-    return found
 
 
 def test_every_risk_is_that_of_a_fix() -> None:

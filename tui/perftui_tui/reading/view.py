@@ -28,7 +28,7 @@ from perftui.facts.source.lines import main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.fixes.catalogue import fixes_of
-from perftui.fixes.fix import EnvironmentChange, Fix, offered
+from perftui.fixes.fix import Fix, modified_ns, offered
 from perftui.fixes.option import FixOption
 from perftui.run.layout import trials_of
 from perftui.run.reader import RunReader, RunSnapshot
@@ -114,22 +114,14 @@ class FixLookup:
         if change is None:
             return None
         script = script_of(manifest)
-        file = None if isinstance(change, EnvironmentChange) else change.file
-        files = (Path(file) if file else None, script.path if script else None)
+        files = [Path(change.file)] if change.file else []
+        files += [script.path] if script else []
         in_force = manifest.overrides if manifest else ()
-        key = (repr(change), repr(in_force), *map(_modified, files))
+        key = (repr(change), repr(in_force), *((file, modified_ns(file)) for file in files))
         cached = self._known.get(fix.id)
         if cached is None or cached[0] != key:
             cached = self._known[fix.id] = (key, offered(fix, change, facts))
         return cached[1]
-
-
-def _modified(file: Path | None) -> int:
-    """When the file was last changed, ns; 0 where it is not there."""
-    try:
-        return file.stat().st_mtime_ns if file else 0
-    except OSError:
-        return 0
 
 
 DRAWN: tuple[Fact[Any], ...] = (

@@ -162,7 +162,6 @@ class PerftuiApp(Session):
     # How it looks
 
     def action_next_theme(self) -> None:
-        """The next of our own themes."""
         names = [theme.name for theme in THEMES]
         at = names.index(self.theme) if self.theme in names else -1
         self.theme = names[(at + 1) % len(names)]
@@ -189,7 +188,6 @@ class PerftuiApp(Session):
         yield from palette_commands(self, screen)
 
     def action_picture(self) -> None:
-        """Save a picture of the screen, with what lies over it, in the current directory."""
         from perftui_tui.tables.rows import save_new
 
         try:
@@ -224,7 +222,6 @@ class PerftuiApp(Session):
         return not isinstance(self.screen, RunScreen)
 
     def action_help(self) -> None:
-        """Keys, and what this screen shows."""
         from perftui_tui.dialogs.help import HelpDialog, pane_of
 
         screen = self.screen
@@ -254,7 +251,6 @@ class PerftuiApp(Session):
             self._go(name, (*self.trail, self.current_mode))
 
     def action_return(self) -> None:
-        """Back to the screen that led here."""
         if self.trail:
             self._go(self.trail[-1], self.trail[:-1])
 
@@ -268,12 +264,10 @@ class PerftuiApp(Session):
             self.refresh_screen()
 
     def action_next_screen(self, step: int) -> None:
-        """Go to the next screen, or by ``step`` -1 to the one before."""
         at = SCREENS.index(self.current_mode)
         self.action_show(SCREENS[(at + step) % len(SCREENS)])
 
     def on_resize(self, event: events.Resize) -> None:
-        """Tell where the terminal is too small, and resize the script's terminal."""
         self.check_size(event.size)
         if self.target != self.attached_to:
             self.requests.resized(event.size)
@@ -379,18 +373,15 @@ class PerftuiApp(Session):
             self.notify(message.reason, severity="error", markup=False, timeout=10)
 
     def on_preview_received(self, message: messages.PreviewReceived) -> None:
-        """Draw the first part of a trace while the rest of it is read."""
         if message.path == self.target and self.newest is None:
             self.preview = message.analysis
             if screen := self._composed_screen():
                 screen.show_preview(message.analysis)
 
     def on_ranks_read(self, message: messages.RanksRead) -> None:
-        """The trace of one more rank has been read."""
         self.rank_traces.take(message)
 
     def on_load_progressed(self, message: messages.LoadProgressed) -> None:
-        """Show the progress of reading a trace."""
         if isinstance(self.screen, RunScreen) and self.screen.is_composed:
             self.screen.loading_progress(message.path, message.done)
 
@@ -406,7 +397,6 @@ class PerftuiApp(Session):
         self.trials.compare_when_steady()
 
     def watch_output(self) -> None:
-        """Hand the output to the screen on top."""
         if screen := self._composed_screen():
             screen.show_output(self.output)
 
@@ -445,7 +435,6 @@ class PerftuiApp(Session):
             self.refresh_screen()
 
     def action_capture(self) -> None:
-        """Ask the training for a profiled window at its next step."""
         snapshot = self.newest
         if snapshot is None or snapshot.run is None or not snapshot.goes_on:
             self.notify("only a running training can be profiled", severity="warning")
@@ -453,11 +442,9 @@ class PerftuiApp(Session):
         self.requests.capture(snapshot)
 
     def action_trial(self) -> None:
-        """Show the trial or the tuning that runs, or the last one."""
         self.trials.show_latest()
 
     def action_probe(self) -> None:
-        """Offer to measure what this machine can do at most."""
         self.trials.offer_probe()
 
     def refresh_experiment(self) -> None:
@@ -474,7 +461,6 @@ class PerftuiApp(Session):
         await self.action_quit()
 
     async def action_quit(self) -> None:
-        """Leave, after asking what to do with a running training, trial or tuning."""
         from perftui_tui.dialogs.choice import QuitDialog
         from perftui_tui.dialogs.experiment import QuitExperimentDialog
 

@@ -54,7 +54,6 @@ class ChartPlot(PlotextPlot):
         self.refresh()
 
     def render(self) -> RenderResult:
-        """The plot at the size it has now."""
         if self._chart is not None:
             self._draw(self._chart)
         return super().render()
@@ -197,18 +196,15 @@ class ChartScreen(ModalScreen[None]):
         """The range in view, in units of the horizontal axis."""
 
     def compose(self) -> ComposeResult:
-        """Which chart it is, the chart, the value under the cursor, the keys."""
         yield RowView(id="chart-title")
         yield ChartPlot(id="chart-plot")
         yield RowView(id="chart-value")
         yield KeysFooter(show_palette=False)
 
     def on_mount(self) -> None:
-        """Show all of it, the cursor at the end."""
         self.action_whole()
 
     def on_resize(self) -> None:
-        """Draw at the new size."""
         self._draw()
 
     @property
@@ -217,7 +213,6 @@ class ChartScreen(ModalScreen[None]):
         return self._charts[self._chosen]
 
     def action_whole(self) -> None:
-        """Show the whole chart, the cursor at the end."""
         x = self.chart.x
         left, right = float(x[0]), float(x[-1])
         self.view = (left, right if right > left else left + 1)
@@ -266,12 +261,10 @@ class ChartScreen(ModalScreen[None]):
     # Moving about
 
     def action_change(self, step: int) -> None:
-        """The next chart, or the one before."""
         self._chosen = (self._chosen + step) % len(self._charts)
         self.action_whole()
 
     def action_cursor(self, points: int) -> None:
-        """Move the cursor by points, and the view with it."""
         self._go(self.at + points)
 
     def action_edge(self, end: int) -> None:
@@ -306,7 +299,6 @@ class ChartScreen(ModalScreen[None]):
         self.view = (left, right if right > left else left + 1)
 
     def action_close(self) -> None:
-        """Back to the screen."""
         self.dismiss(None)
 
     def on_click(self, event: events.Click) -> None:
@@ -320,9 +312,7 @@ class ChartScreen(ModalScreen[None]):
             self._go(nearest(self.chart.x, left + share * (right - left)))
 
     def on_mouse_scroll_up(self) -> None:
-        """Look closer."""
         self.action_zoom(1)
 
     def on_mouse_scroll_down(self) -> None:
-        """Look from further away."""
         self.action_zoom(-1)

@@ -98,7 +98,6 @@ class ChoiceDialog(ModalScreen[str]):
         self._below = tuple(below)
 
     def compose(self) -> ComposeResult:
-        """The body, which scrolls where it is long, and the answers."""
         with Vertical() as frame:
             frame.border_title = self._title
             yield RowView(id="body")
@@ -147,7 +146,6 @@ class ChoiceDialog(ModalScreen[str]):
         frame.border_subtitle = "up and down scroll" if sum(needed) > room else ""
 
     def on_key(self, event: events.Key) -> None:
-        """Answer, or scroll the body."""
         scroll = {"down": 1, "up": -1, "pagedown": 10, "pageup": -10}.get(event.key)
         if scroll is not None:
             for part in self.query("#body, #below").results(RowView):
@@ -160,7 +158,6 @@ class ChoiceDialog(ModalScreen[str]):
                 return
 
     def on_click(self, event: events.Click) -> None:
-        """Answer by mouse."""
         choices = self.query_one("#choices", RowView)
         if choices.region.contains(event.screen_x, event.screen_y):
             self.dismiss(self._choices[event.screen_y - choices.region.y].result)

@@ -40,11 +40,9 @@ class TooSmallScreen(ModalScreen[None]):
         self.needed = needed
 
     def compose(self) -> ComposeResult:
-        """The text alone."""
         yield RowView()
 
     def on_resize(self) -> None:
-        """Show the size that there is now."""
         width, height = self.app.size
         quits = (hint("{app.quit} quits."), "dim")
         fits = self.needed != NEEDED_FOR_STRIP and not is_too_small(self.app.size, NEEDED_FOR_STRIP)

@@ -162,6 +162,5 @@ class SnapshotPane(RowView):
         self.draw(partial(self._draw, snapshot))
 
     async def on_click(self, event: events.Click) -> None:  # noqa: ARG002 - anywhere on it
-        """Open the chart."""
         if self._chart:
             await self.run_action(f"app.study('{self._chart}')")

@@ -42,14 +42,12 @@ class LogScreen(RunScreen):
     _view = getters.query_one(LogView)
 
     def body(self) -> Iterable[Widget]:
-        """What is shown of a run that is played; the lines, the search, the status line."""
         yield RowView(id="log-played")
         yield LogView(id="log-lines")
         yield Input(placeholder="search", id="log-search")
         yield LogStatus(id="log-status")
 
     def on_mount(self) -> None:
-        """Take what has been printed already."""
         super().on_mount()
         self.query_one(Input).cursor_blink = False
         self.query_one("#log-played", RowView).rows = [row((ALL_OUTPUT, "warn"))]
@@ -77,28 +75,22 @@ class LogScreen(RunScreen):
         self.query_one(LogStatus).show(self._view)
 
     def action_follow(self) -> None:
-        """Follow the newest line again."""
         self._view.follow()
 
     def action_scroll_lines(self, lines: int) -> None:
-        """Scroll by lines."""
         self._view.move(lines)
 
     def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by pages."""
         self._view.move(pages * max(1, self._view.size.height - 1))
 
     def action_scroll_top(self) -> None:
-        """To the oldest line kept."""
         self._view.move(-len(self.session.output.lines))
 
     def action_search(self) -> None:
-        """Type what to search for."""
         self.add_class("-searching")
         self.query_one(Input).focus()
 
     def action_find(self, direction: int) -> None:
-        """To the next match, or to the one before."""
         if not self._view.find(direction):
             pattern = self._view.pattern
             text = f"no line with {pattern!r}" if pattern else hint("{log.search} searches")
@@ -114,6 +106,5 @@ class LogScreen(RunScreen):
         self.action_find(-1)
 
     def action_close_search(self) -> None:
-        """Close the search."""
         self.remove_class("-searching")
         self.set_focus(None)

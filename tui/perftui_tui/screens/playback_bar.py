@@ -109,18 +109,15 @@ class PlaybackBar(RowView, can_focus=True):
             self.rows = [drawn]
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Go where the bar is pressed, and on with the mouse."""
         if self._left <= event.x < self._left + self._cells:
             self.capture_mouse()
             self._go(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow the mouse while it is pressed."""
         if self.app.mouse_captured is self:
             self._go(event.x)
 
     def on_mouse_up(self) -> None:
-        """Let go."""
         self.release_mouse()
 
     def _go(self, x: int) -> None:
@@ -128,15 +125,12 @@ class PlaybackBar(RowView, can_focus=True):
         self._playback.seek_share(min(max((x - self._left) / last, 0.0), 1.0))
 
     def action_play(self) -> None:
-        """Play or hold."""
         self._playback.toggle()
 
     def action_step(self, count: int) -> None:
-        """Go ``count`` steps on, or back where it is negative."""
         self._playback.step(count)
 
     def action_faster(self, by: int) -> None:
-        """Change the speed."""
         self._playback.faster(by)
 
     def action_edge(self, share: int) -> None:
@@ -144,5 +138,4 @@ class PlaybackBar(RowView, can_focus=True):
         self._playback.seek_share(share)
 
     def action_leave(self) -> None:
-        """Play no more."""
         self._playback.end()

@@ -374,7 +374,6 @@ class RanksScreen(RunScreen):
     """Rows that table, bars and steps leave."""
 
     def body(self) -> Iterable[Widget]:
-        """Headline, table, bars, steps, and the selected rank beside the others."""
         yield RowView(id="rank-verdict")
         yield RanksView(id="ranks-table")
         yield RowView(id="rank-bars", title="Mean step of each rank")

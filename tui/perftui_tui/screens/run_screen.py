@@ -58,7 +58,6 @@ class ExperimentLine(RowView):
         self.draw(None if row is None else lambda cells, _: [row(cells)])
 
     async def on_click(self) -> None:
-        """Open the trial or the tuning."""
         await self.run_action("app.trial")
 
 
@@ -167,12 +166,10 @@ class RunScreen(Screen[None]):
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Show what the app shows."""
         self.is_composed = True
         self.refresh_state()
 
     def on_screen_resume(self) -> None:
-        """Catch up with what happened while another screen was shown."""
         self.refresh_state()
         self.session.check_size(self.app.size)
         self.session.trials.compare_when_steady()
@@ -255,16 +252,13 @@ class RunScreen(Screen[None]):
         return charts_of(snapshot) if snapshot is not None else ()
 
     def action_undo_fix(self) -> None:
-        """Restore the source."""
         self.session.source_fixes.undo()
         self.redraw()
 
     def action_rerun(self) -> None:
-        """Run again."""
         self.session.trials.run_again()
 
     def action_copy(self) -> None:
-        """Copy the selected row, else the text of the screen."""
         from perftui_tui.actions.clipboard import copy_text
         from perftui_tui.screens.export import text_to_copy
 
@@ -275,7 +269,6 @@ class RunScreen(Screen[None]):
             self.notify("nothing to copy yet", severity="warning")
 
     def action_save_table(self) -> None:
-        """Save the table that has the focus as CSV, and notify of the path."""
         from perftui_tui.screens.export import shown_table
         from perftui_tui.tables.rows import csv_text, folder_for
 

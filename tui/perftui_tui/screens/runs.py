@@ -197,7 +197,6 @@ class RunsScreen(RunScreen):
         """The run whose name is being typed; None while a filter is."""
 
     def body(self) -> Iterable[Widget]:
-        """Title, input, table, and all of the selected run."""
         yield Static(id="runs-title", markup=False)
         yield Input(id="runs-input")
         yield RunTable(id="runs-table")
@@ -205,17 +204,14 @@ class RunsScreen(RunScreen):
         yield Static(id="runs-detail", markup=False)
 
     def on_mount(self) -> None:
-        """Look at the directory now and then."""
         self._input.cursor_blink = False
         super().on_mount()
         self.set_interval(REFRESH_SECONDS, self._refresh_list)
 
     def on_unmount(self) -> None:
-        """Read no more."""
         self._stopped.set()
 
     def on_screen_resume(self) -> None:
-        """Catch up, and look at the directory."""
         super().on_screen_resume()
         self._refresh_list()
 
@@ -323,7 +319,6 @@ class RunsScreen(RunScreen):
     # Naming
 
     def action_rename(self) -> None:
-        """Type a name for the selected run."""
         one = self._selected
         if one is None or one.entry.manifest is None:
             self.session.warn("no run to name")
@@ -332,7 +327,6 @@ class RunsScreen(RunScreen):
         self._type("name of the run; empty removes it", one.entry.manifest.name or "")
 
     def action_filter(self) -> None:
-        """Type what runs must contain."""
         self._naming = None
         self._type("part of a name, an id or a script", "")
 
@@ -343,7 +337,6 @@ class RunsScreen(RunScreen):
         self._input.focus()
 
     def action_close_input(self) -> None:
-        """Show all runs again."""
         was_filter, self._naming = self._naming is None, None
         self.remove_class("-typing")
         if was_filter:
@@ -368,7 +361,6 @@ class RunsScreen(RunScreen):
     # Deleting
 
     def action_delete(self) -> None:
-        """Ask whether the selected run is to be deleted."""
         one = self._selected
         if one is None:
             self.session.warn("no run to delete")

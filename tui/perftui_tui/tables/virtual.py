@@ -149,7 +149,6 @@ class VirtualTable(ScrollView, can_focus=True):
             self.scroll_to_region(selected, animate=False, force=True, immediate=True)
 
     def on_resize(self) -> None:
-        """Keep the selection in view."""
         self._reveal()
 
     def _select(self, position: int) -> None:
@@ -168,11 +167,9 @@ class VirtualTable(ScrollView, can_focus=True):
                     self.refresh(Region(0, changed - top + 1, self.size.width, 1))
 
     def action_move(self, rows: int) -> None:
-        """Move the selection by ``rows``."""
         self._select(self.cursor + rows)
 
     def action_page(self, pages: int) -> None:
-        """Move the selection by a screenful."""
         self._select(self.cursor + pages * self._body_height())
 
     def action_edge(self, direction: int) -> None:
@@ -180,7 +177,6 @@ class VirtualTable(ScrollView, can_focus=True):
         self._select(0 if direction < 0 else len(self.order) - 1)
 
     def action_open(self) -> None:
-        """Open the selected row."""
         self._announce(self.RowSelected)
 
     def action_sort(self, step: int) -> None:
@@ -191,7 +187,6 @@ class VirtualTable(ScrollView, can_focus=True):
             self.sort_by(shown[(place + step) % len(shown)])
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
         self._descending = not self._descending
         self._reorder(self.selected_row)
 

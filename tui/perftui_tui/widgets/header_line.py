@@ -171,7 +171,6 @@ class HeaderLine(RowView):
         self.rows = [spread(_left(self._current, cells), right, cells)]
 
     async def on_click(self, event: events.Click) -> None:
-        """Go to the screen whose name was clicked."""
         left = len(app_name(self.size.width))
         for screen, (text, _) in tabs(self._current, self.size.width):
             if left <= event.x < left + len(text):

@@ -76,7 +76,6 @@ class KeysFooter(Widget):
         return cell_len(self._notice[0]) + _BEHIND if self._notice[0] else 0
 
     def on_mount(self) -> None:
-        """Follow the keys of the screen."""
         self.screen.bindings_updated_signal.subscribe(self, self._changed)
 
     def on_resize(self) -> None:
@@ -175,11 +174,9 @@ class KeysFooter(Widget):
         return None
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Mark the key under the mouse, and show its help."""
         self._point_at(self._key_at(event.x))
 
     def on_leave(self) -> None:
-        """Mark none."""
         self._point_at(None)
 
     def _point_at(self, key: ActiveBinding | None) -> None:

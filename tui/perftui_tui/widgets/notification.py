@@ -31,7 +31,6 @@ class NoticeLine(Static):
     ALLOW_SELECT = False
 
     async def on_click(self) -> None:
-        """Close it."""
         await self.run_action("app.close_notice")
 
 
@@ -112,7 +111,6 @@ class NotifyingApp(App[None]):
         _put(screen, shown)
 
     def action_close_notice(self) -> None:
-        """Take away the message that is shown."""
         if self._notice is not None:
             self._unnotify(self._notice)
 

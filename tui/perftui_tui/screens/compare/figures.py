@@ -321,7 +321,6 @@ class StepHistogram(PlotextPlot):
         self.refresh()
 
     def render(self) -> RenderResult:
-        """The plot at the size it has now."""
         rooms = self.size.width // TICK_CELLS, self.size.height // TICK_ROWS
         axes = self.plt.xticks, self.plt.yticks
         for set_ticks, top, room in zip(axes, self._tops, rooms, strict=True):

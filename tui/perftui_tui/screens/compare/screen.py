@@ -91,7 +91,6 @@ class CompareScreen(RunScreen):
     watch_swapped = RunScreen.redraw
 
     def body(self) -> Iterable[Widget]:
-        """Both breakdowns, the figures, the distribution."""
         yield RowView(id="breakdowns")
         figures = RowView(id="figures", title="Before and after")
         changed = RowView(id="changed", title="What changed most")
@@ -175,11 +174,9 @@ class CompareScreen(RunScreen):
         return (*(comparison_charts(*pair) if pair else ()), *super().charts())
 
     def action_swap(self) -> None:
-        """Exchange before and after."""
         self.swapped = not self.swapped
 
     def action_scroll_figures(self, rows: int) -> None:
-        """Scroll the figures."""
         self.query_one("#figures", RowView).scroll_relative(y=rows, animate=False)
 
     def action_write_fix(self) -> None:
@@ -191,7 +188,6 @@ class CompareScreen(RunScreen):
         self.session.source_fixes.write(change.option if change else None, gain)
 
     def action_baseline(self) -> None:
-        """Choose the run or trace to compare with."""
         self.session.baseline.choose()
 
 

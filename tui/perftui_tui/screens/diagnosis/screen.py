@@ -166,37 +166,30 @@ class DiagnosisScreen(RunScreen):
         listed.scroll_to_region(region, animate=False)
 
     def action_select(self, step: int) -> None:
-        """The next finding, or the one before."""
         if self._findings:
             at = max(0, min(len(self._findings) - 1, self._at + step))
             self.selected = self._findings[at].rule
 
     def action_choose_fix(self, step: int) -> None:
-        """The next fix, or the one before."""
         if self._options:
             self.chosen = self._options[(self._chosen_at + step) % len(self._options)].fix
 
     def action_scroll_details(self, pages: int) -> None:
-        """Scroll the evidence."""
         pane = self.query_one("#finding-details", RowView)
         pane.scroll_relative(y=pages * max(1, pane.size.height - 2), animate=False)
 
     def action_try_fix(self) -> None:
-        """Run again with the chosen fix as an override."""
         self.session.trials.offer(self.finding, self.option)
 
     def action_tune(self) -> None:
-        """Try all fixes of the run one by one."""
         self.session.trials.offer_tuning()
 
     def action_write_fix(self) -> None:
-        """Show the chosen fix as a diff and write it."""
         option, snapshot = self.option, self.snapshot
         proof = snapshot.proof(option) if option and snapshot else None
         self.session.source_fixes.write(option, proof.headline if proof is not None else "")
 
     def action_show_evidence(self) -> None:
-        """Go to where the evidence is to be seen in the trace."""
         finding, snapshot = self.finding, self.snapshot
         place = timeline_place(finding, snapshot.analysis) if finding and snapshot else None
         if place is None:
@@ -205,7 +198,6 @@ class DiagnosisScreen(RunScreen):
             self.session.go_to_place(*place)
 
     def action_copy_fix(self) -> None:
-        """Copy the chosen fix as a patch."""
         if self.option is None or self.option.patch is None:
             self.notify("no patch to copy", severity="warning")
         else:

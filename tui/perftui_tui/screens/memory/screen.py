@@ -88,7 +88,6 @@ class MemoryScreen(RunScreen):
     """
 
     def body(self) -> Iterable[Widget]:
-        """Figures, charts and tables."""
         yield SnapshotPane(memory_now, id="memory-now")
         yield SnapshotPane(steps_line, id="steps-line", chart="memory")
         yield SnapshotPane(host_line, id="host-line", chart="rss")
@@ -196,5 +195,4 @@ class MemoryScreen(RunScreen):
         }
 
     def action_scroll_sites(self, rows: int) -> None:
-        """Scroll the allocations."""
         self.query_one("#allocations", RowView).scroll_relative(y=rows, animate=False)

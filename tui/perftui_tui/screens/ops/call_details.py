@@ -143,16 +143,13 @@ class LinkedLines(RowView, can_focus=True):
             self._go_to(stops[0 if direction < 0 else -1])
 
     def action_open(self) -> None:
-        """Follow the link."""
         if self.target is not None:
             self.post_message(self.Chosen(self.target))
 
     def action_leave(self) -> None:
-        """Close the page."""
         self.post_message(self.Left())
 
     def on_click(self, event: events.Click) -> None:
-        """Follow the link that was clicked."""
         place = event.y + self.scroll_offset.y
         if place < len(self._lines) and self._lines[place].target is not None:
             event.stop()

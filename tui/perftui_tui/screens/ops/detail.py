@@ -187,7 +187,6 @@ class OpsDetail(Vertical):
         self._pages: list[Page] = []
 
     def compose(self) -> ComposeResult:
-        """The lines."""
         yield LinkedLines(id="ops-lines")
 
     @property
@@ -267,7 +266,6 @@ class OpsDetail(Vertical):
         page.at = None
 
     def on_resize(self) -> None:
-        """Lay out for the new width."""
         if self._pages and self._pages[-1].detail is not None:
             self._draw()
 

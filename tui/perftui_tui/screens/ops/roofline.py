@@ -133,7 +133,6 @@ class RooflineChart(PlotextPlot):
             self.refresh()
 
     def render(self) -> RenderResult:
-        """The plot at the size it has now."""
         if self._found is not None:
             self._draw(self._found)
         return super().render()

@@ -104,7 +104,6 @@ class OpsView(Vertical):
         self._done = 0.0
 
     def compose(self) -> ComposeResult:
-        """Title, filter, table, the whole name of the selected row; and the page over them."""
         yield Static(id="ops-title", markup=False)
         yield Input(placeholder="part of a name", id="ops-filter")
         yield OpsTable(id="ops-table")
@@ -260,7 +259,6 @@ class OpsView(Vertical):
             self.action_open()
 
     def action_open(self) -> None:
-        """Open the selected operator or kernel."""
         row, content, data = self._table.selected_row, self._content, self._table.data
         if content is None or row is None or self.page.is_open:
             return
@@ -292,7 +290,6 @@ class OpsView(Vertical):
         self._update_titles()
 
     def action_timeline(self) -> None:
-        """The longest call of the selected row on the timeline."""
         row, content = self._table.selected_row, self._content
         if row is None or content is None or self.page.is_open:
             return
@@ -302,7 +299,6 @@ class OpsView(Vertical):
     # Keys
 
     def action_back(self) -> None:
-        """Leave the page that is open, or the filter."""
         if self.page.is_open:
             self.page.back()
         else:
@@ -315,19 +311,15 @@ class OpsView(Vertical):
         self.table = following.get(self.table, tables[0])
 
     def action_kernels(self) -> None:
-        """Change between operators and kernels."""
         self._switch(Table.KERNELS)
 
     def action_roofline(self) -> None:
-        """Switch between operators and the calls of a step against their roofs."""
         self._switch(Table.ROOFLINE)
 
     def action_sums(self) -> None:
-        """Switch from operators to ranges, to calls, and back."""
         self._switch(Table.RANGES, Table.CALLS)
 
     def action_group(self, step: int) -> None:
-        """Group operators by the next criterion."""
         self._leave_pages()
         if self.table is not Table.OPS:
             self.table = Table.OPS
@@ -336,7 +328,6 @@ class OpsView(Vertical):
         self.by = every[(every.index(self.by) + step) % len(every)]
 
     def action_tree(self) -> None:
-        """Change between table and tree."""
         self._leave_pages()
         self.is_tree = not self.is_tree or self.table is not Table.OPS
         self.table = Table.OPS
@@ -357,7 +348,6 @@ class OpsView(Vertical):
         self._select_path(path)
 
     def action_heaviest(self) -> None:
-        """In the tree open the top path below the selected row."""
         if not self.is_tree or self.table is not Table.OPS:
             self.action_tree()
         tree = self._tree
@@ -375,13 +365,11 @@ class OpsView(Vertical):
         self._update_titles()
 
     def action_filter(self) -> None:
-        """Start typing a filter."""
         self._leave_pages()
         self.add_class("-filtering")
         self._filter.focus()
 
     def action_close_filter(self) -> None:
-        """Show all rows again."""
         self.remove_class("-filtering")
         self._filter.value = ""
         self._refresh()
@@ -401,7 +389,6 @@ class OpsView(Vertical):
         self._table.focus()
 
     def action_save(self) -> None:
-        """Save the table, in its order and with its filter, but with all columns."""
         data = self._table.data
         if not data.columns:
             self.notify("there is no table to save", severity="warning")
@@ -412,7 +399,6 @@ class OpsView(Vertical):
         self.post_message(self.SaveWanted(csv_text(data, self._table.order), stem))
 
     def action_copy(self, what: str) -> None:
-        """Copy the name of the selected row, or the page; or the whole table."""
         if what == "table" and self._table.data.columns:
             copy_text(self.app, csv_text(self._table.data, self._table.order), "the table")
         elif self.page.is_open:
@@ -453,7 +439,6 @@ class OpsScreen(RunScreen):
     """What the tables hold: they are built anew only for another window."""
 
     def body(self) -> Iterable[Widget]:
-        """The tables."""
         yield OpsView(id="ops-view")
 
     def show(self, snapshot: Snapshot) -> None:

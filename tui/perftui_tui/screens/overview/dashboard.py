@@ -56,7 +56,6 @@ class Dashboard(Vertical):
     """
 
     def compose(self) -> ComposeResult:
-        """Charts, meters from the training to the machine's edges, and the last step."""
         with Container(id="charts"):
             yield self._chart("Step time")
             yield self._chart("GPU", self._draw_gpu)
@@ -311,7 +310,6 @@ class GapList(SnapshotPane):
             self.scroll_to(y=max(0, at - height + 1), animate=False)
 
     async def on_click(self, event: events.Click) -> None:
-        """Open the gap that was clicked."""
         place = event.get_content_offset(self)
         at = self.scroll_offset.y + place.y - len(self._causes()) if place is not None else -1
         if 0 <= at < len(self._gaps()):

@@ -163,7 +163,6 @@ class OverviewScreen(RunScreen):
     """
 
     def body(self) -> Iterable[Widget]:
-        """Everything between header and footer, top to bottom."""
         yield SnapshotPane(headline, id="headline")
         yield SnapshotPane(step_bar, id="step-bar", chart="parts")
         yield SnapshotPane(lambda *of: step_bar(*of)[1:3], id="bar-alone", chart="parts")
@@ -255,11 +254,9 @@ class OverviewScreen(RunScreen):
         self.session.follow("diagnosis")
 
     def action_select_gap(self, step: int) -> None:
-        """Select another gap of the list."""
         self.query_one(GapList).move(step)
 
     def action_show_gap(self) -> None:
-        """Show the selected gap on the timeline."""
         gap = self.query_one(GapList).gap
         if gap is None:
             self.notify("no gap between GPU activities has been recorded", severity="warning")
@@ -267,7 +264,6 @@ class OverviewScreen(RunScreen):
             self.session.go_to_place(gap.start, gap.end)
 
     def action_try_fix(self) -> None:
-        """Offer the first fix that can be tried and was not yet."""
         found = next_try(self.snapshot) if self.snapshot is not None else None
         if found is None:
             self.session.trials.offer(None)

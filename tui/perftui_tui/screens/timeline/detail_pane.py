@@ -180,7 +180,6 @@ class DetailPane(RowView):
         return self.scroll_offset.y != before
 
     def on_click(self, event: events.Click) -> None:
-        """Go where the clicked line leads."""
         clicked = event.get_content_offset(self)
         if clicked is None:
             return

@@ -41,7 +41,6 @@ class TimelineScreen(RunScreen):
     )
 
     def body(self) -> Iterable[Widget]:
-        """The tracks."""
         yield TimelineView(id="timeline-view")
 
     def on_screen_resume(self) -> None:

@@ -152,7 +152,6 @@ class TimelineView(Vertical):
         return self._timeline.state
 
     def compose(self) -> ComposeResult:
-        """Timeline, legend, search, detail; or why there is nothing."""
         yield Static(READING, id="timeline-empty", markup=False)
         yield Timeline(id="timeline")
         yield Static(id="timeline-legend", markup=False)
@@ -286,7 +285,6 @@ class TimelineView(Vertical):
     # Ranks
 
     def action_all_ranks(self) -> None:
-        """Show all ranks in one timeline, or the one alone again."""
         if self._given is not None and self._analysis is not self._given:
             self._show_alone()
         elif self._given is None or len(self.ranks) < 2:
@@ -408,17 +406,14 @@ class TimelineView(Vertical):
             self._timeline.changed()
 
     def action_scroll_detail(self, pages: int) -> None:
-        """Scroll the detail."""
         if not self._detail.scroll_page(pages):
             self.notify("end of details" if pages > 0 else "start of details", timeout=2)
 
     def action_tall_detail(self) -> None:
-        """Give the detail half of the screen, or take it back."""
         self._is_tall = not self._is_tall
         self._arrange()
 
     def action_copy_detail(self) -> None:
-        """Copy all of the detail, also what is not on screen."""
         self.app.copy_to_clipboard(self._detail.text)
         self.notify("details copied to the clipboard, if the terminal allows it", timeout=3)
 
@@ -430,7 +425,6 @@ class TimelineView(Vertical):
     # How the rows of the screen are shared out
 
     def on_resize(self) -> None:
-        """Share out the rows anew."""
         self.call_after_refresh(self._arrange)
 
     def _arrange(self) -> None:
@@ -469,7 +463,6 @@ class TimelineView(Vertical):
     # Search
 
     def action_search(self) -> None:
-        """Start typing a name."""
         self.add_class("-searching")
         self._arrange()
         self.query_one(Input).value = ""

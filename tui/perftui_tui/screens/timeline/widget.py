@@ -271,7 +271,6 @@ class Timeline(RowView, can_focus=True):
     # Keys
 
     def action_same_name(self, step: int) -> None:
-        """Select the next or previous event of the same name."""
         selected = self.state.selected if self.state else None
         if selected is None or selected.is_gap:
             keys = hint("{timeline.same_name(-1)} and {timeline.same_name(1)} find more like it")
@@ -280,11 +279,9 @@ class Timeline(RowView, can_focus=True):
             self.act(lambda state: state.same_name(step), "no more events with this name")
 
     def action_step(self, step: int) -> None:
-        """Show the next or previous step."""
         self.act(lambda state: state.next_step(step), self._no_step("no more steps"))
 
     def action_slow_step(self, step: int) -> None:
-        """Show the next or previous step that is slower than the others."""
         steps = self.state.steps if self.state else ()
         bound = format_ns(slow_from(steps))
         missing = f"no more steps took {bound} or more (10 % above the median)"
@@ -295,7 +292,6 @@ class Timeline(RowView, can_focus=True):
         return missing if steps else "no steps are marked in this trace"
 
     def action_follow(self, step: int) -> None:
-        """From a launch to its kernel or back."""
         missing = "no kernel of this event" if step > 0 else "no launch of this event"
         self.act(lambda state: state.follow_launch(step), f"{missing} in the trace")
 
@@ -331,7 +327,6 @@ class Timeline(RowView, can_focus=True):
             self.act(lambda s: s.zoom(factor, s.view.time(column, self._columns())))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Begin a click or a drag."""
         if self.state is None:
             return
         head, view = self._head_row(event.y), self.state.view
@@ -344,7 +339,6 @@ class Timeline(RowView, can_focus=True):
             self._move_view(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Pan, mark or move while dragging."""
         drag = self._drag
         if self.state is None or drag is None:
             return
@@ -361,7 +355,6 @@ class Timeline(RowView, can_focus=True):
         self.act(lambda state: state.centre_on(column, columns))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Select what was clicked, unless it was a drag."""
         drag, self._drag = self._drag, None
         self.release_mouse()
         if drag is not None and drag.x == event.x and drag.y == event.y and drag.kind != _MAP:

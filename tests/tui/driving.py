@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from perftui.trace.rank_files import RankFile
 from perftui_tui.app import PerftuiApp
-from perftui_tui.look.ascii import AsciiFilter
+from perftui_tui.look.themes import AsciiFilter
 from tests.tui.recorded import NOW
 
 PATIENCE = 30.0

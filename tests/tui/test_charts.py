@@ -9,18 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.charts.area import (
+from perftui_tui.charts.cells import (
     DOTS,
+    LOWER_EIGHTHS,
+    apportion,
     area,
     braille_area,
     column_steps,
+    exact_ns,
+    filled_steps,
+    interval_rows,
+    nice_step,
     over_all_columns,
     resample,
+    round_ticks,
+    ruler,
     sparkline,
     steady_bins,
+    time_ticks,
+    usual_top,
 )
-from perftui_tui.charts.axis import exact_ns, nice_step, round_ticks, ruler, time_ticks, usual_top
-from perftui_tui.charts.bars import LOWER_EIGHTHS, apportion, filled_steps, interval_rows
 from perftui_tui.look.rows import plain, width
 from perftui_tui.screens.timeline.track_cells import all_filled_steps
 from tests.tui.driving import in_ascii

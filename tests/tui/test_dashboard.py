@@ -15,8 +15,7 @@ from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.rows import Row, plain, width
 from perftui_tui.panes.gpu import gpu, gpu_cards
-from perftui_tui.panes.loader import workers
-from perftui_tui.panes.machine import cores, cpu, disk, memory, network
+from perftui_tui.panes.machine import cores, cpu, disk, memory, network, workers
 from perftui_tui.panes.step_bar import last_step, last_step_title
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.view import RunView

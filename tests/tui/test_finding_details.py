@@ -17,7 +17,7 @@ from perftui_tui.dialogs.experiment import diff_rows, risk
 from perftui_tui.look.rows import plain, safe
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.view import RunView
-from perftui_tui.screens.diagnosis.finding import details, listing
+from perftui_tui.screens.diagnosis import details, listing
 from tests.facts_given import knowing
 from tests.tui.driving import opened, settled, text_of, until
 from tests.tui.recorded import NOW, write_gpu_run, write_run

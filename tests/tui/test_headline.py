@@ -23,7 +23,7 @@ from perftui_tui.look.rows import plain
 from perftui_tui.panes.verdict import findings, verdict_line
 from perftui_tui.reading.snapshot import Phase, Snapshot, next_try
 from perftui_tui.reading.view import RunView, view_trace
-from perftui_tui.screens.diagnosis.finding import listing
+from perftui_tui.screens.diagnosis import listing
 from perftui_tui.screens.overview.dashboard import GapList, headline
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run

@@ -17,8 +17,7 @@ from perftui.run.layout import RunLayout
 from perftui_tui.look.format import format_ns, part_of_step, share
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.gpu import gpu
-from perftui_tui.panes.loader import loader
-from perftui_tui.panes.machine import cpu, disk, network
+from perftui_tui.panes.machine import cpu, disk, loader, network
 from perftui_tui.panes.meter import Meter, draw_chart, draw_line
 from perftui_tui.panes.meters import METERS, draw_meter, step_time
 from perftui_tui.panes.step_bar import breakdown_bar, rows_of, step_bar, step_parts

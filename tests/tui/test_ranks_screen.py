@@ -25,7 +25,7 @@ from perftui.run.layout import RunLayout
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from perftui.trace.rank_files import find_ranks
-from perftui_tui.charts.bars import LOWER_EIGHTHS
+from perftui_tui.charts.cells import LOWER_EIGHTHS
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.step_bar import EDGE

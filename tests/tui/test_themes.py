@@ -12,8 +12,7 @@ from textual.theme import Theme
 
 from perftui_tui.app import PerftuiApp
 from perftui_tui.keys.all_keys import SCREENS
-from perftui_tui.look.ascii import AsciiFilter
-from perftui_tui.look.themes import THEMES
+from perftui_tui.look.themes import THEMES, AsciiFilter
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import close, opened, text_of, until, until_shown
 from tests.tui.recorded import write_run

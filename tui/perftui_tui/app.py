@@ -27,8 +27,7 @@ from perftui_tui.actions.trials import Trials
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.keys.all_keys import SCREENS
 from perftui_tui.keys.own_keys import NO_OVERRIDES, Overrides, bindings, use
-from perftui_tui.look.ascii import AsciiFilter
-from perftui_tui.look.themes import DEFAULT_THEME, THEMES, SteadyStylesheet
+from perftui_tui.look.themes import DEFAULT_THEME, THEMES, AsciiFilter, SteadyStylesheet
 from perftui_tui.reading import thread as messages
 from perftui_tui.reading.output import Output, OutputReceived, OutputSource
 from perftui_tui.reading.snapshot import Snapshot

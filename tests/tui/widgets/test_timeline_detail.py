@@ -10,6 +10,15 @@ from perftui.analysis.timeline.measure import measure
 from perftui.analysis.timeline.track import MARKS
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui_tui.look.rows import plain
+from perftui_tui.screens.timeline.detail_lines import (
+    MOST_NAMES,
+    argument_lines,
+    event_lines,
+    further_lines,
+    measure_lines,
+    self_time,
+    summary_lines,
+)
 from perftui_tui.screens.timeline.detail_pane import (
     Line,
     Target,
@@ -18,17 +27,8 @@ from perftui_tui.screens.timeline.detail_pane import (
     plain_text,
     side_by_side,
 )
-from perftui_tui.screens.timeline.event_detail import (
-    MOST_NAMES,
-    argument_lines,
-    event_lines,
-    further_lines,
-    measure_lines,
-    self_time,
-)
 from perftui_tui.screens.timeline.gaps import DeviceGaps, gap_lines, python_frame
 from perftui_tui.screens.timeline.state import TimelineState
-from perftui_tui.screens.timeline.summary import summary_lines
 from tests.core.diagnosis.runs import ORIGIN, at_wall, run_with
 
 MS = 1_000_000

@@ -10,7 +10,7 @@ from perftui.analysis.intervals import Intervals
 from perftui.analysis.model import Gap, GapCause, Step
 from perftui.analysis.timeline.track import DEVICE
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui_tui.charts.bars import LOWER_EIGHTHS
+from perftui_tui.charts.cells import LOWER_EIGHTHS
 from perftui_tui.look.rows import plain as text_of
 from perftui_tui.screens.timeline.gaps import DeviceGaps, largest_gap_row
 from perftui_tui.screens.timeline.head import (

@@ -10,15 +10,16 @@ from rich.cells import cell_len
 from textual.app import App
 
 from perftui_tui.screens.ops.screen import OpsTable
-from perftui_tui.tables.columns import Texts, name_column
 from perftui_tui.tables.rows import (
     LEFT,
     RIGHT,
     Column,
     TableData,
+    Texts,
     column_at,
     column_widths,
     fit,
+    name_column,
     ordered_rows,
     row_text,
     shown_columns,

@@ -14,7 +14,7 @@ from textual.color import Color
 from textual.screen import ModalScreen
 from textual_plotext import PlotextPlot
 
-from perftui_tui.charts.axis import nice_step
+from perftui_tui.charts.cells import nice_step
 from perftui_tui.charts.run_charts import Chart, Floats, nearest
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import MISSING, format_ns

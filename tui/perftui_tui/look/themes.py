@@ -1,13 +1,16 @@
-"""Colour themes, and the styles of spans: each coloured thing also carries a word."""
+"""Colour themes, the styles of spans (each coloured thing also carries a word), and ASCII alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 from textual.css.stylesheet import Stylesheet
+from textual.filter import LineFilter
 from textual.theme import Theme
 
 from perftui_tui.look.rows import PART_STYLES
@@ -172,3 +175,46 @@ class SteadyStylesheet(Stylesheet):
             StylesheetParseError: it is not valid.
         """
         self.parse()
+
+
+ASCII_GLYPHS = str.maketrans(
+    "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤≥–µ↳°┌┐└┘┬├┴┼",
+    "..:-=+*#||||###|--++++*~.>x><v^.|<>-u>'+++++|++",
+)
+"""ASCII for the characters of our rows, on a terminal font without block characters."""
+
+_OTHERS = {
+    "▔": "-", "▐": "|", "▕": "|", "┃": "|", "║": "|", "═": "=", "┼": "+", "▲": "^", "▼": "v",
+    "▶": ">", "◀": "<", "►": ">", "◄": "<", "○": "o", "✓": "x", "✔": "x", "╷": "|", "╵": "|",
+    "▀": "'", "▄": ".", "■": "#", "□": ".", "🔎": "/ ", "⭘": "O", "—": "-", "’": "'", "▾": "-",
+    "▸": "+", "▓": "@", "▒": "%", "▞": "/", "╲": "\\",
+}  # fmt: skip
+"""ASCII for the characters that Textual's own widgets draw with, on such a font."""
+
+
+_BRAILLE = 0x2800
+"""The first pattern: each bit of what is added is a dot."""
+
+_DOTS = " ..:::###"
+"""ASCII for a pattern, by its number of dots."""
+
+
+class AsciiFilter(LineFilter):
+    """Draws each character with ASCII ones, as wide as it was; what has no likeness is ``?``."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's signature
+        """The segments in ASCII."""
+        return [
+            Segment(text if text.isascii() else "".join(map(_character, text)), style, control)
+            for text, style, control in segments
+        ]
+
+
+@lru_cache(maxsize=4096)
+def _character(character: str) -> str:
+    if character.isascii():
+        return character
+    if _BRAILLE <= ord(character) < _BRAILLE + 256:
+        return _DOTS[(ord(character) - _BRAILLE).bit_count()]
+    similar = character.translate(ASCII_GLYPHS)
+    return similar if similar.isascii() else _OTHERS.get(character, "?" * cell_len(character))

@@ -10,7 +10,7 @@ from perftui import format as fmt
 from perftui.experiments.trial_runs import Purpose, runs_of
 from perftui.experiments.trial_verdict import Agreement
 from perftui.trace.text import printable
-from perftui_tui.charts.bars import interval_rows
+from perftui_tui.charts.cells import interval_rows
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import date_and_time, elapsed, format_ns
 from perftui_tui.look.rows import Row, Span, crop, fit, fold, row, spread, width, with_fitting, wrap

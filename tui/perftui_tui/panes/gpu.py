@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from perftui.telemetry.gpu.names import POWER, THERMAL, bits_of, clock_limit_words, gpu_name
 from perftui.trace.text import printable
-from perftui_tui.charts.area import over_all_columns, sparkline, steady_bins
-from perftui_tui.charts.bars import block_bar
+from perftui_tui.charts.cells import block_bar, over_all_columns, sparkline, steady_bins
 from perftui_tui.look.format import format_bytes, of_ceiling, percent, rate
 from perftui_tui.look.rows import Row, Span, crop, row
 from perftui_tui.panes.machine import ceilings

@@ -8,7 +8,13 @@ from functools import partial
 
 from textual import events
 
-from perftui_tui.charts.area import braille_area, over_all_columns, resample, sparkline, steady_bins
+from perftui_tui.charts.cells import (
+    braille_area,
+    over_all_columns,
+    resample,
+    sparkline,
+    steady_bins,
+)
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from perftui_tui.charts.axis import usual_top
+from perftui_tui.charts.cells import usual_top
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row
 from perftui_tui.panes.gpu import gpu
-from perftui_tui.panes.loader import loader
-from perftui_tui.panes.machine import cpu, disk, memory, network
+from perftui_tui.panes.machine import cpu, disk, loader, memory, network
 from perftui_tui.panes.meter import Draw, Meter, draw_chart, draw_line
 from perftui_tui.panes.verdict import own_cost
 from perftui_tui.reading.snapshot import SLOW_RATIO, Snapshot

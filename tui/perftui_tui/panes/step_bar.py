@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from perftui.run.columns import phase_name
-from perftui_tui.charts.bars import LOWER_EIGHTHS, apportion, block_bar, filled_steps
+from perftui_tui.charts.cells import LOWER_EIGHTHS, apportion, block_bar, filled_steps
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import format_ns, part_of_step, per_second, share
 from perftui_tui.look.rows import Row, Span, crop, joined, row, with_fitting

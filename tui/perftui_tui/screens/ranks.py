@@ -23,7 +23,7 @@ from perftui.facts.ranks.rank_table import rank_table as rank_table_of
 from perftui.run.columns import phase_name
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
-from perftui_tui.charts.bars import LOWER_EIGHTHS, apportion, filled_steps
+from perftui_tui.charts.cells import LOWER_EIGHTHS, apportion, filled_steps
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import (
     MISSING,
@@ -38,8 +38,7 @@ from perftui_tui.panes.step_bar import EDGE
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import TRACE_STYLES, name_within
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.tables.columns import known_column
-from perftui_tui.tables.rows import LEFT, Column, TableData
+from perftui_tui.tables.rows import LEFT, Column, TableData, known_column
 from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import RowView
 

@@ -32,8 +32,7 @@ from perftui_tui.look.format import (
 )
 from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.gpu import gpu_cards
-from perftui_tui.panes.loader import loader
-from perftui_tui.panes.machine import cpu, disk, memory
+from perftui_tui.panes.machine import cpu, disk, loader, memory
 from perftui_tui.panes.meter import draw_chart, draw_line
 from perftui_tui.panes.meters import step_time
 from perftui_tui.panes.step_bar import step_bar
@@ -42,8 +41,7 @@ from perftui_tui.reading.run_list import Listed, RunList, RunLister
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.view import read_once
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.tables.columns import known_column, name_column, text_column
-from perftui_tui.tables.rows import LEFT, Column, TableData
+from perftui_tui.tables.rows import LEFT, Column, TableData, known_column, name_column, text_column
 from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import Make, RowView
 

@@ -32,7 +32,7 @@ from perftui.format import middle
 from perftui.report.comparison import difference_lines, value_of
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
-from perftui_tui.charts.axis import round_ticks, usual_top
+from perftui_tui.charts.cells import round_ticks, usual_top
 from perftui_tui.look.format import format_ns, per_second
 from perftui_tui.look.rows import Row, crop, fold, row, wrap
 from perftui_tui.panes.verdict import proof_style

@@ -9,7 +9,7 @@ from perftui.analysis.memory_categories import Category, MemoryOverTime
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.rounding import apportioned
 from perftui.trace.text import printable
-from perftui_tui.charts.bars import apportion
+from perftui_tui.charts.cells import apportion
 from perftui_tui.charts.stacked import AXIS_CELLS, below_axis, row_of, stacked_cells, with_axis
 from perftui_tui.look.format import MISSING, format_bytes, format_count, format_ns, percent, share
 from perftui_tui.look.rows import Row, crop, fit, plain, row, spread, width, wrap

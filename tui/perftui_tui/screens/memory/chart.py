@@ -9,7 +9,7 @@ import numpy as np
 
 from perftui.facts.gpu.memory import MemoryUse, gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
-from perftui_tui.charts.area import over_all_columns, sparkline, steady_bins
+from perftui_tui.charts.cells import over_all_columns, sparkline, steady_bins
 from perftui_tui.charts.stacked import (
     AXIS_CELLS,
     below_axis,

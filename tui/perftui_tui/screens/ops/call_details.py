@@ -16,8 +16,7 @@ from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Detail, Part
 from perftui.analysis.timeline.tracks import track_label
 from perftui.trace.model import KERNEL, NONE, Trace
 from perftui.trace.text import printable
-from perftui_tui.charts.axis import exact_ns
-from perftui_tui.charts.bars import block_bar
+from perftui_tui.charts.cells import block_bar, exact_ns
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import MISSING, format_count, format_ns, format_percent
 from perftui_tui.look.rows import Row, plain, wrap

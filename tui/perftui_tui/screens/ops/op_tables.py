@@ -17,7 +17,11 @@ from perftui.trace.model import KERNEL, Int64, Mask
 from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import MISSING, counted, format_count
-from perftui_tui.tables.columns import (
+from perftui_tui.tables.rows import (
+    LEFT,
+    RIGHT,
+    Column,
+    TableData,
     Texts,
     count_column,
     name_column,
@@ -27,7 +31,6 @@ from perftui_tui.tables.columns import (
     text_column,
     time_column,
 )
-from perftui_tui.tables.rows import LEFT, RIGHT, Column, TableData
 
 _DIRECTORIES = re.compile(r"^.*[/\\](?=[^/\\]+[/\\][^/\\]+:\d+ )")
 """Directories of a line of code, all but the last."""

@@ -17,8 +17,9 @@ from perftui.analysis.kernels.limits import Card
 from perftui.facts.gpu.roofline import RoofedCall, Roofline
 from perftui.trace.text import printable
 from perftui_tui.look.format import MISSING, format_ns, format_percent, significant
-from perftui_tui.tables.columns import (
+from perftui_tui.tables.rows import (
     TIME_WIDTH,
+    TableData,
     count_column,
     known_column,
     name_column,
@@ -26,7 +27,6 @@ from perftui_tui.tables.columns import (
     text_column,
     time_column,
 )
-from perftui_tui.tables.rows import TableData
 from perftui_tui.widgets.row_view import RowView
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

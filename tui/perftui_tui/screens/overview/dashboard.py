@@ -18,8 +18,15 @@ from perftui_tui.keys.own_keys import hint, shown_key
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
 from perftui_tui.panes.gpu import gpu, gpu_cards, sampled_gpus
-from perftui_tui.panes.loader import worker_count, workers
-from perftui_tui.panes.machine import busy_of_cores, cores, disk, moves, network
+from perftui_tui.panes.machine import (
+    busy_of_cores,
+    cores,
+    disk,
+    moves,
+    network,
+    worker_count,
+    workers,
+)
 from perftui_tui.panes.meter import Draw, Meter, SnapshotPane
 from perftui_tui.panes.meters import METERS, draw_at, draw_meter, gpu_place
 from perftui_tui.panes.step_bar import last_step, last_step_title

@@ -11,9 +11,7 @@ import numpy as np
 from perftui.analysis.timeline.track import COUNTER, Counter, Sample, TimelineTrack, TrackIndex
 from perftui.trace.model import NONE
 from perftui.trace.text import printable
-from perftui_tui.charts.area import column_steps
-from perftui_tui.charts.axis import exact_ns
-from perftui_tui.charts.bars import ASCII_LEVELS, LOWER_EIGHTHS
+from perftui_tui.charts.cells import ASCII_LEVELS, LOWER_EIGHTHS, column_steps, exact_ns
 from perftui_tui.look.format import counted, format_count, format_ns, quantity
 from perftui_tui.screens.timeline.detail_pane import Line, began, exact_lines
 from perftui_tui.screens.timeline.navigation import Selection, Viewport

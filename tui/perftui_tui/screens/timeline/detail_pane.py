@@ -10,7 +10,7 @@ from textual import events
 from textual.message import Message
 
 from perftui.trace.model import Trace
-from perftui_tui.charts.axis import exact_ns
+from perftui_tui.charts.cells import exact_ns
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row, plain, row, wrap
 from perftui_tui.look.rows import width as width_of

@@ -22,7 +22,7 @@ from perftui.facts.source.lines import stack_samples
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, PYTHON, Int64, Trace
 from perftui.trace.text import printable
-from perftui_tui.charts.bars import ASCII_LEVELS, LOWER_EIGHTHS
+from perftui_tui.charts.cells import ASCII_LEVELS, LOWER_EIGHTHS
 from perftui_tui.look.format import format_ns, share
 from perftui_tui.reading.step_breakdown import SHORT_NAMES
 from perftui_tui.screens.timeline.detail_pane import Line, began

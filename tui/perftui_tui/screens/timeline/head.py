@@ -9,8 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from perftui.analysis.timeline.track import THREAD, TimelineTrack, TrackIndex, edges
-from perftui_tui.charts.axis import exact_ns, ruler
-from perftui_tui.charts.bars import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
+from perftui_tui.charts.cells import ASCII_LEVELS, LOWER_EIGHTHS, exact_ns, filled_steps, ruler
 from perftui_tui.look.format import format_count, format_ns
 from perftui_tui.look.rows import Row
 from perftui_tui.reading.step_breakdown import name_within

@@ -19,7 +19,7 @@ from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack, edges
 from perftui.run.columns import phase_name
 from perftui.trace.model import Int32, Int64, Ints, Trace
 from perftui.trace.text import printable
-from perftui_tui.charts.bars import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
+from perftui_tui.charts.cells import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row
 from perftui_tui.reading.step_breakdown import TRACE_STYLES, name_within

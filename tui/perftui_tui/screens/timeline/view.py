@@ -33,13 +33,17 @@ from perftui_tui.screens.timeline.counters import (
     counter_tracks,
     counters_at,
 )
+from perftui_tui.screens.timeline.detail_lines import (
+    event_lines,
+    further_lines,
+    measure_lines,
+    summary_lines,
+)
 from perftui_tui.screens.timeline.detail_pane import DetailPane, Line, Target
-from perftui_tui.screens.timeline.event_detail import event_lines, further_lines, measure_lines
 from perftui_tui.screens.timeline.gaps import gap_lines
 from perftui_tui.screens.timeline.navigation import Matches, Selection, find_matches
 from perftui_tui.screens.timeline.other_traces import Pace, read_together, stay
 from perftui_tui.screens.timeline.state import TimelineState
-from perftui_tui.screens.timeline.summary import summary_lines
 from perftui_tui.screens.timeline.track_cells import EventKind, kind_of
 from perftui_tui.screens.timeline.tracks import TrackOrder
 from perftui_tui.screens.timeline.widget import Timeline

@@ -76,7 +76,7 @@ class Host(App):
         return {name: column.text(row) for row, name in enumerate(self.table.data.names)}
 
     def page(self):
-        return self.query_one(OpsDetail).lines.text
+        return self.query_one(OpsDetail).text
 
     async def reach(self, condition):
         for _ in range(600):
@@ -392,7 +392,7 @@ async def test_an_operator_opens_to_lines_that_lead_somewhere(host, analysis):
     assert words(place).startswith("train.py:12 step 2 800 µs 100 %")
     assert "[32] [64,128] [128,32]" in page
     assert "longest call" in page
-    lines = host.query_one(OpsDetail).lines
+    lines = host.query_one(OpsDetail)
 
     async def reached(*keys):
         await host.pilot.press(*keys)
@@ -409,7 +409,7 @@ async def test_an_operator_opens_to_lines_that_lead_somewhere(host, analysis):
     assert analysis.trace.name_of(row) == "aten::addmm"
     assert int(analysis.trace.start[row]) == 1_100_000
     y = next(y for y, line in enumerate(host.page().splitlines()) if GEMM in line)
-    await host.pilot.click("#ops-lines", offset=(5, y))
+    await host.pilot.click("#ops-page", offset=(5, y))
     await host.reach_page("launched by")
 
 

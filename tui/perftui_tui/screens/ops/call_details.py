@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from textual import events
-from textual.geometry import Region
-from textual.message import Message
-
 from perftui.analysis.kernels.category import tensor_cores
 from perftui.analysis.kernels.metrics import LaunchShapes
 from perftui.analysis.kernels.names import short_names
@@ -17,11 +13,9 @@ from perftui.analysis.timeline.tracks import track_label
 from perftui.trace.model import KERNEL, NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import block_bar, exact_ns
-from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import MISSING, format_count, format_ns, format_percent
-from perftui_tui.look.rows import Row, plain, wrap
+from perftui_tui.look.rows import Row, wrap
 from perftui_tui.tables.rows import LEFT, RIGHT, fit
-from perftui_tui.widgets.row_view import RowView
 
 
 @dataclass(frozen=True)
@@ -55,106 +49,6 @@ class LinkedLine:
 
     row: Row
     target: Target | None = None
-
-
-class LinkedLines(RowView, can_focus=True):
-    """Lines with a cursor that goes from link to link."""
-
-    BINDINGS = bindings("ops.detail")
-
-    @dataclass(eq=False)
-    class Chosen(Message):
-        """A link was followed, with ``enter`` or by a click."""
-
-        target: Target
-
-    class Left(Message):
-        """The page is to be closed."""
-
-    _lines: tuple[LinkedLine, ...] = ()
-    at = 0
-    """The line under the cursor."""
-
-    @property
-    def text(self) -> str:
-        """The whole text, for the clipboard."""
-        return "\n".join(plain(line.row).rstrip() for line in self._lines)
-
-    def show_lines(self, lines: Sequence[LinkedLine], at: int | None = None) -> None:
-        """Show ``lines``; the cursor stays on its link, or is put on line ``at``."""
-        selected, before = self.target, self.at
-        self._lines = tuple(lines)
-        stops = self._stops()
-        same = [place for place in stops if self._lines[place].target == selected]
-        wanted = min(same, key=lambda place: abs(place - before), default=0) if at is None else at
-        self.at = wanted if wanted in stops else next(iter(stops), 0)
-        self._draw()
-        if at is not None:
-            self._reveal()
-
-    @property
-    def target(self) -> Target | None:
-        """The link under the cursor."""
-        return self._lines[self.at].target if self.at < len(self._lines) else None
-
-    def _stops(self) -> list[int]:
-        return [place for place, line in enumerate(self._lines) if line.target is not None]
-
-    def _draw(self) -> None:
-        self.rows = [
-            (("> ", "accent"), *((text, "bold") for text, _ in line.row))
-            if place == self.at and line.target is not None
-            else (("  ", ""), *line.row)
-            for place, line in enumerate(self._lines)
-        ]
-
-    def _reveal(self) -> None:
-        """Scroll the line into view, with the headings above the first link."""
-        if self.size.height:
-            top = 0 if self.at in self._stops()[:1] else self.at
-            self.scroll_to_region(Region(0, top, 1, 1), animate=False, force=True, immediate=True)
-
-    def _go_to(self, place: int) -> None:
-        self.at = place
-        self._draw()
-        self._reveal()
-
-    def action_move(self, steps: int) -> None:
-        """Go to the next or the previous link; where there is none scroll."""
-        stops = self._stops()
-        further = [place for place in stops if (place > self.at if steps > 0 else place < self.at)]
-        if further:
-            self._go_to(further[0] if steps > 0 else further[-1])
-        else:
-            self.scroll_relative(y=steps, animate=False)
-
-    def action_page(self, pages: int) -> None:
-        """Go to the link nearest to a screenful away."""
-        wanted = self.at + pages * max(self.size.height - 1, 1)
-        stops = self._stops()
-        if stops:
-            self._go_to(min(stops, key=lambda place: abs(place - wanted)))
-
-    def action_edge(self, direction: int) -> None:
-        """Go to the first (-1) or the last (1) link."""
-        stops = self._stops()
-        if stops:
-            self._go_to(stops[0 if direction < 0 else -1])
-
-    def action_open(self) -> None:
-        if self.target is not None:
-            self.post_message(self.Chosen(self.target))
-
-    def action_leave(self) -> None:
-        self.post_message(self.Left())
-
-    def on_click(self, event: events.Click) -> None:
-        place = event.y + self.scroll_offset.y
-        if place < len(self._lines) and self._lines[place].target is not None:
-            event.stop()
-            self.at = place
-            self._draw()
-            self.action_open()
 
 
 MOST_ROWS = 12

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from textual import getters, on, work
-from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual import events, work
+from textual.geometry import Region
 from textual.message import Message
 from textual.worker import get_current_worker
 
@@ -32,17 +31,18 @@ from perftui.analysis.ops.calls import Links, link
 from perftui.format import middle
 from perftui.trace.model import NONE, Int64, LoadCancelled, TraceError
 from perftui.trace.text import printable
-from perftui_tui.look.rows import row
+from perftui_tui.keys.own_keys import bindings
+from perftui_tui.look.rows import plain, row
 from perftui_tui.screens.ops.call_details import (
     Further,
     LinkedLine,
-    LinkedLines,
     Target,
     ToGroup,
     ToKernel,
     ToRow,
     page_lines,
 )
+from perftui_tui.widgets.row_view import RowView
 
 Progress = Callable[[float], bool]
 
@@ -161,8 +161,11 @@ class Page:
     further: Further = field(default_factory=Further)
 
 
-class OpsDetail(Vertical):
-    """A page over the table; what it lists opens as a further page over it."""
+class OpsDetail(RowView, can_focus=True):
+    """A page over the table, with a cursor that goes from link to link; what a link leads to opens
+    as a further page over it."""
+
+    BINDINGS = bindings("ops.detail")
 
     DEFAULT_CSS = """
     OpsDetail { height: 1fr; display: none; }
@@ -178,16 +181,14 @@ class OpsDetail(Vertical):
 
         row: int
 
-    lines = getters.query_one(LinkedLines)
-    """What is on screen."""
+    _lines: tuple[LinkedLine, ...] = ()
+    at = 0
+    """The line under the cursor."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._facts: CallFacts | None = None
         self._pages: list[Page] = []
-
-    def compose(self) -> ComposeResult:
-        yield LinkedLines(id="ops-lines")
 
     @property
     def is_open(self) -> bool:
@@ -202,26 +203,27 @@ class OpsDetail(Vertical):
     def open(self, facts: CallFacts, page: Page) -> None:
         """Show a page over those that are open."""
         if self._pages:
-            self._pages[-1].at = self.lines.at
+            self._pages[-1].at = self.at
         self._facts = facts
         self._pages.append(page)
         self.add_class("-open")
-        self.lines.show_lines([LinkedLine(row(("looking for its calls", "dim")))], 0)
+        self.show_lines([LinkedLine(row(("looking for its calls", "dim")))], 0)
         self._find_calls(facts, page)
-        self.lines.focus()
+        self.focus()
         self.post_message(self.Changed())
 
-    @on(LinkedLines.Left)
     def back(self) -> None:
         """Leave the page; the one below is where it was."""
         if len(self._pages) < 2:
             self.close()
             return
         self._pages.pop()
-        self._draw()
+        self._draw_page()
         if self._facts is not None and self._pages[-1].further.shapes is None:
             self._find_calls(self._facts, self._pages[-1])
         self.post_message(self.Changed())
+
+    action_leave = back
 
     def close(self) -> None:
         """Leave all pages."""
@@ -253,30 +255,105 @@ class OpsDetail(Vertical):
     def _found(self, page: Page, detail: Detail | None, further: Further) -> None:
         page.detail, page.further = detail, further
         if self._pages and self._pages[-1] is page:
-            self._draw()
+            self._draw_page()
 
-    def _draw(self) -> None:
+    def _draw_page(self) -> None:
         page = self._pages[-1]
         if page.detail is None:
-            self.lines.show_lines([LinkedLine(row("the trace has no call of it"))], 0)
+            self.show_lines([LinkedLine(row("the trace has no call of it"))], 0)
             return
         category = page.target.category if isinstance(page.target, ToKernel) else None
         lines = page_lines(page.detail, category, page.figures, page.further, self.size.width)
-        self.lines.show_lines(lines, page.at)
+        self.show_lines(lines, page.at)
         page.at = None
 
     def on_resize(self) -> None:
         if self._pages and self._pages[-1].detail is not None:
-            self._draw()
+            self._draw_page()
 
-    @on(LinkedLines.Chosen)
-    def _chosen(self, event: LinkedLines.Chosen) -> None:
-        if isinstance(event.target, ToRow):
-            self.post_message(self.RowChosen(event.target.row))
-        elif self._facts is not None:
-            page = self._pages[-1]
+    # What is on screen
+
+    @property
+    def text(self) -> str:
+        """The whole text, for the clipboard."""
+        return "\n".join(plain(line.row).rstrip() for line in self._lines)
+
+    def show_lines(self, lines: Sequence[LinkedLine], at: int | None = None) -> None:
+        """Show ``lines``; the cursor stays on its link, or is put on line ``at``."""
+        selected, before = self.target, self.at
+        self._lines = tuple(lines)
+        stops = self._stops()
+        same = [place for place in stops if self._lines[place].target == selected]
+        wanted = min(same, key=lambda place: abs(place - before), default=0) if at is None else at
+        self.at = wanted if wanted in stops else next(iter(stops), 0)
+        self._draw_lines()
+        if at is not None:
+            self._reveal()
+
+    @property
+    def target(self) -> Target | None:
+        """The link under the cursor."""
+        return self._lines[self.at].target if self.at < len(self._lines) else None
+
+    def _stops(self) -> list[int]:
+        return [place for place, line in enumerate(self._lines) if line.target is not None]
+
+    def _draw_lines(self) -> None:
+        self.rows = [
+            (("> ", "accent"), *((text, "bold") for text, _ in line.row))
+            if place == self.at and line.target is not None
+            else (("  ", ""), *line.row)
+            for place, line in enumerate(self._lines)
+        ]
+
+    def _reveal(self) -> None:
+        """Scroll the line into view, with the headings above the first link."""
+        if self.size.height:
+            top = 0 if self.at in self._stops()[:1] else self.at
+            self.scroll_to_region(Region(0, top, 1, 1), animate=False, force=True, immediate=True)
+
+    def _go_to(self, place: int) -> None:
+        self.at = place
+        self._draw_lines()
+        self._reveal()
+
+    def action_move(self, steps: int) -> None:
+        """Go to the next or the previous link; where there is none scroll."""
+        stops = self._stops()
+        further = [place for place in stops if (place > self.at if steps > 0 else place < self.at)]
+        if further:
+            self._go_to(further[0] if steps > 0 else further[-1])
+        else:
+            self.scroll_relative(y=steps, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        """Go to the link nearest to a screenful away."""
+        wanted = self.at + pages * max(self.size.height - 1, 1)
+        stops = self._stops()
+        if stops:
+            self._go_to(min(stops, key=lambda place: abs(place - wanted)))
+
+    def action_edge(self, direction: int) -> None:
+        """Go to the first (-1) or the last (1) link."""
+        stops = self._stops()
+        if stops:
+            self._go_to(stops[0 if direction < 0 else -1])
+
+    def action_open(self) -> None:
+        target, page = self.target, self._pages[-1]
+        if isinstance(target, ToRow):
+            self.post_message(self.RowChosen(target.row))
+        elif target is not None and self._facts is not None:
             by = By.NAME if isinstance(page.target, ToKernel) else page.by
-            self.open(self._facts, Page(event.target, by, page.nested))
+            self.open(self._facts, Page(target, by, page.nested))
+
+    def on_click(self, event: events.Click) -> None:
+        place = event.y + self.scroll_offset.y
+        if place < len(self._lines) and self._lines[place].target is not None:
+            event.stop()
+            self.at = place
+            self._draw_lines()
+            self.action_open()
 
 
 def _read_further(

@@ -133,7 +133,7 @@ class OpsView(Vertical):
 
     def focus(self, scroll_visible: bool = True) -> OpsView:
         """Focus the table, or the page over it."""
-        (self.page.lines if self.page.is_open else self._table).focus(scroll_visible)
+        (self.page if self.page.is_open else self._table).focus(scroll_visible)
         return self
 
     @property
@@ -402,7 +402,7 @@ class OpsView(Vertical):
         if what == "table" and self._table.data.columns:
             copy_text(self.app, csv_text(self._table.data, self._table.order), "the table")
         elif self.page.is_open:
-            copy_text(self.app, self.page.lines.text, "the page")
+            copy_text(self.app, self.page.text, "the page")
         elif self._table.selected_name is not None:
             copy_text(self.app, self._table.selected_name, "the name")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table
-from perftui_tui.charts.run_charts import Chart, charts_of, nearest
+from perftui_tui.charts.run_charts import Chart, charts_of
 from perftui_tui.dialogs.chart import MOST_POINTS, ChartScreen, downsampled
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.meter import MARK, draw_chart
@@ -85,13 +85,6 @@ def test_phases_on_the_gpu_are_those_of_the_steps_that_were_timed() -> None:
 
 def test_nothing_to_study_is_no_chart() -> None:
     assert charts_of(Snapshot(Path("run"), Phase.STARTING, "train.py", 0)) == ()
-
-
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=40, unique=True), st.floats(-50, 1100))
-def test_nearest_against_a_plain_search(points: list[int], at: float) -> None:
-    x = np.array(sorted(points), np.float64)
-    found = nearest(x, at)
-    assert abs(x[found] - at) == min(abs(x - at))
 
 
 @given(st.integers(0, 3 * MOST_POINTS), st.integers(0, 2**32 - 1))

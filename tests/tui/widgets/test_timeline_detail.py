@@ -24,7 +24,6 @@ from perftui_tui.screens.timeline.detail_pane import (
     Target,
     in_two,
     laid_out,
-    plain_text,
     side_by_side,
 )
 from perftui_tui.screens.timeline.gaps import DeviceGaps, gap_lines, python_frame
@@ -266,10 +265,6 @@ def test_lines_fit_and_figures_stay_whole(width):
     if width >= 30:
         assert "start 1 ms  duration 24.2 ms" in "\n".join(rows)
     assert laid_out(lines, 1) == []
-
-
-def test_the_clipboard_gets_whole_lines():
-    assert plain_text([Line("a" * 200), Line("b", "dim")]) == "a" * 200 + "\nb"
 
 
 @given(st.lists(st.tuples(st.text("ab ", max_size=90), st.booleans()), max_size=12))

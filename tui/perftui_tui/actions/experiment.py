@@ -183,10 +183,6 @@ class Experiment(Generic[State]):
         self.stop()
         self.show()
 
-    def cancel(self) -> None:
-        """Stop it without a word: nobody sees the app any more."""
-        self.cancelled.set()
-
     def show(self) -> None:
         """Show it in full."""
         from perftui_tui.dialogs.experiment import ExperimentDialog

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -173,9 +174,17 @@ class RankTraces:
             self._read = message.ranks, message.problems
             newest = self._app.newest
             if newest is not None and newest.run is None and newest.analysis is not None:
-                # The trace on screen is judged again, with the facts of the others.
-                JudgeAgain(newest, self.facts_of, self._app.post_message).start()
+                judge = partial(self._judge_again, newest, newest.analysis)
+                self._app.on_thread(judge)
         self._app.refresh_screen()
+
+    def _judge_again(self, snapshot: Snapshot, analysis: TraceAnalysis) -> None:
+        """Judge the trace on screen with the facts of the others."""
+        from perftui.diagnosis.diagnose import diagnosis
+
+        facts = self.facts_of(analysis)
+        judged = replace(snapshot, facts=facts, diagnosis=diagnosis(facts))
+        self._app.post_message(SnapshotReceived(judged))
 
     def knows(self, path: Path) -> bool:
         """Whether the trace at ``path`` and those of the other ranks have been read."""
@@ -224,22 +233,3 @@ class RankReader(ReadingThread):
                 ranks.append(result)
             table = table_of_traces(ranks, len(self._paths) - done, problems)
             self.report(RanksRead(self._paths, table, done, tuple(ranks), tuple(problems)))
-
-
-class JudgeAgain(ReadingThread):
-    """Judges a trace that has been read, with other facts than at first."""
-
-    def __init__(
-        self, snapshot: Snapshot, facts_of: Callable[[TraceAnalysis], Facts], post: Post
-    ) -> None:
-        super().__init__(snapshot.source, post)
-        self._snapshot, self._facts_of = snapshot, facts_of
-
-    def read(self) -> None:
-        """Judge it once, and post what is then known."""
-        from perftui.diagnosis.diagnose import diagnosis
-
-        if self._snapshot.analysis is not None:
-            facts = self._facts_of(self._snapshot.analysis)
-            judged = replace(self._snapshot, facts=facts, diagnosis=diagnosis(facts))
-            self.report(SnapshotReceived(judged))

@@ -78,7 +78,7 @@ class Trials:
         """Start nothing any more."""
         self._cancelled.set()
         for experiment in self._experiments:
-            experiment.cancel()
+            experiment.cancelled.set()
 
     @property
     def _experiments(self) -> tuple[Experiment[Any], ...]:

@@ -274,11 +274,6 @@ def _metric(
         yield Chart(name, title, seconds, label, lines, text, is_bytes=text is format_bytes)
 
 
-def nearest(x: Floats, at: float) -> int:
-    """The point of ascending ``x`` that is nearest to ``at``."""
-    return int(np.abs(x - at).argmin()) if len(x) else 0
-
-
 BEFORE, AFTER = 1, 0
 """Styles of the two runs, as on the Compare screen."""
 

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual_plotext import PlotextPlot
 
 from perftui_tui.charts.cells import nice_step
-from perftui_tui.charts.run_charts import Chart, Floats, nearest
+from perftui_tui.charts.run_charts import Chart, Floats
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import MISSING, format_ns
 from perftui_tui.look.rows import Row, Span, crop, row, spread, width, with_fitting
@@ -309,7 +309,8 @@ class ChartScreen(ModalScreen[None]):
             room = max(1, plot.size.width - margin - 1)
             share = min(max((event.screen_x - plot.region.x - margin) / room, 0.0), 1.0)
             left, right = self.view
-            self._go(nearest(self.chart.x, left + share * (right - left)))
+            pointed = left + share * (right - left)
+            self._go(int(np.abs(self.chart.x - pointed).argmin()))
 
     def on_mouse_scroll_up(self) -> None:
         self.action_zoom(1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 from textual.app import RenderResult
 from textual.color import Color
 from textual_plotext import PlotextPlot
@@ -334,8 +335,5 @@ def histogram(values: Sequence[float], top: float) -> tuple[list[float], list[fl
 
     Values above ``top`` are counted in the last bin, so that the shares sum to 100.
     """
-    counts = [0] * BINS
-    for value in values:
-        counts[min(BINS - 1, int(value / top * BINS))] += 1
-    middles = [(at + 0.5) * top / BINS for at in range(BINS)]
-    return middles, [100 * count / len(values) for count in counts]
+    counts, edges = np.histogram(np.minimum(values, top), BINS, (0, top))
+    return ((edges[:-1] + edges[1:]) / 2).tolist(), (100 * counts / len(values)).tolist()

@@ -107,11 +107,6 @@ def _broken(text: str, width: int) -> list[str]:
     return [plain(line) for line in wrap(text, width)] or [""]
 
 
-def plain_text(lines: Sequence[Line]) -> str:
-    """The text of all ``lines``, for the clipboard."""
-    return "\n".join(line.text for line in lines)
-
-
 _TWO_COLUMNS = 150
 """Cells from which on lines that do not fit stand in two columns, and many short ones."""
 
@@ -141,7 +136,7 @@ class DetailPane(RowView):
     @property
     def text(self) -> str:
         """The whole text, on screen or not."""
-        return plain_text(self._lines)
+        return "\n".join(line.text for line in self._lines)
 
     def show_lines(self, lines: Sequence[Line], *, further: bool = False) -> int:
         """Show ``lines`` from the top, or stay where they go on; returns the rows left empty."""

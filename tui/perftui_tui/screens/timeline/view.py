@@ -24,6 +24,7 @@ from perftui.facts.counters import counters
 from perftui.facts.fact import Facts, RankPaths
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, LoadCancelled, Trace
+from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import counted
 from perftui_tui.screens.timeline.counters import (
@@ -418,8 +419,7 @@ class TimelineView(Vertical):
         self._arrange()
 
     def action_copy_detail(self) -> None:
-        self.app.copy_to_clipboard(self._detail.text)
-        self.notify("details copied to the clipboard, if the terminal allows it", timeout=3)
+        copy_text(self.app, self._detail.text, "details")
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Notify of failed background work of this widget: the app gets only its own."""

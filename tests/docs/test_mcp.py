@@ -11,8 +11,8 @@ from perftui_tui.commands.mcp_server import Calls, make_server
 from perftui_tui.commands.mcp_tools import offered
 from tests.docs.alike import HOME, differences, parsed
 from tests.docs.documents import ROOT
+from tests.tui.driving import in_process
 from tests.tui.fake_trial import FASTER, FakeTrial
-from tests.tui.in_process import in_process
 from tests.tui.recorded import ENDED, SCRIPT, write_run, write_script
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from perftui.run.manifest import StopReason
 from perftui.run.reader import RunReader
-from tests.tui.in_process import printed
+from tests.tui.driving import printed
 from tests.tui.recorded import ENDED, SCRIPT, write_run, write_script
 
 pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner"), pytest.mark.slow]

@@ -1,5 +1,8 @@
 """The terminal that these tests see: colours, no animations."""
 
+from __future__ import annotations
+
+import ast
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,9 +10,63 @@ from pathlib import Path
 import pytest
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.pilot import Pilot
 
-from tests.tui.proof import check_presses
+from perftui_tui.keys.all_keys import KEYS
+from tests.terminal import Terminal
 from tests.tui.recorded import ENDED, write_run, write_script
+
+# A marked test that never presses one of the keys that it names fails, so that a mark is worth what
+# it says; ``test_every_key_is_proven`` reads all marks.
+
+TESTS = Path(__file__).parent
+_CONTROLS = {"\x1a": "ctrl+z"}
+"""What a terminal sends for a key that types nothing."""
+
+
+def check_presses(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Around a test: each action that it names must have been asked for by a key."""
+    mark = request.node.get_closest_marker("keys")
+    pressed: set[str] = set()
+    if mark is not None:
+        press = Pilot.press
+
+        async def noted(pilot: Pilot[object], *keys: str) -> None:
+            pressed.update(keys)
+            await press(pilot, *keys)
+
+        def typed(terminal: Terminal, keys: str) -> None:
+            pressed.update(_CONTROLS.get(key, key) for key in keys)
+            type_keys(terminal, keys)
+
+        type_keys = Terminal.press
+        monkeypatch.setattr(Pilot, "press", noted)
+        monkeypatch.setattr(Terminal, "press", typed)
+    yield
+    for name in mark.args if mark is not None else ():
+        keys = {one for key in KEYS if key.name == name for one in key.keys.split(",")}
+        assert keys, f"no action is called {name}"
+        assert pressed & keys, f"{name} is said to be tested, but none of {keys} was pressed"
+
+
+def proven() -> dict[str, list[str]]:
+    """The tests that prove each action, by its name, of all files beside this one."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for name in _marks(node):
+                    found.setdefault(name, []).append(f"{path.name}::{node.name}")
+    return found
+
+
+def _marks(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    for each in node.decorator_list:
+        if isinstance(each, ast.Call) and ast.unparse(each.func) == "pytest.mark.keys":
+            yield from (ast.literal_eval(argument) for argument in each.args)
+
 
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ.pop("NO_COLOR", None)

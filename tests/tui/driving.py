@@ -1,17 +1,23 @@
 """Driving the app in tests: open it on a path, press keys, read the screen as text."""
 
+from __future__ import annotations
+
+import io
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.segment import Segment
 from textual.color import Color
 from textual.pilot import Pilot
 
 from perftui.trace.rank_files import RankFile
 from perftui_tui.app import PerftuiApp
+from perftui_tui.cli import main
+from perftui_tui.commands.mcp_answer import Ended, Tell
 from perftui_tui.look.themes import AsciiFilter
 from tests.tui.recorded import NOW
 
@@ -127,3 +133,38 @@ async def press_shown(pilot: Pilot[None], key: str, words: str, *, until: str = 
         raise NotShownError(f"{key!r} ({words}) is not on screen:\n{text_of(app)}")
     await pilot.press(PRESSED_AS.get(key, key))
     await until_shown(pilot, until)
+
+
+class Commands:
+    """Stands in for ``run_command``, and keeps what was run."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.ended: Ended | None = None
+        """What they end with in place of being run."""
+
+    async def __call__(
+        self,
+        words: Sequence[str],
+        told: Tell,
+        directory: Path | None = None,  # noqa: ARG002 - as run_command
+    ) -> Ended:
+        self.asked.append(list(words))
+        ended = self.ended or printed(words)
+        for line in ended.lines:
+            await told(line)
+        return ended
+
+
+def printed(words: Sequence[str]) -> Ended:
+    """What the command line prints."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = main(list(words))
+    return Ended(code, out.getvalue(), tuple(err.getvalue().splitlines()))
+
+
+def in_process(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """Have tools run their commands here."""
+    commands = Commands()
+    monkeypatch.setattr("perftui_tui.commands.mcp_answer.run_command", commands)
+    return commands

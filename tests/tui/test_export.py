@@ -14,7 +14,7 @@ from tests.core.trace import nsys_exports as nsys
 from tests.ran import ran
 from tests.tui.driving import PATIENCE, opened, press, text_of, until, until_shown
 from tests.tui.recorded import NOW, write_run
-from tests.tui.test_ranks_screen import write_ranks
+from tests.tui.test_ranks_screen import write_run_of_ranks
 from tests.tui.traces import write_trace
 
 
@@ -46,7 +46,7 @@ async def test_the_text_of_a_screen_is_copied(tmp_path: Path) -> None:
     "runs.table.screen.save_table",
 )  # fmt: skip
 async def test_a_rank_and_a_run_are_copied_and_their_tables_saved(tmp_path: Path) -> None:
-    root = write_ranks(tmp_path / "runs", 5, 7, 65)
+    root = write_run_of_ranks(tmp_path / "runs", 5, 7, 65)
     async with opened(root) as (app, pilot):
         await press(pilot, "8", until="rank")
         await until(pilot, lambda: app.screen.focused is not None, "the table")
@@ -73,7 +73,7 @@ async def test_the_keys_are_not_kept_waiting_by_a_slow_disk(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("perftui_tui.tables.rows.save_new", slow)
-    async with opened(write_ranks(tmp_path, 5, 7)) as (app, pilot):
+    async with opened(write_run_of_ranks(tmp_path, 5, 7)) as (app, pilot):
         await pilot.press("8")
         await until(pilot, lambda: app.screen.focused is not None, "the table")
         await press(pilot, "s", "9", screen="runs")

@@ -1,19 +1,23 @@
-"""Help and hints."""
+"""Help, hints, and dialogs that are told to show something else."""
+
+from __future__ import annotations
 
 import ast
 from pathlib import Path
 
 import pytest
+from textual.app import App
 
 import perftui_tui
 from perftui.diagnosis.symptoms.data_loader.workers import BOUND
 from perftui_tui.app import PerftuiApp
-from perftui_tui.dialogs.choice import Prose
+from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
 from perftui_tui.dialogs.help import metric_rows
 from perftui_tui.keys.all_keys import KEYS, SCREENS
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES
 from perftui_tui.keys.own_keys import _NAMED, Overrides, check, hint
-from perftui_tui.look.rows import plain
+from perftui_tui.look.rows import plain, row
+from perftui_tui.look.themes import THEMES
 from perftui_tui.panes.gpu import LOW_BELOW
 from perftui_tui.panes.machine import FULL_CPU, FULL_DISK
 from perftui_tui.panes.meters import METERS
@@ -202,3 +206,36 @@ def test_every_hint_names_an_action_there_is() -> None:
     assert len(named) > 60
     assert [each for each in named if each[1] not in names and each[0] != "own_keys.py"] == []
     assert hint("{ops.filter} filters {x} {}") == "/ filters {x} {}"
+
+
+class Host(App[None]):
+    """An app with the colours of ours."""
+
+    def on_load(self) -> None:
+        """Colours come before the first screen."""
+        self.register_theme(THEMES[0])
+        self.theme = THEMES[0].name
+
+
+CHOICES = (Choice(("enter",), "Go on", "yes"),)
+
+
+async def test_it_shows_something_else() -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        dialog = ChoiceDialog("A question", [row("before")], CHOICES)
+        await app.push_screen(dialog)
+        dialog.change([row("after")], CHOICES)
+        await pilot.pause()
+        assert dialog.query_one("#body", RowView).rows == (row("after"),)
+
+
+async def test_it_is_told_before_it_has_parts_and_after_it_lost_them() -> None:
+    app = Host()
+    async with app.run_test():
+        dialog = ChoiceDialog("A question", [row("before")], CHOICES)
+        dialog.change([row("early")], CHOICES)
+        await app.push_screen(dialog)
+        await dialog.query("#choices").remove()
+        dialog.change([row("late")], CHOICES)
+        assert dialog.query_one("#body", RowView).rows == (row("early"),)

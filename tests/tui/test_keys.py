@@ -33,8 +33,8 @@ from perftui_tui.keys.own_keys import (
 from perftui_tui.look.rows import plain
 from perftui_tui.widgets.header_line import tabs
 from tests.ran import ran
+from tests.tui.conftest import proven
 from tests.tui.driving import close, opened, press, text_of, until, until_on, until_shown
-from tests.tui.proof import proven
 from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import write_trace
 

@@ -22,7 +22,7 @@ from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, START, write_run
 from tests.tui.test_fix_flow import ranked
-from tests.tui.test_ranks_screen import write_ranks
+from tests.tui.test_ranks_screen import write_run_of_ranks
 from tests.tui.traces import write_trace
 
 pytestmark = pytest.mark.slow
@@ -161,7 +161,7 @@ async def table_on(app: PerftuiApp, pilot: Pilot[None], digit: str, rows: int) -
 
 
 def many_ranks(folder: Path) -> tuple[Path, str]:
-    return write_ranks(folder, *range(4, 44)), "8"
+    return write_run_of_ranks(folder, *range(4, 44)), "8"
 
 
 def many_runs(folder: Path) -> tuple[Path, str]:

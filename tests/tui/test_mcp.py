@@ -29,8 +29,8 @@ from perftui_tui.commands.mcp_answer import MOST_BYTES, Ended, TooLongError, csv
 from perftui_tui.commands.mcp_server import Calls, make_server
 from perftui_tui.commands.mcp_tools import READING, RUNNING, offered
 from tests.ran import ran
+from tests.tui.driving import Commands, in_process, printed
 from tests.tui.fake_trial import FASTER, FakeTrial
-from tests.tui.in_process import Commands, in_process, printed
 from tests.tui.recorded import ENDED, SCRIPT, write_run
 from tests.tui.traces import write_trace
 

@@ -23,7 +23,7 @@ from tests.tui.fake_trial import UNCLEAR, progress_of
 from tests.tui.recorded import ENDED, NOW, START, gpu_window, write_full_machine, write_run
 from tests.tui.test_experiment_rows import TRYING, TUNED
 from tests.tui.test_memory_screen import three_lines
-from tests.tui.test_ranks_screen import write_ranks
+from tests.tui.test_ranks_screen import write_run_of_ranks
 from tests.tui.test_timeline_ranks import write_rank
 from tests.tui.traces import write_op_trace, write_trace
 
@@ -134,7 +134,7 @@ def test_memory_without_a_gpu(snap_compare: Compare, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_ranks(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
-    root = write_ranks(tmp_path, 5, 7, 65, 4, 6, 5)
+    root = write_run_of_ranks(tmp_path, 5, 7, 65, 4, 6, 5)
     assert picture(snap_compare, root, "ranks", size)
 
 

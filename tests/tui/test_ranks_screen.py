@@ -1,10 +1,15 @@
 """The Ranks screen: ranks of a run, and of a directory of traces."""
 
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,6 +30,8 @@ from perftui.run.layout import RunLayout
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from perftui.trace.rank_files import find_ranks
+from perftui.trace.recordings import choose_rank
+from perftui.trace.remote import mirror, remote_of
 from perftui_tui.charts.cells import LOWER_EIGHTHS
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import plain, width
@@ -34,14 +41,14 @@ from perftui_tui.screens.ranks import rank_bars, rank_beside, rank_headline, ran
 from perftui_tui.tables.rows import GAP, column_widths, shown_columns
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table
 from tests.step_rows import step_row
-from tests.traces.builder import TraceBuilder, ms, us
+from tests.traces.builder import TraceBuilder, ms, us, write_ranks
 from tests.traces.builder import write_ranks as write_rank_traces
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, START, write_run
 from tests.tui.traces import even_steps
 
 
-def write_ranks(folder: Path, *waits: int, steps: int = 60, **changes: Any) -> Path:
+def write_run_of_ranks(folder: Path, *waits: int, steps: int = 60, **changes: Any) -> Path:
     """A run whose ranks wait so many ms for data; in backward they wait for the slowest."""
     root = write_run(folder, steps=steps, **changes)
     for rank, wait in enumerate(waits):
@@ -63,7 +70,7 @@ def write_traces(folder: Path, *compute_us: int) -> Path:
 async def test_the_rank_that_the_others_wait_for_is_named_and_stands_beside_them(
     tmp_path: Path,
 ) -> None:
-    async with opened(write_ranks(tmp_path, 5, 5, 65, 5), (200, 50)) as (app, pilot):
+    async with opened(write_run_of_ranks(tmp_path, 5, 5, 65, 5), (200, 50)) as (app, pilot):
         await press(pilot, "8", until="Rank 2 is 60.0 ms a step behind the others")
         await until_shown(pilot, "60.0 ms of it in data loader wait; the others wait for it")
         await until_shown(pilot, "SLOWEST", "Steps of each rank", "a column is a step, 0 to 59")
@@ -76,7 +83,7 @@ async def test_the_rank_that_the_others_wait_for_is_named_and_stands_beside_them
 
 
 async def test_even_ranks_are_said_to_be_even(tmp_path: Path) -> None:
-    async with opened(write_ranks(tmp_path, 5, 5)) as (app, pilot):
+    async with opened(write_run_of_ranks(tmp_path, 5, 5)) as (app, pilot):
         await press(pilot, "8", until="The ranks are even")
         assert "SLOWEST" not in text_of(app)
 
@@ -85,7 +92,7 @@ async def test_even_ranks_are_said_to_be_even(tmp_path: Path) -> None:
     "ranks.table.sort(1)", "ranks.table.sort(-1)", "ranks.table.reverse", "ranks.table.open",
 )  # fmt: skip
 async def test_keys_sort_the_table_and_enter_shows_a_rank_on_all_screens(tmp_path: Path) -> None:
-    async with opened(write_ranks(tmp_path, 5, 65), (160, 40)) as (app, pilot):
+    async with opened(write_run_of_ranks(tmp_path, 5, 65), (160, 40)) as (app, pilot):
         await press(pilot, "8", until="SLOWEST")
 
         def first() -> str:
@@ -213,7 +220,7 @@ def communicating(compute_us: int) -> TraceBuilder:
 
 
 async def test_windows_tell_the_communication_that_nothing_hides(tmp_path: Path) -> None:
-    root = write_ranks(tmp_path, 5, 65, **ENDED)
+    root = write_run_of_ranks(tmp_path, 5, 65, **ENDED)
     for rank, compute in enumerate((2000, 5000)):
         window = RunLayout(root).rank(rank).window(30)
         window.parent.mkdir()
@@ -370,3 +377,36 @@ def test_ranks_without_room_are_counted() -> None:
     assert "and 6 more ranks" in plain(rows[-1])
     assert all(width(line) <= 140 for line in rows)
     assert step_heat(None, 80, 5) == step_heat(grid, 5, 5) == step_heat(grid, 80, 1) == []
+
+
+URL = "memory://app/traces"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Stand-ins of three ranks, of which one is damaged."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store = fsspec.filesystem("memory")
+    here = tmp_path / "here"
+    here.mkdir()
+    write_ranks(here, [even_steps(6, compute=us(each)) for each in (900, 2900, 900)])
+    damaged = '{"distributedInfo": {"rank": 2, "world_size": 3}, "traceEvents": [!!!]}'
+    (here / "rank2.pt.trace.json").write_text(damaged)
+    store.put(f"{here}/", "/app/traces/", recursive=True)
+    yield mirror(URL)
+    store.rm("/app", recursive=True)
+
+
+async def test_ranks_are_compared_and_opened(folder: Path) -> None:
+    chosen = choose_rank(folder)
+    async with opened(chosen.path, (160, 40), ranks=chosen.ranks) as (app, pilot):
+        await pilot.press("8")
+        await until_shown(
+            pilot, f"rank 2 cannot be read: {URL}/rank2.pt.trace.json holds no events"
+        )
+        await until(pilot, lambda: app.rank_traces.table and not app.rank_traces.doing, "all")
+        other = folder / "rank1.pt.trace.json"
+        assert remote_of(other) is not None
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: app.snapshot and app.snapshot.source == other, "rank 1")
+        assert remote_of(other) is None

@@ -20,7 +20,7 @@ from perftui.trace.model import NONE
 from tests.core.diagnosis.stories import CALL, finding_of, training
 from tests.traces.builder import AUTOGRAD, TraceBuilder, ms, us
 from tests.tui.recorded import write_run
-from tests.tui.test_ranks_screen import write_ranks
+from tests.tui.test_ranks_screen import write_run_of_ranks
 
 
 def iteration(t: TraceBuilder) -> None:
@@ -278,7 +278,7 @@ def test_steps_and_their_phases_as_a_trace(tmp_path: Path) -> None:
 
 
 def test_those_of_several_ranks_are_distinguished(tmp_path: Path) -> None:
-    run = RunReader(write_ranks(tmp_path, 5, 65, 4, steps=30)).poll()
+    run = RunReader(write_run_of_ranks(tmp_path, 5, 65, 4, steps=30)).poll()
     found = recorded_steps(run)
     assert found is not None
     assert [track.label for track in found.timeline_tracks] == [

@@ -14,7 +14,7 @@ from tests.core.report.html.browser import NAMES, Page, browser, chromium
 from tests.core.report.html.pages import NASTY, gpu_trace, run_with_fix
 from tests.core.report.test_special_reports import write_metrics
 from tests.gpu.record import RUNS
-from tests.tui.test_ranks_screen import write_ranks
+from tests.tui.test_ranks_screen import write_run_of_ranks
 
 pytestmark = pytest.mark.subprocess
 
@@ -37,7 +37,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     subjects = {
         "run": run_with_fix(folder),
         "trace": gpu_trace(folder / "trace.json", f"{NASTY}{'x' * 300}"),
-        "ranks": write_ranks(folder / "ranks", 0, 0, 30),
+        "ranks": write_run_of_ranks(folder / "ranks", 0, 0, 30),
         "gpu": gpu_run(folder / "gpu"),
     }
     reports = {name: make_report(load_subject(path)) for name, path in subjects.items()}

@@ -17,7 +17,7 @@ from perftui.report.wording import breakdown_rows
 from perftui.run.columns import PHASES
 from tests.core.diagnosis.runs import run_with, stack_table
 from tests.core.report.html.pages import NASTY, cells, gpu_trace, of, read, run_with_fix, section
-from tests.tui.test_ranks_screen import write_ranks
+from tests.tui.test_ranks_screen import write_run_of_ranks
 
 SHEET = environment().get_template("style.css").render()
 PARTS = environment().get_template("parts.html").module
@@ -97,7 +97,7 @@ def test_parts_sum_to_the_step_and_tables_hold_the_rows_of_the_report(trace: Pat
 
 
 def test_ranks_stand_side_by_side(tmp_path: Path) -> None:
-    _, page = of(write_ranks(tmp_path, 0, 0, 30))
+    _, page = of(write_run_of_ranks(tmp_path, 0, 0, 30))
     rows = cells(section(page, "Ranks").only("table"))
     assert [row[0] for row in rows] == ["rank 0", "rank 1", "rank 2 30 ms behind the others"]
     assert [row[1:] for row in rows] == [

@@ -20,8 +20,8 @@ from perftui.report.markdown import code, plain, table
 from perftui.run.columns import phase_name
 from perftui.telemetry import host_sources
 from perftui_tui.commands.mcp_tools import offered
+from perftui_tui.dialogs.help import BY_SCREEN
 from perftui_tui.keys.all_keys import KEYS, Key
-from perftui_tui.keys.help_texts import BY_SCREEN
 from perftui_tui.keys.own_keys import key_in_file, shown_key
 from tests.docs.documents import DOCUMENTS, ROOT
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui_tui.keys.help_texts import BY_SCREEN
+from perftui_tui.dialogs.help import BY_SCREEN
 from tests.docs.documents import DOCUMENTS, ROOT
 from tests.docs.generated import KINDS, SCOPES, about, generated, keys, parts, prose
 

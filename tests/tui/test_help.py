@@ -12,9 +12,8 @@ import perftui_tui
 from perftui.diagnosis.symptoms.data_loader.workers import BOUND
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
-from perftui_tui.dialogs.help import metric_rows
+from perftui_tui.dialogs.help import BY_SCREEN, PANES, metric_rows
 from perftui_tui.keys.all_keys import KEYS, SCREENS
-from perftui_tui.keys.help_texts import BY_SCREEN, PANES
 from perftui_tui.keys.own_keys import _NAMED, Overrides, check, hint
 from perftui_tui.look.rows import plain, row
 from perftui_tui.look.themes import THEMES

@@ -17,16 +17,19 @@ from perftui.facts.gpu.memory import MemoryUse, gpu_memory
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RankLayout, RunLayout
-from perftui_tui.charts.stacked import BLANK, highest_of_bins, row_of, stacked
 from perftui_tui.look.rows import plain, width
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.view import RunView
 from perftui_tui.screens.memory.allocations import (
     AT_LEAST,
+    BLANK,
     GLYPHS,
     NOT_TOLD,
     category_chart,
+    highest_of_bins,
     peak_rows,
+    row_of,
+    stacked,
 )
 from perftui_tui.screens.memory.chart import host_rows, memory_chart, memory_now
 from tests.core.trace.memory_files import Allocator, snapshot

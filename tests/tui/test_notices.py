@@ -6,10 +6,10 @@ import pytest
 from textual.notifications import Notify
 from textual.widgets._toast import Toast
 
+from perftui_tui.actions.host import LEAST, Notice, NoticeLine
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.screens.timeline.view import TimelineView
 from perftui_tui.widgets.keys_footer import KeysFooter
-from perftui_tui.widgets.notification import LEAST, Notice, NoticeLine
 from tests.tui.driving import opened, press, settled, text_of, until, until_shown
 from tests.tui.recorded import write_run
 from tests.tui.traces import write_trace

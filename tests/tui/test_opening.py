@@ -13,7 +13,7 @@ from perftui.run.manifest import Status
 from perftui.trace.recordings import choose_rank
 from perftui_tui.app import PerftuiApp
 from perftui_tui.keys.all_keys import SCREENS
-from perftui_tui.reading.thread import LoadProgressed
+from perftui_tui.reading.source import LoadProgressed
 from perftui_tui.screens.timeline.view import TimelineView
 from tests.tui.driving import (
     NotShownError,

@@ -27,7 +27,7 @@ from perftui_tui.reading import source as source
 from perftui_tui.reading import view
 from perftui_tui.reading.output import OutputSource, OutputTail
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.thread import BLAS_THREADS
+from perftui_tui.reading.source import BLAS_THREADS
 from perftui_tui.reading.view import FixLookup, RunView
 from tests.facts_given import facts_with
 from tests.tui.driving import opened, press, text_of, until, until_shown
@@ -230,7 +230,7 @@ def test_what_is_loaded_for_the_first_look_judges_nothing() -> None:
 def test_numpy_brings_no_threads_and_leaves_the_environment_as_it_was(given: str | None) -> None:
     script = """
 import os
-from perftui_tui.reading.thread import BLAS_THREADS, _import_numpy
+from perftui_tui.reading.source import BLAS_THREADS, _import_numpy
 _import_numpy()
 import numpy
 print(len(os.listdir("/proc/self/task")), os.environ.get(BLAS_THREADS))

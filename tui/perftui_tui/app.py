@@ -28,11 +28,10 @@ from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.keys.all_keys import SCREENS
 from perftui_tui.keys.own_keys import NO_OVERRIDES, Overrides, bindings, use
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES, AsciiFilter, SteadyStylesheet
-from perftui_tui.reading import thread as messages
+from perftui_tui.reading import source as messages
 from perftui_tui.reading.output import Output, OutputReceived, OutputSource
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.source import RunSource, TraceSource, running_script
-from perftui_tui.reading.thread import Clock, ReadingThread
+from perftui_tui.reading.source import Clock, ReadingThread, RunSource, TraceSource, running_script
 from perftui_tui.screens.playback_bar import PlaybackBar
 from perftui_tui.screens.run_screen import RunScreen, Session, palette_commands
 from perftui_tui.widgets.row_view import RowView

@@ -47,7 +47,7 @@ def child(count: int) -> None:
     from perftui.analysis.analyse import without_tables
     from perftui_tui.app import PerftuiApp
     from perftui_tui.reading.snapshot import Phase, Snapshot
-    from perftui_tui.reading.thread import SnapshotReceived
+    from perftui_tui.reading.source import SnapshotReceived
     from tests.verify.benchmarks.bench_ten_million import trace_of
 
     path = Path("synthetic")

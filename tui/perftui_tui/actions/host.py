@@ -1,16 +1,23 @@
-"""What actions use of the app, so that none of them has to import it."""
+"""What actions use of the app, so that none of them has to import it, and its messages."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from textual.app import App, ScreenStackError
+from textual.content import Content
+from textual.notifications import Notification, Notify, SeverityLevel
 from textual.reactive import reactive
+from textual.screen import Screen, SystemModalScreen
+from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
-from perftui_tui.widgets.notification import NotifyingApp
+from perftui_tui.keys.own_keys import hint
+from perftui_tui.widgets.keys_footer import SILENT, KeysFooter
 
 if TYPE_CHECKING:
     from perftui.trace.rank_files import RankFile
@@ -18,8 +25,95 @@ if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
 
 
-class Host(NotifyingApp):
-    """What the app adds to Textual's, as far as actions need it."""
+class NoticeLine(Static):
+    """One message, over as many rows as it needs; what is above makes room, and nothing is covered.
+
+    It never has the focus.
+    """
+
+    DEFAULT_CSS = """
+    NoticeLine {
+        dock: bottom; height: auto; max-height: 4; padding: 0 1;
+        background: $panel; color: $foreground; text-style: bold; pointer: pointer;
+        &.-warning { color: $text-warning; }
+        &.-error { color: $text-error; }
+    }
+    """
+    ALLOW_SELECT = False
+
+    async def on_click(self) -> None:
+        await self.run_action("app.close_notice")
+
+
+LEAST = 0.05
+"""Seconds that a message stays if its time is over when it is drawn."""
+
+LEAST_ERROR = 10.0
+"""Seconds that an error stays at least: it may be two rows long, and is closed by a key."""
+
+_MARKS = {"information": "", "warning": "! ", "error": "!! "}
+_STYLES = {"information": "", "warning": "warn", "error": "bad"}
+_BY_WEIGHT: tuple[SeverityLevel, ...] = ("information", "warning", "error")
+
+
+class Notice(Notification):
+    """A notification that may be drawn after its time: on a busy machine, or after a pause.
+
+    Textual would set a timer to a moment in the past, which runs for ever without letting anything
+    else run: the app stood still, with a core at work."""
+
+    @property
+    def time_left(self) -> float:
+        """Seconds until it goes, never none."""
+        return max(super().time_left, LEAST)
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the notification's time is over."""
+        return super().time_left <= 0
+
+
+def _put(screen: Screen[object], notice: Notification | None) -> None:
+    """Show ``notice`` before the keys of ``screen``, or in their place where it is long."""
+    # A dialog that is opening asks again once it is there; an app that is left shows no more.
+    if not (screen.is_running and screen.is_attached):
+        return
+    text = "" if notice is None else notice_text(notice)
+    style = "" if notice is None else _STYLES[notice.severity]
+    footer = next(iter(screen.query_children(KeysFooter)), None)
+    # A low screen has no row of keys.
+    has_row = footer is not None and (footer.display or footer.has_class(SILENT))
+    is_beside = has_row and footer is not None and footer.say(text, style)
+    line = next(iter(screen.query_children(NoticeLine)), None)
+    is_alone = bool(text) and not is_beside
+    if line is None and is_alone:
+        line = NoticeLine(markup=False)
+        screen.mount(line)
+    # Both in one layout: the content above keeps its size if one row is enough.
+    if footer is not None:
+        footer.set_class(is_alone, SILENT)
+    if line is not None:
+        line.display = is_alone
+    if line is not None and notice is not None:
+        line.set_classes(f"-{notice.severity}")
+        line.update(Content(text))
+
+
+def notice_text(notice: Notification) -> str:
+    """The message in one line, with a mark where it is more than information: colours are not seen
+    by everyone."""
+    plain = Content.from_markup(notice.message).plain if notice.markup else notice.message
+    title = f"{notice.title}: " if notice.title else ""
+    closes = hint("  {app.close_notice} closes") if notice.severity != "information" else ""
+    return f"{_MARKS[notice.severity]}{title}{' '.join(plain.split())}{closes}"
+
+
+class Host(App[None]):
+    """What the app adds to Textual's, as far as actions need it.
+
+    It shows notifications in the row of keys, one at a time: what is on screen is never covered. An
+    error goes before a warning, that before the rest, and of equals the newest is shown.
+    """
 
     target: Path
     """The run directory or the trace file on screen."""
@@ -36,6 +130,8 @@ class Host(NotifyingApp):
     """Whether new snapshots are received but not shown."""
     is_stopping = False
     """Whether the training was asked to stop on leaving."""
+    _notice: Notification | None = None
+    """The notification that is shown."""
     ranks: tuple[RankFile, ...] = ()
     """The traces of all ranks, where a directory of them was named."""
 
@@ -91,3 +187,48 @@ class Host(NotifyingApp):
         """Notify of a failure of background work; it never ends the app."""
         if event.state is WorkerState.ERROR:
             self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
+
+    # Notifications
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a message for ``timeout`` seconds, an error for ``LEAST_ERROR`` at least."""
+        seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        if severity == "error":
+            seconds = max(seconds, LEAST_ERROR)
+        self.post_message(Notify(Notice(message, title, severity, seconds, markup=markup)))
+
+    def _on_notify(self, event: Notify) -> None:
+        super()._on_notify(event)
+        # Its time begins now, whichever screen it is shown on.
+        self.set_timer(event.notification.time_left, partial(self._unnotify, event.notification))
+
+    def _refresh_notifications(self) -> None:
+        if not self._disable_notifications:
+            self.call_later(self._show_notice)
+
+    def _show_notice(self) -> None:
+        try:
+            screen = self.screen
+        except ScreenStackError:
+            return
+        if isinstance(screen, SystemModalScreen):
+            # A screen of Textual has its own place for them, and no keys to replace.
+            super()._refresh_notifications()
+            return
+        every = list(self._notifications)
+        newest = {notice.severity: notice for notice in every}
+        shown = next((newest[level] for level in reversed(_BY_WEIGHT) if level in newest), None)
+        self._notice = shown
+        _put(screen, shown)
+
+    def action_close_notice(self) -> None:
+        if self._notice is not None:
+            self._unnotify(self._notice)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.trace.text import printable
-from perftui_tui.reading.thread import Post, RanksRead, ReadingThread, SnapshotReceived
+from perftui_tui.reading.source import Post, RanksRead, ReadingThread, SnapshotReceived
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.reading.thread import Post, ReadingThread, SnapshotReceived
+from perftui_tui.reading.source import Post, ReadingThread, SnapshotReceived
 
 if TYPE_CHECKING:
     from textual.timer import Timer

@@ -248,8 +248,7 @@ def _asking(root: Path) -> Iterator[None]:
     """Judge the run while it goes on, have its windows record what that lacks, and say so."""
     from perftui.diagnosis.asking import recorded
     from perftui_tui.actions.requests import ask_for_evidence
-    from perftui_tui.reading.source import RunSource
-    from perftui_tui.reading.thread import SnapshotReceived
+    from perftui_tui.reading.source import RunSource, SnapshotReceived
 
     asked: Question | None = None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.run.files import open_regular
-from perftui_tui.reading.thread import Newest, Post, ReadingThread, SourceFailed
+from perftui_tui.reading.source import Newest, Post, ReadingThread, SourceFailed
 
 # Understood: newline, carriage return, backspace, tab, and the CSI sequences for cursor up, down,
 # right, left, column, and erase in line. Every other escape sequence is dropped whole.

@@ -27,8 +27,7 @@ from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import date_and_time, format_ns, quantity, share
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
 from perftui_tui.panes.meter import SnapshotPane
-from perftui_tui.panes.step_bar import rows_of, step_parts
-from perftui_tui.panes.top_ops import top_ops
+from perftui_tui.panes.step_bar import rows_of, step_parts, top_ops
 from perftui_tui.panes.verdict import LEGEND, headlines, proof_style
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen

@@ -10,19 +10,19 @@ import numpy as np
 from perftui.facts.gpu.memory import MemoryUse, gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.cells import over_all_columns, sparkline, steady_bins
-from perftui_tui.charts.stacked import (
-    AXIS_CELLS,
-    below_axis,
-    highest_of_bins,
-    stacked_cells,
-    with_axis,
-)
 from perftui_tui.look.format import format_bytes, share
 from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, with_fitting, wrap
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.reading.memory import memory_curves
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.telemetry import RESIDENT, gpus, last_known, latest, table_of, why_absent
+from perftui_tui.screens.memory.allocations import (
+    AXIS_CELLS,
+    below_axis,
+    highest_of_bins,
+    stacked_cells,
+    with_axis,
+)
 
 if TYPE_CHECKING:
     from perftui.report.snapshots_and_ncu import MemoryReport

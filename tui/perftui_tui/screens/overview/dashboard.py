@@ -29,8 +29,7 @@ from perftui_tui.panes.machine import (
 )
 from perftui_tui.panes.meter import Draw, Meter, SnapshotPane
 from perftui_tui.panes.meters import METERS, draw_at, draw_meter, gpu_place
-from perftui_tui.panes.step_bar import last_step, last_step_title
-from perftui_tui.panes.top_ops import operators
+from perftui_tui.panes.step_bar import last_step, last_step_title, operators
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, proof_style, verdict, waits_for_window
 from perftui_tui.reading.snapshot import NextThing, Phase, Snapshot, Todo, next_thing, next_try
 from perftui_tui.reading.telemetry import table_of

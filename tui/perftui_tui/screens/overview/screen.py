@@ -18,8 +18,7 @@ from perftui_tui.look.rows import Row, fit, row, width
 from perftui_tui.panes.gpu import busy_word
 from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, SnapshotPane, draw_line
 from perftui_tui.panes.meters import step_time
-from perftui_tui.panes.step_bar import step_bar
-from perftui_tui.panes.top_ops import kernels, operators, top_ops
+from perftui_tui.panes.step_bar import kernels, operators, step_bar, top_ops
 from perftui_tui.panes.verdict import findings
 from perftui_tui.reading.output import Output
 from perftui_tui.reading.snapshot import Phase, Snapshot, next_thing, next_try

@@ -21,8 +21,7 @@ from perftui_tui.panes.machine import cpu, disk, loader, network
 from perftui_tui.panes.meter import Meter, draw_chart, draw_line
 from perftui_tui.panes.meters import METERS, draw_meter, step_time
 from perftui_tui.panes.step_bar import breakdown_bar, rows_of, step_bar, step_parts
-from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.reading.step_breakdown import SHORT_NAMES, TRACE_STYLES, DrawnStep
+from perftui_tui.reading.snapshot import SHORT_NAMES, TRACE_STYLES, DrawnStep, Phase, Snapshot
 from perftui_tui.reading.view import RunView
 from tests.facts_given import facts_with, knowing
 from tests.tui.driving import opened, text_of, until, until_shown

@@ -36,7 +36,7 @@ from perftui_tui.charts.cells import LOWER_EIGHTHS
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.step_bar import EDGE
-from perftui_tui.reading.step_breakdown import name_within
+from perftui_tui.reading.snapshot import name_within
 from perftui_tui.screens.ranks import rank_bars, rank_beside, rank_headline, rank_table, step_heat
 from perftui_tui.tables.rows import GAP, column_widths, shown_columns
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table

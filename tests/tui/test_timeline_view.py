@@ -14,8 +14,8 @@ from perftui_tui.look.rows import plain as text_of
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.screens.timeline.detail_lines import HINT
 from perftui_tui.screens.timeline.detail_pane import DetailPane
-from perftui_tui.screens.timeline.head import label_width
 from perftui_tui.screens.timeline.navigation import Viewport
+from perftui_tui.screens.timeline.rows import label_width
 from perftui_tui.screens.timeline.view import TimelineView
 from perftui_tui.screens.timeline.widget import Timeline
 from perftui_tui.widgets.row_view import RowView

@@ -14,11 +14,10 @@ from perftui_tui.screens.timeline.counters import (
     counter_tracks,
     counters_at,
 )
-from perftui_tui.screens.timeline.head import Scene
 from perftui_tui.screens.timeline.navigation import Viewport
+from perftui_tui.screens.timeline.rows import Scene, track_rows
 from perftui_tui.screens.timeline.state import TimelineState
 from perftui_tui.screens.timeline.track_cells import Glyphs
-from perftui_tui.screens.timeline.track_rows import track_rows
 from tests.traces.events import cpu, gpu, named, trace_of
 from tests.tui.traces import traced
 

@@ -13,14 +13,6 @@ from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui_tui.charts.cells import LOWER_EIGHTHS
 from perftui_tui.look.rows import plain as text_of
 from perftui_tui.screens.timeline.gaps import DeviceGaps, largest_gap_row
-from perftui_tui.screens.timeline.head import (
-    Scene,
-    head_rows,
-    label_width,
-    minimap,
-    minimap_index,
-    phase_cells,
-)
 from perftui_tui.screens.timeline.navigation import (
     Selection,
     TimeMarks,
@@ -28,9 +20,18 @@ from perftui_tui.screens.timeline.navigation import (
     event,
     find_matches,
 )
+from perftui_tui.screens.timeline.rows import (
+    Scene,
+    head_rows,
+    label_width,
+    minimap,
+    minimap_index,
+    phase_cells,
+    track_name,
+    track_rows,
+)
 from perftui_tui.screens.timeline.state import TimelineState
 from perftui_tui.screens.timeline.track_cells import Glyphs, KindsOfTrace, merged, track_cells
-from perftui_tui.screens.timeline.track_rows import track_name, track_rows
 from perftui_tui.screens.timeline.tracks import shown_tracks
 from perftui_tui.screens.timeline.widget import with_ascii_ends
 from tests.tui.driving import in_ascii

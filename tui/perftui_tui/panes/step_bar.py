@@ -15,8 +15,7 @@ from perftui_tui.look.format import format_ns, part_of_step, per_second, share
 from perftui_tui.look.rows import Row, Span, crop, joined, row, with_fitting
 from perftui_tui.look.rows import width as width_of
 from perftui_tui.panes.verdict import own_cost
-from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.step_breakdown import DrawnStep, Part, name_within, style_of
+from perftui_tui.reading.snapshot import DrawnStep, Part, Snapshot, name_within, style_of
 
 if TYPE_CHECKING:
     from perftui.analysis.timeline.measure import BusyColumns, StepColumns

@@ -12,8 +12,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.step.steps import run_breakdown, step_breakdown, step_count, step_kind
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.table import Table
-from perftui_tui.reading.snapshot import Snapshot, phase_of
-from perftui_tui.reading.step_breakdown import DrawnStep
+from perftui_tui.reading.snapshot import DrawnStep, Snapshot, phase_of
 
 RECENT_STEPS = 4000
 """Steps that are charted: minutes of a quick training."""

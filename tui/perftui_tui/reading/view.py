@@ -36,8 +36,7 @@ from perftui.script.command_line import script_of
 from perftui.trace.model import Trace, TraceError
 from perftui_tui.reading.first_look import unjudged
 from perftui_tui.reading.memory import NOTHING, AllocationReader
-from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.reading.step_breakdown import of_trace
+from perftui_tui.reading.snapshot import Phase, Snapshot, of_trace
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.report import Exporting

@@ -35,8 +35,7 @@ from perftui_tui.look.format import (
 )
 from perftui_tui.look.rows import PART_STYLES, Row, Span, crop, fit, joined, row, wrap
 from perftui_tui.panes.step_bar import EDGE
-from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.step_breakdown import TRACE_STYLES, name_within
+from perftui_tui.reading.snapshot import TRACE_STYLES, Snapshot, name_within
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.rows import LEFT, Column, TableData, known_column
 from perftui_tui.tables.virtual import VirtualTable

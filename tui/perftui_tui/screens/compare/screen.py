@@ -18,8 +18,7 @@ from perftui_tui.keys.own_keys import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.experiments import earlier_rows, newest, proof_rows
 from perftui_tui.panes.step_bar import breakdown_bar
-from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.step_breakdown import DrawnStep, of_trace
+from perftui_tui.reading.snapshot import DrawnStep, Snapshot, of_trace
 from perftui_tui.screens.compare.figures import (
     StepHistogram,
     comparison,

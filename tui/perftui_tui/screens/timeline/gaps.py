@@ -24,7 +24,7 @@ from perftui.trace.model import NONE, PYTHON, Int64, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import ASCII_LEVELS, LOWER_EIGHTHS
 from perftui_tui.look.format import format_ns, share
-from perftui_tui.reading.step_breakdown import SHORT_NAMES
+from perftui_tui.reading.snapshot import SHORT_NAMES
 from perftui_tui.screens.timeline.detail_pane import Line, began
 from perftui_tui.screens.timeline.navigation import Selection, Viewport
 from perftui_tui.screens.timeline.track_cells import Cell, narrow, phase_label, put

@@ -22,7 +22,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.cells import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row
-from perftui_tui.reading.step_breakdown import TRACE_STYLES, name_within
+from perftui_tui.reading.snapshot import TRACE_STYLES, name_within
 from perftui_tui.screens.timeline.navigation import Matches, Viewport
 
 Cell = tuple[str, str]

@@ -18,18 +18,18 @@ from perftui_tui.keys.own_keys import bindings, hint
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row
 from perftui_tui.look.themes import palette
-from perftui_tui.screens.timeline.head import (
+from perftui_tui.screens.timeline.rows import (
     GAPS,
     MINIMAP,
-    PHASES,
-    STEPS,
+    PHASE_ROW,
+    STEP_ROW,
     Scene,
     head_rows,
     label_width,
+    track_rows,
 )
 from perftui_tui.screens.timeline.state import TimelineState
 from perftui_tui.screens.timeline.track_cells import EventKind, Glyphs
-from perftui_tui.screens.timeline.track_rows import track_rows
 from perftui_tui.widgets.row_view import RowView
 
 
@@ -389,8 +389,8 @@ class Timeline(RowView, can_focus=True):
         middle = state.view.time(self._column(x), self._columns())
         if head == GAPS:
             self.act(lambda s: s.select_at(s.track, middle, middle + 1))
-        spans = [(step.start, step.end) for step in state.steps] if head == STEPS else []
-        for phase in state.phases.values() if head == PHASES else ():
+        spans = [(step.start, step.end) for step in state.steps] if head == STEP_ROW else []
+        for phase in state.phases.values() if head == PHASE_ROW else ():
             at = int(phase.start.searchsorted(middle, side="right")) - 1
             spans += [(int(phase.start[at]), int(phase.end[at]))] if at >= 0 else []
         around = next((span for span in spans if span[0] <= middle < span[1]), None)

@@ -178,7 +178,6 @@ class PerftuiApp(Session):
         return [*filters, self._ascii] if RowView.ascii_only else filters
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Textual's commands, and ours."""
         for command in super().get_system_commands(screen):
             # Our own picture is saved with a note of where it lies.
             if command.title != "Screenshot":
@@ -208,7 +207,6 @@ class PerftuiApp(Session):
         return screen if screen is not None and screen.is_composed else None
 
     def refresh_screen(self) -> None:
-        """Draw the current state again."""
         screen = self.base_screen()
         if screen is not None:
             with self.batch_update():
@@ -216,7 +214,6 @@ class PerftuiApp(Session):
 
     @property
     def is_asking(self) -> bool:
-        """Whether a dialog is open."""
         return not isinstance(self.screen, RunScreen)
 
     def action_help(self) -> None:
@@ -244,7 +241,6 @@ class PerftuiApp(Session):
         self._go(name, ())
 
     def follow(self, name: str) -> None:
-        """Go to the screen that something on this one leads to; ``backspace`` leads back."""
         if self.current_mode != name:
             self._go(name, (*self.trail, self.current_mode))
 
@@ -271,7 +267,6 @@ class PerftuiApp(Session):
             self.requests.resized(event.size)
 
     def check_size(self, size: Size) -> None:
-        """Show which size the screen needs where there is less, else the screen."""
         screen = self.base_screen()
         if screen is None:
             return
@@ -285,7 +280,6 @@ class PerftuiApp(Session):
     # What is read
 
     def open(self, target: Path) -> None:
-        """Show another run or trace from now on."""
         self._close()
         self.playback.stop()
         self.target = target
@@ -325,7 +319,6 @@ class PerftuiApp(Session):
         self.open(root)
 
     def show_rank(self, rank: int) -> None:
-        """Show another rank of the run on all screens."""
         if rank != self.rank_number:
             self.rank_number = rank
             self.open(self.target)
@@ -413,7 +406,6 @@ class PerftuiApp(Session):
             screen.query_one(PlaybackBar).change_keys()
 
     def refresh_bar(self) -> None:
-        """Draw the position of the playback."""
         if screen := self._composed_screen():
             screen.show_position()
 
@@ -446,7 +438,6 @@ class PerftuiApp(Session):
         self.trials.offer_probe()
 
     def refresh_experiment(self) -> None:
-        """Draw how a trial or a tuning stands."""
         if screen := self._composed_screen():
             screen.show_experiment()
 

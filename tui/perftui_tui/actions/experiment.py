@@ -52,7 +52,6 @@ class NewProofs:
         return [proof for proofs in self._proofs.values() for proof in proofs.values()]
 
     def add(self, root: Path, proof: Proof) -> None:
-        """Note a proof for a fix of the run at ``root``."""
         self._proofs[root] = {**self._proofs.get(root, {}), proof.fix: proof}
 
     def change(self, root: Path, option: FixOption) -> None:
@@ -122,7 +121,6 @@ class Experiment(Generic[State]):
 
     @property
     def view(self) -> View[State]:
-        """The way it is shown."""
         from perftui_tui.dialogs.experiment import VIEWS
 
         return VIEWS[self.kind]
@@ -184,7 +182,6 @@ class Experiment(Generic[State]):
         self.show()
 
     def show(self) -> None:
-        """Show it in full."""
         from perftui_tui.dialogs.experiment import ExperimentDialog
 
         if self.state is not None and not self.app.is_asking:
@@ -305,11 +302,9 @@ class PairedTrials(Experiment[TrialState]):
         self.begin(state, lambda: self._go_through(run, state))
 
     def subject(self, state: TrialState) -> str:
-        """The fix that was tried."""
         return state.option.title
 
     def take(self, answer: str | None, state: TrialState) -> None:
-        """Write the fix, where that was chosen."""
         from perftui_tui.dialogs.experiment import WRITE
 
         if answer == WRITE:
@@ -350,7 +345,6 @@ class Tuning(Experiment[TuningState]):
     kind = "tuning"
 
     def offer(self, root: Path, plan: TrialPlan, warnings: Sequence[str]) -> None:
-        """Ask how the training of the run at ``root`` is tuned, and do it."""
         from perftui_tui.dialogs.experiment import ALL, BUDGET, tune_dialog
 
         def answered(answer: str | None) -> None:
@@ -372,7 +366,6 @@ class Tuning(Experiment[TuningState]):
         self.begin(state, lambda: self._go_through(state))
 
     def take(self, answer: str | None, state: TuningState) -> None:
-        """Open the run recorded last, or take a fix back, where that was chosen."""
         from perftui_tui.dialogs.experiment import OPEN, UNDO
 
         if answer == OPEN and state.journal is not None:
@@ -453,7 +446,6 @@ class Probing(Experiment[ProbeState]):
     kind = "probe"
 
     def offer(self, root: Path, manifest: Manifest) -> None:
-        """Ask whether the machine is measured, and do it."""
         from perftui.probe.probe import SECONDS
         from perftui_tui.dialogs.choice import on_yes
         from perftui_tui.dialogs.experiment import probe_dialog

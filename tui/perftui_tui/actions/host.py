@@ -69,7 +69,6 @@ class Notice(Notification):
 
     @property
     def has_expired(self) -> bool:
-        """Whether the notification's time is over."""
         return super().time_left <= 0
 
 

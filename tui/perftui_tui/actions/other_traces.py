@@ -47,7 +47,6 @@ class Baseline:
             self._app.on_thread(lambda: self._read(root))
 
     def choose(self) -> None:
-        """Ask which recorded run or trace to compare with."""
         shown = self._app.snapshot
         if shown is None or shown.facts is None:
             self._app.warn("nothing to compare yet")
@@ -158,7 +157,6 @@ class RankTraces:
         return tuple((place, rank.windows[-1]) for place, rank in ranks if rank and rank.windows)
 
     def stop(self) -> None:
-        """Read no more."""
         if self._reader is not None:
             self._reader.stop()
 
@@ -197,11 +195,9 @@ class RankTraces:
         return facts_beside(analysis, *self._read)
 
     def rank_of(self, path: Path) -> int | None:
-        """The rank whose trace is at ``path``."""
         return next((file.rank for file in self._app.ranks if file.path == path), None)
 
     def open(self, row: int) -> None:
-        """Show the trace of the rank in that row."""
         rank = self.table.rows[row].rank if self.table else None
         file = next((file for file in self._app.ranks if file.rank == rank), None)
         if file is not None and file.path != self._app.target:

@@ -72,7 +72,6 @@ class Playback:
 
     @property
     def is_on(self) -> bool:
-        """Whether a run is played."""
         return self.position is not None
 
     def takes(self, snapshot: Snapshot) -> bool:
@@ -158,7 +157,6 @@ class Playback:
             self.seek(stops.start + round(share * (stops.end - stops.start)))
 
     def faster(self, by: int) -> None:
-        """Change the speed by so many of ``SPEEDS``."""
         position = self.position
         if position is not None:
             place = min(max(bisect.bisect_left(SPEEDS, position.speed) + by, 0), len(SPEEDS) - 1)
@@ -206,7 +204,6 @@ class PlayingThread(ReadingThread):
             self._changed.notify()
 
     def stop(self) -> None:
-        """Draw no more."""
         super().stop()
         with self._changed:
             self._changed.notify()

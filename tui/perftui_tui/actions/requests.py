@@ -42,7 +42,6 @@ class RecorderRequests:
             self._app.notify("captured: Timeline and Ops show the new window")
 
     def capture(self, snapshot: Snapshot) -> None:
-        """Ask for a window."""
         if self._request(CAPTURE):
             self._windows_awaited = _window_count(snapshot)
             self._app.notify(

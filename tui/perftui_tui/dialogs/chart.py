@@ -209,7 +209,6 @@ class ChartScreen(ModalScreen[None]):
 
     @property
     def chart(self) -> Chart:
-        """The chart that is shown."""
         return self._charts[self._chosen]
 
     def action_whole(self) -> None:

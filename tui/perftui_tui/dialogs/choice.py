@@ -106,7 +106,6 @@ class ChoiceDialog(ModalScreen[str]):
                 yield RowView(id="below")
 
     def change(self, body: Sequence[Row | Prose], choices: Sequence[Choice]) -> None:
-        """Show something else in the place of both."""
         self._body, self._choices = tuple(body), tuple(choices)
         self._lay_out()
 

@@ -146,7 +146,6 @@ class ExperimentDialog(ChoiceDialog, Generic[State]):
     on_resize = on_mount
 
     def show(self, state: State, now: float) -> None:
-        """Draw ``state``."""
         self._shown = state, now
         self.change(self._view.rows(state, now, self.cells), self._view.choices(state))
 

@@ -203,7 +203,6 @@ class AsciiFilter(LineFilter):
     """Draws each character with ASCII ones, as wide as it was; what has no likeness is ``?``."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's signature
-        """The segments in ASCII."""
         return [
             Segment(text if text.isascii() else "".join(map(_character, text)), style, control)
             for text, style, control in segments

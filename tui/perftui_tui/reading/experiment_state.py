@@ -141,12 +141,10 @@ class TuningState(ExperimentState):
 
     @property
     def kept(self) -> tuple[Attempt, ...]:
-        """The tried fixes that stay."""
         return self.journal.kept if self.journal else ()
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The names of the files that were written."""
         return self.journal.files if self.journal else ()
 
 

@@ -108,7 +108,6 @@ class MemoryCurve:
 
     @property
     def device(self) -> str:
-        """The name of the device."""
         return "CPU" if self.memory.device == NONE else f"GPU {self.memory.device}"
 
 

@@ -225,7 +225,6 @@ class Snapshot:
 
     @property
     def manifest(self) -> Manifest | None:
-        """The manifest of a run."""
         return self.run.manifest if self.run else None
 
     @property

@@ -106,7 +106,6 @@ class ReadingThread:
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
 
     def start(self) -> None:
-        """Begin reading."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -199,7 +198,6 @@ class RunSource(ReadingThread):
         self._failures = 0
 
     def read(self) -> None:
-        """Post a picture for each read."""
         reader = self._look_first()
         from perftui_tui.reading.view import RunView
 

@@ -325,12 +325,10 @@ class DiagnosisScreen(RunScreen):
 
     @property
     def finding(self) -> Finding | None:
-        """The selected finding."""
         return self._findings[self._at] if self._findings else None
 
     @property
     def option(self) -> FixOption | None:
-        """The chosen fix of the selected finding."""
         return self._options[self._chosen_at] if self._options else None
 
     @property
@@ -362,7 +360,6 @@ class DiagnosisScreen(RunScreen):
             self.session.fix = None
 
     def show(self, snapshot: Snapshot) -> None:
-        """Draw both parts."""
         listed = self.query_one("#finding-list", RowView)
         detailed = self.query_one("#finding-details", RowView)
         listed.rows = listing(snapshot, self._at, listed.content_size.width)

@@ -53,13 +53,11 @@ class LogScreen(RunScreen):
         self.query_one("#log-played", RowView).rows = [row((ALL_OUTPUT, "warn"))]
 
     def show(self, snapshot: Snapshot) -> None:
-        """Take the app's output."""
         nothing = nothing_printed(snapshot.goes_on)
         self._view.empty = NOTHING_IN_A_TRACE if snapshot.run is None else nothing
         self.show_output(self.session.output)
 
     def show_output(self, output: Output) -> None:
-        """Draw ``output``."""
         self._view.show(output)
         self._show_status()
 

@@ -384,7 +384,6 @@ class RanksScreen(RunScreen):
         self.session.rank_traces.read()
 
     def show(self, snapshot: Snapshot) -> None:
-        """Draw the ranks of the run, or those of the directory of traces."""
         traces = self.session.rank_traces
         if snapshot.run is not None:
             self.session.rank_traces.read()

@@ -136,11 +136,9 @@ class RunScreen(Screen[None]):
 
     @property
     def session(self) -> Session:
-        """The app, as far as screens need it."""
         return cast("Session", self.app)
 
     def compose(self) -> ComposeResult:
-        """Header, the screen's own body, footer."""
         # Before styles are first worked out: Textual gives the classes of this size afterwards, and
         # then works all styles out once more.
         across, down = self.HORIZONTAL_BREAKPOINTS or [], self.VERTICAL_BREAKPOINTS or []

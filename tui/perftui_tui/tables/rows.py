@@ -90,7 +90,6 @@ class TableData:
         return len(self.names)
 
     def id_of(self, row: int) -> Hashable:
-        """The identity of the row."""
         return self.ids[row] if self.ids else self.names[row]
 
     @cached_property

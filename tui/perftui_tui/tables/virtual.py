@@ -80,7 +80,6 @@ class VirtualTable(ScrollView, can_focus=True):
 
         @property
         def control(self) -> VirtualTable:
-            """The table that sent the message."""
             return self.table
 
     class RowHighlighted(RowMessage):
@@ -121,7 +120,6 @@ class VirtualTable(ScrollView, can_focus=True):
 
     @property
     def selected_name(self) -> str | None:
-        """Name of the row under the cursor."""
         row = self.selected_row
         return None if row is None else self.data.names[row]
 

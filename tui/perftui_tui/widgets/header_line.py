@@ -165,7 +165,6 @@ class HeaderLine(RowView):
         self.draw(lambda cells, _: [header(snapshot, current, paused, replay, cells, trail)])
 
     def show_progress(self, name: str, done: float | Exporting) -> None:
-        """Draw how far reading a file has come."""
         cells = self.size.width
         right = row((f"{loading(name, done)} ", "accent"))
         self.rows = [spread(_left(self._current, cells), right, cells)]

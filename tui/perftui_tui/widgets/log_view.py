@@ -80,7 +80,6 @@ class LogView(RowView):
             self._show_from(len(self.output.lines))
 
     def follow(self) -> None:
-        """Go to the end, and stay there."""
         self.following = True
         self._show_from(len(self.output.lines))
         self.post_message(self.Moved())
@@ -147,7 +146,6 @@ class LogStatus(RowView):
     DEFAULT_CSS = "LogStatus { height: 1; background: $panel; overflow: hidden hidden; }"
 
     def show(self, view: LogView) -> None:
-        """Draw the state of ``view``."""
         output = view.output
         last = output.dropped + len(output.lines)
         state = (hint("paused: {log.follow} follows"), "warn")

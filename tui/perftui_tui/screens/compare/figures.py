@@ -73,7 +73,6 @@ class Line:
 
     @property
     def change(self) -> float | None:
-        """Relative change, None where it is not known."""
         if self.before is None or self.after is None or not self.before:
             return None
         return self.after / self.before - 1

@@ -33,7 +33,6 @@ class CounterTrack(TimelineTrack):
     counter: Counter
 
     def selection(self, place: int) -> Selection:
-        """The sample at ``place``, selected."""
         sample = self.counter.sample(place)
         return Selection(sample.start, sample.end, NONE, self)
 

@@ -38,7 +38,6 @@ class Viewport:
 
     @property
     def span(self) -> int:
-        """How long the view is."""
         return self.end - self.start
 
     def showing(self, start: int, end: int) -> Viewport:
@@ -96,7 +95,6 @@ class Selection:
 
     @property
     def is_gap(self) -> bool:
-        """Whether the selection is idle time."""
         return self.row == NONE
 
 

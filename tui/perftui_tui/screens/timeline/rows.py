@@ -254,7 +254,6 @@ class Launch:
     work: Selection
 
     def other(self, selected: Selection) -> Selection:
-        """The end that is not selected."""
         return self.call if self.work.row == selected.row else self.work
 
 

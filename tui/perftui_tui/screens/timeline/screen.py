@@ -50,7 +50,6 @@ class TimelineScreen(RunScreen):
             self.show_preview(self.session.preview)
 
     def show_preview(self, analysis: TraceAnalysis) -> None:
-        """Draw the tracks of what has been read so far."""
         self.query_one(TimelineView).show(analysis)
 
     def show(self, snapshot: Snapshot) -> None:

@@ -107,7 +107,6 @@ class TimelineState(TrackList):
         self.view = self.view.panned(direction * (self.view.last - self.view.first))
 
     def whole(self) -> None:
-        """Show all of the trace."""
         self.view = Viewport.whole(self.view.first, self.view.last)
 
     def fit(self) -> None:
@@ -134,7 +133,6 @@ class TimelineState(TrackList):
         return True
 
     def select_row(self, row: int) -> bool:
-        """Select the event of a trace row."""
         track = None if row == NONE else navigation.track_of(self.tracks, self.trace, row)
         return track is not None and self.select(navigation.event(self.trace, track, row))
 
@@ -249,7 +247,6 @@ class TimelineState(TrackList):
         return navigation.track_of(self.tracks, self.trace, beside)
 
     def longest_match(self) -> bool:
-        """Select the longest event that the search found; False without any."""
         return self.matches is not None and self.select_row(self.matches.longest)
 
     def next_match(self, step: int) -> bool:

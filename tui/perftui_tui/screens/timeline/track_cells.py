@@ -152,7 +152,6 @@ class KindsOfTrace:
         self._known: dict[int, EventKind] = {}
 
     def of(self, rows: Ints) -> list[EventKind]:
-        """The kinds of several rows."""
         trace, known, count = self._trace, self._known, max(len(self._trace.names), 1)
         pairs = trace.category[rows].astype(np.int64) * count + trace.name[rows]
         found = pairs.tolist()
@@ -189,7 +188,6 @@ class EventStyle:
     """Cells from which on a bar marks its first cell, to be distinguished from the bar before."""
 
     def style(self, row: int) -> str:
-        """The style of one event."""
         return self.styles(np.array([row]))[0]
 
     def styles(self, rows: Ints) -> list[str]:
@@ -206,7 +204,6 @@ class EventStyle:
         return [(kind.letter, kind.style) for kind in self.kinds.of(rows)]
 
     def label(self, row: int, room: int) -> str:
-        """The label of an event in ``room`` cells."""
         return narrow(printable(shown_name(self.trace, row)))[:room]
 
 

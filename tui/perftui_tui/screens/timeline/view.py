@@ -170,7 +170,6 @@ class TimelineView(Vertical):
         self._load()
 
     def focus(self, scroll_visible: bool = True) -> TimelineView:
-        """Focus the tracks."""
         self._timeline.focus(scroll_visible)
         return self
 

@@ -53,7 +53,6 @@ class Throttle:
         self._waiting = False
 
     def request(self) -> None:
-        """Ask for the work to be done soon."""
         if self._waiting:
             return
         wait = self._earliest - self._clock()
@@ -190,7 +189,6 @@ class Timeline(RowView, can_focus=True):
         self._drag: _Drag | None = None
 
     def show(self, state: TimelineState | None) -> None:
-        """Show another trace, or none."""
         self.state = state
         glyphs = Glyphs(RowView.ascii_only, colours=not self.app.no_color)
         self._scene = None if state is None else Scene(state, glyphs)
@@ -219,7 +217,6 @@ class Timeline(RowView, can_focus=True):
             self.post_message(self.Marked())
 
     def notify_style_update(self) -> None:
-        """Forget colours of the old theme."""
         super().notify_style_update()
         self._styles.clear()
 
@@ -242,7 +239,6 @@ class Timeline(RowView, can_focus=True):
         return [with_ascii_ends(row) for row in rows] if RowView.ascii_only else rows
 
     def strip_of(self, line: Row) -> Strip:
-        """A row in the colours of the timeline."""
         strip = Strip([Segment(text, self._style(name)) for text, name in line])
         return strip.adjust_cell_length(self.size.width, self.rich_style)
 

@@ -12,7 +12,7 @@ from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.verdict import findings
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.view import FixLookup, RunView, picture
+from perftui_tui.reading.view import Pictures, RunView
 from perftui_tui.screens.log import ALL_OUTPUT
 from perftui_tui.screens.memory.chart import memory_chart, memory_now
 from perftui_tui.screens.overview.dashboard import headline
@@ -47,7 +47,7 @@ def test_after_so_many_steps_it_is_what_was_watched_then(
     run = RunReader(saved).poll()
     at = stops_of(run).at_step(steps)
     then = RunView(earlier(saved, at, tmp_path / "then"), lambda: at, lambda: False).read()
-    played = picture(as_of(run, at), 0, None, at, FixLookup(), as_of=at)
+    played = Pictures(0, lambda: False).make(as_of(run, at), None, at, as_of=at)
     assert panes(played) == panes(then)
     assert played.train_steps == steps
     assert "step" in plain(header(then, "overview", False, False, 200))
@@ -159,6 +159,6 @@ def test_the_panes_compare_something(saved: Path) -> None:
     run = RunReader(saved).poll()
     stops = stops_of(run)
     at = stops.at_step(40)
-    played = picture(as_of(run, at), 0, None, at, FixLookup(), as_of=at)
-    whole = picture(run, 0, None, at, FixLookup())
+    played = Pictures(0, lambda: False).make(as_of(run, at), None, at, as_of=at)
+    whole = Pictures(0, lambda: False).make(run, None, at)
     assert panes(played) != panes(whole)

@@ -28,7 +28,7 @@ from perftui_tui.reading import view
 from perftui_tui.reading.output import OutputSource, OutputTail
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.source import BLAS_THREADS
-from perftui_tui.reading.view import FixLookup, RunView
+from perftui_tui.reading.view import Pictures, RunView
 from tests.facts_given import facts_with
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, START, step_rows, write_run
@@ -267,19 +267,19 @@ def changed(facts: Facts, given: dict[Fact[Any], Any]) -> Facts:
     return facts_with(facts, {**known, **given})
 
 
-def workers(lookup: FixLookup, facts: Facts) -> FixOption:
-    return lookup.of([FINDING], facts)[FINDING.rule][0]
+def workers(lookup: Pictures, facts: Facts) -> FixOption:
+    return lookup.options([FINDING], facts)[FINDING.rule][0]
 
 
 def test_a_machine_that_fills_up_is_warned_of(facts: Facts) -> None:
-    lookup = FixLookup()
+    lookup = Pictures(0, lambda: False)
     assert Risk.CORES not in workers(lookup, facts).risks
     busy = replace(IDLE, tree_cores=3.6, machine_cores=3.6)
     assert Risk.CORES in workers(lookup, changed(facts, {machine_use: busy})).risks
 
 
 def test_more_ranks_share_the_cores(facts: Facts) -> None:
-    lookup = FixLookup()
+    lookup = Pictures(0, lambda: False)
     alone = workers(lookup, facts).title
     assert workers(lookup, changed(facts, {ranks_here: 2})).title != alone
 
@@ -288,8 +288,8 @@ def test_more_ranks_share_the_cores(facts: Facts) -> None:
 def test_small_changes_are_not_worked_out(
     facts: Facts, monkeypatch: pytest.MonkeyPatch, cores: float, again: int
 ) -> None:
-    lookup = FixLookup()
-    lookup.of([FINDING], facts)
+    lookup = Pictures(0, lambda: False)
+    lookup.options([FINDING], facts)
     asked: list[str] = []
 
     def offered(fix: Fix, change: CallChange, about: Facts) -> FixOption:
@@ -298,7 +298,7 @@ def test_small_changes_are_not_worked_out(
 
     real = view.offered
     monkeypatch.setattr(view, "offered", offered)
-    lookup.of([FINDING], changed(facts, {machine_use: replace(IDLE, machine_cores=cores)}))
+    lookup.options([FINDING], changed(facts, {machine_use: replace(IDLE, machine_cores=cores)}))
     assert len(asked) == again
 
 
@@ -308,7 +308,7 @@ def test_a_script_that_changes_is_read_again(facts: Facts, tmp_path: Path) -> No
     other.write_text("loader = DataLoader(pictures)\n")
     loader = LoaderFacts(0, dataset="Pictures", file=str(other), line=1, start_method="spawn")
     spawning = changed(facts, {training_loader: loader})
-    lookup = FixLookup()
+    lookup = Pictures(0, lambda: False)
     assert "__main__" in workers(lookup, spawning).why_not
     (tmp_path / "train.py").write_text('if __name__ == "__main__":\n    main()\n')
     assert "__main__" not in workers(lookup, spawning).why_not

@@ -450,22 +450,21 @@ class PerftuiApp(Session):
         await self.action_quit()
 
     async def action_quit(self) -> None:
-        from perftui_tui.dialogs.choice import QuitDialog
-        from perftui_tui.dialogs.experiment import QuitExperimentDialog
+        from perftui_tui.dialogs.choice import QuitDialog, quit_dialog
+        from perftui_tui.dialogs.experiment import quit_experiment_dialog
 
-        if isinstance(self.screen, (QuitDialog, QuitExperimentDialog)):
+        if isinstance(self.screen, QuitDialog):
             return
         running = self.trials.running
         if running is not None and not running.is_leaving:
-            self.push_screen(
-                QuitExperimentDialog(running.view, running.state), self._leave_experiment
-            )
+            dialog = quit_experiment_dialog(running.view, running.state)
+            self.push_screen(dialog, self._leave_experiment)
             return
         script = self._running_script()
         if script is None:
             self.exit()
         else:
-            self.push_screen(QuitDialog(script, self.own or self.target), self._leave)
+            self.push_screen(quit_dialog(script, self.own or self.target), self._leave)
 
     def _running_script(self) -> str | None:
         """The script of the own run that still runs; None where it does not.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.host import Host
     from perftui_tui.reading.snapshot import Snapshot
-    from perftui_tui.reading.view import FixLookup
+    from perftui_tui.reading.view import Pictures
 
 SPEEDS = (0.5, 1, 2, 5, 10, 30, 100, 300, 1000, 3000)
 """Seconds of the run in a second."""
@@ -187,15 +188,12 @@ class PlayingThread(ReadingThread):
     """Cuts ``run`` at the time asked for last, judges it as it was then, and posts it."""
 
     def __init__(self, run: RunSnapshot, rank_number: int, post: Post) -> None:
-        from perftui_tui.reading.memory import AllocationReader
-
         super().__init__(run.root, post)
         self._run_snapshot = run
         self._rank_number = rank_number
         self._wanted: int | None = None
         self._changed = threading.Condition()
         self._windows: dict[Path, TraceAnalysis | str] = {}
-        self._allocations = AllocationReader(self.stopped.is_set)
 
     def show(self, at: int) -> None:
         """Ask for a time; one that was asked for before and not drawn yet is dropped."""
@@ -214,11 +212,12 @@ class PlayingThread(ReadingThread):
         Raises:
             LoadCancelled: it was stopped while a window was read.
         """
-        from perftui_tui.reading.view import FixLookup
+        from perftui_tui.reading.view import Pictures
 
-        fixes = FixLookup()
+        pictures = Pictures(self._rank_number, self.stopped.is_set)
         while (at := self._next()) is not None:
-            self._draw(at, fixes)
+            for picture in self._drawn(at, pictures):
+                self.report(SnapshotReceived(picture))
 
     def _next(self) -> int | None:
         with self._changed:
@@ -227,8 +226,8 @@ class PlayingThread(ReadingThread):
             at, self._wanted = self._wanted, None
             return None if self.stopped.is_set() else at
 
-    def _draw(self, at: int, fixes: FixLookup) -> None:
-        """Draw at once without a window that is not read yet, then with it."""
+    def _drawn(self, at: int, pictures: Pictures) -> Iterator[Snapshot]:
+        """At once without a window that is not read yet, then with it."""
         from perftui.run.as_of import as_of
         from perftui_tui.reading.view import open_window
 
@@ -236,24 +235,13 @@ class PlayingThread(ReadingThread):
         rank = run.rank(self._rank_number)
         window = rank.windows[-1] if rank and rank.windows else None
         if window is not None and window not in self._windows:
-            self._post_picture(run, at, fixes, None)
+            yield pictures.make(run, None, at, as_of=at)
             opened = open_window(window, self.stopped.is_set, is_over=True)
             while len(self._windows) >= CACHED_WINDOWS:
                 self._windows.pop(next(iter(self._windows)))
             self._windows[window] = opened
         if rank is not None:
-            self._allocations.read(rank)
-        self._post_picture(run, at, fixes, self._windows[window] if window else None)
-
-    def _post_picture(
-        self, run: RunSnapshot, at: int, fixes: FixLookup, window: TraceAnalysis | str | None
-    ) -> None:
-        from perftui_tui.reading.view import picture
-
-        problems = (window,) if isinstance(window, str) else ()
-        analysis = None if isinstance(window, str) else window
-        number, memory = self._rank_number, self._allocations
-        shown = picture(
-            run, number, analysis, at, fixes, allocations=memory, problems=problems, as_of=at
-        )
-        self.report(SnapshotReceived(shown))
+            pictures.allocations.read(rank)
+        shown = self._windows[window] if window else None
+        analysis, problem = (None, shown) if isinstance(shown, str) else (shown, None)
+        yield pictures.make(run, analysis, at, problem, as_of=at)

@@ -195,20 +195,23 @@ LEAVE, STOP, CANCEL = "leave", "stop", "cancel"
 
 
 class QuitDialog(ChoiceDialog):
-    """Leave the training running, stop it, or stay. Returns one of the constants above."""
+    """What becomes of what still runs, or stay. Returns one of the constants above."""
 
-    def __init__(self, title: str, root: Path) -> None:
-        body = (
-            row(("The training is still running: ", "bold"), title),
-            row("It does not need this window and is recorded in"),
-            row((str(root), "dim")),
-        )
-        choices = (
-            Choice(("l", "enter"), "leave it running; `perftui attach` reopens it", LEAVE),
-            Choice(("s",), "stop the training (interrupt, like ctrl+c in a shell)", STOP),
-            Choice(("escape", "c", "q"), "stay here", CANCEL),
-        )
-        super().__init__("Quit perftui?", body, choices)
+    def __init__(self, body: Sequence[Row | Prose], *choices: Choice) -> None:
+        stay = Choice(("escape", "c", "q"), "stay here", CANCEL)
+        super().__init__("Quit perftui?", body, (*choices, stay))
+
+
+def quit_dialog(title: str, root: Path) -> QuitDialog:
+    """Leave the training running, or stop it."""
+    body = (
+        row(("The training is still running: ", "bold"), title),
+        row("It does not need this window and is recorded in"),
+        row((str(root), "dim")),
+    )
+    leave = Choice(("l", "enter"), "leave it running; `perftui attach` reopens it", LEAVE)
+    stop = Choice(("s",), "stop the training (interrupt, like ctrl+c in a shell)", STOP)
+    return QuitDialog(body, leave, stop)
 
 
 def delete_run_dialog(entry: RunEntry) -> ChoiceDialog:

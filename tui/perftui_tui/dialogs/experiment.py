@@ -12,7 +12,15 @@ from perftui import format as fmt
 from perftui.experiments.journal import Proof
 from perftui.experiments.trial_verdict import Outcome
 from perftui.fixes.option import FixOption, Patch, Risk
-from perftui_tui.dialogs.choice import CANCEL, STOP, Choice, ChoiceDialog, Prose, yes_or_no
+from perftui_tui.dialogs.choice import (
+    CANCEL,
+    STOP,
+    Choice,
+    ChoiceDialog,
+    Prose,
+    QuitDialog,
+    yes_or_no,
+)
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.rows import Row, Span, row
 from perftui_tui.panes import experiments
@@ -150,20 +158,13 @@ class ExperimentDialog(ChoiceDialog, Generic[State]):
         self.change(self._view.rows(state, now, self.cells), self._view.choices(state))
 
 
-class QuitExperimentDialog(ChoiceDialog):
-    """Stop it or stay. Returns STOP or CANCEL."""
-
-    def __init__(self, view: View[State], state: State) -> None:
-        stops = f"it{view.training}"
-        body = (
-            row((f"A {view.name} is still running: ", "bold"), view.subject(state)),
-            Prose(f"{view.so_far(state)} It needs this window: quitting stops {stops}."),
-        )
-        choices = (
-            Choice(("s",), f"stop the {view.name} and quit", STOP),
-            Choice(("escape", "c", "q"), "stay here", CANCEL),
-        )
-        super().__init__("Quit perftui?", body, choices)
+def quit_experiment_dialog(view: View[State], state: State) -> QuitDialog:
+    """Stop it."""
+    body = (
+        row((f"A {view.name} is still running: ", "bold"), view.subject(state)),
+        Prose(f"{view.so_far(state)} It needs this window: quitting stops it{view.training}."),
+    )
+    return QuitDialog(body, Choice(("s",), f"stop the {view.name} and quit", STOP))
 
 
 def proof_dialog(proof: Proof) -> ChoiceDialog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from textual import events
 
@@ -148,16 +149,8 @@ class SnapshotPane(RowView):
     ``chart`` names the chart that a click opens; empty for none.
     """
 
-    def __init__(
-        self,
-        draw: Draw,
-        *,
-        title: str = "",
-        id: str | None = None,  # noqa: A002 - Textual's name
-        classes: str | None = None,
-        chart: str = "",
-    ) -> None:
-        super().__init__(title=title, id=id, classes=classes)
+    def __init__(self, draw: Draw, *, chart: str = "", **given: Any) -> None:
+        super().__init__(**given)
         self._chart = chart
         self._draw = draw
         self._snapshot: Snapshot | None = None

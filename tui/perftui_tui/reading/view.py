@@ -90,17 +90,57 @@ def view_trace(
     )
 
 
-class FixLookup:
-    """Caches the options of each fix: parsing the source costs tens of milliseconds.
+class Pictures:
+    """Makes snapshots of a rank of a run, one after the other, and keeps what is the same in the
+    next: its memory snapshot, and the options of each fix, as parsing the source costs tens of
+    milliseconds.
 
-    They are worked out anew when the change that is proposed is another one, or a source file, the
-    command or an override in force has changed.
+    Options are worked out anew when the change that is proposed is another one, or a source file,
+    the command or an override in force has changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rank_number: int, cancelled: Callable[[], bool]) -> None:
+        self._rank_number = rank_number
+        self.allocations = AllocationReader(cancelled)
         self._known: dict[str, tuple[object, FixOption]] = {}
 
-    def of(self, findings: Sequence[Finding], facts: Facts) -> dict[str, tuple[FixOption, ...]]:
+    def make(
+        self,
+        run: RunSnapshot,
+        analysis: TraceAnalysis | None,
+        now_ns: int,
+        problem: str | None = None,
+        *,
+        as_of: int | None = None,
+        is_reading: bool = False,
+    ) -> Snapshot:
+        """The snapshot of ``run``, with the ``analysis`` of its newest window.
+
+        ``problem`` is that of reading it; ``as_of`` is the time at which ``run`` is shown, None for
+        what is known now; ``is_reading``: its first window is read next.
+        """
+        facts = Facts(run, analysis, self._rank_number)
+        memory = self.allocations.of(facts.rank) if facts.rank else NOTHING
+        result = diagnosis(facts)
+        for fact in DRAWN:
+            fact.or_none(facts)
+        return replace(
+            unjudged(run, facts, self._rank_number, now_ns),
+            as_of=as_of,
+            is_judged=True,
+            is_reading=is_reading,
+            analysis=analysis,
+            diagnosis=result,
+            problems=(*filter(None, (problem, memory.problem)), *problems_of(run)),
+            allocations=memory.report,
+            history=memory.over_time,
+            options=(options := self.options(result.findings, facts)),
+            proofs=_proofs(run.root, options),
+        )
+
+    def options(
+        self, findings: Sequence[Finding], facts: Facts
+    ) -> dict[str, tuple[FixOption, ...]]:
         """The options of each of ``findings``, by its rule."""
         return {finding.rule: self._options(finding, facts) for finding in findings}
 
@@ -167,8 +207,7 @@ class RunView:
         self._announced: Path | None = None
         self._analysis: TraceAnalysis | None = None
         self._problem: str | None = None
-        self._fixes = FixLookup()
-        self._allocations = AllocationReader(cancelled)
+        self._pictures = Pictures(rank_number, cancelled)
         self._is_first = True
         self.unfinished = False
         """Whether the next read has something to add, whether or not the run is over."""
@@ -184,7 +223,7 @@ class RunView:
             self._window = self._analysis = self._problem = None
         newest = rank.windows[-1] if rank and rank.windows else None
         is_new = newest is not None and newest != self._window
-        is_new_memory = rank is not None and not self._allocations.knows(rank)
+        is_new_memory = rank is not None and not self._pictures.allocations.knows(rank)
         announces = is_new and self._analysis is None and newest != self._announced
         self._announced = newest
         self.unfinished = announces or (is_new_memory and self._is_first)
@@ -196,18 +235,10 @@ class RunView:
             else:
                 self._analysis, self._problem = result, None
         if rank is not None and not self._is_first:
-            self._allocations.read(rank)
+            self._pictures.allocations.read(rank)
         self._is_first = False
-        return picture(
-            run,
-            self._rank_number,
-            self._analysis,
-            self._clock(),
-            self._fixes,
-            allocations=self._allocations,
-            problems=(self._problem,) if self._problem else (),
-            is_reading=announces,
-        )
+        now = self._clock()
+        return self._pictures.make(run, self._analysis, now, self._problem, is_reading=announces)
 
 
 def open_window(
@@ -223,45 +254,6 @@ def open_window(
         return open_trace(window, cancelled=cancelled, later=None if is_over else never)
     except (TraceError, OSError) as error:
         return f"the window {window.name} cannot be read: {error}"
-
-
-def picture(
-    run: RunSnapshot,
-    rank_number: int,
-    analysis: TraceAnalysis | None,
-    now_ns: int,
-    fixes: FixLookup,
-    *,
-    allocations: AllocationReader | None = None,
-    problems: tuple[str, ...] = (),
-    as_of: int | None = None,
-    is_reading: bool = False,
-) -> Snapshot:
-    """The snapshot of ``run``, with the ``analysis`` of its newest window.
-
-    ``allocations`` knows its newest memory snapshot; ``problems`` are those of reading; ``as_of``
-    is the time at which ``run`` is shown, None for what is known now; ``is_reading``: its first
-    window is read next.
-    """
-    facts = Facts(run, analysis, rank_number)
-    rank = facts.rank
-    memory = allocations.of(rank) if allocations and rank else NOTHING
-    result = diagnosis(facts)
-    for fact in DRAWN:
-        fact.or_none(facts)
-    return replace(
-        unjudged(run, facts, rank_number, now_ns),
-        as_of=as_of,
-        is_judged=True,
-        is_reading=is_reading,
-        analysis=analysis,
-        diagnosis=result,
-        problems=(*problems, *((memory.problem,) if memory.problem else ()), *problems_of(run)),
-        allocations=memory.report,
-        history=memory.over_time,
-        options=(options := fixes.of(result.findings, facts)),
-        proofs=_proofs(run.root, options),
-    )
 
 
 def _proofs(root: Path, options: dict[str, tuple[FixOption, ...]]) -> dict[str, Proof]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
 from textual.geometry import Region, Size
@@ -49,14 +49,8 @@ class RowView(ScrollView, can_focus=False):
     _rows: tuple[Row, ...] = ()
     _make: Make | None = None
 
-    def __init__(
-        self,
-        *,
-        title: str = "",
-        id: str | None = None,  # noqa: A002 - Textual's name
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, title: str = "", **given: Any) -> None:
+        super().__init__(**given)
         if title:
             self.border_title = title
 

@@ -10,8 +10,9 @@ from perftui.experiments.trial_runs import NO_PAIRS, Arm, NextRun, Purpose
 from perftui.experiments.trial_verdict import Outcome, TrialVerdict
 from perftui.fixes.option import FixOption, Risk
 from perftui.run.worker_curve import CurvePoint
+from perftui_tui.actions.experiment import Tuning
 from perftui_tui.dialogs.choice import Prose
-from perftui_tui.dialogs.experiment import TUNING, short_risks
+from perftui_tui.dialogs.experiment import short_risks
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.experiments import (
     seconds_left,
@@ -306,17 +307,20 @@ def test_the_ladder_says_what_each_fix_came_to_and_all_of_them_together() -> Non
     assert lines[:2] == ["2.10x faster (2.00 to 2.20) with all fixes", "3 tried, 2 kept in 5:00"]
     assert "  2.10x  all fixes together   2.10x faster (2.00 to 2.20)" in lines
     assert "written to train.py; u undoes it, the last fix first" in lines
-    keys = [choice.keys[0] for choice in TUNING.choices(TUNED)]
-    assert keys == ["escape", "o", "u"]
+    assert keys_after(TUNED) == ["escape", "o", "u"]
+
+
+def keys_after(state: TuningState) -> list[str]:
+    return [choice.keys[0] for choice in Tuning(None, None, None).choices(state)]
 
 
 def test_what_is_not_there_is_not_offered_to_be_opened_or_taken_back() -> None:
     state = replace(TUNED, journal=Journal("run", "run", (PINNED,)), final=None)
     assert tuning_shown(state)[0] == "nothing was kept: no fix is proven here"
-    assert [choice.keys[0] for choice in TUNING.choices(state)] == ["escape"]
+    assert keys_after(state) == ["escape"]
     journal = Journal("run", "run", (WORKERS,), is_recorded=False)
     state = replace(TUNED, stage=Stage.STOPPED, journal=journal, final=None)
-    assert [choice.keys[0] for choice in TUNING.choices(state)] == ["escape", "u"]
+    assert keys_after(state) == ["escape", "u"]
 
 
 def test_a_budget_says_how_long_fixes_are_still_begun() -> None:

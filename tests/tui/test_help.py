@@ -216,7 +216,7 @@ class Host(App[None]):
         self.theme = THEMES[0].name
 
 
-CHOICES = (Choice(("enter",), "Go on", "yes"),)
+CHOICES = (Choice(("enter",), "Go on"),)
 
 
 async def test_it_shows_something_else() -> None:

@@ -457,14 +457,16 @@ class PerftuiApp(Session):
             return
         running = self.trials.running
         if running is not None and not running.is_leaving:
-            dialog = quit_experiment_dialog(running.view, running.state)
-            self.push_screen(dialog, self._leave_experiment)
+            stop = running.stop_and_leave
+            dialog = quit_experiment_dialog(running.view, running.state, stop)
+            self.push_screen(dialog, self.answer)
             return
         script = self._running_script()
         if script is None:
             self.exit()
         else:
-            self.push_screen(quit_dialog(script, self.own or self.target), self._leave)
+            root = self.own or self.target
+            self.push_screen(quit_dialog(script, root, self.exit, self._stop), self.answer)
 
     def _running_script(self) -> str | None:
         """The script of the own run that still runs; None where it does not.
@@ -477,19 +479,10 @@ class PerftuiApp(Session):
             return self.newest.title if self.newest.phase.is_live else None
         return running_script(self.own)
 
-    def _leave_experiment(self, answer: str | None) -> None:
-        from perftui_tui.dialogs.choice import STOP
-
-        if answer == STOP and self.trials.latest is not None:
-            self.trials.latest.stop_and_leave()
-
-    def _leave(self, answer: str | None) -> None:
-        from perftui_tui.dialogs.choice import LEAVE, STOP
-
-        if answer == STOP:
-            self.is_stopping = True
-            # Asked a second time, the recorder would not wait for a checkpoint to be saved.
-            if not self.trials.is_starting:
-                self.requests.stop()
-        if answer in (STOP, LEAVE):
-            self.exit()
+    def _stop(self) -> None:
+        """Stop the training and leave."""
+        self.is_stopping = True
+        # Asked a second time, the recorder would not wait for a checkpoint to be saved.
+        if not self.trials.is_starting:
+            self.requests.stop()
+        self.exit()

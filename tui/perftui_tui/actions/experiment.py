@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from perftui import format as fmt
+from perftui.experiments.trial_verdict import Outcome
 from perftui.run.layout import trials_of
 from perftui.run.manifest import Manifest, ManifestError, StopReason, data_place
 from perftui_tui.reading.experiment_state import (
-    BUDGET_SECONDS,
     ExperimentState,
     ProbeState,
     Stage,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.host import Host
     from perftui_tui.actions.source_fixes import SourceFixes
+    from perftui_tui.dialogs.choice import Choice
     from perftui_tui.dialogs.experiment import ExperimentDialog, View
     from perftui_tui.look.rows import Row
     from perftui_tui.reading.snapshot import Snapshot
@@ -106,7 +107,7 @@ class Experiment(Generic[State]):
         """Set to stop the one that runs."""
         self._lock = threading.Lock()
         self._timer: Timer | None = None
-        self._dialog: ExperimentDialog[State] | None = None
+        self._dialog: ExperimentDialog | None = None
         self._is_unseen = False
         """Whether nobody has looked at the end of the last one yet."""
         self.is_leaving = False
@@ -125,8 +126,9 @@ class Experiment(Generic[State]):
 
         return VIEWS[self.kind]
 
-    def take(self, answer: str | None, state: State) -> None:
-        """Do what was answered in its dialog, besides closing and stopping it."""
+    def afterwards(self, _: State) -> list[Choice]:
+        """What can be done with its result, beside closing it."""
+        return []
 
     def subject(self, _: State) -> str:
         """The subject of the message about its result."""
@@ -184,21 +186,30 @@ class Experiment(Generic[State]):
     def show(self) -> None:
         from perftui_tui.dialogs.experiment import ExperimentDialog
 
-        if self.state is not None and not self.app.is_asking:
-            self._dialog = ExperimentDialog(self.view, self.state, self.clock())
-            self.app.ask(self._dialog, self._answered)
+        self._dialog = ExperimentDialog(self.view.title, self._drawn)
+        self.app.ask(self._dialog)
 
-    def _answered(self, answer: str | None) -> None:
-        from perftui_tui.dialogs.choice import STOP
-
-        self._dialog = None
-        if answer == STOP:
-            self.stop()
-        elif not self.is_running:
+    def _drawn(self, cells: int) -> tuple[list[Row], Sequence[Choice]]:
+        """It in full, and what can be done with it."""
+        state = self.state
+        if state is None:
+            return [], ()
+        if state.stage.is_over:
             self._is_unseen = False
-        self.app.refresh_experiment()
-        if self.state is not None:
-            self.take(answer, self.state)
+        return self.view.rows(state, self.clock(), cells), self.choices(state)
+
+    def choices(self, state: State) -> Sequence[Choice]:
+        """What can be done with it."""
+        from perftui_tui.dialogs.choice import Choice
+        from perftui_tui.dialogs.experiment import AFTERWARDS, CLOSES
+
+        if state.stage.is_over:
+            return (AFTERWARDS, *self.afterwards(state))
+        what = self.view.what
+        hide = Choice(CLOSES, f"close this; {what} goes on")
+        if state.stage is Stage.STOPPING:
+            return (hide,)
+        return hide, Choice(("s",), f"stop {what}{self.view.training}", self.stop)
 
     def _tick(self) -> None:
         """Draw it, and tell of its end."""
@@ -207,7 +218,7 @@ class Experiment(Generic[State]):
             return
         self.app.refresh_experiment()
         if self._dialog is not None and self._dialog.is_mounted:
-            self._dialog.show(state, self.clock())
+            self._dialog.show()
         if self.has_news:
             self.has_news = False
             self.app.show_proofs()
@@ -304,11 +315,18 @@ class PairedTrials(Experiment[TrialState]):
     def subject(self, state: TrialState) -> str:
         return state.option.title
 
-    def take(self, answer: str | None, state: TrialState) -> None:
-        from perftui_tui.dialogs.experiment import WRITE
+    def afterwards(self, state: TrialState) -> list[Choice]:
+        """Write a fix that was found to be faster."""
+        from perftui_tui.dialogs.choice import Choice
 
-        if answer == WRITE:
-            self.source_fixes.write(state.option, self.view.result(state)[0])
+        is_faster = state.verdict is not None and state.verdict.outcome is Outcome.FASTER
+        if not is_faster or state.option.patch is None:
+            return []
+        text, gain = (
+            "write the fix to the source, after showing the diff",
+            self.view.result(state)[0],
+        )
+        return [Choice(("w",), text, lambda: self.source_fixes.write(state.option, gain))]
 
     # On the thread of the trial
 
@@ -345,14 +363,9 @@ class Tuning(Experiment[TuningState]):
     kind = "tuning"
 
     def offer(self, root: Path, plan: TrialPlan, warnings: Sequence[str]) -> None:
-        from perftui_tui.dialogs.experiment import ALL, BUDGET, tune_dialog
+        from perftui_tui.dialogs.experiment import tune_dialog
 
-        def answered(answer: str | None) -> None:
-            if answer in (ALL, BUDGET):
-                self._start(root, plan, BUDGET_SECONDS if answer == BUDGET else None)
-
-        budget = fmt.rough_time(BUDGET_SECONDS)
-        self.app.ask(tune_dialog(root, plan.label, budget, plan.note, warnings), answered)
+        self.app.ask(tune_dialog(root, plan, warnings, partial(self._start, root, plan)))
 
     def _start(self, root: Path, plan: TrialPlan, budget: float | None) -> None:
         state = TuningState(
@@ -365,14 +378,22 @@ class Tuning(Experiment[TuningState]):
         )
         self.begin(state, lambda: self._go_through(state))
 
-    def take(self, answer: str | None, state: TuningState) -> None:
-        from perftui_tui.dialogs.experiment import OPEN, UNDO
+    def afterwards(self, state: TuningState) -> list[Choice]:
+        """Open the run recorded last, or take a fix back."""
+        from perftui_tui.dialogs.choice import Choice
 
-        if answer == OPEN and state.journal is not None:
-            self.app.open_run(Path(state.journal.base), is_live=False)
-            self.app.action_show("diagnosis")
-        elif answer == UNDO:
-            self.source_fixes.undo(state.root)
+        choices, journal = [], state.journal
+        if state.kept and journal is not None and journal.is_recorded:
+            text = "open the run recorded with all kept fixes"
+            choices.append(Choice(("o",), text, partial(self._open, Path(journal.base))))
+        if state.files:
+            text = "undo the last fix, after showing the diff"
+            choices.append(Choice(("u",), text, lambda: self.source_fixes.undo(state.root)))
+        return choices
+
+    def _open(self, root: Path) -> None:
+        self.app.open_run(root, is_live=False)
+        self.app.action_show("diagnosis")
 
     # On the thread of the tuning
 
@@ -447,7 +468,6 @@ class Probing(Experiment[ProbeState]):
 
     def offer(self, root: Path, manifest: Manifest) -> None:
         from perftui.probe.probe import SECONDS
-        from perftui_tui.dialogs.choice import on_yes
         from perftui_tui.dialogs.experiment import probe_dialog
 
         path = Path(data_place(manifest) or manifest.cwd)
@@ -456,7 +476,7 @@ class Probing(Experiment[ProbeState]):
             state = ProbeState(path, root=root, began=self.clock())
             self.begin(state, lambda: self._measure(manifest, path))
 
-        self.app.ask(probe_dialog(path, SECONDS), on_yes(start))
+        self.app.ask(probe_dialog(path, SECONDS, start))
 
     def done(self, state: ProbeState) -> None:
         """Read the run again: its meters have scales now."""

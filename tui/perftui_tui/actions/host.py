@@ -169,10 +169,16 @@ class Host(App[None]):
     def refresh_experiment(self) -> None:
         """Draw how a trial or a tuning stands."""
 
-    def ask(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
+    def ask(self, dialog: ChoiceDialog) -> None:
         """Show ``dialog``, unless another one is open."""
         if not self.is_asking:
-            self.push_screen(dialog, answered)
+            self.push_screen(dialog, self.answer)
+
+    @staticmethod
+    def answer(act: Callable[[], object] | None) -> None:
+        """Do what was answered."""
+        if act is not None:
+            act()
 
     def warn(self, text: str) -> None:
         """Notify of something that cannot be done."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from perftui.facts.ranks.rank_table import RankTable
     from perftui.facts.ranks.traced_ranks import TracedRank
     from perftui_tui.actions.host import Host
-    from perftui_tui.dialogs.choice import ChoiceDialog
     from perftui_tui.reading.snapshot import Snapshot
 
 
@@ -72,11 +71,17 @@ class Baseline:
             self._app.warn(f"no other run or trace in {directory}")
             return
 
-        def answered(path: str | None) -> None:
-            if path:
-                self._app.on_thread(lambda: self._read(Path(path)))
+        from perftui_tui.dialogs.choice import Choice, ChoiceDialog
+        from perftui_tui.look.rows import row
 
-        self._app.ask(_dialog(others), answered)
+        # As many as there are digits.
+        choices = [
+            Choice((key,), label, partial(self._app.on_thread, partial(self._read, path)))
+            for key, (path, label) in zip("123456789", others, strict=False)
+        ]
+        choices.append(Choice(("escape", "q"), "keep the current comparison"))
+        title = (row("The newest runs and traces:"),)
+        self._app.ask(ChoiceDialog("Compare with", title, choices))
 
     def _read(self, path: Path) -> None:
         from perftui_tui.reading.view import read_once, view_trace
@@ -102,20 +107,6 @@ def _runs(directory: Path, shown: Path) -> list[_Other]:
             change = f"  {entry.manifest.name}" if entry.manifest.name else ""
             others.append((entry.root, f"{entry.run_id}  {entry.manifest.state}{change}"))
     return others
-
-
-def _dialog(others: Sequence[_Other]) -> ChoiceDialog:
-    """Offers as many of ``others`` as there are digits; answers with a path, or ""."""
-    from perftui_tui.dialogs.choice import Choice, ChoiceDialog
-    from perftui_tui.look.rows import row
-
-    choices = [
-        Choice((key,), label, str(path))
-        for key, (path, label) in zip("123456789", others, strict=False)
-    ]
-    choices.append(Choice(("escape", "q"), "keep the current comparison", ""))
-    title = (row("The newest runs and traces:"),)
-    return ChoiceDialog("Compare with", title, choices)
 
 
 class RankTraces:

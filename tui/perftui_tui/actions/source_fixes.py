@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,16 +84,20 @@ class SourceFixes:
         check_unchanged(patch)
         root = self._app.target
         check_run(root, read_manifest(RunLayout(root).manifest))
-        self._ask(
-            lambda: write_dialog(option, patch, gain), lambda: self._write(option, patch, gain)
-        )
+        self._ask(partial(write_dialog, option, patch, gain), self._write, option, patch, gain)
 
-    def _ask(self, dialog: Callable[[], ChoiceDialog], work: Callable[[], None]) -> None:
+    def _ask(
+        self,
+        dialog: Callable[[Callable[[], None]], ChoiceDialog],
+        work: Callable[..., None],
+        *given: object,
+    ) -> None:
         """Show a dialog from a thread, and do the work on one where the answer is yes."""
-        from perftui_tui.dialogs.choice import on_yes
 
-        do = on_yes(lambda: self._app.on_thread(work))
-        self._app.call_from_thread(lambda: self._app.ask(dialog(), do))
+        def do() -> None:
+            self._app.on_thread(partial(work, *given))
+
+        self._app.call_from_thread(lambda: self._app.ask(dialog(do)))
 
     def _write(self, option: FixOption, patch: Patch, gain: str) -> None:
         from perftui.fixes.apply_and_undo import apply_patch, patch_store
@@ -115,7 +120,7 @@ class SourceFixes:
             self._app.call_from_thread(self._app.warn, "nothing has been written to the source")
             return
         patch = undoing(applied, store)
-        self._ask(lambda: undo_dialog(applied.title, patch), lambda: self._restore(applied, store))
+        self._ask(partial(undo_dialog, applied.title, patch), self._restore, applied, store)
 
     def _restore(self, applied: AppliedPatch, store: Path) -> None:
         from perftui.fixes.apply_and_undo import undo

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,7 @@ class Trials:
         snapshot = self._app.snapshot
         proof = newest(snapshot.proofs) if snapshot is not None else None
         if proof is not None:
-            self._app.ask(proof_dialog(proof), lambda _: None)
+            self._app.ask(proof_dialog(proof))
             return
         where = hint("{app.show('diagnosis')} and then {diagnosis.try_fix} or {diagnosis.tune}")
         self._app.warn(f"no trial by pairs of runs and no tuning yet: {where}")
@@ -190,7 +191,6 @@ class Trials:
     def run_again(self) -> None:
         """Run again with what was tried last, or with the source as it is now."""
         from perftui.experiments.rerun import Form
-        from perftui_tui.dialogs.choice import on_yes
         from perftui_tui.dialogs.experiment import run_again_dialog
 
         snapshot = self._app.snapshot
@@ -205,30 +205,23 @@ class Trials:
             change = Change("the source as it is now")
         run, chosen = snapshot.run, change
         if self._may_start(run):
-            dialog = run_again_dialog(chosen.label, run.manifest.command, warnings_of(snapshot))
-            self._app.ask(dialog, on_yes(lambda: self._start(run, chosen)))
+            command, start = run.manifest.command, partial(self._start, run, chosen)
+            self._app.ask(run_again_dialog(chosen.label, command, warnings_of(snapshot), start))
 
     def _ask_how(
         self, snapshot: Snapshot, run: RunSnapshot, option: FixOption, finding: str
     ) -> None:
         """Ask whether one run is made with a fix, or pairs of runs."""
         from perftui.experiments.rerun import Form
-        from perftui_tui.dialogs.choice import YES
-        from perftui_tui.dialogs.experiment import PAIRS, try_dialog
+        from perftui_tui.dialogs.experiment import try_dialog
 
         if not self._may_start(run):
             return
-        plan = plan_of(snapshot, option)
-
-        def answered(answer: str | None) -> None:
-            if answer == YES:
-                self._start(run, Change(option.title, option, Form.OVERRIDE))
-            elif answer == PAIRS and plan.steps is not None:
-                self.pairs.start(run, option, plan)
-
-        command, warnings = run.manifest.command, warnings_of(snapshot)
-        dialog = try_dialog(option, command, plan.label, plan.note, warnings, finding)
-        self._app.ask(dialog, answered)
+        plan, command = plan_of(snapshot, option), run.manifest.command
+        once = partial(self._start, run, Change(option.title, option, Form.OVERRIDE))
+        in_pairs = partial(self.pairs.start, run, option, plan)
+        warnings = warnings_of(snapshot)
+        self._app.ask(try_dialog(option, command, plan, warnings, finding, once, in_pairs))
 
     def _may_start(self, run: RunSnapshot) -> bool:
         """Whether a training may be started now; where not, the reason is shown."""

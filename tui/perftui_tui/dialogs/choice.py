@@ -30,13 +30,16 @@ FRAME_ROWS = 4
 """Border, margins, and a row between body and answers."""
 
 
+Act = Callable[[], object]
+
+
 @dataclass(frozen=True)
 class Choice:
-    """One answer: ``keys`` (the first is shown), its text, and what the dialog returns."""
+    """One answer: ``keys`` (the first is shown), its text, and what it does; None for nothing."""
 
     keys: tuple[str, ...]
     label: str
-    result: str
+    act: Act | None = None
 
 
 @dataclass(frozen=True)
@@ -50,26 +53,16 @@ class Prose:
     """Shown before the first row, within ``indent``."""
 
 
-YES, NO = "yes", "no"
+def yes_or_no(
+    keys: tuple[str, ...], yes: str, act: Act, no: str = "not now"
+) -> tuple[Choice, Choice]:
+    """Two answers with their texts: ``keys`` to ``act``, escape, n or q for nothing."""
+    return Choice(keys, yes, act), Choice(("escape", "n", "q"), no)
 
 
-def yes_or_no(keys: tuple[str, ...], yes: str, no: str) -> tuple[Choice, Choice]:
-    """Two answers with their texts: ``keys`` for YES, escape, n or q for NO."""
-    return Choice(keys, yes, YES), Choice(("escape", "n", "q"), no, NO)
-
-
-def on_yes(work: Callable[[], object]) -> Callable[[str | None], None]:
-    """Takes an answer, and does the work where it is YES."""
-
-    def answered(answer: str | None) -> None:
-        if answer == YES:
-            work()
-
-    return answered
-
-
-class ChoiceDialog(ModalScreen[str]):
-    """Shows ``body`` and waits for a key of one of ``choices``, or a click on it.
+class ChoiceDialog(ModalScreen[Act | None]):
+    """Shows ``body`` and waits for a key of one of ``choices``, or a click on it. Returns what the
+    answer does.
 
     What is in ``below`` stands under the choices: what to know before one of them is taken."""
 
@@ -153,13 +146,13 @@ class ChoiceDialog(ModalScreen[str]):
         for choice in self._choices:
             if event.key in choice.keys or event.character in choice.keys:
                 event.stop()
-                self.dismiss(choice.result)
+                self.dismiss(choice.act)
                 return
 
     def on_click(self, event: events.Click) -> None:
         choices = self.query_one("#choices", RowView)
         if choices.region.contains(event.screen_x, event.screen_y):
-            self.dismiss(self._choices[event.screen_y - choices.region.y].result)
+            self.dismiss(self._choices[event.screen_y - choices.region.y].act)
 
 
 def _rows(parts: Sequence[Row | Prose], cells: int) -> list[Row]:
@@ -191,31 +184,28 @@ def labelled(prose: Prose, cells: int) -> list[Row]:
     return [((prose.label.ljust(len(prose.indent)), "dim"), *first[1:]), *others]
 
 
-LEAVE, STOP, CANCEL = "leave", "stop", "cancel"
-
-
 class QuitDialog(ChoiceDialog):
-    """What becomes of what still runs, or stay. Returns one of the constants above."""
+    """Asks what becomes of what still runs; the last answer is to stay."""
 
     def __init__(self, body: Sequence[Row | Prose], *choices: Choice) -> None:
-        stay = Choice(("escape", "c", "q"), "stay here", CANCEL)
+        stay = Choice(("escape", "c", "q"), "stay here")
         super().__init__("Quit perftui?", body, (*choices, stay))
 
 
-def quit_dialog(title: str, root: Path) -> QuitDialog:
-    """Leave the training running, or stop it."""
+def quit_dialog(title: str, root: Path, leave: Act, stop: Act) -> QuitDialog:
+    """Asks whether to ``leave`` the training running, or to ``stop`` it."""
     body = (
         row(("The training is still running: ", "bold"), title),
         row("It does not need this window and is recorded in"),
         row((str(root), "dim")),
     )
-    leave = Choice(("l", "enter"), "leave it running; `perftui attach` reopens it", LEAVE)
-    stop = Choice(("s",), "stop the training (interrupt, like ctrl+c in a shell)", STOP)
-    return QuitDialog(body, leave, stop)
+    leaves = Choice(("l", "enter"), "leave it running; `perftui attach` reopens it", leave)
+    stops = Choice(("s",), "stop the training (interrupt, like ctrl+c in a shell)", stop)
+    return QuitDialog(body, leaves, stops)
 
 
-def delete_run_dialog(entry: RunEntry) -> ChoiceDialog:
-    """Names the run and its size. Returns YES or NO."""
+def delete_run_dialog(entry: RunEntry, delete: Act) -> ChoiceDialog:
+    """Names the run and its size, and asks before it is deleted."""
     name = entry.manifest.name if entry.manifest else None
     size = sum(map(_size, entry.root.rglob("*")))
     body = (
@@ -223,7 +213,7 @@ def delete_run_dialog(entry: RunEntry) -> ChoiceDialog:
         Prose(str(entry.root), "dim"),
         row(f"{format_bytes(size)} in all; this cannot be undone."),
     )
-    return ChoiceDialog("Delete this run?", body, yes_or_no(("y",), "delete it", "keep it"))
+    return ChoiceDialog("Delete this run?", body, yes_or_no(("y",), "delete it", delete, "keep it"))
 
 
 def _size(path: Path) -> int:

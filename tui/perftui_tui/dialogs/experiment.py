@@ -5,16 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from perftui import format as fmt
 from perftui.experiments.journal import Proof
-from perftui.experiments.trial_verdict import Outcome
 from perftui.fixes.option import FixOption, Patch, Risk
 from perftui_tui.dialogs.choice import (
-    CANCEL,
-    STOP,
+    Act,
     Choice,
     ChoiceDialog,
     Prose,
@@ -26,23 +25,16 @@ from perftui_tui.look.rows import Row, Span, row
 from perftui_tui.panes import experiments
 from perftui_tui.panes.experiments import proof_rows
 from perftui_tui.reading.experiment_state import (
+    BUDGET_SECONDS,
     ExperimentState,
     ProbeState,
-    Stage,
+    TrialPlan,
     TrialState,
     TuningState,
 )
 
-CLOSE = "close"
-"""One of the answers of an ``ExperimentDialog``, as are STOP and the next."""
-
-WRITE, OPEN, UNDO = "write", "open", "undo"
-"""To write the fix of a trial; to open what a tuning recorded last; to take its last fix back."""
-
-ALL, BUDGET = "all", "budget"
-"""Answers before a tuning: to try every fix, or to begin none after a while."""
-
-AFTERWARDS = Choice(("escape", "enter", "q"), "close", CLOSE)
+CLOSES = ("escape", "enter", "q")
+AFTERWARDS = Choice(CLOSES, "close")
 """What can always be done with one that is over."""
 
 State = TypeVar("State", bound=ExperimentState)
@@ -61,8 +53,6 @@ class View(Generic[State]):
     """All of it."""
     result: Callable[[State], Span]
     """What there is to say of it at this moment."""
-    afterwards: Callable[[State], list[Choice]]
-    """What can be done with its result, beside closing it."""
     subject: Callable[[State], str]
     """What it is about."""
     so_far: Callable[[State], str]
@@ -71,30 +61,6 @@ class View(Generic[State]):
     """What goes on while its dialog is closed."""
     training: str = " and its training"
     """What ends with it, where it has one."""
-
-    def choices(self, state: State) -> tuple[Choice, ...]:
-        """What can be done with it."""
-        if state.stage.is_over:
-            return (AFTERWARDS, *self.afterwards(state))
-        hide = Choice(("escape", "enter", "q"), f"close this; {self.what} goes on", CLOSE)
-        if state.stage is Stage.STOPPING:
-            return (hide,)
-        return hide, Choice(("s",), f"stop {self.what}{self.training}", STOP)
-
-
-def _after_trial(state: TrialState) -> list[Choice]:
-    is_faster = state.verdict is not None and state.verdict.outcome is Outcome.FASTER
-    write = Choice(("w",), "write the fix to the source, after showing the diff", WRITE)
-    return [write] if is_faster and state.option.patch is not None else []
-
-
-def _after_tuning(state: TuningState) -> list[Choice]:
-    choices = []
-    if state.kept and state.journal is not None and state.journal.is_recorded:
-        choices.append(Choice(("o",), "open the run recorded with all kept fixes", OPEN))
-    if state.files:
-        choices.append(Choice(("u",), "undo the last fix, after showing the diff", UNDO))
-    return choices
 
 
 NO_PAIR = "No pair of runs"
@@ -105,7 +71,6 @@ TRIAL = View[TrialState](
     experiments.trial_line,
     experiments.trial_rows,
     experiments.result,
-    _after_trial,
     lambda state: state.option.title,
     lambda state: f"{fmt.several(len(state.pairs), 'pair') if state.pairs else NO_PAIR} so far.",
     "the trial",
@@ -117,7 +82,6 @@ TUNING = View[TuningState](
     experiments.tuning_line,
     experiments.tuning_rows,
     experiments.tuning_result,
-    _after_tuning,
     lambda state: state.root.name,
     lambda state: f"{len(state.attempts)} tried, {len(state.kept)} kept; proven fixes stay.",
     "the tuning",
@@ -129,7 +93,6 @@ PROBE = View[ProbeState](
     experiments.probe_line,
     experiments.probe_rows,
     experiments.probe_result,
-    lambda _: [],
     lambda state: str(state.path),
     lambda _: "Nothing is kept so far.",
     "measuring",
@@ -140,58 +103,52 @@ PROBE = View[ProbeState](
 VIEWS: dict[str, View[Any]] = {view.name: view for view in (TRIAL, TUNING, PROBE)}
 
 
-class ExperimentDialog(ChoiceDialog, Generic[State]):
-    """Shows it as it stands; closed, it goes on. Returns one of the answers above."""
+class ExperimentDialog(ChoiceDialog):
+    """Shows an experiment as it stands; closed, it goes on. ``draw`` makes its rows, so many cells
+    wide, and the answers that there are now."""
 
-    def __init__(self, view: View[State], state: State, now: float) -> None:
-        super().__init__(view.title, (), view.choices(state))
-        self._view, self._shown = view, (state, now)
+    def __init__(
+        self, title: str, draw: Callable[[int], tuple[list[Row], Sequence[Choice]]]
+    ) -> None:
+        super().__init__(title, (), ())
+        self._draw = draw
 
     def on_mount(self) -> None:
         """Draw, now that the width is known."""
-        self.show(*self._shown)
+        self.change(*self._draw(self.cells))
 
-    on_resize = on_mount
-
-    def show(self, state: State, now: float) -> None:
-        self._shown = state, now
-        self.change(self._view.rows(state, now, self.cells), self._view.choices(state))
+    show = on_resize = on_mount
 
 
-def quit_experiment_dialog(view: View[State], state: State) -> QuitDialog:
-    """Stop it."""
+def quit_experiment_dialog(view: View[State], state: State, stop: Act) -> QuitDialog:
+    """Asks whether to ``stop`` it."""
     body = (
         row((f"A {view.name} is still running: ", "bold"), view.subject(state)),
         Prose(f"{view.so_far(state)} It needs this window: quitting stops it{view.training}."),
     )
-    return QuitDialog(body, Choice(("s",), f"stop the {view.name} and quit", STOP))
+    return QuitDialog(body, Choice(("s",), f"stop the {view.name} and quit", stop))
 
 
 def proof_dialog(proof: Proof) -> ChoiceDialog:
-    """A trial that was made before; returns CLOSE."""
+    """A trial that was made before."""
     return ChoiceDialog(TRIAL.title, proof_rows(proof, experiments.USUAL_CELLS), (AFTERWARDS,))
 
 
 def tune_dialog(
-    root: Path, plan: str, budget: str, runs: str, warnings: Sequence[str]
+    root: Path, plan: TrialPlan, warnings: Sequence[str], start: Callable[[float | None], object]
 ) -> ChoiceDialog:
-    """Asks how a training is tuned. Returns ALL, BUDGET or CANCEL.
-
-    ``plan`` says how much there is to try, ``budget`` is the other way to end it, ``runs`` how many
-    runs that takes."""
+    """Asks how a training is tuned: with every fix, or none begun after a budget of seconds."""
     command = shlex.join(("perftui", "tune", str(root)))
     body = [Prose(command, "bold"), *(Prose(warning, "warn") for warning in warnings)]
-    choices = (
-        Choice(("enter", "y"), plan, ALL),
-        Choice(("b",), f"the same, but start no fix after {budget}", BUDGET),
-        Choice(("escape", "n", "q"), "not now", CANCEL),
-    )
+    every, no = yes_or_no(("enter", "y"), plan.label, partial(start, None))
+    budget = f"the same, but start no fix after {fmt.rough_time(BUDGET_SECONDS)}"
+    choices = every, Choice(("b",), budget, partial(start, BUDGET_SECONDS)), no
     undo = hint("{diagnosis.undo_fix} undoes them byte for byte, the last one first")
     risk = "each proven fix is written to your source"
     below = [
         Prose(risk, "warn", " " * 6, "Risk"),
         Prose(undo, "", " " * 6, "Undo"),
-        Prose(runs, "", " " * 6, "Time"),
+        Prose(plan.note, "", " " * 6, "Time"),
     ]
     return ChoiceDialog("Tune this training?", body, choices, below)
 
@@ -203,22 +160,21 @@ WHAT_PROBE_DOES = (
 )
 
 
-def probe_dialog(path: Path, seconds: float) -> ChoiceDialog:
-    """Asks before the machine is measured. Returns YES or NO."""
+def probe_dialog(path: Path, seconds: float, start: Act) -> ChoiceDialog:
+    """Asks before the machine is measured."""
     command = shlex.join(("perftui", "probe", "--path", str(path)))
-    choices = yes_or_no(("enter", "y"), f"measure, about {seconds:.0f} s", "not now")
+    choices = yes_or_no(("enter", "y"), f"measure, about {seconds:.0f} s", start)
     body = [Prose(command, "bold"), Prose(WHAT_PROBE_DOES)]
     return ChoiceDialog("Measure this machine?", body, choices)
 
 
-def run_again_dialog(label: str, command: Sequence[str], warnings: Sequence[str]) -> ChoiceDialog:
-    """Asks before a training is started again. Returns YES or NO."""
+def run_again_dialog(
+    label: str, command: Sequence[str], warnings: Sequence[str], start: Act
+) -> ChoiceDialog:
+    """Asks before a training is started again."""
     body = [row("With ", (label, "bold")), *_what_runs(command, warnings)]
-    return ChoiceDialog("Run again?", body, yes_or_no(("enter", "y"), "run it", "not now"))
+    return ChoiceDialog("Run again?", body, yes_or_no(("enter", "y"), "run it", start))
 
-
-PAIRS = "pairs"
-"""The answer to prove a fix by pairs of runs."""
 
 MOST_RISKS = 3
 """So many can be read before a key is pressed; the others stand on the Diagnosis screen."""
@@ -227,20 +183,19 @@ MOST_RISKS = 3
 def try_dialog(
     option: FixOption,
     command: Sequence[str],
-    pairs: str,
-    note: str,
+    plan: TrialPlan,
     warnings: Sequence[str],
     finding: str,
+    once: Act,
+    in_pairs: Act,
 ) -> ChoiceDialog:
-    """Asks how a fix is tried. Returns YES for one run, PAIRS, or NO.
-
-    ``pairs`` is what pairs of runs take, empty where there can be none; ``note`` says more of it,
-    or why. ``finding`` is what the fix is for, empty where that is plain."""
+    """Asks how a fix is tried, in one run or in pairs of runs, if there can be any. ``finding`` is
+    what the fix is for, empty where that is plain."""
     title = row((option.title, "bold"), (f"   for {finding}" if finding else "", "dim"))
     body = [title, *_what_runs(command, warnings)]
-    one, no = yes_or_no(("enter", "y"), "one run with it, compared with this one", "not now")
-    proof = (Choice(("p",), f"prove it: {pairs}", PAIRS),) if pairs else ()
-    below = [*short_risks(option.risks), Prose(note), Prose(option.explanation, "dim")]
+    one, no = yes_or_no(("enter", "y"), "one run with it, compared with this one", once)
+    proof = (Choice(("p",), f"prove it: {plan.label}", in_pairs),) if plan.label else ()
+    below = [*short_risks(option.risks), Prose(plan.note), Prose(option.explanation, "dim")]
     return ChoiceDialog("Run again?", body, (one, *proof, no), below)
 
 
@@ -251,20 +206,20 @@ def _what_runs(command: Sequence[str], warnings: Sequence[str]) -> list[Row | Pr
 NOT_MEASURED = "its gain has not been measured by pairs of runs"
 
 
-def write_dialog(option: FixOption, patch: Patch, gain: str = "") -> ChoiceDialog:
-    """Shows a patch as a diff before it is written, with its measured gain. Returns YES or NO."""
+def write_dialog(option: FixOption, patch: Patch, gain: str, write: Act) -> ChoiceDialog:
+    """Shows a patch as a diff before it is written, with its measured gain."""
     measured = row((gain, "bold")) if gain else row((NOT_MEASURED, "warn"))
     where = row((str(patch.path), "dim"))
     body = [row((option.title, "bold")), measured, where, (), *diff_rows(patch)]
     yes = hint("write it to the source; {diagnosis.undo_fix} undoes it")
-    choices = yes_or_no(("enter",), yes, "leave the source unchanged")
+    choices = yes_or_no(("enter",), yes, write, "leave the source unchanged")
     return ChoiceDialog("Write the fix?", body, choices)
 
 
-def undo_dialog(title: str, patch: Patch) -> ChoiceDialog:
-    """Shows what taking a fix back would change. Returns YES or NO."""
+def undo_dialog(title: str, patch: Patch, undo: Act) -> ChoiceDialog:
+    """Shows what taking a fix back would change."""
     body = [row(("undo ", "dim"), (title, "bold")), row((str(patch.path), "dim")), ()]
-    choices = yes_or_no(("enter",), "undo it", "leave the source unchanged")
+    choices = yes_or_no(("enter",), "undo it", undo, "leave the source unchanged")
     return ChoiceDialog("Undo the fix?", [*body, *diff_rows(patch)], choices)
 
 

@@ -262,7 +262,7 @@ class HelpDialog(ChoiceDialog):
         self, screen: str, text: str, pane: str = "", snapshot: Snapshot | None = None
     ) -> None:
         again = shown_key("app.help")
-        choices = (Choice(("escape", "question_mark", "?", "q", "f1", again), "close", "close"),)
+        choices = (Choice(("escape", "question_mark", "?", "q", "f1", again), "close"),)
         entry = PANES.get(pane)
         focused = (*_entry(entry), ()) if entry is not None else ()
         body = (

@@ -20,7 +20,7 @@ from perftui.run.history import recorded_where
 from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
 from perftui.run.manifest import ManifestError, rename_run
 from perftui.trace.text import printable
-from perftui_tui.dialogs.choice import delete_run_dialog, on_yes
+from perftui_tui.dialogs.choice import delete_run_dialog
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import (
     MISSING,
@@ -371,8 +371,8 @@ class RunsScreen(RunScreen):
             self.session.warn(text)
         else:
             failed = f"{root.name} was not deleted"
-            delete = on_yes(lambda: self._on_disk(lambda: delete_run(root), failed))
-            self.session.ask(delete_run_dialog(one.entry), delete)
+            delete = partial(self._on_disk, partial(delete_run, root), failed)
+            self.session.ask(delete_run_dialog(one.entry, delete))
 
     def _on_disk(self, work: Callable[[], None], failed: str) -> None:
         """Do it on a thread, warn where it fails, and list again."""

@@ -21,7 +21,7 @@ from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import close, opened, press, press_shown, text_of, until, until_shown
 from tests.tui.fake_trial import FASTER, UNCLEAR, FakeTrial, progress_of
 from tests.tui.recorded import START, write_run
-from tests.tui.test_running_again import end
+from tests.tui.test_fix_flow import end
 
 LINE = "#experiment-line"
 

@@ -24,8 +24,8 @@ from perftui_tui.reading.experiment_state import Stage
 from tests.tui.driving import close, opened, press, press_shown, text_of, until, until_shown
 from tests.tui.fake_trial import BASE, PlayedRuns, play
 from tests.tui.recorded import ENDED, MS, SCRIPT, write_run
+from tests.tui.test_fix_flow import end
 from tests.tui.test_paired_trials import LINE, details, rows_of, until_told
-from tests.tui.test_running_again import end
 from tests.tui.traces import write_trace
 
 WRITTEN = SCRIPT.replace("shuffle=True", "shuffle=True, num_workers=4, persistent_workers=True")

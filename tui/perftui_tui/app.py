@@ -207,6 +207,7 @@ class PerftuiApp(Session):
         return screen if screen is not None and screen.is_composed else None
 
     def refresh_screen(self) -> None:
+        """Draw the current state again."""
         screen = self.base_screen()
         if screen is not None:
             with self.batch_update():
@@ -241,6 +242,7 @@ class PerftuiApp(Session):
         self._go(name, ())
 
     def follow(self, name: str) -> None:
+        """Go to the screen that something on this one leads to; ``backspace`` leads back."""
         if self.current_mode != name:
             self._go(name, (*self.trail, self.current_mode))
 
@@ -267,6 +269,7 @@ class PerftuiApp(Session):
             self.requests.resized(event.size)
 
     def check_size(self, size: Size) -> None:
+        """Show which size the screen needs where there is less, else the screen."""
         screen = self.base_screen()
         if screen is None:
             return
@@ -280,6 +283,7 @@ class PerftuiApp(Session):
     # What is read
 
     def open(self, target: Path) -> None:
+        """Show another run or trace from now on."""
         self._close()
         self.playback.stop()
         self.target = target
@@ -319,6 +323,7 @@ class PerftuiApp(Session):
         self.open(root)
 
     def show_rank(self, rank: int) -> None:
+        """Show another rank of the run on all screens."""
         if rank != self.rank_number:
             self.rank_number = rank
             self.open(self.target)
@@ -406,6 +411,7 @@ class PerftuiApp(Session):
             screen.query_one(PlaybackBar).change_keys()
 
     def refresh_bar(self) -> None:
+        """Draw the position of the playback."""
         if screen := self._composed_screen():
             screen.show_position()
 
@@ -438,6 +444,7 @@ class PerftuiApp(Session):
         self.trials.offer_probe()
 
     def refresh_experiment(self) -> None:
+        """Draw how a trial or a tuning stands."""
         if screen := self._composed_screen():
             screen.show_experiment()
 

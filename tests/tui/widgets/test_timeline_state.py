@@ -23,13 +23,13 @@ from perftui_tui.screens.timeline.navigation import (
 )
 from perftui_tui.screens.timeline.state import TimelineState
 from perftui_tui.screens.timeline.track_cells import (
+    STYLES,
     DrawnTracks,
     EventKind,
     Glyphs,
     KindsOfTrace,
     kind_of,
     merged,
-    style_of,
     track_cells,
 )
 from perftui_tui.screens.timeline.widget import Throttle
@@ -394,7 +394,7 @@ def drawn(trace, kind, columns, glyphs):
      (1, "")],
 )  # fmt: skip
 def test_a_step_never_shows_a_cut_number(steps, room, words):
-    event_style = style_of(track_of(steps, STEPS), steps, KindsOfTrace(steps), None)
+    event_style = STYLES[STEPS](steps, KindsOfTrace(steps), None)
     assert event_style.label(1, room) == words
 
 

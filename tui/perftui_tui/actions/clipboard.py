@@ -39,19 +39,15 @@ def copy_text(app: App[object], text: str, what: str) -> None:
         path = save_copy(text)
         if is_short:
             hand_to_tmux(text)
-        app.call_from_thread(app.notify, _notice(what, path, is_short), timeout=4, markup=False)
+        saved = f"in {short_path(path)}" if path else ""
+        notice = f"{what} copied to the clipboard, if the terminal allows it"
+        notice += f", and {saved}" if saved else ""
+        if not is_short:
+            where = saved or "not saved: there is no directory to save it in"
+            notice = f"{what} is too long for the clipboard; it is {where}"
+        app.call_from_thread(app.notify, notice, timeout=4, markup=False)
 
     app.run_worker(finish, thread=True, exit_on_error=False)
-
-
-def _notice(what: str, path: Path | None, is_short: bool) -> str:
-    saved = f"in {short_path(path)}" if path else ""
-    if not is_short:
-        where = saved or "not saved: there is no directory to save it in"
-        return f"{what} is too long for the clipboard; it is {where}"
-    return f"{what} copied to the clipboard, if the terminal allows it" + (
-        f", and {saved}" if saved else ""
-    )
 
 
 def save_copy(text: str) -> Path | None:

@@ -139,35 +139,22 @@ class Host(App[None]):
     def is_asking(self) -> bool:
         """Whether a dialog is open."""
 
-    def open(self, target: Path) -> None:
-        """Show another run or trace."""
-
-    def open_run(self, root: Path, *, is_live: bool) -> None:
-        """Show another recorded run."""
-
-    def open_own(self, root: Path) -> None:
-        """Show the run at ``root``, which was started here."""
+    def open(self, target: Path) -> None: ...
+    def open_run(self, root: Path, *, is_live: bool) -> None: ...
+    def open_own(self, root: Path) -> None: ...
+    def action_show(self, name: str) -> None: ...
+    def refresh_screen(self) -> None: ...
+    def refresh_bar(self) -> None: ...
+    def refresh_experiment(self) -> None: ...
 
     def take_played(self, snapshot: Snapshot) -> None:
         """Show the run as it is known now, at the end of what is played."""
         self.snapshot = snapshot
         self.refresh_bar()
 
-    def action_show(self, name: str) -> None:
-        """Go to a screen by its name; no way leads back."""
-
-    def refresh_screen(self) -> None:
-        """Draw the current state again."""
-
     def show_proofs(self) -> None:
         """Draw new proofs and written fixes."""
         self.snapshot = self.snapshot
-
-    def refresh_bar(self) -> None:
-        """Draw the position in a run that is played again."""
-
-    def refresh_experiment(self) -> None:
-        """Draw how a trial or a tuning stands."""
 
     def ask(self, dialog: ChoiceDialog) -> None:
         """Show ``dialog``, unless another one is open."""

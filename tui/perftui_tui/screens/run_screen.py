@@ -84,14 +84,9 @@ class Session(Host):
     source_fixes: SourceFixes
     trials: Trials
 
-    def check_size(self, size: Size) -> None:
-        """Say so where a terminal of ``size`` is too small for the screen."""
-
-    def show_rank(self, rank: int) -> None:
-        """Show another rank of the run on all screens."""
-
-    def follow(self, name: str) -> None:
-        """Go to a screen; ``backspace`` leads back."""
+    def check_size(self, size: Size) -> None: ...
+    def show_rank(self, rank: int) -> None: ...
+    def follow(self, name: str) -> None: ...
 
     def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
         """Show ``start`` to ``end`` (ns since the trace's start) on the timeline."""

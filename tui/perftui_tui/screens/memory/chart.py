@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -74,9 +74,7 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     names = ("now", "highest", "capacity")[: 3 if has_capacity else 2]
     head = " " * NAME_CELLS + "".join(f"{name:>{FIGURE_CELLS}}" for name in names)
     rows = [row((head, "dim"))]
-    for name, column, limit in found:
-        values = table[column]
-        known = values[values == values]
+    for name, _, limit, known in found:
         most = float(known.max())
         of = last_known(table, limit) if limit else None
         figures = [format_bytes(float(known[-1])), format_bytes(most)]
@@ -95,8 +93,9 @@ MOST_NARROW = 12
 """Cells of history below which the capacities give way."""
 
 
-def sampled(table: Table) -> Iterator[tuple[str, str, str]]:
-    """Those of ``ROWS`` of which there is a sample; other processes only where there are any."""
+def sampled(table: Table) -> Iterator[tuple[str, str, str, Any]]:
+    """Those of ``ROWS`` of which there are samples, with these; other processes only where there
+    are any."""
     for name, column, limit in ROWS:
         if column not in table:
             continue
@@ -104,7 +103,7 @@ def sampled(table: Table) -> Iterator[tuple[str, str, str]]:
         # NaN is not equal to itself.
         known = values[values == values]
         if len(known) and (column != ROLES[-1].column or known.max() > 0):
-            yield name, column, limit
+            yield name, column, limit, known
 
 
 def host_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
@@ -114,11 +113,11 @@ def host_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa
         return []
     line = row(("Host ", "dim"))
     spans = []
-    for name, column, limit in sampled(table):
-        now, of = last_known(table, column), last_known(table, limit) if limit else None
-        if column in _IN_LINE and now is not None:
+    for name, column, limit, known in sampled(table):
+        of = last_known(table, limit) if limit else None
+        if column in _IN_LINE:
             whole = f" of {format_bytes(of)}" if of else ""
-            spans.append((f"{name} {format_bytes(now)}{whole}", ""))
+            spans.append((f"{name} {format_bytes(float(known[-1]))}{whole}", ""))
     return [with_fitting(line, spans, cells)]
 
 

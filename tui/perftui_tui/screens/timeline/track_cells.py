@@ -234,12 +234,8 @@ class _PhaseStyle(EventStyle):
         return name_within(phase_label(self.trace.name_of(row)), room)
 
 
-def style_of(
-    track: TimelineTrack, trace: Trace, kinds: KindsOfTrace, found: Matches | None
-) -> EventStyle:
-    """The style of the events on ``track``."""
-    classes = {STEPS: _StepStyle, PHASES: _PhaseStyle}
-    return classes.get(track.kind, EventStyle)(trace, kinds, found)
+STYLES = {STEPS: _StepStyle, PHASES: _PhaseStyle}
+"""By the kind of a track; all others have an ``EventStyle``."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +267,7 @@ def track_cells(
     through it; between the two it shows its busy share, in the kind of work that fills most of it.
     """
     index = track.index
-    event_style = style_of(track, trace, kinds, found)
+    event_style = STYLES.get(track.kind, EventStyle)(trace, kinds, found)
     times = edges(view.start, view.end, columns)
     drawing = _Drawing(
         [BLANK] * columns, event_style, glyphs, times, index.busy(view.start, view.end, columns)

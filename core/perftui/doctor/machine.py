@@ -14,7 +14,7 @@ from perftui.doctor import gpu, interpreter
 from perftui.doctor.row import ROOT, Row, fails, ok, read, unknown, warn, worst_first
 from perftui.recorder.pyspy import find_pyspy
 from perftui.recorder.spool import ROOM
-from perftui.telemetry.files import MEMORY, NETWORK, mount_of
+from perftui.telemetry.files import MEMORY, NETWORK, fields, mount_of, read_or_empty
 from perftui.telemetry.limits import affinity, cpu_quota, group_memory, memory_group, memory_limit
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - only looked at
@@ -53,9 +53,8 @@ class Memory:
 
 def cores_of(root: Path = ROOT) -> Cores:
     """The cores of this process, by its affinity and its cgroup."""
-    online = read(root, "sys/devices/system/cpu/online")
     allowed = affinity()
-    installed = max(_listed(online) if online else os.cpu_count() or 1, allowed)
+    installed = max(os.cpu_count() or 1, allowed)
     return Cores(installed, allowed, cpu_quota(*_cgroup(root)), not _is_older(root, "cpu"))
 
 
@@ -64,7 +63,7 @@ def memory_of(root: Path = ROOT) -> Memory:
     group = memory_group(*_cgroup(root))
     usage = group_memory(group) if group else None
     return Memory(
-        _installed(root),
+        1024 * fields(read_or_empty(f"{root}/proc/meminfo")).get(b"MemTotal", 0),
         memory_limit(*_cgroup(root)),
         usage.used if usage else None,
         not _is_older(root, "memory"),
@@ -157,25 +156,6 @@ def _is_older(root: Path, controller: str) -> bool:
     """Whether a cgroup of version 1 limits it: ``4:memory:/name`` in ``/proc/self/cgroup``."""
     lines = (read(root, "proc/self/cgroup") or "").splitlines()
     return any(controller in line.split(":")[1].split(",") for line in lines if ":" in line)
-
-
-def _installed(root: Path) -> int:
-    for line in (read(root, "proc/meminfo") or "").splitlines():
-        name, _, rest = line.partition(":")
-        if name == "MemTotal":
-            number = (rest.split() or [""])[0]
-            return 1024 * int(number) if number.isdecimal() else 0
-    return 0
-
-
-def _listed(text: str) -> int:
-    """Number of numbers in a list such as ``0-3,8``; at least one."""
-    count = 0
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdecimal() and (not last or last.isdecimal()):
-            count += int(last or first) - int(first) + 1
-    return max(count, 1)
 
 
 CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"

@@ -53,9 +53,9 @@ def fails(topic: str, found: str, advice: str) -> Row:
     return Row(topic, State.FAILS, found, advice)
 
 
-def unknown(topic: str, found: str, advice: str = "") -> Row:
+def unknown(topic: str, found: str) -> Row:
     """A row about what cannot be known, and why."""
-    return Row(topic, State.UNKNOWN, found, advice)
+    return Row(topic, State.UNKNOWN, found)
 
 
 ROOT = Path("/")

@@ -245,10 +245,10 @@ def read_journal(path: Path) -> Journal | None:
     return read_or_none(path, Journal, SCHEMA, "the journal of a tuning")
 
 
-def write_journal(path: Path, journal: Journal) -> None:
-    """Replace the journal at ``path`` atomically."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    replace_file(path, msgspec.json.encode(journal) + b"\n")
+def write_journal(directory: Path, journal: Journal) -> None:
+    """Replace the journal in ``directory`` atomically."""
+    directory.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
+    replace_file(directory / NAME, msgspec.json.encode(journal) + b"\n")
 
 
 _EARLIER = "measured before "

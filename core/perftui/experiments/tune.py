@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perftui.experiments.journal import (
-    NAME,
     Attempt,
     Journal,
     Kept,
@@ -131,7 +130,7 @@ def tune(
                 carry_proofs(before, journal, directory)
         else:
             journal = journal.after(attempt)
-        write_journal(directory / NAME, journal)
+        write_journal(directory, journal)
         yield journal
     final = yield from _final(journal, directory, steps, cancelled, began)
     yield Tuned(journal, final)
@@ -198,7 +197,7 @@ def _keep(
         proven = replace(attempt, kept=Kept.WRITTEN, path=applied.path)
         written = replace(journal.after(proven), originals=originals, is_recorded=False)
         # It is known before the run is made: whatever ends that run, the fix is in the source.
-        write_journal(directory / NAME, written)
+        write_journal(directory, written)
         yield Keeping(option, option.patch.path)
         try:
             root = record(rerun_launch(run, option, Form.SOURCE), steps, cancelled)
@@ -228,7 +227,7 @@ def _record_last(
     root = record(launch, steps, cancelled)
     recorded = replace(journal, base=str(root), is_recorded=True)
     carry_proofs(journal, recorded, directory)
-    write_journal(directory / NAME, recorded)
+    write_journal(directory, recorded)
     return recorded
 
 

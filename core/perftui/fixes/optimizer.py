@@ -20,8 +20,8 @@ from perftui.script.parameter_loops import (
     ParameterLoop,
     average_of,
     goes_over_parameters,
-    parameter_loop,
     refuse_read_later,
+    taken_apart,
 )
 from perftui.script.program import (
     Literal,
@@ -150,7 +150,8 @@ def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
     """Each loop of the file that averages weights parameter by parameter, by ``_foreach``."""
 
     def edits_of(loop: ast.For) -> Iterator[Edit]:
-        parts = parameter_loop(program, loop)
+        is_over_all = goes_over_parameters(program, loop.iter)
+        parts = taken_apart(program, loop) if is_over_all else None
         average = average_of(parts) if parts else None
         if parts is not None and average is not None:
             yield _edit_of(parts, average)

@@ -224,9 +224,8 @@ def _under(statements: Sequence[ast.stmt], header: str, program: Program) -> Edi
     return wrap(program, first.lineno, last.end_lineno or last.lineno, header)
 
 
-def evaluated_seldom(program: Program, line: int) -> Sequence[Edit]:
-    """As ``seldom``, for statements that may switch a model to evaluation and back."""
-    return seldom(program, line, may_evaluate=True)
+evaluated_seldom = partial(seldom, may_evaluate=True)
+"""For statements that may switch a model to evaluation and back."""
 
 
 def _observe(facts: Facts) -> LineChange | None:

@@ -142,7 +142,14 @@ def evaluation_loop(program: Program, line: int) -> Loop:
     needed."""
     loop = _untrained_loop(program, line)
     _refuse_unless_evaluating(program, loop)
-    _refuse_training(program, loop)
+    called = may_train(program, loop)
+    if called:
+        raise PatchRefusedError(f"the loop at line {loop.lineno} calls {called}")
+    for inner, _ in reached(program, loop):
+        if isinstance(inner, ast.Call) and _NEEDS.match(called_name(inner)):
+            raise PatchRefusedError(f"line {inner.lineno} calls {called_name(inner)}()")
+        if isinstance(inner, (ast.Yield, ast.YieldFrom)) and inner in set(ast.walk(loop)):
+            raise PatchRefusedError(f"line {inner.lineno} passes on what the loop computes")
     if _is_without(program, loop):
         raise PatchRefusedError(f"the loop at line {loop.lineno} already records no gradients")
     refuse_differentiated(program, loop)
@@ -193,17 +200,6 @@ def _refuse_unless_evaluating(program: Program, loop: Loop) -> None:
     last = max(switches, default=(0, ""))
     if last[1] != "eval":
         raise PatchRefusedError(f"nothing shows that the loop at line {loop.lineno} evaluates")
-
-
-def _refuse_training(program: Program, loop: Loop) -> None:
-    called = may_train(program, loop)
-    if called:
-        raise PatchRefusedError(f"the loop at line {loop.lineno} calls {called}")
-    for node, _ in reached(program, loop):
-        if isinstance(node, ast.Call) and _NEEDS.match(called_name(node)):
-            raise PatchRefusedError(f"line {node.lineno} calls {called_name(node)}()")
-        if isinstance(node, (ast.Yield, ast.YieldFrom)) and node in set(ast.walk(loop)):
-            raise PatchRefusedError(f"line {node.lineno} passes on what the loop computes")
 
 
 def _is_without(program: Program, loop: Loop) -> bool:

@@ -61,11 +61,6 @@ class ParameterLoop:
         return f"[({values}) for {target} in {ast.unparse(self.loop.iter)}{chosen}]"
 
 
-def parameter_loop(program: Program, loop: ast.For) -> ParameterLoop | None:
-    """``loop`` taken apart; None where it is not certain to go once over each parameter."""
-    return taken_apart(program, loop) if goes_over_parameters(program, loop.iter) else None
-
-
 def taken_apart(program: Program, loop: ast.For) -> ParameterLoop | None:
     """``loop`` with its conditions and local names separated from its statements; None where a turn
     may end early."""

@@ -127,7 +127,8 @@ class _Reader:
             if isinstance(node, ast.Return):
                 return self._value(node.value, names, file) if node.value else None
             self._statement(node, names, file)
-            if self._depth and _returns(node):
+            returns = any(isinstance(part, ast.Return) for part in ast.walk(node))
+            if self._depth and returns and isinstance(node, (ast.If, ast.Try)):
                 self._lose(body[at:], names)
                 return None
         return None
@@ -359,9 +360,3 @@ def _is_plain(node: Function) -> bool:
     """Whether a call does what its text says: neither a generator nor wrapped."""
     yields = (isinstance(part, (ast.Yield, ast.YieldFrom)) for part in ast.walk(node))
     return not node.decorator_list and not any(yields)
-
-
-def _returns(node: ast.stmt) -> bool:
-    return isinstance(node, (ast.If, ast.Try)) and any(
-        isinstance(part, ast.Return) for part in ast.walk(node)
-    )

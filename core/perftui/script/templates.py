@@ -166,6 +166,8 @@ _PLACE = "place_of_"
 _BY_POSITION = ("dim", "diagonal")
 """Keywords of functions whose last argument they are."""
 _OPERATORS = (ast.operator, ast.unaryop, ast.cmpop)
+_MODULES = ("torch", "math", "numpy")
+"""Modules whose names templates may have."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,7 @@ class Templates:
         if isinstance(wanted, ast.Name) and wanted.id.startswith(_PLACE):
             if isinstance(node, ast.expr):
                 yield from self._placed(wanted.id.removeprefix(_PLACE), node, known)
-        elif isinstance(wanted, ast.Attribute) and _is_of_module(wanted):
+        elif isinstance(wanted, ast.Attribute) and getattr(root_of(wanted), "id", "") in _MODULES:
             name = qualified_name(self.program, node) if isinstance(node, ast.expr) else None
             yield from [known] if name == ast.unparse(wanted) else []
         elif type(wanted) is not type(node):
@@ -267,12 +269,6 @@ class Templates:
 def _parsed(template: str) -> tuple[ast.AST, ...]:
     statements = ast.parse(template.replace("$", _PLACE)).body
     return tuple(node.value if isinstance(node, ast.Expr) else node for node in statements)
-
-
-def _is_of_module(node: ast.expr) -> bool:
-    """Whether ``node`` is a name in a module, such as ``torch.nn.functional.softmax``."""
-    root = root_of(node)
-    return isinstance(root, ast.Name) and root.id in ("torch", "math", "numpy")
 
 
 def _children(node: ast.AST) -> list[object]:

@@ -7,7 +7,6 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -193,14 +192,6 @@ PYSPY_SECONDS = 20.0
 _LONGEST_MESSAGE = 120
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """py-spy's attempt at a child process; ``message`` is its own where it failed."""
-
-    worked: bool
-    message: str = ""
-
-
 def scope_row(root: Path = ROOT) -> Row:
     """Whether ``kernel.yama.ptrace_scope`` lets py-spy read a process."""
     scope = read(root, "proc/sys/kernel/yama/ptrace_scope")
@@ -219,15 +210,16 @@ def scope_row(root: Path = ROOT) -> Row:
     return warn("ptrace", f"{text}: {INSTEAD}", advice)
 
 
-def pyspy_row(command: str | None, attempt: Attempt | None) -> Row:
-    """Whether py-spy is installed and reads a process; ``attempt`` is None where none was made."""
+def pyspy_row(command: str | None, problem: str | None) -> Row:
+    """Whether py-spy is installed and reads a process; ``problem`` is what it said where it did
+    not, None where it was not tried."""
     if command is None:
         return warn("py-spy", f"not installed: {INSTEAD}", "pip install py-spy")
-    if attempt is None:
+    if problem is None:
         return unknown("py-spy", "not tried: the interpreter does not run")
-    if attempt.worked:
+    if not problem:
         return ok("py-spy", "can read a process of that interpreter")
-    if REFUSED in attempt.message:
+    if REFUSED in problem:
         return warn(
             "py-spy",
             f"the system does not let it read a process: {INSTEAD}",
@@ -235,14 +227,14 @@ def pyspy_row(command: str | None, attempt: Attempt | None) -> Row:
         )
     return warn(
         "py-spy",
-        f"{attempt.message}: {INSTEAD}",
+        f"{problem}: {INSTEAD}",
         "pip install -U py-spy: old versions do not support new versions of Python.",
     )
 
 
-def try_pyspy(python: str, command: str | None = None) -> Attempt | None:
-    """Have py-spy read a child process of ``python``; None without py-spy, or where the child does
-    not start."""
+def try_pyspy(python: str, command: str | None = None) -> str | None:
+    """Have py-spy read a child process of ``python``: why it cannot, empty where it can; None
+    without py-spy, or where the child does not start."""
     command = command or find_pyspy()
     if command is None:
         return None
@@ -264,18 +256,18 @@ def try_pyspy(python: str, command: str | None = None) -> Attempt | None:
         child.communicate()
 
 
-def _read(command: str, pid: int) -> Attempt:
+def _read(command: str, pid: int) -> str:
     words = [command, "dump", "--nonblocking", "--pid", str(pid)]
     try:
         done = subprocess.run(  # noqa: S603 - py-spy, found beside us or on the path
             words, stdin=subprocess.DEVNULL, capture_output=True, timeout=PYSPY_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        return Attempt(worked=False, message=f"it does not end within {PYSPY_SECONDS:.0f} s")
+        return f"it does not end within {PYSPY_SECONDS:.0f} s"
     except OSError as error:
-        return Attempt(worked=False, message=error.strerror or str(error))
+        return error.strerror or str(error)
     if done.returncode == 0:
-        return Attempt(worked=True)
+        return ""
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
     message = next((line for line in lines if REFUSED in line), lines[0] if lines else "no reason")
-    return Attempt(worked=False, message=message.strip()[:_LONGEST_MESSAGE])
+    return message.strip()[:_LONGEST_MESSAGE] or "no reason"

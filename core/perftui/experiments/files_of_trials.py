@@ -46,7 +46,12 @@ def restore(root: Path) -> None:
     # A line that was cut off names a file that was not yet written.
     decoded = filter(None, map(_decoded, read_regular(journal).splitlines()))
     entries = sorted(decoded, key=lambda entry: entry.time, reverse=True)
-    problems = [problem for entry in entries if (problem := _problem(entry, spared))]
+    problems = []
+    for entry in entries:
+        try:
+            _give_back(entry, spared)
+        except OSError as error:  # noqa: PERF203 - the others are given back all the same
+            problems.append(error)
     if problems:
         raise problems[0]
     journal.replace(spared / _RESTORED)
@@ -72,15 +77,6 @@ def _decoded(line: bytes) -> _Entry | None:
         return msgspec.json.decode(line, type=_Entry)
     except msgspec.DecodeError:
         return None
-
-
-def _problem(entry: _Entry, spared: Path) -> OSError | None:
-    """Give ``entry`` back; the error that prevented it, else None."""
-    try:
-        _give_back(entry, spared)
-    except OSError as error:
-        return error
-    return None
 
 
 def _give_back(entry: _Entry, spared: Path) -> None:

@@ -41,11 +41,6 @@ def delete_run(root: Path) -> None:
         shutil.rmtree(directory)
 
 
-def directories_of(root: Path) -> tuple[Path, ...]:
-    """The directories that ``delete_run`` removes for the run at ``root``."""
-    return (root, *_own_trials(root))
-
-
 def why_kept(root: Path) -> str:
     """Why the run at ``root`` cannot be deleted, empty where it can."""
     if root.is_symlink():
@@ -203,7 +198,7 @@ def disk_bytes(directory: Path) -> int:
 
 
 def _stored(entry: RunEntry) -> Stored:
-    size = sum(map(disk_bytes, directories_of(entry.root)))
+    size = sum(map(disk_bytes, (entry.root, *_own_trials(entry.root))))
     manifest = entry.manifest
     if manifest is not None and manifest.ended_ns is not None:
         return Stored(entry, size, manifest.ended_ns)

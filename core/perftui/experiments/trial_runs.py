@@ -323,29 +323,17 @@ NO_COSTS = Costs()
 
 def costs_of(runs: Sequence[TrialRun]) -> Costs:
     """The costs that the ``runs`` of a trial show."""
-    before, after = ([run for run in runs if run.arm is arm] for arm in Arm)
-    start_before, start_after = (_middle([run.start_ns for run in arm]) for arm in (before, after))
-    return Costs(
-        start_before,
-        start_after,
-        _break_even(before, after, start_before, start_after),
-        _middle([run.memory.size if run.memory else None for run in before]),
-        _middle([run.memory.size if run.memory else None for run in after]),
-        is_gpu_memory=any(run.memory is not None and run.memory.is_gpu for run in runs),
+    arms = [[run for run in runs if run.arm is arm] for arm in Arm]
+    before, after = (_middle([run.start_ns for run in arm]) for arm in arms)
+    break_even = None
+    if before is not None and after is not None and after - before >= LATER:
+        old, new = (median(run.step_ns for run in arm) for arm in arms)
+        break_even = round((after - before) / (old - new)) if old > new else None
+    old_size, new_size = (
+        _middle([run.memory.size if run.memory else None for run in arm]) for arm in arms
     )
-
-
-def _break_even(
-    before: Sequence[TrialRun],
-    after: Sequence[TrialRun],
-    start_before: int | None,
-    start_after: int | None,
-) -> int | None:
-    if start_before is None or start_after is None or start_after - start_before < LATER:
-        return None
-    steps = [median(run.step_ns for run in arm) for arm in (before, after)]
-    gained = steps[0] - steps[1]
-    return round((start_after - start_before) / gained) if gained > 0 else None
+    is_gpu = any(run.memory is not None and run.memory.is_gpu for run in runs)
+    return Costs(before, after, break_even, old_size, new_size, is_gpu_memory=is_gpu)
 
 
 def _middle(values: Sequence[int | None]) -> int | None:

@@ -142,10 +142,7 @@ def why_not_edited(path: Path, what: str, manifest: Manifest | None) -> str:
 
 def edited_since(path: Path, manifest: Manifest | None) -> bool:
     """Whether the line that the run reported may be another one by now."""
-    try:
-        return manifest is not None and path.stat().st_mtime_ns > manifest.started_ns
-    except OSError:
-        return False
+    return manifest is not None and modified_ns(path) > manifest.started_ns
 
 
 def _command(

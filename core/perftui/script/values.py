@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from perftui.script.command_line import is_set, option_behind
+from perftui.script.command_line import declared_options, is_set, option_behind
 from perftui.script.names import (
     bindings_of,
     calls_of,
@@ -420,13 +420,9 @@ def _is_numeric_attribute(program: Program, node: ast.Attribute, depth: int) -> 
         return all(_binds_number(program, store, depth) for store in stores)
     if fields := _fields(program, node.attr):
         return all(ast.unparse(field.annotation) in _NUMERIC for field in fields)
-    option = f"--{node.attr.replace('_', '-')}"
-    for call in program.calls("add_argument"):
-        words = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
-        if option in [str(word).replace("_", "-") for word in words]:
-            kind = keyword(call, "type")
-            return kind is not None and ast.unparse(kind) in _NUMERIC
-    return False
+    options = (option for option in declared_options(program) if option.dest == node.attr)
+    kinds = [keyword(option.call, "type") for option in options]
+    return bool(kinds) and all(kind and ast.unparse(kind) in _NUMERIC for kind in kinds)
 
 
 def _fields(program: Program, name: str) -> list[ast.AnnAssign]:

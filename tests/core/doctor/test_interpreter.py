@@ -9,7 +9,6 @@ import pytest
 from perftui.doctor.interpreter import (
     COMPILED,
     AskError,
-    Attempt,
     Interpreter,
     agent_row,
     ask,
@@ -178,32 +177,31 @@ def test_without_yama_nothing_is_restricted_and_without_proc_nothing_is_known(
 
 
 @pytest.mark.parametrize(
-    ("command", "attempt", "state", "words"),
+    ("command", "problem", "state", "words"),
     [
         (None, None, State.WARN, "pip install py-spy"),
         ("py-spy", None, State.UNKNOWN, "not tried"),
-        ("py-spy", Attempt(worked=True), State.OK, "can read a process"),
-        ("py-spy", Attempt(worked=False, message="Permission Denied: x"), State.WARN, "SYS_PTRACE"),
-        ("py-spy", Attempt(worked=False, message="Error: no Python"), State.WARN, "no Python"),
+        ("py-spy", "", State.OK, "can read a process"),
+        ("py-spy", "Permission Denied: x", State.WARN, "SYS_PTRACE"),
+        ("py-spy", "Error: no Python", State.WARN, "no Python"),
     ],
 )
 def test_pyspy_is_judged_by_what_it_could_read(
-    command: str | None, attempt: Attempt | None, state: State, words: str
+    command: str | None, problem: str | None, state: State, words: str
 ) -> None:
-    assert says(pyspy_row(command, attempt), state, words)
+    assert says(pyspy_row(command, problem), state, words)
 
 
 @pytest.mark.subprocess
 @pytest.mark.skipif(find_pyspy() is None, reason="py-spy is not installed")
 def test_pyspy_is_tried_on_a_real_child() -> None:
-    attempt = try_pyspy(sys.executable)
-    # Where the system refuses, that is the answer.
-    assert attempt.worked or attempt.message
+    # Where the system refuses, its message is the answer.
+    assert try_pyspy(sys.executable) is not None
 
 
 @pytest.mark.subprocess
 def test_what_pyspy_says_is_kept(tmp_path: Path) -> None:
     message = "Permission Denied: try again"
     fake = program(tmp_path / "py-spy", f"echo 'log' >&2; echo '{message}' >&2; exit 1")
-    assert try_pyspy(sys.executable, fake) == Attempt(worked=False, message=message)
+    assert try_pyspy(sys.executable, fake) == message
     assert try_pyspy("/nowhere/python", fake) is None

@@ -84,19 +84,6 @@ SELDOM = {
         "n = 0\nwhile True:\n    TRAIN\n    save(n)  # here\n    n += 1\n",
         ["- save(n)", "+ if n % 10 == 0:", "+ save(n)"],
     ),
-    "a function of the file": (
-        """
-        def log(path, loss):
-            text = str(loss)
-            with open(path) as file:
-                file.write(text)  # here
-
-        for step, x in enumerate(loader):
-            TRAIN
-            log("a", loss)
-        """,
-        ['- log("a", loss)', "+ if step % 10 == 0:", '+ log("a", loss)'],
-    ),
     "a method two calls deep": (
         """
         class Trainer:

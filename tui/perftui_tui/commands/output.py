@@ -106,26 +106,21 @@ def export_progress(name: str) -> Callable[[Exporting], None]:
     """Logs how far ``nsys`` has come: that can take minutes."""
     from perftui_tui.look.format import exported
 
-    due = 0.0
-
-    def log_progress(now: Exporting) -> None:
-        nonlocal due
-        if now.seconds >= due:
-            due = now.seconds + TELL_EVERY_S
-            log(exported(name, now.seconds, now.written))
-
-    return log_progress
+    return log_now_and_then(lambda now: exported(name, now.seconds, now.written), after=0.0)
 
 
-def log_now_and_then(sentence: Callable[[int, int], str]) -> Callable[[int, int], None]:
-    """Logs how much of how much is done, as ``sentence`` says it: that may take minutes."""
-    due = time.monotonic() + TELL_EVERY_S
+def log_now_and_then(
+    sentence: Callable[..., str], after: float = TELL_EVERY_S
+) -> Callable[..., None]:
+    """Logs what ``sentence`` says of how much is done, first ``after`` some seconds: that may take
+    minutes."""
+    due = time.monotonic() + after
 
-    def log_progress(done: int, count: int) -> None:
+    def log_progress(*done: object) -> None:
         nonlocal due
         if time.monotonic() >= due:
             due = time.monotonic() + TELL_EVERY_S
-            log(f"perftui: {sentence(done, count)}")
+            log(sentence(*done))
 
     return log_progress
 

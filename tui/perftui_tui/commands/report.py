@@ -108,7 +108,7 @@ def _report(
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
         notes = (*target.notes, *subject.notes)
         subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
-        progress = log_now_and_then(lambda done, count: f"{done} of {count} ranks have been read")
+        progress = log_now_and_then(lambda n, m: f"perftui: {n} of {m} ranks have been read")
         ranks = read_beside(subject, progress, scheduler)
         return make_report(replace(subject, ranks=ranks), measured, top)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perftui_tui.commands.line import AGAIN, CommandLine, UsageError
 from perftui_tui.commands.output import DONE, log, refusing
@@ -80,6 +80,9 @@ def _has_torch(python: Path) -> bool:
         any(prefix.glob(f"{packages}/torch/__init__.py")) for packages in _PACKAGES
     )
 
+
+RECORDED = ("nvtx", "shapes", "stacks", "memory", "modules", "memory-snapshot", "nsys", "syncs")
+"""Flags of what is recorded besides operators."""
 
 OF_TORCH = ("shapes", "stacks", "memory", "syncs")
 """Options that torch's own profiler records besides operators."""
@@ -153,20 +156,14 @@ def options_of_line(line: CommandLine) -> AgentOptions:
 
         with refusing(NsysError):
             find_nsys()
+    recorded: dict[str, Any] = {name.replace("-", "_"): name in flags for name in RECORDED}
     return AgentOptions(
         profile="no-profile" not in flags,
         window_steps=window_steps,
         first_step=first_step,
         overhead=line.values.get("overhead", AgentOptions.overhead),
         max_steps=line.values.get("max-steps"),
-        nvtx="nvtx" in flags,
-        shapes="shapes" in flags,
-        stacks="stacks" in flags,
-        memory="memory" in flags,
-        modules="modules" in flags,
-        memory_snapshot="memory-snapshot" in flags,
-        nsys="nsys" in flags,
-        syncs="syncs" in flags,
+        **recorded,
     )
 
 

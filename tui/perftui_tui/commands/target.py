@@ -102,10 +102,11 @@ def _remote(url: str, rank: int | None) -> Target:
 
     shown = without_secrets(url)
     with refusing(TraceError, OSError):
-        progress = log_now_and_then(lambda n, m: f"{shown}: {n} of {m} traces have been found")
+        head = f"perftui: {shown}"
+        progress = log_now_and_then(lambda n, m: f"{head}: {n} of {m} traces have been found")
         path = mirror(url, progress)
         target = Target(path) if path.is_file() else _trace_inside(path, rank)
-        file = named(str(target.path))
+        file = f"perftui: {named(str(target.path))}"
         fill(target.path, log_now_and_then(lambda n, m: f"{file}: {size(n)} of {size(m)} copied"))
     return replace(target, notes=tuple(map(named, target.notes)))
 

@@ -4,48 +4,6 @@ from tests.core.fixes.forms.form import forms
 
 LOADERS = forms(
     """
-workers: the shortest call
-    from torch.utils.data import DataLoader
-    loader = DataLoader(data, batch_size=32, shuffle=True)  # here
-> loader = DataLoader(data, batch_size=32, shuffle=True, num_workers=3, persistent_workers=True)
-
-workers: one argument a line with comments
-    import torch
-    loader = torch.utils.data.DataLoader(  # here
-        data,  # all of it
-        batch_size=64,  # fits 8 GB
-        shuffle=True,
-    )
-> num_workers=3,
-> persistent_workers=True,
-
-workers: a default of the command line
-    PARSED
-    loader = DataLoader(data, num_workers=args.workers)  # here
-> parser.add_argument("--workers", type=int, default=3)
-> loader = DataLoader(data, num_workers=args.workers, persistent_workers=args.workers > 0)
-
-workers: a default that is printed with all others
-    PARSED
-    print(vars(args))
-    loader = DataLoader(data, num_workers=args.workers)  # here
-> parser.add_argument("--workers", type=int, default=3)
-> loader = DataLoader(data, num_workers=args.workers, persistent_workers=args.workers > 0)
-
-workers: a default that a function returns
-    import argparse
-    from torch.utils.data import DataLoader
-    def parse_option():
-        parser = argparse.ArgumentParser()
-        parser.add_argument("--num_workers", type=int, default=0)
-        opt = parser.parse_args()
-        return opt
-    def main():
-        opt = parse_option()
-        loader = DataLoader(data, num_workers=opt.num_workers)  # here
-> parser.add_argument("--num_workers", type=int, default=3)
-> loader = DataLoader(data, num_workers=opt.num_workers, persistent_workers=opt.num_workers > 0)
-
 workers: a default divided by the ranks
     PARSED
     args.workers = args.workers // 2
@@ -58,13 +16,6 @@ workers: options updated from a file
     loader = DataLoader(data, num_workers=args.workers)  # here
 ! set elsewhere
 
-workers: a dict that both loaders unpack
-    from torch.utils.data import DataLoader
-    both = dict(batch_size=4, num_workers=0)
-    train = DataLoader(a, shuffle=True, **both)  # here
-    valid = DataLoader(b, **both)
-> both = dict(batch_size=4, num_workers=3)
-
 workers: a dict for a GPU that the run had (had 1)
     import torch
     kwargs = {"num_workers": 1, "pin_memory": True} if cuda else {}
@@ -76,20 +27,6 @@ workers: a dict for a GPU that the run did not have (had 0)
     kwargs = {"num_workers": 1, "pin_memory": True} if cuda else {}
     train = torch.utils.data.DataLoader(a, batch_size=4, **kwargs)  # here
 ! may come from **kwargs
-
-workers: a loader for each split
-    import torch
-    loaders = {
-        name: torch.utils.data.DataLoader(sets[name], batch_size=4, num_workers=0)  # here
-        for name in ["train", "val"]
-    }
-> name: torch.utils.data.DataLoader(sets[name], batch_size=4,
->> num_workers=3, persistent_workers=True)
-
-workers: a loader for each of many
-    from torch.utils.data import DataLoader
-    loaders = [DataLoader(data) for data in tasks]  # here
-! created in a loop
 
 workers: a loader made anew in each epoch
     from torch.utils.data import DataLoader
@@ -154,34 +91,10 @@ workers: the cores of the machine
     loader = DataLoader(data, num_workers=os.cpu_count())  # here
 ! is computed
 
-workers: another package's loader
-    from torch_geometric.loader import DataLoader
-    loader = DataLoader(data)  # here
-! may not be torch's DataLoader
-
-pin: pinned memory beside a flag
-    import argparse
-    from torch.utils.data import DataLoader
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--pin", action="store_true")
-    args = parser.parse_args()
-    loader = DataLoader(data, pin_memory=args.pin)  # here
-> parser.add_argument("--pin", action="store_true", default=True)
-
 pin: pinned memory where there is a GPU
     import torch
     loader = torch.utils.data.DataLoader(data, pin_memory=torch.cuda.is_available())  # here
 ! is computed
-
-persistent: workers that are started in each epoch
-    from torch.utils.data import DataLoader
-    loader = DataLoader(data, 4, True, num_workers=2)  # here
-> loader = DataLoader(data, 4, True, num_workers=2, persistent_workers=True)
-
-persistent: workers that stay, without workers
-    from torch.utils.data import DataLoader
-    loader = DataLoader(data)  # here
-! no number of workers
 """,
     PARSED="""
 import argparse

@@ -3,13 +3,6 @@
 from tests.core.fixes.forms.form import forms
 
 LOOPS = forms("""
-less-often: a print in each step
-    for i, (x, y) in enumerate(loader):
-        TRAIN
-        print(i, loss.item())  # here
-> if i % 10 == 0:
-> print(i, loss.item())
-
 less-often: TensorBoard in each step
     for epoch in range(9):
         for i, (x, y) in enumerate(tqdm(loader)):

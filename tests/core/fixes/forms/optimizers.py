@@ -3,11 +3,6 @@
 from tests.core.fixes.forms.form import forms
 
 OPTIMIZERS = forms("""
-fused: Adam by its module
-    import torch.optim as optim
-    opt = optim.Adam(net.parameters(), lr=1e-3)  # here
-> opt = optim.Adam(net.parameters(), lr=1e-3, fused=True)
-
 fused: SGD with groups over several lines
     import torch
     opt = torch.optim.SGD(  # here
@@ -18,11 +13,6 @@ fused: SGD with groups over several lines
         lr=1e-3, momentum=0.9,
     )
 > lr=1e-3, momentum=0.9, fused=True,
-
-fused: one optimizer for each model
-    from torch.optim import AdamW
-    optimizers = [AdamW(net.parameters(), lr=1e-3) for net in nets]  # here
-> optimizers = [AdamW(net.parameters(), lr=1e-3, fused=True) for net in nets]
 
 fused: an embedding with sparse gradients
     import torch
@@ -53,26 +43,12 @@ anomaly: anomaly detection by an option
     torch.autograd.set_detect_anomaly(args.debug)  # here
 > parser.add_argument("--debug", action="store_true", default=False)
 
-compile: one compilation for all sizes
-    import torch
-    net = torch.compile(net, mode='default')  # here
-> net = torch.compile(net, mode='default', dynamic=True)
-
 compile: compiled by a decorator
     import torch
     @torch.compile  # here
     def f(x):
         return x
 ! does not call torch.compile
-
-recompute: activations computed twice
-    from torch.utils.checkpoint import checkpoint
-    class Net(Module):
-        def forward(self, x):
-            for block in self.blocks:
-                x = checkpoint(block, x, self.mask, use_reentrant=False)  # here
-            return x
-> x = block(x, self.mask)
 
 recompute: a checkpoint with a comment within
     from torch.utils.checkpoint import checkpoint

@@ -214,11 +214,6 @@ buckets: buckets of the usual size
     model = DDP(net, bucket_cap_mb=25)  # here
 ! bucket_cap_mb is 25, not above 25
 
-buckets: smaller buckets
-    from torch.nn.parallel import DistributedDataParallel as DDP
-    model = DDP(net, bucket_cap_mb=4)  # here
-! bucket_cap_mb is 4, not above 25
-
 buckets: buckets that torch chooses
     from torch.nn.parallel import DistributedDataParallel as DDP
     model = DDP(net)  # here

@@ -162,6 +162,29 @@ ROWS = (
         least=0.3,
     ),
     SlowCall(
+        "pitch-shifted",
+        "{call} changes pitch or speed with a phase vocoder, for each item",
+        "prepare some versions of each file before training, apply it to few items, or to "
+        "the batch on the device (torch-audiomentations)",
+        sources.PITCH,
+        "librosa.effects.pitch_shift librosa.effects.time_stretch "
+        "torchaudio.functional.pitch_shift torchaudio.functional.phase_vocoder "
+        "torchaudio.transforms.PitchShift.* torchaudio.transforms.TimeStretch.* "
+        "pyrubberband.*",
+        frames=r"pitch_shift|phase_vocoder|time_stretch|PitchShift|TimeStretch|^pyrubberband/",
+    ),
+    SlowCall(
+        "audio-augmented",
+        "augmentations of sound run on the CPU for each item",
+        "apply them to the whole batch on the device (torch-audiomentations), or prepare "
+        "versions before training",
+        sources.AUDIO_SPEED,
+        frames=r"^(audiomentations|nlpaug|augly|pedalboard|pyroomacoustics)/|torchaudio/(sox_effects|"
+        r"io)/",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
         "sound-decoded",
         "{call} decodes a whole file for each item",
         "read only the part that is used (frame_offset, num_frames), or store PCM",
@@ -196,6 +219,56 @@ ROWS = (
         frames=r"^imgaug/",
         where="item",
         least=0.5,
+    ),
+    SlowCall(
+        "colour-jitter",
+        "changing the hue converts each image to HSV and back",
+        "leave hue out of ColorJitter, apply it to fewer images, or to the batch on the "
+        "device (torchvision.transforms.v2, kornia)",
+        sources.HUE,
+        frames=r"adjust_hue|_rgb2hsv|_rgb_to_hsv|_hsv2rgb|_hsv_to_rgb",
+        where="item",
+        least=0.3,
+    ),
+    SlowCall(
+        "blurred-per-item",
+        "blurs and sharpening filter each image on the CPU",
+        "a smaller kernel, fewer images, or the batch on the device "
+        "(torchvision.transforms.v2, kornia)",
+        sources.HUE,
+        frames=r"gaussian_blur|GaussianBlur|adjust_sharpness|_blurred_degenerate_image",
+        where="item",
+        least=0.4,
+    ),
+    SlowCall(
+        "auto-augmented",
+        "AutoAugment and its like apply several operations to each image on the CPU",
+        "fewer operations (TrivialAugmentWide), tensors of uint8 instead of Pillow images, "
+        "or the batch on the device",
+        sources.HUE,
+        frames=r"torchvision/transforms/(v2/_auto_augment|autoaugment)\.py|timm/data/auto_augment\.py",
+        where="item",
+        least=0.4,
+    ),
+    SlowCall(
+        "albumentations",
+        "augmentations run on the CPU for each image, with checks and copies for each",
+        "crop before other transforms, resize once before training, cv2.setNumThreads(0) "
+        "with workers, or the batch on the device (kornia, torchvision.transforms.v2)",
+        sources.OPENCV_THREADS,
+        frames=r"^(albumentations|albucore)/",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
+        "to-tensor",
+        "{call} copies each image into a float tensor, four times as large as its bytes",
+        "keep uint8 (torchvision.transforms.v2.PILToTensor, torch.from_numpy) and convert "
+        "the whole batch on the device",
+        sources.TUNING,
+        "torchvision.transforms.functional.to_tensor torchvision.transforms.ToTensor.* *.to_tensor",
+        frames=r"torchvision/transforms/functional\.py\S* to_tensor|ToTensor",
+        where="item",
     ),
     SlowCall(
         "transforms-of-pillow",
@@ -284,5 +357,57 @@ ROWS = (
         "torchaudio.functional.* torchaudio.transforms.*",
         frames=r"torchaudio/functional/filtering\.py\S* \S*(lfilter|biquad|filtfilt|_core_loop|"
         r"LFilter)",
+    ),
+    SlowCall(
+        "sound-inverted",
+        "{call} estimates phases with many transforms back and forth",
+        "do it every few hundred steps for a few samples, with fewer iterations, or use a vocoder",
+        sources.PITCH,
+        "librosa.griffinlim librosa.feature.inverse.* torchaudio.functional.griffinlim "
+        "torchaudio.transforms.GriffinLim.* torchaudio.transforms.InverseMelScale.*",
+        frames=r"griffinlim|GriffinLim|InverseMelScale|feature/inverse",
+    ),
+    SlowCall(
+        "midi-parsed",
+        "{call} parses a file of notes in Python for each item",
+        "parse all files once and store arrays of events",
+        sources.PRETOKENIZED,
+        "pretty_midi.PrettyMIDI mido.MidiFile miditoolkit.MidiFile music21.converter.parse "
+        "*.get_piano_roll",
+        frames=r"^(pretty_midi|mido|miditoolkit|music21|miditok)/",
+        where=EACH,
+    ),
+    SlowCall(
+        "mesh-loaded",
+        "{call} parses and checks a mesh or cloud of points for each item",
+        "convert once to arrays of points and faces, and map them; sample points once before "
+        "training",
+        sources.GRAPH_TRANSFORMS,
+        "trimesh.load open3d.io.* plyfile.PlyData.read laspy.read pyvista.read "
+        "trimesh.sample.* *.sample_points_uniformly",
+        frames=r"^(trimesh|open3d|plyfile|laspy|pyvista|meshio)/|^$",
+        where=EACH,
+    ),
+    SlowCall(
+        "raster-window",
+        "{call} reads and decodes blocks of a raster for each item",
+        "keep the file open per worker, make windows equal its blocks, or convert once to "
+        "arrays that can be mapped",
+        sources.HDF5_OPENING,
+        "rasterio.io.DatasetReader.read *.read_band *.ReadAsArray rasterio.windows.* "
+        "rasterio.warp.*",
+        frames=r"^(rasterio|osgeo)/",
+        where="item",
+    ),
+    SlowCall(
+        "images-scored",
+        "{call} runs a network, or filters, over images to compare them at each step",
+        "score every N steps or epochs, a few smaller images; as a loss, every few steps or "
+        "on crops",
+        sources.IMAGE_SCORES,
+        "lpips.LPIPS.* pytorch_fid.* pytorch_msssim.* piq.* skimage.metrics.* "
+        "torchmetrics.image.* *.structural_similarity",
+        frames=r"^(lpips|pytorch_fid|cleanfid|pytorch_msssim|piq|skimage/metrics|"
+        r"torchmetrics/(functional/)?image)/",
     ),
 )

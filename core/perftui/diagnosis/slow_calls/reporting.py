@@ -18,6 +18,16 @@ ROWS = (
         frames=r"^wandb/sdk/data_types/|^wandb/data_types\.py",
     ),
     SlowCall(
+        "tracker-started",
+        "{call} starts, or ends, a run of the tracker each time",
+        "one run for the whole training; groups and steps tell parts apart",
+        sources.TRACKER,
+        "wandb.init wandb.finish mlflow.start_run mlflow.end_run comet_ml.Experiment "
+        "neptune.init_run",
+        frames=r"^(wandb|mlflow|comet_ml|neptune)/",
+        where="step evaluation",
+    ),
+    SlowCall(
         "wandb-artifact",
         "{call} copies and hashes files",
         "save every N steps, or once at the end",
@@ -83,6 +93,17 @@ ROWS = (
         sources.TRACKER,
         frames=r"^(mlflow|comet_ml|neptune|clearml|aim|dvclive|swanlab|trackio)/",
         least=0.5,
+    ),
+    SlowCall(
+        "metrics-reduced",
+        "{call} lets all ranks wait for each other to average one number",
+        "leave sync_dist out while training (on_epoch=True averages at the end), or reduce "
+        "sums once per epoch",
+        sources.SYNC_DIST,
+        "*.log *.log_dict",
+        frames=r"^(pytorch_lightning|lightning|torch/distributed)/",
+        given=r"sync_dist=True",
+        where="step",
     ),
     SlowCall(
         "lightning-log",
@@ -210,6 +231,17 @@ ROWS = (
         least=0.5,
     ),
     SlowCall(
+        "tokenizer-loaded",
+        "{call} reads the tokenizer's tables each time",
+        "load it once in __init__ and keep it",
+        sources.TOKENIZER,
+        "tokenizers.Tokenizer.from_file sentencepiece.SentencePieceProcessor "
+        "tiktoken.get_encoding tiktoken.encoding_for_model "
+        "transformers.AutoTokenizer.from_pretrained",
+        frames=r"^(tokenizers|sentencepiece|tiktoken|transformers)|^$",
+        where=EACH,
+    ),
+    SlowCall(
         "tokenizer-slow",
         "a tokenizer written in Python splits each text",
         "use the fast one (use_fast=True), on lists of texts, once before training",
@@ -284,6 +316,15 @@ ROWS = (
         where=EACH,
     ),
     SlowCall(
+        "environments-in-turn",
+        "the environments of a DummyVecEnv are stepped one after another in this process",
+        "if a step of one takes longer than a message to a process, SubprocVecEnv or "
+        "AsyncVectorEnv; else a simulator that is itself vectorised",
+        sources.VEC_ENVS,
+        frames=r"(dummy_vec_env|sync_vector_env|DummyVectorEnv)",
+        least=0.4,
+    ),
+    SlowCall(
         "environment-stepped",
         "{call} computes one environment in Python while the model waits",
         "step several at once (gymnasium.vector.AsyncVectorEnv), in other processes",
@@ -320,5 +361,95 @@ ROWS = (
         r"rank|unique|where)",
         where="step evaluation",
         least=0.5,
+    ),
+    SlowCall(
+        "profiler-left-on",
+        "torch's profiler records every operator, and writes it out, in each step",
+        "profile a few steps (schedule(wait, warmup, active, repeat=1)), and leave the "
+        "profiler out of long runs",
+        sources.PROFILING,
+        "torch.profiler.profile.* torch.autograd.profiler.profile.* torch.profiler.profile "
+        "torch.autograd.profiler.profile *.key_averages *.export_chrome_trace",
+        frames=r"torch/profiler/profiler\.py|torch/autograd/profiler(_util)?\.py\S* (profile\.|"
+        r"EventList|_build_table|Kineto)",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "trial-reported",
+        "each report of a trial is written to the study's storage",
+        "report once per epoch, and keep the study in memory or in a JournalStorage",
+        sources.TRACKER,
+        frames=r"^(optuna|ray/(tune|train|air)|nni|hyperopt)/",
+        where="step evaluation",
+        least=0.4,
+    ),
+    SlowCall(
+        "model-summed-up",
+        "{call} runs the model once more to count its operations or sizes",
+        "do it once before training",
+        sources.MODULE_WALK,
+        "torchinfo.summary torchsummary.summary thop.profile fvcore.nn.* ptflops.* "
+        "torch.utils.flop_counter.*",
+        frames=r"^(torchinfo|torchsummary|thop|fvcore|ptflops|calflops)/|torch/utils/flop_counter",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "table-printed",
+        "{call} lays out a table of text each time",
+        "print a line with numbers, or the table every N steps",
+        sources.TRACKER,
+        "tabulate.tabulate prettytable.PrettyTable* rich.print rich.console.Console.print "
+        "*.get_string pprint.pprint pprint.pformat",
+        frames=r"^(tabulate|prettytable|rich)[/.]|/pprint\.py",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "figure-exported",
+        "{call} starts a browser, or sends the figure to one, to make a picture",
+        "write_html or the figure's data every N steps, or matplotlib with Agg",
+        sources.FIGURES,
+        "plotly.io.write_image plotly.io.to_image *.write_image *.to_image",
+        frames=r"^(kaleido|plotly|choreographer)/",
+    ),
+    SlowCall(
+        "html-parsed",
+        "{call} parses markup in Python for each text",
+        "clean all texts once before training",
+        sources.PRETOKENIZED,
+        "bs4.BeautifulSoup lxml.html.fromstring html.unescape *.get_text *.find_all "
+        "markdown.markdown",
+        frames=r"^(bs4|lxml|html5lib|soupsieve|markdown)/|/html/",
+        where=EACH,
+    ),
+    SlowCall(
+        "words-cut",
+        "{call} splits or cleans text in Python for each item",
+        "do it once before training and store token ids",
+        sources.PRETOKENIZED,
+        "jieba.cut jieba.lcut MeCab.Tagger MeCab.Tagger.parse janome.* fugashi.* konlpy.* "
+        "sacremoses.* ftfy.fix_text unidecode.unidecode emoji.* contractions.fix "
+        "langdetect.detect pyphen.*",
+        frames=r"^(jieba|MeCab|janome|fugashi|konlpy|sacremoses|ftfy|unidecode|emoji|contractions|"
+        r"langdetect)/|^$",
+        where=EACH,
+    ),
+    SlowCall(
+        "text-to-phonemes",
+        "{call} looks words up, or starts a program, to write them as phonemes",
+        "do it once before training, for all texts in one call (a list, njobs)",
+        sources.PHONEMES,
+        "phonemizer.phonemize phonemizer.* g2p_en.G2p* pypinyin.* num2words.num2words inflect.*",
+        frames=r"^(phonemizer|g2p_en|pypinyin|num2words|inflect|nemo_text_processing|misaki)/",
+        where=EACH,
+    ),
+    SlowCall(
+        "tensorflow-in-item",
+        "TensorFlow's eager operators run for each item",
+        "let one tf.data pipeline with batch and prefetch make whole batches, or read the "
+        "records without TensorFlow (tfrecord, webdataset)",
+        sources.OPENED_EACH_ITEM,
+        frames=r"^tensorflow/",
+        where="item",
+        least=0.4,
     ),
 )

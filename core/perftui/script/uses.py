@@ -114,14 +114,14 @@ class Use:
         function = self.program.function(self.node)
         return ast.unparse(function) if function else ""
 
-    @property
+    @cached_property
     def grows(self) -> bool:
         """Whether the result replaces one of the arguments."""
         targets = getattr(self.program.statement(self.node), "targets", ())
         parts = (part for part in ast.walk(self.node) if isinstance(part, ast.expr))
         return not {ast.unparse(to) for to in targets}.isdisjoint(map(ast.unparse, parts))
 
-    @property
+    @cached_property
     def in_loop(self) -> bool:
         """Whether each turn of a loop or comprehension within the step runs it."""
         inner: ast.AST = self.node

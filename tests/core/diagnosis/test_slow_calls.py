@@ -45,8 +45,7 @@ def seen(snippet: str) -> Seen:
     frames = {(via.strip(), inner or via.strip() or "train.py:1"): 1 for via, _, inner in calls}
     is_item = any("def __getitem__" in use.around for use in uses)
     where = next((mark[1:] for mark in marks if mark[0] == "@"), ITEM if is_item else STEP)
-    sizes = (1 << 20, 1 << 10) if "!big" in marks else (0, 0)
-    return Seen(uses, frames, where, operators, "!cpu" not in marks, sizes)
+    return Seen(uses, frames, where, operators, "!cpu" not in marks, "!big" in marks or None)
 
 
 @pytest.mark.parametrize(("name", "hit", "miss"), cases(), ids=[case[0] for case in cases()])

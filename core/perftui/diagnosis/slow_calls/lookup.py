@@ -58,6 +58,10 @@ _OF_LINES = _OF_INPUT | frozenset(
 _WHERE = {"evaluation": EVALUATION, "slow-start": START}
 _ITEMS = r"(@.*\n)*(async )?def (__getitems?__|collate)"
 
+OVERSIZED = 4
+"""How many times its sample's tensors a file has at least to hold more than them: torch.save adds
+one or two KB, and fewer bits or a crop may halve it twice."""
+
 MOST_FILES = 64
 """Files of a dataset whose sizes are looked at."""
 
@@ -117,13 +121,17 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
         for via, inner, stage, held in zip(*columns, strict=True):
             frames[str(via), str(inner)] += held
             stages[str(stage)] += held
-    uses = _uses(facts, place.file, place.line)
+    path = Path(place.file or "")
+    changed = dict(own_files(facts)).get(path)
+    program = program_of(path, changed) if changed is not None else None
+    uses = uses_at(program, place.line or 0) if program else ()
     makes = sum(stages[stage] for stage in (FETCH, COLLATE)) * 2 > stages.total()
     in_item = any(re.match(_ITEMS, use.around) for use in uses)
     where = ITEM if makes or in_item else _WHERE.get(rule, STEP)
     operators, on_device = _operators(facts, place.operator), bool(has_gpu(facts))
-    sizes = _sizes(facts) if any(use.name == "torch.load" for use in uses) else (0, 0)
-    return Seen(uses, frames, where, operators, on_device, sizes)
+    file, sample = _sizes(facts) if any(use.name == "torch.load" for use in uses) else (0, 0)
+    oversized = OVERSIZED * sample < file if file and sample else None
+    return Seen(uses, frames, where, operators, on_device, oversized)
 
 
 def _sizes(facts: Facts) -> tuple[int, int]:
@@ -145,13 +153,6 @@ def _mean_size(path: Path) -> int:
         for file in islice(os.scandir(path.parent if path.is_file() else path), MOST_FILES):
             sizes += [file.stat().st_size] if file.name.endswith((".pt", ".pth")) else []
     return sum(sizes) // max(len(sizes), 1)
-
-
-def _uses(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]:
-    path = Path(file or "")
-    changed = dict(own_files(facts)).get(path)
-    program = program_of(path, changed) if changed is not None else None
-    return uses_at(program, line or 0) if program else ()
 
 
 def _operators(facts: Facts, operator: str | None) -> frozenset[str]:

@@ -18,10 +18,6 @@ LONGEST = 40
 ITEM, STEP, EVALUATION, START = "item", "step", "evaluation", "start"
 """Where a line runs: while a batch is made, in the step, in an evaluation, or before training."""
 
-OVERSIZED = 4
-"""How many times its sample's tensors a file has at least to hold more than them: torch.save adds
-one or two KB, and fewer bits or a crop may halve it twice."""
-
 USUAL = 1 / 3
 """Share of a line's samples from which a call is what the line's time goes to, if its row says no
 other: the rest is other calls of the line and its own Python."""
@@ -47,8 +43,9 @@ class Seen:
     """The operator of the finding and its callers."""
     on_device: bool = True
     """Whether a GPU computes."""
-    sizes: tuple[int, int] = (0, 0)
-    """Mean bytes of the dataset's files, and of the tensors of a sample; 0 where not known."""
+    oversized: bool | None = None
+    """Whether the dataset's files are several times as large as what is made of them; None where
+    that is not known."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +86,7 @@ class SlowCall:
     grown: bool | None = None
     """True where it is only slow if the result replaces an argument, False where only else."""
     oversized: bool | None = None
-    """True where files are several times as large as what is made of them, False where nothing is
-    known of that."""
+    """True where it is about such files, False where only if nothing is known of them."""
     least: float = USUAL
     """Share of the line's samples from which it is what the line does."""
 
@@ -107,9 +103,7 @@ class SlowCall:
         is_elsewhere = self.where and seen.where not in self.where.split()
         if is_elsewhere or (self.waits and not seen.on_device):
             return 0.0, None
-        file, sample = seen.sizes
-        is_known, is_oversized = bool(file and sample), 0 < OVERSIZED * sample < file
-        if self.oversized is not None and not (is_oversized if self.oversized else not is_known):
+        if self.oversized is not None and seen.oversized is not (self.oversized or None):
             return 0.0, None
         if not any(re.search(self.beside, inner) for _, inner in seen.frames) and self.beside:
             return 0.0, None
@@ -164,8 +158,12 @@ class SlowCall:
     def _by_last(self) -> dict[str, str]:
         return {name.rpartition(".")[2]: name for name in reversed(self.calls.split())}
 
+    @cached_property
+    def _frames(self) -> re.Pattern[str]:
+        return re.compile(self.frames, re.MULTILINE)
+
     def _shows(self, via: str, inner: str) -> bool:
-        return any(re.search(self.frames, each) for each in (via, inner, f"{via} > {inner}"))
+        return bool(self._frames.search(f"{via}\n{inner}\n{via} > {inner}"))
 
 
 def _is_of(via: str, package: str, last: str, others: set[str], is_certain: bool) -> bool:

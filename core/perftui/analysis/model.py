@@ -15,7 +15,8 @@ from perftui.trace.model import NONE, Int64, Trace
 
 @dataclass(frozen=True)
 class DeviceActivity:
-    """Activity of one device; ``busy`` is the union over its streams, never a sum of overlaps."""
+    """Activity of one device; times in nanoseconds, ``busy`` is the union over its streams, never a
+    sum of overlaps."""
 
     device: int
     name: str
@@ -33,15 +34,14 @@ class DeviceActivity:
     unlinked: int
     """GPU events whose launch is not in the file."""
 
-    @property
-    def span(self) -> int:
-        """From the first start to the last end."""
-        return self.end - self.start
+    idle: int = field(init=False)
+    """Time within ``span`` without any activity."""
+    span: int = field(init=False)
+    """From the first start to the last end."""
 
-    @property
-    def idle(self) -> int:
-        """Time within ``span`` without any activity."""
-        return self.span - self.busy
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "span", self.end - self.start)
+        object.__setattr__(self, "idle", self.span - self.busy)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -36,16 +35,14 @@ if TYPE_CHECKING:
     from perftui.facts.step.steps import StepBreakdown
 
 
-class Judged(ABC):
+class Judged:
     """A run or a trace, which is diagnosed once, when that is first asked for."""
 
-    @abstractmethod
-    def _judged(self) -> Subject:
-        """The subject that is diagnosed."""
+    _subject: Subject
 
     @cached_property
     def _report(self) -> Report:
-        return make_report(self._judged())
+        return make_report(self._subject)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -155,9 +152,6 @@ class Trace(Judged):
         stacks of the trace, else by the stack samples of the run that it is a window of."""
         return gap_table(self._recorded or Facts(None, self._analysis))
 
-    def _judged(self) -> Subject:
-        return self._subject
-
     @property
     def _analysis(self) -> TraceAnalysis:
         if self._subject.analysis is None:
@@ -260,11 +254,8 @@ class Run(Judged):
         return Trace(Subject(analysis.trace.path, analysis=analysis), self._subject.facts)
 
     @cached_property
-    def _subject(self) -> Subject:
+    def _subject(self) -> Subject:  # type: ignore[override]  # an attribute, read when needed
         return subject_of(self._snapshot, rank=self.rank)
-
-    def _judged(self) -> Subject:
-        return self._subject
 
     def __repr__(self) -> str:
         return f"<Run {self.id}: {self.script}, {self.state}, {len(self.steps)} steps>"

@@ -190,15 +190,9 @@ def rate_table(analysis: TraceAnalysis) -> Table:
 
 def step_parts_table(steps: Sequence[StepParts]) -> Table:
     """Steps and their parts; a part that a step does not have takes 0 ns of it."""
-    parts = step_columns(steps)
-    return table_of(
-        {
-            "index": whole(parts.index),
-            "start_ns": whole(parts.start),
-            "duration_ns": whole(parts.duration),
-            **{_column(name): whole(times) for name, times in parts.parts.items()},
-        }
-    )
+    index, *times = step_columns(steps).items()
+    columns = {_column(name): whole(values) for name, values in times}
+    return table_of({"index": whole(index[1]), **columns})
 
 
 def gap_table(facts: Facts) -> Table:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 from msgspec import Meta
 
-from perftui.analysis.model import Gap, GapCause
+from perftui.analysis.model import DeviceActivity, Gap, GapCause
 from perftui.analysis.steps import step_source
 from perftui.diagnosis.model import Abstention
 from perftui.facts.data_loader.batch_place import loader_lines
@@ -55,25 +55,6 @@ from perftui.report.wording import table_of_ranks
 from perftui.run.manifest import Manifest
 
 
-class DeviceOutput(TypedDict):
-    """Activity of one device; times in nanoseconds, ``busy`` is the union over its streams."""
-
-    device: int
-    name: str
-    kernel_count: int
-    kernel_sum: int
-    memcpy_count: int
-    memcpy_sum: int
-    memset_count: int
-    memset_sum: int
-    start: int
-    end: int
-    busy: int
-    unlinked: int
-    idle: int
-    span: int
-
-
 class TraceStepOutput(TypedDict):
     """One step of a trace; its parts sum to it."""
 
@@ -110,7 +91,7 @@ class GapOutput(TypedDict):
 class TraceOutput(TypedDict):
     """A trace; times in nanoseconds since its start."""
 
-    devices: list[DeviceOutput]
+    devices: list[DeviceActivity]
     device_properties: Any
     streams: list[StreamWork]
     steps: list[TraceStepOutput]
@@ -322,12 +303,8 @@ def trace_object(report: Report) -> TraceOutput | None:
         return None
     properties = analysis.trace.metadata.get("deviceProperties")
     path = critical_path_parts.or_none(facts)
-    devices: Any = [
-        {**msgspec.to_builtins(device), "idle": device.idle, "span": device.span}
-        for device in analysis.activity
-    ]
     return {
-        "devices": devices,
+        "devices": msgspec.to_builtins(analysis.activity),
         "device_properties": redaction.plain(properties) if redaction else properties,
         "streams": msgspec.to_builtins(stream_work(facts)),
         "steps": [

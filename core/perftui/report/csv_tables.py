@@ -125,27 +125,17 @@ def _cells(line: Iterable[Cell], for_terminal: bool) -> Iterable[str]:
         yield f'"{doubled}"' if _QUOTED.search(text) else text
 
 
-@dataclass(frozen=True)
-class StepColumns:
-    """Columns of equal length, one entry for each step; times in ns since the trace's start."""
-
-    index: tuple[int, ...]
-    start: tuple[int, ...]
-    duration: tuple[int, ...]
-    parts: Mapping[str, tuple[int, ...]]
-    """Times by part, in drawing order; 0 ns for a part that a step does not have."""
-
-
-def step_columns(steps: Sequence[StepParts]) -> StepColumns:
-    """The columns of ``steps``."""
+def step_columns(steps: Sequence[StepParts]) -> dict[str, tuple[int, ...]]:
+    """Columns ``index``, ``start`` and ``duration``, and of each part in drawing order: times in ns
+    since the trace's start, 0 ns for a part that a step does not have."""
     names = dict.fromkeys(name for row in steps for name, _ in row.parts)
     parts = [dict(row.parts) for row in steps]
-    return StepColumns(
-        tuple(row.step.index for row in steps),
-        tuple(row.step.start for row in steps),
-        tuple(row.step.duration for row in steps),
-        {name: tuple(part.get(name, 0) for part in parts) for name in names},
-    )
+    return {
+        "index": tuple(row.step.index for row in steps),
+        "start": tuple(row.step.start for row in steps),
+        "duration": tuple(row.step.duration for row in steps),
+        **{name: tuple(part.get(name, 0) for part in parts) for name in names},
+    }
 
 
 _TIMES = ("start (ns)", "duration (ns)")
@@ -191,12 +181,11 @@ def _left_out(facts: Facts, whole: Mask) -> Iterator[str]:
 
 def _of_trace(analysis: TraceAnalysis) -> CsvTable:
     steps = step_columns(analysis.step_parts)
-    titles = (title.replace("perftui", "profiler") for title in _titles(tuple(steps.parts)))
+    titles = (title.replace("perftui", "profiler") for title in _titles(tuple(steps)[3:]))
     heading = ("step", *_TIMES, *titles)
     if not analysis.steps:
         return CsvTable(heading, (), "no steps are marked in the trace")
-    columns = (steps.index, steps.start, steps.duration, *steps.parts.values())
-    return CsvTable(heading, tuple(zip(*columns, strict=True)))
+    return CsvTable(heading, tuple(zip(*steps.values(), strict=True)))
 
 
 _OPS = ("calls", "own CPU (ns)", "total CPU (ns)", "device (ns)")

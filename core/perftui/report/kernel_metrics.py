@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.analysis.kernels.metrics import Limit, MeasuredKernel, join_kernels, measured_kernels
+from perftui.analysis.kernels.metrics import Figures, MeasuredKernel, join_kernels, measured_kernels
 from perftui.analysis.kernels.names import short_names
 from perftui.analysis.model import KernelTable
 from perftui.report.output_text import joined, listed, printable
@@ -32,18 +32,6 @@ LEGEND = (
     "occupancy: share of the warps that fit; -: ncu did not measure it",
 )
 _COLUMNS = f"{'compute':>8} {'memory':>8} {'occupancy':>9}"
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Per cent of the peak rates, and of the warps that fit; None if ncu did not measure it."""
-
-    launches: int
-    """Launches that ncu measured."""
-    compute: float | None
-    memory: float | None
-    occupancy: float | None
-    limit: Limit | None
 
 
 @dataclass(frozen=True)

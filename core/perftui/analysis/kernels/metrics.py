@@ -35,25 +35,29 @@ class Limit(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class MeasuredKernel:
-    """ncu's measurements of the launches of one kernel.
+class Figures:
+    """Per cent of the peak rates, and of the warps that fit: means over the launches, weighted by
+    their durations. None if ncu did not measure it."""
 
-    Percentages are means over those launches, weighted by their durations; None if not measured.
-    """
-
-    name: str
-    """The kernel's name in its first spelling in the report."""
     launches: int
     """Launches that ncu measured."""
     compute: float | None
     memory: float | None
     occupancy: float | None
+    limit: Limit | None
+    """None if ncu measured neither throughput, or only one that is below the threshold."""
+
+
+@dataclass(frozen=True)
+class MeasuredKernel(Figures):
+    """ncu's measurements of the launches of one kernel."""
+
+    name: str
+    """The kernel's name in its first spelling in the report."""
     duration: float | None
     """Mean ns of a launch under ncu."""
     total: float | None
     """ns of all launches under ncu; None if unknown for any."""
-    limit: Limit | None
-    """None if ncu measured neither throughput, or only one that is below the threshold."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from perftui import format as fmt
@@ -21,11 +22,7 @@ from perftui.run.manifest import Manifest
 
 def step_time_check(history: History, limits: CheckLimits) -> Check:
     """Failed where the step is longer than is allowed, and longer than usual beyond noise."""
-    limit = f"at most {fmt.percent(limits.max_regression)} slower"
-
-    def check(value: str, state: State, message: str) -> Check:
-        return Check(STEP_TIME, value, limit, state, message, STEP_TIME)
-
+    check = partial(_of_step, limits)
     now, level = history.now, history.level
     if level is None or not now.usual_ns:
         return check("unknown", State.NOT_CERTAIN, now.unusable)
@@ -43,6 +40,11 @@ def step_time_check(history: History, limits: CheckLimits) -> Check:
         return check(value, State.NOT_CERTAIN, f"{_change_text(change)} than {by}")
     since = f"slower since {history.first_slow.run_id}" if history.first_slow else "slower"
     return check(value, State.FAILED, f"{_change_text(change)} than {by}; {since}")
+
+
+def _of_step(limits: CheckLimits, found: str, state: State, message: str) -> Check:
+    limit = f"at most {fmt.percent(limits.max_regression)} slower"
+    return Check(STEP_TIME, found, limit, state, message, STEP_TIME)
 
 
 def ratio_of(history: History) -> float | None:
@@ -192,11 +194,7 @@ def _of_finding(finding: Finding, limit: str, state: State, more: str) -> Check:
 
 def _step_time(result: Comparison | None, limits: CheckLimits) -> Check:
     allowed = limits.max_regression
-    limit = f"at most {fmt.percent(allowed)} slower"
-
-    def check(value: str, state: State, message: str) -> Check:
-        return Check(STEP_TIME, value, limit, state, message, STEP_TIME)
-
+    check = partial(_of_step, limits)
     if result is None:
         return check("unknown", State.NOT_CERTAIN, f"{NO_BASELINE}: nothing to compare with")
     value = _change(result)
@@ -217,10 +215,8 @@ def _change(result: Comparison) -> str:
     # The comparison takes the one that changed less.
     if abs(before / after - result.speedup) > abs(first.usual / second.usual - result.speedup):
         name, before, after = "usual", first.usual, second.usual
-    change = 1 / result.speedup - 1
-    word = "slower" if change > 0 else "faster"
-    text = "no difference" if round(change, 3) == 0 else f"{fmt.percent(abs(change))} {word}"
-    return f"{name} {fmt.duration(before)} -> {fmt.duration(after)}, {text}"
+    change = _change_text(1 / result.speedup - 1)
+    return f"{name} {fmt.duration(before)} -> {fmt.duration(after)}, {change}"
 
 
 NEWEST, HISTORY = "newest", "history"

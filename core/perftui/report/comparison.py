@@ -27,7 +27,7 @@ from perftui.experiments.comparison import (
 )
 from perftui.experiments.conditions import Difference, Effect
 from perftui.fixes.apply_and_undo import last_applied, patch_store
-from perftui.report.next_command import report_command, undo_command
+from perftui.report.next_command import command
 from perftui.report.output_text import (
     LETTERS,
     SCHEMA,
@@ -65,19 +65,25 @@ class RepeatsOutput(TypedDict):
     pairs: Annotated[list[float], Meta(description="Step before over step after of each pair.")]
 
 
-class ComparisonOutput(TypedDict):
-    """`perftui compare`: one run or trace against another."""
-
+class _Compared(TypedDict):
     schema: Schema
     outcome: comparison.Verdict
     ratio: Ratio
     low: Low
     high: High
+    reason: str
+    comparable: Comparable
+    changes: InForce
+    notes: Notes
+    next: Command
+
+
+class ComparisonOutput(_Compared):
+    """`perftui compare`: one run or trace against another."""
+
     repeats: Annotated[
         RepeatsOutput | None, Meta(description="Null if there is one run or trace on each side.")
     ]
-    reason: str
-    comparable: Comparable
     differences: Annotated[
         list[Difference],
         Meta(description="Of two runs, those that limit the comparison most first."),
@@ -130,21 +136,11 @@ class ComparisonOutput(TypedDict):
         list[FigureChange],
         Meta(description="Memory, data loader and machine; null where a side does not know it."),
     ]
-    changes: InForce
-    notes: Notes
-    next: Command
 
 
-class BriefComparison(TypedDict):
+class BriefComparison(_Compared):
     """`perftui compare --json --brief`: at most 2,000 bytes."""
 
-    schema: Schema
-    outcome: comparison.Verdict
-    ratio: Ratio
-    low: Low
-    high: High
-    reason: str
-    comparable: Comparable
     differences: Annotated[
         list[str], Meta(description="Of two runs, in words: torch 2.8.0 -> 2.9.1.")
     ]
@@ -152,9 +148,6 @@ class BriefComparison(TypedDict):
         str | None, Meta(description="The phase of the step that changed most.")
     ]
     largest_change_ns: Annotated[int | None, Meta(description="By how much; below 0 is less time.")]
-    changes: InForce
-    notes: Notes
-    next: Command
 
 
 MOST_ROWS = 10
@@ -367,11 +360,11 @@ def _next(result: Comparison) -> list[str] | None:
     if before is None or after is None:
         return None
     if result.verdict is Verdict.FASTER:
-        return report_command(after.root)
+        return command("report", after.root)
     applied = last_applied(patch_store(after.root))
     began, ended = before.manifest.started_ns, after.manifest.started_ns
     if result.verdict is Verdict.SLOWER and applied and began < applied.applied_ns < ended:
-        return undo_command(after.root)
+        return command("undo", after.root)
     return None
 
 

@@ -17,11 +17,9 @@ from perftui.facts.source.source_calls import LARGEST
 from perftui.fixes.apply_and_undo import AppliedPatch
 from perftui.fixes.option import FixOption, Patch
 from perftui.report.next_command import (
-    again_command,
-    apply_command,
+    command,
     confidence_command,
     next_of,
-    undo_command,
 )
 from perftui.report.output_text import SCHEMA, Command, Schema, Share
 from perftui.report.report import Report
@@ -316,7 +314,7 @@ def apply_object(
         "after_sha256": _digest(patch.after) if patch else None,
         "risks": [risk.value for risk in option.risks],
         "changes_numerics": option.changes_numerics,
-        "next": apply_command(option.fix, root) if is_dry else again_command(root),
+        "next": command("apply", option.fix, root) if is_dry else command("diagnose", root),
     }
 
 
@@ -333,7 +331,7 @@ def undo_object(
         "diff": patch.diff(),
         "before_sha256": _digest(patch.before),
         "after_sha256": _digest(patch.after),
-        "next": undo_command(root) if outcome == "dry run" else None,
+        "next": command("undo", root) if outcome == "dry run" else None,
     }
 
 

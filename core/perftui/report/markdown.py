@@ -53,11 +53,11 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{shown}{pad}{ticks}"
 
 
-def fenced(text: str, language: str) -> Iterator[str]:
-    """Lines of ``text`` as a block of code in ``language``."""
+def fenced(text: str) -> Iterator[str]:
+    """Lines of a diff as a block of code."""
     lines = text.split("\n")
     fence = "`" * max(3, 1 + max(map(_longest_ticks, lines)))
-    yield f"{fence}{language}"
+    yield f"{fence}diff"
     # Tabs of a source stay; other control characters are spelled out.
     yield from ("\t".join(map(printable, line.split("\t"))) for line in lines)
     yield fence
@@ -167,7 +167,7 @@ def _fix(fix: FixOption, report: Report) -> Iterator[str]:
         yield f"  - By hand: {code(fix.advice)}"
     if fix.patch is not None:
         yield ""
-        yield from (f"  {line}" if line else "" for line in fenced(fix.patch.diff(), "diff"))
+        yield from (f"  {line}" if line else "" for line in fenced(fix.patch.diff()))
 
 
 def _evidence(facts: Iterable[Figure]) -> Iterator[str]:

@@ -21,29 +21,9 @@ SPARE = 2
 """Steps to record for each missing steady step: profiled steps are not steady."""
 
 
-def try_command(fix: str, root: Path) -> list[str]:
-    """Measures a fix."""
-    return [PROGRAM, "try", fix, str(root)]
-
-
-def apply_command(fix: str, root: Path) -> list[str]:
-    """Writes a fix to the source."""
-    return [PROGRAM, "apply", fix, str(root)]
-
-
-def report_command(root: Path) -> list[str]:
-    """Diagnoses a recorded run."""
-    return [PROGRAM, "report", str(root)]
-
-
-def undo_command(root: Path) -> list[str]:
-    """Gives the source back what it was before the fix that was written last."""
-    return [PROGRAM, "undo", str(root)]
-
-
-def again_command(root: Path, *options: str) -> list[str]:
-    """Runs the training of a run again with its source as it is now, and diagnoses that."""
-    return [PROGRAM, "diagnose", *options, str(root)]
+def command(name: str, *words: str | Path) -> list[str]:
+    """The command ``name`` of perftui with these words: for it to act on, a run comes last."""
+    return [PROGRAM, name, *map(str, words)]
 
 
 def next_command(report: Report) -> list[str] | None:
@@ -62,10 +42,9 @@ def next_of(finding: Finding, report: Report) -> list[str] | None:
     if run is None:
         return None
     if any(_is_outdated(fix, run.manifest) for fix in fixes):
-        return again_command(run.root)
+        return command("diagnose", run.root)
     if best := best_fix(finding, report):
-        command = try_command if best.is_triable else apply_command
-        return command(best.fix, run.root)
+        return command("try" if best.is_triable else "apply", best.fix, run.root)
     return _asking(finding.question, report)
 
 
@@ -77,7 +56,7 @@ def _asking(question: Question | None, report: Report) -> list[str] | None:
         return None
     if question not in worth_asking(report.diagnosis, report.facts):
         return None
-    return again_command(run.root, question.option)
+    return command("diagnose", question.option, run.root)
 
 
 def best_fix(finding: Finding, report: Report) -> FixOption | None:
@@ -121,7 +100,7 @@ def confidence_command(finding: Finding, report: Report) -> list[str] | None:
     if run is None or not run.manifest.status.is_over:
         return None
     if wanted == MORE_PROFILED:
-        return again_command(run.root, "--window", str(MANY_STEPS))
+        return command("diagnose", "--window", str(MANY_STEPS), run.root)
     if not wanted or not finding.steps or wanted != more_steps(finding.steps):
         return None
     options = []
@@ -131,7 +110,7 @@ def confidence_command(finding: Finding, report: Report) -> list[str] | None:
     if _was_cut_short(run.manifest, recorded):
         steps = recorded + SPARE * (MANY_STEPS - finding.steps)
         options += ["--max-steps", str(steps)]
-    return again_command(run.root, *options) if options else None
+    return command("diagnose", *options, run.root) if options else None
 
 
 def _was_cut_short(manifest: Manifest, steps: int) -> bool:
@@ -151,4 +130,4 @@ def comparison_command(report: Report) -> list[str] | None:
     if run is None or not name or name != run.manifest.parent:
         return None
     parent = run.root.parent / name
-    return [PROGRAM, "compare", str(parent), str(run.root)] if is_run_directory(parent) else None
+    return command("compare", parent, run.root) if is_run_directory(parent) else None

@@ -20,7 +20,7 @@ from perftui.experiments.trial_verdict import CONFIDENCE, LossCheck, Outcome
 from perftui.experiments.tune import Tuned
 from perftui.fixes.option import FixOption, Patch
 from perftui.report.findings_as_json import Numerics
-from perftui.report.next_command import apply_command, try_command, undo_command
+from perftui.report.next_command import command
 from perftui.report.output_text import (
     LETTERS,
     SCHEMA,
@@ -67,13 +67,9 @@ class PairOutput(TypedDict):
     runs: list[str]
 
 
-class TrialOutput(TypedDict):
-    """`perftui try`: the gain of a fix, from pairs of runs with it and without."""
-
+class _Trial(TypedDict):
     schema: Schema
     fix: str
-    title: str
-    run: Annotated[str, Meta(description="Identifier of the run that was repeated.")]
     outcome: Outcome
     headline: str
     ratio: Ratio
@@ -83,16 +79,10 @@ class TrialOutput(TypedDict):
         float | None,
         Meta(description="By how much two identical runs or blocks differ here, as a share."),
     ]
-    block_steps: Annotated[
-        int | None,
-        Meta(description="Steps in a block, if pairs are blocks of a run; null if pairs are runs."),
-    ]
-    pairs: list[PairOutput]
     workers: Workers
     changes: InForce
     risks: list[str]
     changes_numerics: Numerics
-    costs: Costs
     losses: LossCheck
     notes: Notes
     advice: Advice
@@ -101,26 +91,23 @@ class TrialOutput(TypedDict):
     ]
 
 
-class BriefTrial(TypedDict):
+class TrialOutput(_Trial):
+    """`perftui try`: the gain of a fix, from pairs of runs with it and without."""
+
+    title: str
+    run: Annotated[str, Meta(description="Identifier of the run that was repeated.")]
+    block_steps: Annotated[
+        int | None,
+        Meta(description="Steps in a block, if pairs are blocks of a run; null if pairs are runs."),
+    ]
+    pairs: list[PairOutput]
+    costs: Costs
+
+
+class BriefTrial(_Trial):
     """`perftui try --json --brief`: at most 2,000 bytes."""
 
-    schema: Schema
-    fix: str
-    outcome: Outcome
-    headline: str
-    ratio: Ratio
-    low: float | None
-    high: float | None
-    noise: float | None
     pairs: Annotated[int, Meta(description="Number of pairs of runs.")]
-    workers: Workers
-    changes: InForce
-    risks: list[str]
-    changes_numerics: Numerics
-    losses: LossCheck
-    notes: Notes
-    advice: Advice
-    next: list[str]
 
 
 CONFIDENCE_TEXT = f"the range holds the true ratio with {fmt.percent(CONFIDENCE)} confidence"
@@ -265,9 +252,9 @@ def _next(
 ) -> list[str]:
     """The command that goes on from here; none where nothing is to be done."""
     if progress.verdict.outcome is Outcome.FASTER and option.patch is not None:
-        return apply_command(option.fix, run.root)
+        return command("apply", option.fix, run.root)
     if progress.verdict.outcome is not Outcome.FASTER and others:
-        return try_command(others[0], run.root)
+        return command("try", others[0], run.root)
     return []
 
 
@@ -326,7 +313,7 @@ def tuning_object(tuned: Tuned, root: Path) -> TuningOutput:
         "not_kept": [msgspec.to_builtins(attempt) for attempt in tuned.journal.left],
         "base": tuned.journal.base,
         "diff": _diff(tuned.journal) or None,
-        "undo": [undo_command(root) for _ in written],
+        "undo": [command("undo", root) for _ in written],
         "losses": msgspec.to_builtins(tuned.final.losses) if tuned.final else None,
     }
 

@@ -179,7 +179,7 @@ def test_a_table_has_its_cells_whatever_they_hold(rows: list[tuple[str, str]]) -
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r")), max_size=5))
 def test_a_block_of_code_ends_where_its_text_does(lines: list[str]) -> None:
     text = "\n".join(lines)
-    made = READER.render("\n".join([*fenced(text, "diff"), "after"]))
+    made = READER.render("\n".join([*fenced(text), "after"]))
     assert made.endswith("</code></pre>\n<p>after</p>\n")
 
 

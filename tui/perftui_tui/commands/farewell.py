@@ -133,6 +133,6 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
 def _undo(root: Path, files: Sequence[str]) -> str:
     """The command that takes back what was written beside the run at ``root``, with its effect as a
     comment of the shell."""
-    from perftui.report.next_command import undo_command
+    from perftui.report.next_command import command
 
-    return f"{shlex.join(undo_command(root))}  # restores {', '.join(files)}"
+    return f"{shlex.join(command('undo', root))}  # restores {', '.join(files)}"

@@ -67,6 +67,17 @@ def _give(handle: int, owner: tuple[int, int], path: Path) -> None:
         raise PermissionError(error.errno, message, str(path)) from error
 
 
+def user_directory(variable: str, below_home: str) -> Path:
+    """Our directory in the one that ``variable`` names by the XDG base directory specification, or
+    else ``below_home``. No absolute path for a user without a home."""
+    shared = Path(os.environ.get(variable, ""))
+    if not shared.is_absolute():
+        # By the specification a relative path is ignored.
+        home = os.environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - it never raises
+        shared = Path(home) / below_home
+    return shared / "perftui"
+
+
 MOST_BYTES = 64 * 1024 * 1024
 """Largest file that is read whole; manifests and records have a few KiB, sources seldom a MiB."""
 

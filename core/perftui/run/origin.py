@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.run.files import open_regular, replace_file
+from perftui.run.files import open_regular, replace_file, user_directory
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest
 
@@ -94,7 +94,7 @@ def _what_runs(manifest: Manifest) -> tuple[str, ...]:
 
 def _key() -> bytes:
     """The user's key, created when first needed."""
-    path = _state_directory() / "key"
+    path = user_directory("XDG_STATE_HOME", ".local/state") / "key"
     with suppress(FileNotFoundError):
         return _read_key(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -120,12 +120,3 @@ def _read_key(path: Path) -> bytes:
     if status.st_uid != os.geteuid() or status.st_mode & 0o077 or len(key) != _BYTES:
         raise PermissionError(f"{path} is not a private key of this user")
     return key
-
-
-def _state_directory() -> Path:
-    shared = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if not shared.is_absolute():
-        # By the XDG base directory specification a relative path is ignored.
-        home = os.environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - it never raises
-        shared = Path(home) / ".local" / "state"
-    return shared / "perftui"

@@ -15,7 +15,7 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui import __version__
-from perftui.run.files import open_regular
+from perftui.run.files import open_regular, user_directory
 from perftui.trace.kineto.source import zlib
 from perftui.trace.model import LoadCancelled
 
@@ -36,21 +36,16 @@ _OFF = ("0", "off", "no", "false")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def cache_directory(environment: Mapping[str, str] | None = None) -> Path | None:
+def cache_directory() -> Path | None:
     """``traces`` in ``$PERFTUI_CACHE``, or else in ``perftui`` in ``$XDG_CACHE_HOME`` or
     ``~/.cache``. None if the variable says ``off`` or ``0``, and for a user without a home."""
-    variables = os.environ if environment is None else environment
-    chosen = variables.get(VARIABLE, "")
+    chosen = os.environ.get(VARIABLE, "")
     if chosen.lower() in _OFF:
         return None
     if chosen:
         return Path(chosen).absolute() / "traces"
-    shared = Path(variables.get("XDG_CACHE_HOME", ""))
-    if not shared.is_absolute():
-        # By the XDG base directory specification a relative path is ignored.
-        home = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - it never raises
-        shared = Path(home) / ".cache"
-    return shared / "perftui" / "traces" if shared.is_absolute() else None
+    own = user_directory("XDG_CACHE_HOME", ".cache")
+    return own / "traces" if own.is_absolute() else None
 
 
 def make_private(directory: Path) -> None:

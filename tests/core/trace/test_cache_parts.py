@@ -29,8 +29,11 @@ from perftui.trace.cache import (
         ({"PERFTUI_CACHE": "Off", "HOME": "/c"}, None),
     ],
 )
-def test_where_traces_are_kept(environment: dict[str, str], expected: str | None) -> None:
-    assert cache_directory(environment) == (Path(expected) if expected else None)
+def test_where_traces_are_kept(
+    environment: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", environment)
+    assert cache_directory() == (Path(expected) if expected else None)
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import sys
 import unicodedata
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from textual.binding import Binding, BindingType
 from textual.keys import KEY_NAME_REPLACEMENTS, format_key
 
+from perftui.run.files import user_directory
 from perftui_tui.keys.all_keys import KEYS, SCREENS, Key
 
 if TYPE_CHECKING:
@@ -137,9 +137,7 @@ HEAD = """\
 
 def key_file() -> Path:
     """The path of the file, by the XDG rules."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if base and Path(base).is_absolute() else Path.home() / ".config"
-    return folder / "perftui" / "keys.toml"
+    return user_directory("XDG_CONFIG_HOME", ".config") / "keys.toml"
 
 
 def read_overrides(path: Path) -> Overrides:

@@ -12,7 +12,13 @@ import pytest
 from perftui.experiments import isolate
 from perftui.experiments.isolate import Side
 from perftui.experiments.trial import BlockPlan, block_pairs, trial
-from perftui.experiments.trial_runs import Progress, TrialCancelledError, TrialError, run_at
+from perftui.experiments.trial_runs import (
+    Progress,
+    TrialCancelledError,
+    TrialError,
+    TrialSetup,
+    run_at,
+)
 from perftui.experiments.trial_verdict import Agreement, Outcome
 from perftui.fixes.option import FixOption
 from perftui.report.report import make_report
@@ -70,7 +76,7 @@ def recorded(tmp_path: Path) -> Path:
 def tried(root: Path, directory: Path, cancelled: threading.Event) -> list[Progress]:
     report = make_report(load_subject(root))
     (option,) = (one for one in report.fixes if one.fix == "loader-workers")
-    return list(trial(RunReader(root).poll(), option, directory, STEPS, cancelled, 1))
+    return list(trial(RunReader(root).poll(), option, TrialSetup(directory, STEPS, cancelled), 1))
 
 
 @pytest.mark.usefixtures("start_sooner")
@@ -161,7 +167,7 @@ def recorded_switch(at: Path) -> RunSnapshot:
 def test_two_runs_that_flip_tell_what_a_switch_gains(tmp_path: Path) -> None:
     run, trials = recorded_switch(tmp_path), tmp_path / "trials"
     plan = BlockPlan(pairs=3, steps=9, settling=4)
-    made = list(block_pairs(run, OFF, plan, trials, 86, threading.Event(), 6))
+    made = list(block_pairs(run, OFF, plan, TrialSetup(trials, 86, threading.Event()), 6))
     assert [len(one.pairs) for one in made] == [1, 2, 3, 4, 5, 6]
     last = made[-1]
     assert last.block_steps == 9
@@ -200,7 +206,8 @@ def test_a_patch_is_tried_by_running_its_text(tmp_path: Path) -> None:
     option = report.fixes[0]
     assert (option.fix, option.override, option.is_triable) == ("collect-off", None, True)
     run = RunReader(root).poll()
-    (first,) = trial(run, option, tmp_path / "trials", STEPS, threading.Event(), 1)
+    setup = TrialSetup(tmp_path / "trials", STEPS, threading.Event())
+    (first,) = trial(run, option, setup, 1)
     (pair,) = first.pairs
     assert first.verdict.outcome is Outcome.INCONCLUSIVE
     assert first.losses.sentence == "the first 20 losses are the same"

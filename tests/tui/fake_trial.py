@@ -11,14 +11,13 @@ import pytest
 from perftui.experiments.trial import MOST_PAIRS
 from perftui.experiments.trial_runs import (
     Arm,
-    Began,
     NextRun,
     Pair,
     Progress,
     Purpose,
     TrialCancelledError,
     TrialRun,
-    unseen,
+    TrialSetup,
 )
 from perftui.experiments.trial_verdict import is_decided, judge
 from perftui.fixes.option import FixOption, Risk
@@ -84,20 +83,14 @@ class FakeTrial(Gate):
         self.asked: list[tuple[Path, str, Path, int]] = []
 
     def __call__(
-        self,
-        run: RunSnapshot,
-        option: FixOption,
-        directory: Path,
-        steps: int,
-        cancelled: threading.Event,
-        began: Began = unseen,
+        self, run: RunSnapshot, option: FixOption, setup: TrialSetup
     ) -> Iterator[Progress]:
-        self.asked.append((run.root, option.fix, directory, steps))
-        began(NextRun(Purpose.WARM_UP))
+        self.asked.append((run.root, option.fix, setup.directory, setup.steps))
+        setup.began(NextRun(Purpose.WARM_UP))
         for count in range(1, len(self.ratios) + 1):
             for arm in Arm:
-                began(NextRun(Purpose.PAIR, count, arm))
-            self.wait(cancelled)
+                setup.began(NextRun(Purpose.PAIR, count, arm))
+            self.wait(setup.cancelled)
             if self.error is not None:
                 raise self.error
             progress = replace(progress_of(*self.ratios[:count]), option=self.tried)
@@ -132,21 +125,18 @@ class PlayedRuns(Gate):
         self,
         _: Launch,
         after: Launch,
-        __: Path,
-        ___: int,
-        cancelled: threading.Event,
+        setup: TrialSetup,
         most_pairs: int = MOST_PAIRS,
         risks: Sequence[Risk] = (),
-        began: Began = unseen,
     ) -> Iterator[Progress]:
         """The pairs of one fix, or of all that was kept."""
         del risks
         ratios = self.ratios.get(after.name or "", TOGETHER)[:most_pairs]
-        began(NextRun(Purpose.WARM_UP))
+        setup.began(NextRun(Purpose.WARM_UP))
         for count in range(1, len(ratios) + 1):
             for arm in Arm:
-                began(NextRun(Purpose.PAIR, count, arm))
-            self.wait(cancelled)
+                setup.began(NextRun(Purpose.PAIR, count, arm))
+            self.wait(setup.cancelled)
             if self.error is not None:
                 raise self.error
             progress = progress_of(*ratios[:count])
@@ -154,7 +144,7 @@ class PlayedRuns(Gate):
             if is_decided(progress.verdict):
                 return
 
-    def record(self, launch: Launch, _: int, __: threading.Event) -> Path:
+    def record(self, launch: Launch, _: TrialSetup) -> Path:
         """The run with four workers."""
         assert self.may_record.wait(30)
         # As it was when that run began.

@@ -15,8 +15,8 @@ from perftui.experiments.rerun import missed, repeat_launch
 from perftui.experiments.trial_runs import (
     Arm,
     TrialError,
+    TrialSetup,
     facts_of,
-    run_and_measure,
     run_to_end,
     shortened,
     steps_of_each,
@@ -158,32 +158,32 @@ def isolate(
         UnknownError: the run has too few steps to know how many are needed.
     """
     facts = facts_of(run.root)
-    steps, batches = steps or steps_of_each(facts, SECONDS), micro_batches(facts) or 1
-    before = shortened(repeat_launch(run), directory, steps)
+    setup = TrialSetup(directory, steps or steps_of_each(facts, SECONDS), cancelled)
+    before, batches = repeat_launch(run), micro_batches(facts) or 1
     restore_all(directory)
-    run_and_measure(Arm.BEFORE, before, cancelled)
+    setup.measure(Arm.BEFORE, before)
     result = Isolation(sides=tuple(Isolated(part, (), part.why_not) for part in experiments(facts)))
     for _ in range(ROUNDS):
-        step = run_and_measure(Arm.BEFORE, before, cancelled).step_ns
+        step = setup.measure(Arm.BEFORE, before).step_ns
         result = replace(result, as_it_is=(*result.as_it_is, step), newest="as it is")
         yield result
         for at, side in enumerate(result.sides):
             if not side.problem:
                 sides = list(result.sides)
-                sides[at] = _with_run(side, before, batches, cancelled)
+                sides[at] = _with_run(side, before, batches, setup)
                 result = replace(result, sides=tuple(sides), newest=side.experiment.what)
                 yield result
 
 
-def _with_run(side: Isolated, before: Launch, batches: int, cancelled: threading.Event) -> Isolated:
+def _with_run(side: Isolated, before: Launch, batches: int, setup: TrialSetup) -> Isolated:
     """``side`` with one more run."""
     overrides = (*before.overrides, *side.experiment.overrides)
     launch = replace(before, overrides=overrides, name=side.experiment.what)
     try:
         if side.experiment.times_batches:
-            time = _loader_time(launch, cancelled) * batches
+            time = _loader_time(launch, setup) * batches
         else:
-            done = run_and_measure(Arm.AFTER, launch, cancelled)
+            done = setup.measure(Arm.AFTER, launch)
             if why := missed(facts_of(done.root)):
                 return replace(side, problem=why)
             time = done.step_ns
@@ -192,9 +192,9 @@ def _with_run(side: Isolated, before: Launch, batches: int, cancelled: threading
     return replace(side, times=(*side.times, round(time)))
 
 
-def _loader_time(launch: Launch, cancelled: threading.Event) -> float:
+def _loader_time(launch: Launch, setup: TrialSetup) -> float:
     """ns that the loader takes for a batch when nothing else is done."""
-    root, _ = run_to_end(launch, cancelled)
+    root, _ = run_to_end(shortened(launch, setup.directory, setup.steps), setup.cancelled)
     facts = facts_of(root)
     for note in notes_of(facts.events, "loader_alone"):
         batches, taken = note.get("batches"), note.get("ns")

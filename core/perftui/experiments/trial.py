@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice, pairwise
-from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -18,23 +16,20 @@ from perftui.experiments.trial_runs import (
     NO_PAIRS,
     WARM_UP,
     Arm,
-    Began,
     NextRun,
     Pair,
     Progress,
     Purpose,
     TrialError,
     TrialRun,
+    TrialSetup,
     costs_of,
     disturbance_notes,
     facts_of,
     noise,
     order,
-    run_and_measure,
     runs_of,
-    shortened,
     steps_of_each,
-    unseen,
 )
 from perftui.experiments.trial_verdict import (
     FEWEST_STEPS,
@@ -136,13 +131,7 @@ class BlockRun:
 
 
 def block_run(
-    run: RunSnapshot,
-    option: FixOption,
-    plan: BlockPlan,
-    arm: Arm,
-    directory: Path,
-    steps: int,
-    cancelled: threading.Event,
+    run: RunSnapshot, option: FixOption, plan: BlockPlan, arm: Arm, setup: TrialSetup
 ) -> BlockRun | None:
     """Run the training with the blocks of ``plan``, and with its first steps as in ``arm``; None
     where it cannot be run that way, or its blocks are not whole."""
@@ -151,7 +140,7 @@ def block_run(
     )
     launch = rerun_launch(run, replace(option, override=override))
     try:
-        measured = run_and_measure(arm, shortened(launch, directory, steps), cancelled)
+        measured = setup.measure(arm, launch)
     except TrialError:
         return None
     timed = _block_runs(measured, facts_of(measured.root), plan)
@@ -193,25 +182,22 @@ def block_pairs(
     run: RunSnapshot,
     option: FixOption,
     plan: BlockPlan,
-    directory: Path,
-    steps: int,
-    cancelled: threading.Event,
+    setup: TrialSetup,
     most_pairs: int,
-    began: Began = unseen,
 ) -> Iterator[Progress]:
     """Try ``option`` by the blocks of ``plan``, and yield how things stand after each pair.
 
     Ends with the first verdict that is one, after ``most_pairs``, or where a run cannot be made
     that way: pairs of runs then have to tell.
     """
-    restore_all(directory)
+    restore_all(setup.directory)
     runs: list[TrialRun] = []
     pairs: list[Pair] = []
     # Shares by which blocks of the same arm differ, one for each run.
     floors: list[float] = []
     for arm in cycle(Arm):
-        began(NextRun(Purpose.BLOCKS, len(pairs) + 1, arm))
-        measured = block_run(run, option, plan, arm, directory, steps, cancelled)
+        setup.began(NextRun(Purpose.BLOCKS, len(pairs) + 1, arm))
+        measured = block_run(run, option, plan, arm, setup)
         if measured is None:
             return
         runs.append(measured.run)
@@ -220,9 +206,9 @@ def block_pairs(
         has_losses = len(runs) == len(Arm) and all(run.losses for run in runs)
         if has_losses and _losses_of(runs, option.risks).agreement is Agreement.NOT_CHECKED:
             # One run without the change does not tell whether they repeat.
-            launch = shortened(repeat_launch(run), directory, WARM_UP + FEWEST_STEPS)
-            began(NextRun(Purpose.LOSSES, len(pairs) + 1))
-            runs.append(run_and_measure(Arm.BEFORE, launch, cancelled))
+            short = replace(setup, steps=WARM_UP + FEWEST_STEPS)
+            again = NextRun(Purpose.LOSSES, len(pairs) + 1)
+            runs.append(short.measure(Arm.BEFORE, repeat_launch(run), again))
         for pair in measured.pairs:
             pairs.append(pair)
             checked = _losses_of(runs, option.risks)
@@ -256,7 +242,7 @@ def counts_for(facts: Facts, option: FixOption) -> tuple[int, ...]:
 
 
 def with_best_workers(
-    run: RunSnapshot, option: FixOption, directory: Path, cancelled: threading.Event, began: Began
+    run: RunSnapshot, option: FixOption, setup: TrialSetup
 ) -> Generator[Progress, None, tuple[FixOption, tuple[CurvePoint, ...]]]:
     """``option``, for ``loader-workers`` with the number of workers that was measured to be best,
     and the steps that tell.
@@ -266,14 +252,13 @@ def with_best_workers(
     """
     facts, curve = facts_of(run.root), WorkerCurve(())
     counts = counts_for(facts, option)
-    steps = steps_of_each(facts, SECONDS) if counts else 0
+    setup = replace(setup, steps=steps_of_each(facts, SECONDS)) if counts else setup
     for at, count in enumerate(counts, 1):
         tried = with_workers(facts, count)
         if tried is None or tried.override is None:
             return option, curve.points
-        launch = shortened(rerun_launch(run, tried), directory, steps)
-        began(NextRun(Purpose.WORKERS, workers=count, further=len(counts) - at))
-        step = run_and_measure(Arm.AFTER, launch, cancelled).step_ns
+        what = NextRun(Purpose.WORKERS, workers=count, further=len(counts) - at)
+        step = setup.measure(Arm.AFTER, rerun_launch(run, tried), what).step_ns
         curve = WorkerCurve((*curve.points, CurvePoint(count, step)))
         yield replace(NO_PAIRS, workers=curve.points)
         if curve.is_level:
@@ -288,71 +273,56 @@ FEWEST_RUNS, MOST_PAIRS = runs_of(LOOKS[0][0]), LOOKS[-1][0]
 
 
 def trial(
-    run: RunSnapshot,
-    option: FixOption,
-    directory: Path,
-    steps: int,
-    cancelled: threading.Event,
-    most_pairs: int = MOST_PAIRS,
-    began: Began = unseen,
+    run: RunSnapshot, option: FixOption, setup: TrialSetup, most_pairs: int = MOST_PAIRS
 ) -> Iterator[Progress]:
     """Try ``option`` on the training of ``run``, and yield how things stand after each pair.
 
     Ends with the first verdict that is one, or after ``most_pairs``. The first run of all is not
     counted: it finds files and caches cold. Where the fix is a number of loader workers, several
     are run first, and the best is tried; where it is a switch of torch, blocks within runs are
-    paired first, and runs only where those do not tell. Runs are kept in ``directory``.
+    paired first, and runs only where those do not tell.
 
     Raises:
         TrialError: a run failed or is too short to judge.
         TrialCancelledError: ``cancelled`` was set.
         OSError: a run cannot be started.
     """
-    plan = block_plan(facts_of(run.root), option, steps)
+    plan = block_plan(facts_of(run.root), option, setup.steps)
     if plan is not None:
         progress = NO_PAIRS
-        tries = block_pairs(run, option, plan, directory, steps, cancelled, most_pairs, began)
-        for progress in tries:
+        for progress in block_pairs(run, option, plan, setup, most_pairs):
             yield progress
         if is_decided(progress.verdict):
             return
-    tried, points = yield from with_best_workers(run, option, directory, cancelled, began)
+    tried, points = yield from with_best_workers(run, option, setup)
     if points:
         yield replace(NO_PAIRS, workers=points, option=tried)
     before, after = repeat_launch(run), rerun_launch(run, tried)
-    pairs = paired_runs(before, after, directory, steps, cancelled, most_pairs, tried.risks, began)
-    for progress in pairs:
+    for progress in paired_runs(before, after, setup, most_pairs, tried.risks):
         yield replace(progress, workers=points, option=tried)
 
 
 def paired_runs(
     before: Launch,
     after: Launch,
-    directory: Path,
-    steps: int,
-    cancelled: threading.Event,
+    setup: TrialSetup,
     most_pairs: int = MOST_PAIRS,
     risks: Sequence[Risk] = (),
-    began: Began = unseen,
 ) -> Iterator[Progress]:
     """Hold ``after`` against ``before``, two launches of one training, as ``trial`` does.
 
     ``risks`` say by what losses may differ.
     """
-    launches = {
-        Arm.BEFORE: shortened(before, directory, steps),
-        Arm.AFTER: shortened(after, directory, steps),
-    }
-    restore_all(directory)
-    began(NextRun(Purpose.WARM_UP))
-    first = run_and_measure(Arm.BEFORE, launches[Arm.BEFORE], cancelled)
+    launches = {Arm.BEFORE: before, Arm.AFTER: after}
+    restore_all(setup.directory)
+    first = setup.measure(Arm.BEFORE, before, NextRun(Purpose.WARM_UP))
     pairs: list[Pair] = []
     runs: list[TrialRun] = []
     for number, arms in enumerate(islice(order(), most_pairs), 1):
         by_arm: dict[Arm, TrialRun] = {}
         for arm in arms:
-            began(NextRun(Purpose.PAIR, number, arm))
-            by_arm[arm] = run_and_measure(arm, launches[arm], cancelled)
+            what = NextRun(Purpose.PAIR, number, arm)
+            by_arm[arm] = setup.measure(arm, launches[arm], what)
         pairs.append(Pair(by_arm[Arm.BEFORE], by_arm[Arm.AFTER]))
         runs += [by_arm[arm] for arm in arms]
         checked = _losses_of((first, *runs), risks)

@@ -243,28 +243,6 @@ def _clocks(runs: Sequence[TrialRun]) -> tuple[str, ...]:
     return (f"the GPU's clock was {told_clocks} the change",)
 
 
-def run_and_measure(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
-    """One run of ``launch`` to its end."""
-    root, manifest = run_to_end(launch, cancelled)
-    if manifest.status is not Status.EXITED or manifest.exit_code:
-        code = "" if manifest.exit_code is None else f" with exit code {manifest.exit_code}"
-        raise TrialError(f"a run {arm.value} the change ended{code}: see {root}")
-    facts = facts_of(root)
-    step_ns = step_time(facts)
-    if step_ns is None:
-        raise TrialError(f"a run {arm.value} the change had too few steps to judge: see {root}")
-    return TrialRun(
-        arm,
-        root,
-        step_ns,
-        losses(facts),
-        start_ns(facts),
-        peak_memory.or_none(facts),
-        disturbance(facts),
-        clock(facts),
-    )
-
-
 def losses(facts: Facts) -> tuple[float, ...]:
     """Losses of the first steps of the rank that went backward, in order, each the sum over its
     backward passes; empty where they were not kept, or were not single numbers. A loss that was
@@ -444,3 +422,38 @@ Began = Callable[[NextRun], object]
 
 def unseen(_: NextRun) -> None:
     """For callers that do not follow the runs."""
+
+
+@dataclass(frozen=True)
+class TrialSetup:
+    """How the runs of a trial are made."""
+
+    directory: Path
+    """Where they are kept."""
+    steps: int
+    """The length of each."""
+    cancelled: threading.Event
+    began: Began = unseen
+
+    def measure(self, arm: Arm, launch: Launch, run: NextRun | None = None) -> TrialRun:
+        """One run of ``launch`` to its end, announced as ``run``."""
+        if run is not None:
+            self.began(run)
+        root, manifest = run_to_end(shortened(launch, self.directory, self.steps), self.cancelled)
+        if manifest.status is not Status.EXITED or manifest.exit_code:
+            code = "" if manifest.exit_code is None else f" with exit code {manifest.exit_code}"
+            raise TrialError(f"a run {arm.value} the change ended{code}: see {root}")
+        facts = facts_of(root)
+        step_ns = step_time(facts)
+        if step_ns is None:
+            raise TrialError(f"a run {arm.value} the change had too few steps to judge: see {root}")
+        return TrialRun(
+            arm,
+            root,
+            step_ns,
+            losses(facts),
+            start_ns(facts),
+            peak_memory.or_none(facts),
+            disturbance(facts),
+            clock(facts),
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,14 +28,13 @@ from perftui.experiments.rerun import (
 from perftui.experiments.trial import paired_runs, trial
 from perftui.experiments.trial_runs import (
     NO_PAIRS,
-    Began,
     Progress,
     TrialCancelledError,
     TrialError,
+    TrialSetup,
     facts_of,
     run_at,
     run_to_end,
-    unseen,
 )
 from perftui.experiments.trial_verdict import Outcome
 from perftui.fixes.apply_and_undo import apply_patch, patch_store, undo
@@ -45,10 +43,10 @@ from perftui.recorder.launch import Launch
 from perftui.script.command_line import launched_script
 
 
-def record(launch: Launch, steps: int, cancelled: threading.Event) -> Path:
-    """Run ``launch`` for so many steps with windows and samples; the directory of the run."""
-    options = replace(launch.options, max_steps=steps, spares_files=True)
-    root, manifest = run_to_end(replace(launch, options=options), cancelled)
+def record(launch: Launch, setup: TrialSetup) -> Path:
+    """Run ``launch`` with windows and samples; the directory of the run."""
+    options = replace(launch.options, max_steps=setup.steps, spares_files=True)
+    root, manifest = run_to_end(replace(launch, options=options), setup.cancelled)
     if manifest.exit_code:
         raise TrialError(f"with the fix the run ended with exit code {manifest.exit_code}: {root}")
     return root
@@ -91,48 +89,42 @@ Event = Trying | Keeping | Journal | Tuned
 
 
 def tune(
-    first: Path,
-    directory: Path,
-    steps: int,
-    offers: Offers,
-    cancelled: threading.Event,
-    deadline: float = float("inf"),
-    began: Began = unseen,
+    first: Path, setup: TrialSetup, offers: Offers, deadline: float = float("inf")
 ) -> Iterator[Event]:
-    """Tune the training of the run at ``first``; runs and the journal are kept in ``directory``.
+    """Tune the training of the run at ``first``; the journal is kept beside the runs of trials.
 
     The fixes of all findings are tried in their order, each on top of what was kept; what is
     proven is written to the source where it can be, and the training is diagnosed anew. No fix is
     begun after ``deadline``, by ``time.monotonic``. A journal of the same run is gone on with.
-    ``began`` is called before each run of a trial. Yields the journal at the beginning and after
-    each fix. What a fix is found to gain is kept as its proof, as that of a trial is.
+    Yields the journal at the beginning and after each fix. What a fix is found to gain is kept as
+    its proof, as that of a trial is.
 
     Raises:
         TrialError: the training itself fails, or is too short to judge.
         TrialCancelledError: ``cancelled`` was set. What was proven until then stays.
         OSError: a run cannot be started, or the journal or a proof not be written.
     """
-    journal = journal_of(first, directory)
+    directory, journal = setup.directory, journal_of(first, setup.directory)
     yield journal
     if not journal.is_recorded:
-        journal = yield from _record_last(journal, directory, steps, cancelled)
+        journal = yield from _record_last(journal, setup)
     while time.monotonic() < deadline:
         option = _next(journal, offers(Path(journal.base)))
-        if cancelled.is_set():
+        if setup.cancelled.is_set():
             raise TrialCancelledError
         if option is None:
             break
-        option, attempt = yield from _try(journal, option, directory, steps, cancelled, began)
+        option, attempt = yield from _try(journal, option, setup)
         if attempt.outcome == Outcome.FASTER.value:
             before = journal
-            journal = yield from _keep(journal, option, attempt, directory, steps, cancelled)
+            journal = yield from _keep(journal, option, attempt, setup)
             if journal.base != before.base:
                 carry_proofs(before, journal, directory)
         else:
             journal = journal.after(attempt)
         write_journal(directory, journal)
         yield journal
-    final = yield from _final(journal, directory, steps, cancelled, began)
+    final = yield from _final(journal, setup)
     yield Tuned(journal, final)
 
 
@@ -151,21 +143,16 @@ def _next(journal: Journal, options: Sequence[FixOption]) -> FixOption | None:
 
 
 def _try(
-    journal: Journal,
-    option: FixOption,
-    directory: Path,
-    steps: int,
-    cancelled: threading.Event,
-    began: Began,
+    journal: Journal, option: FixOption, setup: TrialSetup
 ) -> Generator[Trying, None, tuple[FixOption, Attempt]]:
     """Try a fix, maybe with another number of workers; that fix, and its attempt."""
     run = run_at(Path(journal.base))
     progress = NO_PAIRS
     yield Trying(option, progress)
     try:
-        for progress in trial(run, option, directory, steps, cancelled, PAIRS, began):
+        for progress in trial(run, option, setup, PAIRS):
             option = progress.option or option
-            keep_proofs(journal, option, progress, directory, time.time_ns())
+            keep_proofs(journal, option, progress, setup.directory, time.time_ns())
             yield Trying(option, progress)
     except TrialError as error:
         if not progress.pairs and not journal.attempts:
@@ -177,12 +164,7 @@ def _try(
 
 
 def _keep(
-    journal: Journal,
-    option: FixOption,
-    attempt: Attempt,
-    directory: Path,
-    steps: int,
-    cancelled: threading.Event,
+    journal: Journal, option: FixOption, attempt: Attempt, setup: TrialSetup
 ) -> Generator[Keeping, None, Journal]:
     """Write the fix, or keep it at run time, and record what the training is with it."""
     run = run_at(Path(journal.base))
@@ -197,10 +179,10 @@ def _keep(
         proven = replace(attempt, kept=Kept.WRITTEN, path=applied.path)
         written = replace(journal.after(proven), originals=originals, is_recorded=False)
         # It is known before the run is made: whatever ends that run, the fix is in the source.
-        write_journal(directory, written)
+        write_journal(setup.directory, written)
         yield Keeping(option, option.patch.path)
         try:
-            root = record(rerun_launch(run, option, Form.SOURCE), steps, cancelled)
+            root = record(rerun_launch(run, option, Form.SOURCE), setup)
         except TrialError as error:
             undo(applied, store)
             failed = Outcome.INCONCLUSIVE.value
@@ -211,37 +193,32 @@ def _keep(
     if option.override is None:
         return journal.after(replace(attempt, outcome=Outcome.NO_EFFECT.value))
     yield Keeping(option, None)
-    root = record(rerun_launch(run, option), steps, cancelled)
+    root = record(rerun_launch(run, option), setup)
     by_hand = " ".join(option.argv) if option.argv else option.advice
     proven = replace(attempt, kept=Kept.OVERRIDE, advice=by_hand)
     return replace(journal.after(proven), base=str(root))
 
 
-def _record_last(
-    journal: Journal, directory: Path, steps: int, cancelled: threading.Event
-) -> Generator[Keeping, None, Journal]:
+def _record_last(journal: Journal, setup: TrialSetup) -> Generator[Keeping, None, Journal]:
     """Record the training with the last fix that was written, which was not done before."""
     last = journal.kept[-1]
     yield Keeping(FixOption(last.fix, last.title, ""), Path(last.path or ""))
     launch = replace(repeat_launch(run_at(Path(journal.base))), name=last.title)
-    root = record(launch, steps, cancelled)
+    root = record(launch, setup)
     recorded = replace(journal, base=str(root), is_recorded=True)
-    carry_proofs(journal, recorded, directory)
-    write_journal(directory, recorded)
+    carry_proofs(journal, recorded, setup.directory)
+    write_journal(setup.directory, recorded)
     return recorded
 
 
-def _final(
-    journal: Journal, directory: Path, steps: int, cancelled: threading.Event, began: Began
-) -> Generator[Trying, None, Progress | None]:
+def _final(journal: Journal, setup: TrialSetup) -> Generator[Trying, None, Progress | None]:
     """All that was kept against the training as it was; what the last pair says."""
     if not journal.kept:
         return None
     before, after = _as_it_was(journal), repeat_launch(run_at(Path(journal.base)))
     option, progress = together(journal), None
     yield Trying(option, NO_PAIRS)
-    pairs = paired_runs(before, after, directory, steps, cancelled, risks=option.risks, began=began)
-    for progress in pairs:
+    for progress in paired_runs(before, after, setup, risks=option.risks):
         yield Trying(option, progress)
     return progress
 

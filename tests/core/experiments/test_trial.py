@@ -20,7 +20,7 @@ from perftui.experiments.trial import (
     counts_to_try,
     mean_step,
 )
-from perftui.experiments.trial_runs import Arm, Progress, TrialRun
+from perftui.experiments.trial_runs import Arm, Progress, TrialRun, TrialSetup
 from perftui.experiments.trial_verdict import Agreement, Outcome
 from perftui.facts.cpu.machine import MachineFacts, machine_use
 from perftui.facts.data_loader.loader import LoaderFacts, measured_workers, training_loader
@@ -41,6 +41,9 @@ SWITCH = FixOption(
     (Risk.NUMERICS,),
     override=Override("switch", {"threads": 2}, fix="threads"),
 )
+
+
+SETUP = TrialSetup(Path("trials"), 230, threading.Event())
 
 
 def noted(*flips: tuple[int, bool]) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -129,12 +132,12 @@ class Played:
     repeated: int = 0
 
     def block_run(
-        self, _run: object, _option: object, plan: BlockPlan, arm: Arm, root: Path, *_: object
+        self, _run: object, _option: object, plan: BlockPlan, arm: Arm, setup: TrialSetup
     ) -> BlockRun | None:
         if self.made == self.fails_after:
             return None
         self.made += 1
-        own = root / str(self.made)
+        own = setup.directory / str(self.made)
         pattern = [Arm.BEFORE, Arm.AFTER, Arm.AFTER, Arm.BEFORE] * plan.pairs
         if arm is Arm.AFTER:
             pattern = [Arm.AFTER, Arm.BEFORE, Arm.BEFORE, Arm.AFTER] * plan.pairs
@@ -142,7 +145,7 @@ class Played:
         made = tuple(TrialRun(one, own, times[one]) for one in pattern[: 2 * plan.pairs])
         return BlockRun(TrialRun(arm, own, 10 * MS, self.losses[self._of(arm)]), made)
 
-    def measured(self, arm: Arm, *_: object) -> TrialRun:
+    def measured(self, _: TrialSetup, arm: Arm, *__: object) -> TrialRun:
         self.repeated += 1
         return TrialRun(arm, Path("again"), 10 * MS, self.losses[self._of(arm)])
 
@@ -154,13 +157,11 @@ def played(
     monkeypatch: pytest.MonkeyPatch, runs: Played, pairs: int = 3, option: FixOption = SWITCH
 ) -> list[Progress]:
     monkeypatch.setattr(trying, "block_run", runs.block_run)
-    monkeypatch.setattr(trying, "run_and_measure", runs.measured)
+    monkeypatch.setattr(TrialSetup, "measure", lambda *of: runs.measured(*of))
     monkeypatch.setattr(trying, "facts_of", lambda _: Facts(make_run()))
     run: RunSnapshot = make_run()
     plan = BlockPlan(pairs, 30, 3)
-    return list(
-        block_pairs(run, option, plan, Path("trials"), 230, threading.Event(), most_pairs=14)
-    )
+    return list(block_pairs(run, option, plan, SETUP, most_pairs=14))
 
 
 def test_two_runs_of_three_pairs_tell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,10 +209,10 @@ def test_a_switch_that_does_not_reach_the_training_has_no_effect(
 
     monkeypatch.setattr(trying, "missed", missed)
     monkeypatch.setattr(trying, "block_run", Played(losses=((1.0,), (1.01,))).block_run)
-    monkeypatch.setattr(trying, "run_and_measure", Played(losses=((1.0,), (1.01,))).measured)
+    again = Played(losses=((1.0,), (1.01,)))
+    monkeypatch.setattr(TrialSetup, "measure", lambda *of: again.measured(*of))
     monkeypatch.setattr(trying, "facts_of", lambda root: Facts(make_run(root=root)))
-    plan, root = BlockPlan(3, 30, 4), Path("trials")
-    told = list(block_pairs(make_run(), SWITCH, plan, root, 230, threading.Event(), 14))
+    told = list(block_pairs(make_run(), SWITCH, BlockPlan(3, 30, 4), SETUP, 14))
     assert told[-1].verdict.headline == "no effect: threads=2 was refused"
     assert asked == ["1", "1", "1", "2"]
 
@@ -243,7 +244,7 @@ def test_pairs_of_runs_tell_where_blocks_do_not(
     monkeypatch.setattr(trials, "block_plan", lambda *_: plan)
     monkeypatch.setattr(trials, "block_pairs", lambda *_: clear if blocks_tell else unclear)
     monkeypatch.setattr(trials, "paired_runs", lambda *_: [replace(clear[0], block_steps=None)])
-    made = trials.trial(make_run(), SWITCH, Path("trials"), 230, threading.Event())
+    made = trials.trial(make_run(), SWITCH, SETUP)
     assert [one.block_steps for one in made] == how
 
 

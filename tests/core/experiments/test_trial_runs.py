@@ -20,6 +20,7 @@ from perftui.experiments.trial_runs import (
     Progress,
     Purpose,
     TrialRun,
+    TrialSetup,
     clock,
     costs_of,
     disturbance,
@@ -102,11 +103,12 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Steps in ms by the name of a launch: no run is made."""
     times: dict[str, int] = {}
 
-    def measured(arm: Arm, launch: object, _: threading.Event) -> TrialRun:
+    def measured(setup: TrialSetup, arm: Arm, launch: object, run: NextRun) -> TrialRun:
+        setup.began(run)
         name = getattr(launch, "name", None) or ""
         return TrialRun(arm, Path("run"), times.get(name, 100) * MS)
 
-    monkeypatch.setattr(trials, "run_and_measure", measured)
+    monkeypatch.setattr(TrialSetup, "measure", measured)
     return times
 
 
@@ -119,7 +121,8 @@ def made(
     option = with_workers(Facts(run), 4)
     assert option is not None
     heard: list[NextRun | Progress] = []
-    trying = trials.trial(run, option, directory, 50, threading.Event(), 1, heard.append)
+    setup = TrialSetup(directory, 50, threading.Event(), heard.append)
+    trying = trials.trial(run, option, setup, 1)
     for progress in trying:
         heard.append(progress)
         yield from heard
@@ -156,7 +159,8 @@ def test_of_another_launch_the_pairs_turn_around(
     monkeypatch.setattr(trials, "_progress", lambda *_: replace(trials.NO_PAIRS))
     heard: list[NextRun] = []
     launch = repeat_launch(run)
-    list(trials.paired_runs(launch, launch, tmp_path, 50, threading.Event(), 2, began=heard.append))
+    setup = TrialSetup(tmp_path, 50, threading.Event(), heard.append)
+    list(trials.paired_runs(launch, launch, setup, 2))
     assert [one.arm for one in heard[1:]] == [Arm.BEFORE, Arm.AFTER, Arm.AFTER, Arm.BEFORE]
     assert [one.pair for one in heard[1:]] == [1, 1, 2, 2]
 

@@ -29,6 +29,7 @@ from perftui.experiments.trial_runs import (
     TrialCancelledError,
     TrialError,
     TrialRun,
+    TrialSetup,
 )
 from perftui.experiments.trial_verdict import Outcome, TrialVerdict, judge
 from perftui.experiments.tune import Keeping, Trying, Tuned
@@ -101,9 +102,8 @@ class Training:
         return "it was refused" if self.trying in self.lost else ""
 
     def tune(self, deadline: float = float("inf")) -> list[tuning.Event]:
-        return list(
-            tuning.tune(self.first, self.directory, 80, self.offers, threading.Event(), deadline)
-        )
+        setup = TrialSetup(self.directory, 80, threading.Event())
+        return list(tuning.tune(self.first, setup, self.offers, deadline))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from perftui.experiments.trial import paired_runs
-from perftui.experiments.trial_runs import facts_of, steps_of_each
+from perftui.experiments.trial_runs import TrialSetup, facts_of, steps_of_each
 from perftui.experiments.trial_verdict import Agreement, Outcome
 from perftui.fixes.option import Risk
 from perftui.recorder.launch import Launch
@@ -105,7 +105,9 @@ def solved(name: str, directory: Path) -> str:
         for file in ("before.py", "train.py")
     ]
     steps = steps_of_each(facts_of(Path(first)))
-    made = paired_runs(*launches, directory / "check", steps, threading.Event(), risks=tuple(Risk))
+    made = paired_runs(
+        *launches, TrialSetup(directory / "check", steps, threading.Event()), risks=tuple(Risk)
+    )
     progress = list(made)[-1]
     is_false = bool(agent.kept) and progress.verdict.outcome is not Outcome.FASTER
     is_false |= progress.losses.agreement is Agreement.DIFFER

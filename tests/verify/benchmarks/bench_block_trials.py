@@ -13,12 +13,21 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from statistics import median
 
 from perftui.experiments.trial import BlockRun, block_plan, block_run
-from perftui.experiments.trial_runs import Arm, facts_of, noise, run_at, runs_of, steps_of_each
+from perftui.experiments.trial_runs import (
+    Arm,
+    TrialSetup,
+    facts_of,
+    noise,
+    run_at,
+    runs_of,
+    steps_of_each,
+)
 from perftui.experiments.trial_verdict import LOOKS, TrialVerdict, is_decided, judge
 from perftui.experiments.tune import record
 from perftui.fixes.option import FixOption
@@ -38,7 +47,8 @@ def measure(count: int, directory: Path) -> list[BlockRun]:
     script = directory / "train.py"
     script.write_text(SCRIPT)
     launch = Launch((sys.executable, str(script)), directory, directory / "runs")
-    run = run_at(record(launch, 300, threading.Event()))
+    setup = TrialSetup(directory / "trials", 300, threading.Event())
+    run = run_at(record(launch, setup))
     facts = facts_of(run.root)
     steps = steps_of_each(facts)
     plan = block_plan(facts, SAME, steps)
@@ -48,7 +58,7 @@ def measure(count: int, directory: Path) -> list[BlockRun]:
     made = []
     for number in range(count):
         arm = tuple(Arm)[number % 2]
-        one = block_run(run, SAME, plan, arm, directory / "trials", steps, threading.Event())
+        one = block_run(run, SAME, plan, arm, replace(setup, steps=steps))
         if one is None:
             raise SystemExit(f"run {number + 1} has no whole blocks")
         made.append(one)

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
@@ -26,12 +27,11 @@ from perftui.experiments.rerun import repeat_launch
 from perftui.experiments.trial_runs import (
     Arm,
     TrialRun,
+    TrialSetup,
     facts_of,
     noise,
     order,
-    run_and_measure,
     run_at,
-    shortened,
     steps_of_each,
 )
 from perftui.experiments.trial_verdict import LOOKS, TrialVerdict, is_decided, judge
@@ -66,13 +66,14 @@ def measure(count: int, directory: Path) -> list[int]:
     script = directory / "train.py"
     script.write_text(SCRIPT)
     command = (sys.executable, str(script))
-    first = record(Launch(command, directory, directory / "runs"), 300, threading.Event())
+    setup = TrialSetup(directory / "trials", 300, threading.Event())
+    first = record(Launch(command, directory, directory / "runs"), setup)
     steps = steps_of_each(facts_of(first))
-    launch = shortened(repeat_launch(run_at(first)), directory / "trials", steps)
+    setup, launch = replace(setup, steps=steps), repeat_launch(run_at(first))
     print(f"{count} runs of {steps} steps", flush=True)
     times = []
     for number in range(count):
-        times.append(run_and_measure(Arm.BEFORE, launch, threading.Event()).step_ns)
+        times.append(setup.measure(Arm.BEFORE, launch).step_ns)
         if number % 16 == 15:
             print(f"  {number + 1}: {fmt.duration(round(median(times)))} a step", flush=True)
     return times

@@ -21,7 +21,7 @@ from typing import Any
 
 from perftui.experiments.rerun import repeat_launch
 from perftui.experiments.trial import paired_runs
-from perftui.experiments.trial_runs import Progress, facts_of, run_at, steps_of_each
+from perftui.experiments.trial_runs import Progress, TrialSetup, facts_of, run_at, steps_of_each
 from perftui.recorder.launch import Launch
 from tests.described import described
 from tests.verify.scenarios.expected import mended, without_marks
@@ -51,7 +51,9 @@ def against_hand(root: Path, base: Path, fixed: Path) -> Progress:
     words = (*tuned.command[:-1], str(fixed))
     by_hand = Launch(words, tuned.cwd, tuned.runs, options=tuned.options)
     steps = steps_of_each(facts_of(root))
-    made = paired_runs(tuned, by_hand, root.parent / "by-hand", steps, threading.Event())
+    made = paired_runs(
+        tuned, by_hand, TrialSetup(root.parent / "by-hand", steps, threading.Event())
+    )
     return list(made)[-1]
 
 

@@ -333,11 +333,12 @@ class PairedTrials(Experiment[TrialState]):
     def _go_through(self, run: RunSnapshot, state: TrialState) -> None:
         from perftui.experiments.journal import keep_proof
         from perftui.experiments.trial import trial
+        from perftui.experiments.trial_runs import TrialSetup
 
         directory = trials_of(run.root)
         self.await_training(run.root)
-        stop, begin = self.cancelled, self._begin_run
-        for progress in trial(run, state.option, directory, state.steps, stop, began=begin):
+        setup = TrialSetup(directory, state.steps, self.cancelled, self._begin_run)
+        for progress in trial(run, state.option, setup):
             option = progress.option or state.option
             self.set(progress=progress, option=option)
             try:
@@ -399,14 +400,15 @@ class Tuning(Experiment[TuningState]):
 
     def _go_through(self, state: TuningState) -> None:
         from perftui.experiments.journal import Journal
+        from perftui.experiments.trial_runs import TrialSetup
         from perftui.experiments.tune import Keeping, Tuned, tune
         from perftui.report.trial import offers
 
         root, directory = state.root, trials_of(state.root)
         self.await_training(root)
         deadline = time.monotonic() + (float("inf") if state.budget is None else state.budget)
-        stop, begin = self.cancelled, self._begin_run
-        for event in tune(root, directory, state.steps, offers, stop, deadline, begin):
+        setup = TrialSetup(directory, state.steps, self.cancelled, self._begin_run)
+        for event in tune(root, setup, offers, deadline):
             if isinstance(event, Journal):
                 self.set(journal=event, trial=None, keeping="")
             elif isinstance(event, Tuned):

@@ -18,6 +18,7 @@ from perftui.experiments.trial import block_plan, trial
 from perftui.experiments.trial_runs import (
     Progress,
     TrialError,
+    TrialSetup,
     facts_of,
     run_at,
     run_seconds,
@@ -89,7 +90,8 @@ def _how(choice: Choice, steps: int) -> str:
 def _run_pairs(choice: Choice, steps: int) -> Progress:
     directory = trials_of(choice.root)
     progress = None
-    for progress in trial(choice.run, choice.option, directory, steps, threading.Event()):
+    setup = TrialSetup(directory, steps, threading.Event())
+    for progress in trial(choice.run, choice.option, setup):
         log(_line(progress))
         try:
             # The app shows with the fix what is proven so far.
@@ -126,7 +128,8 @@ def tune(line: CommandLine) -> int:
 
 def _run_tuning(root: Path, steps: int, deadline: float) -> Tuned:
     logged = 0
-    for event in tune_training(root, trials_of(root), steps, offers, threading.Event(), deadline):
+    setup = TrialSetup(trials_of(root), steps, threading.Event())
+    for event in tune_training(root, setup, offers, deadline):
         if isinstance(event, Tuned):
             return event
         logged = _log(event, logged)

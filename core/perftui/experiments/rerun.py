@@ -144,17 +144,9 @@ def kept_text(store: Path, path: Path, content: bytes) -> Path:
     return file
 
 
-class Form(str, enum.Enum):
-    """How the fix gets into the run."""
-
-    OVERRIDE = "override"
-    """At run time; the source is not touched."""
-    SOURCE = "source"
-    """The fix is in the source already."""
-
-
-def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE) -> Launch:
-    """The launch that repeats ``run`` with ``option``, its parent being ``run``.
+def rerun_launch(run: RunSnapshot, option: FixOption, *, is_written: bool = False) -> Launch:
+    """The launch that repeats ``run`` with ``option``, its parent being ``run``; ``is_written``
+    where the fix is in the source already, else it is made at run time.
 
     Overrides that were in force stay, except one of the same fix, which gives way. What a patch
     wrote is noted, so that a comparison can show whether it reached the training. Where the run
@@ -162,15 +154,15 @@ def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE
 
     Raises:
         ForeignRunError: the run may be somebody else's, and so may its command.
-        ValueError: the option cannot be tried without writing it, and ``form`` asks for that.
+        ValueError: the option cannot be tried without writing it.
         OSError: the text of its patch cannot be kept beside the runs.
     """
     check_run(run.root, run.manifest)
     overrides = tuple(o for o in run.manifest.overrides if o.fix != option.fix)
     written = option.patch
-    if form is Form.OVERRIDE and option.override is not None:
+    if not is_written and option.override is not None:
         overrides, written = (*overrides, option.override), None
-    elif form is Form.OVERRIDE:
+    elif not is_written:
         overrides = (*overrides, source_override(run, option))
     expected: tuple[Expected, ...] = ()
     if written and written.target:

@@ -18,7 +18,6 @@ from perftui.experiments.journal import (
     write_journal,
 )
 from perftui.experiments.rerun import (
-    Form,
     kept_text,
     missed,
     repeat_launch,
@@ -182,7 +181,7 @@ def _keep(
         write_journal(setup.directory, written)
         yield Keeping(option, option.patch.path)
         try:
-            root = record(rerun_launch(run, option, Form.SOURCE), setup)
+            root = record(rerun_launch(run, option, is_written=True), setup)
         except TrialError as error:
             undo(applied, store)
             failed = Outcome.INCONCLUSIVE.value

@@ -9,7 +9,7 @@ import pytest
 
 from perftui.experiments import comparison
 from perftui.experiments.comparison import Comparison, Verdict
-from perftui.experiments.rerun import Arrival, Form, overrides, repeat_launch, rerun_launch
+from perftui.experiments.rerun import Arrival, overrides, repeat_launch, rerun_launch
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.fixes.option import FixOption, Patch
@@ -33,7 +33,7 @@ def test_a_run_is_repeated_with_the_override_or_the_patch_that_replaces_it() -> 
     assert (launch.parent, launch.runs, launch.cwd) == ("one", Path("/runs"), Path("/p"))
     assert launch.name == "num_workers 0 -> 2"
     other = Override("environment", {"OMP_NUM_THREADS": "1"}, fix="threads")
-    launch = rerun_launch(run(overrides=(TRY, other)), OPTION, Form.SOURCE)
+    launch = rerun_launch(run(overrides=(TRY, other)), OPTION, is_written=True)
     assert (launch.command, launch.overrides) == (("python", "train.py"), (other,))
 
 
@@ -43,7 +43,7 @@ DATA_LOADER = "torch.utils.data.DataLoader"
 def test_a_run_of_a_patched_source_notes_what_was_written(tmp_path) -> None:
     patch = Patch(Path("/p/train.py"), b"", b"", {"num_workers": 2}, DATA_LOADER, 3)
     option = replace(OPTION, patch=patch)
-    launch = rerun_launch(run(), option, Form.SOURCE)
+    launch = rerun_launch(run(), option, is_written=True)
     layout = prepare(replace(launch, runs=tmp_path, cwd=tmp_path))
     written = (Expected("DataLoader", {"num_workers": 2}, "/p/train.py", 3),)
     assert read_manifest(layout.manifest).patched == written

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.rerun import Arrival, Form, missed, overrides, rerun_launch
+from perftui.experiments.rerun import Arrival, missed, overrides, rerun_launch
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import option
 from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
@@ -94,7 +94,7 @@ def test_switches_are_written_into_the_calls_that_set_them(
     assert _changed(deterministic.patch)[0] == "+torch.use_deterministic_algorithms(mode=False)"
     assert (onednn.patch, onednn.why_not) == (None, "remove the line that disables it")
     for one in (threads, anomaly, deterministic):
-        written = rerun_launch(before, one, Form.SOURCE).expected
+        written = rerun_launch(before, one, is_written=True).expected
         patched = recorded(tmp_path, one.patch.after.decode(), expected=written)
         assert missed(Facts(patched)) == ""
         # What the training does where the change is expected and was not made.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments.comparison import Verdict, compare
-from perftui.experiments.rerun import Arrival, Form, missed, overrides, rerun_launch
+from perftui.experiments.rerun import Arrival, missed, overrides, rerun_launch
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.facts.step.steps import step_count
@@ -104,7 +104,7 @@ def test_an_optimizer_is_fused_for_one_run_and_then_in_the_source(tmp_path: Path
     assert output(tried).split()[2] == "True"
     assert step_count(Facts(before)) == step_count(Facts(tried)) == 60
 
-    written = rerun_launch(before, offered, Form.SOURCE).expected
+    written = rerun_launch(before, offered, is_written=True).expected
     assert written == (Expected("AdamW", FUSED, script, LINE),)
     patched = recorded(tmp_path, offered.patch.after.decode(), expected=written)
     assert missed(Facts(patched)) == ""

@@ -15,7 +15,6 @@ from perftui.run.manifest import StopReason, run_state, wait_until_over
 if TYPE_CHECKING:
     from textual.geometry import Size
 
-    from perftui.experiments.rerun import Form
     from perftui.facts.question import Question
     from perftui.fixes.option import FixOption
     from perftui.run.reader import RunSnapshot
@@ -116,28 +115,25 @@ class StartCancelledError(RuntimeError):
 def run_again(
     run: RunSnapshot,
     option: FixOption | None,
-    form: Form | None,
+    is_written: bool,
     size: tuple[int, int],
     cancelled: threading.Event,
 ) -> Path:
     """Stop ``run`` if it goes on, start it again, and return the new directory.
 
-    It is repeated as it was where ``option`` or ``form`` is None. ``size`` is that of its terminal,
-    columns and rows.
+    It is repeated as it was where ``option`` is None, else with that, which may be in the source
+    already (``is_written``). ``size`` is that of its terminal, columns and rows.
 
     Raises:
         StillRunningError: the training did not stop within ``STOP_SECONDS``.
         StartCancelledError: ``cancelled`` was set before the new run was started.
-        ValueError: the option has no such form.
+        ValueError: the option cannot be tried without writing it.
         OSError: the new run cannot be started.
     """
     from perftui.experiments.rerun import repeat_launch, rerun_launch
     from perftui.recorder.launch import start
 
-    if option is None or form is None:
-        launch = repeat_launch(run)
-    else:
-        launch = rerun_launch(run, option, form)
+    launch = rerun_launch(run, option, is_written=is_written) if option else repeat_launch(run)
     stop_training(run.root, cancelled, StopReason.RERUN)
     if cancelled.is_set():
         raise StartCancelledError

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from textual.geometry import Size
 
     from perftui.diagnosis.model import Finding
-    from perftui.experiments.rerun import Form
     from perftui.fixes.option import FixOption
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.host import Host
@@ -40,11 +39,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """The difference of a run again; both are None where it is only repeated."""
+    """The difference of a run again; without an option it is only repeated."""
 
     label: str
     option: FixOption | None = None
-    form: Form | None = None
+    is_written: bool = False
+    """Whether the option is in the source already."""
 
 
 class Trials:
@@ -190,7 +190,6 @@ class Trials:
 
     def run_again(self) -> None:
         """Run again with what was tried last, or with the source as it is now."""
-        from perftui.experiments.rerun import Form
         from perftui_tui.dialogs.experiment import run_again_dialog
 
         snapshot = self._app.snapshot
@@ -200,8 +199,8 @@ class Trials:
         written, change = self._source_fixes.written, self.change
         if written:
             name = Path(written[-1].applied.path).name
-            change = Change(f"{name} as written", written[-1].option, Form.SOURCE)
-        elif change is None or change.form is Form.SOURCE:
+            change = Change(f"{name} as written", written[-1].option, is_written=True)
+        elif change is None or change.is_written:
             change = Change("the source as it is now")
         run, chosen = snapshot.run, change
         if self._may_start(run):
@@ -212,13 +211,12 @@ class Trials:
         self, snapshot: Snapshot, run: RunSnapshot, option: FixOption, finding: str
     ) -> None:
         """Ask whether one run is made with a fix, or pairs of runs."""
-        from perftui.experiments.rerun import Form
         from perftui_tui.dialogs.experiment import try_dialog
 
         if not self._may_start(run):
             return
         plan, command = plan_of(snapshot, option), run.manifest.command
-        once = partial(self._start, run, Change(option.title, option, Form.OVERRIDE))
+        once = partial(self._start, run, Change(option.title, option))
         in_pairs = partial(self.pairs.start, run, option, plan)
         warnings = warnings_of(snapshot)
         self._app.ask(try_dialog(option, command, plan, warnings, finding, once, in_pairs))
@@ -255,7 +253,7 @@ class Trials:
             from perftui_tui.actions.requests import StartCancelledError, run_again
 
             try:
-                root = run_again(run, change.option, change.form, size, self._cancelled)
+                root = run_again(run, change.option, change.is_written, size, self._cancelled)
                 if self._cancelled.is_set():
                     self._leave_running(root)
                 else:

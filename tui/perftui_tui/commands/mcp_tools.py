@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta
@@ -21,23 +20,13 @@ from perftui.report.schema import schema_for
 from perftui.report.trial import BriefTrial, TrialOutput
 from perftui_tui.commands.table import OPTIONS
 
-
-class Kind(Enum):
-    """The values an argument takes; by name in JSON Schema."""
-
-    TEXT = "string"
-    NUMBER = "integer"
-    YES = "boolean"
-    WORDS = "array"
-
-    def fits(self, value: object) -> bool:
-        """Whether ``value`` is of this kind; of a number the command line decides."""
-        if self is Kind.WORDS:
-            return isinstance(value, list) and all(isinstance(word, str) for word in value)
-        return self is Kind.NUMBER or isinstance(value, bool if self is Kind.YES else str)
-
-
-NOUNS = {Kind.TEXT: "a text", Kind.YES: "true or false", Kind.WORDS: "a list of words"}
+KINDS: dict[type, tuple[str, str]] = {
+    str: ("string", "a text"),
+    int: ("integer", "a whole number"),
+    bool: ("boolean", "true or false"),
+    list: ("array", "a list of words"),
+}
+"""By kind of an argument: its name in JSON Schema, and for a person."""
 
 
 class ArgumentError(ValueError):
@@ -50,7 +39,7 @@ class Argument:
 
     name: str
     about: str
-    kind: Kind = Kind.TEXT
+    kind: type = str
     option: str = ""
     """The option of the command line that it sets; where there is none it is a word of it."""
     is_required: bool = False
@@ -61,9 +50,9 @@ class Argument:
     @property
     def schema(self) -> dict[str, Any]:
         """Its JSON Schema."""
-        schema: dict[str, Any] = {"type": self.kind.value, "description": self.about}
+        schema: dict[str, Any] = {"type": KINDS[self.kind][0], "description": self.about}
         choices = {"enum": list(self.choices)} if self.choices else {}
-        if self.kind is Kind.WORDS:
+        if self.kind is list:
             return {**schema, "items": {"type": "string", **choices}}
         return {**schema, **choices}
 
@@ -73,9 +62,12 @@ class Argument:
         Raises:
             ArgumentError: it is not.
         """
-        if not self.kind.fits(value):
-            raise ArgumentError(f"{self.name} is {NOUNS[self.kind]}, not {value!r}")
-        for word in value if isinstance(value, list) else ():
+        words = value if isinstance(value, list) else []
+        # Whether a number is one, the command line decides.
+        fits = self.kind is int or isinstance(value, self.kind)
+        if not fits or not all(isinstance(word, str) for word in words):
+            raise ArgumentError(f"{self.name} is {KINDS[self.kind][1]}, not {value!r}")
+        for word in words:
             if self.choices and word not in self.choices:
                 choices = ", ".join(self.choices)
                 raise ArgumentError(f"{self.name} has no {word!r}; there are {choices}")
@@ -86,12 +78,12 @@ class Argument:
         Raises:
             ArgumentError: it would.
         """
-        words = list(value) if self.kind is Kind.WORDS else [value]
+        words = list(value) if self.kind is list else [value]
         if self.option:
-            return [f"--{w}" if self.kind is Kind.WORDS else f"--{self.option}={w}" for w in words]
+            return [f"--{w}" if self.kind is list else f"--{self.option}={w}" for w in words]
         if not words or not words[0]:
             raise ArgumentError(f"{self.name} is empty")
-        if words[0].startswith("-") and not (self.kind is Kind.WORDS and words[0] in ("-m", "--")):
+        if words[0].startswith("-") and not (self.kind is list and words[0] in ("-m", "--")):
             raise ArgumentError(
                 f"{self.name} begins with -: of a file {words[0]}, write ./{words[0]}"
             )
@@ -212,20 +204,20 @@ _FIX = Argument("fix", "Name of the fix, such as loader-workers. Default: the be
 _FULL = Argument(
     "full",
     "All details, tables cut to rows, in place of at most 2,000 bytes.",
-    Kind.YES,
+    bool,
     is_ours=True,
 )
 _ROWS = Argument(
     "rows",
     f"The most items in each table of the answer (default {ROWS}).",
-    Kind.NUMBER,
+    int,
     is_ours=True,
 )
 
 
 def _of_option(name: str, about: str, *, is_required: bool = False) -> Argument:
     option = OPTIONS[name]
-    kind = Kind.NUMBER if option.value == "N" else Kind.TEXT
+    kind = int if option.value == "N" else str
     words = tuple(TABLES) if name == "csv" else option.words
     shown = "table" if name == "csv" else name.replace("-", "_")
     return Argument(shown, about, kind, name, is_required, words)
@@ -262,7 +254,7 @@ READING = (
             _PATH,
             _RANK,
             _ROWS,
-            Argument("skip", "Leave out so many rows first.", Kind.NUMBER, is_ours=True),
+            Argument("skip", "Leave out so many rows first.", int, is_ours=True),
         ),
         (TableOutput,),
     ),
@@ -325,7 +317,7 @@ RUNNING = (
                 "command",
                 "SCRIPT ARGS..., or -m MODULE ARGS..., or -- COMMAND ARGS... (such as torchrun), "
                 "or the directory of a run, to run its training again; one word per item.",
-                Kind.WORDS,
+                list,
                 is_required=True,
             ),
             Argument("directory", "Where it runs. Default: where the server runs.", is_ours=True),
@@ -334,7 +326,7 @@ RUNNING = (
             Argument(
                 "record",
                 "What else to record in profiled windows.",
-                Kind.WORDS,
+                list,
                 "record",
                 choices=RECORDED,
             ),

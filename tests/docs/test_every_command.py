@@ -3,11 +3,12 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from perftui.experiments.isolate import Isolated, Isolation, Side, experiments
+from perftui.experiments.isolate import Isolation, Side, experiments
 from perftui.experiments.trial_runs import facts_of
 from perftui.run.reader import RunSnapshot
 from perftui_tui.commands.table import COMMANDS
@@ -36,7 +37,7 @@ def played_isolation(run: RunSnapshot, *_: object) -> Iterator[Isolation]:
     """Every part of ``run`` left out, in runs that are not made."""
     times = {Side.INPUT: (5, 5, 6), Side.TRAINING: (16, 17, 16), Side.WORKER: (18, 19, 18)}
     sides = (
-        Isolated(one, tuple(each * MS for each in times.get(one.side, (21, 21, 20))))
+        replace(one, times=tuple(each * MS for each in times.get(one.side, (21, 21, 20))))
         for one in experiments(facts_of(run.root))
     )
     yield Isolation((20 * MS, 22 * MS, 21 * MS), tuple(sides))

@@ -121,7 +121,7 @@ def test_each_side_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(isolate, "SECONDS", 0.5)
     run = run_at(root)
     *_, found = isolate.isolate(run, tmp_path / "trials", threading.Event())
-    sides = {one.experiment.side: one for one in found.sides}
+    sides = {one.side: one for one in found.sides}
     assert all(not one.problem for one in found.sides)
     whole, without = found.step_ns, sides[Side.INPUT].step_ns
     alone, worker = sides[Side.TRAINING].step_ns, sides[Side.WORKER].step_ns

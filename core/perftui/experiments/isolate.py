@@ -47,8 +47,8 @@ class Side(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """A run with one side of the training left out."""
+class Isolated:
+    """Runs with one side of the training left out, so far."""
 
     side: Side
     what: str
@@ -56,25 +56,32 @@ class Experiment:
     overrides: tuple[Override, ...] = ()
     times_batches: bool = False
     """Whether it times the loader alone, and no steps."""
-    why_not: str = ""
-    """Why it cannot be made here; empty where it can."""
+    problem: str = ""
+    """Why it has no time, or cannot be made here."""
+    times: tuple[int, ...] = ()
+    """ns of a step; of a loader alone, of a step's batches."""
+
+    @property
+    def step_ns(self) -> int | None:
+        """The middle of its runs; None before the first."""
+        return round(median(self.times)) if self.times else None
 
 
-def experiments(facts: Facts) -> tuple[Experiment, ...]:
-    """All experiments for the training of a run."""
+def experiments(facts: Facts) -> tuple[Isolated, ...]:
+    """All experiments for the training of a run, before the first."""
     loader = training_loader(facts)
     none = "" if loader else "no DataLoader feeds the training"
     alone = _isolate(loader, {"loader_alone": LOADER_SECONDS})
     return (
-        Experiment(
+        Isolated(
             Side.INPUT,
             f"with the first {BATCHES} batches again and again",
             (_isolate(loader, {"repeated_batches": BATCHES}),),
-            why_not=none,
+            problem=none,
         ),
-        Experiment(Side.TRAINING, "the loader alone", (alone,), True, none),
+        Isolated(Side.TRAINING, "the loader alone", (alone,), True, none),
         _one_worker(facts, loader, alone, none),
-        Experiment(
+        Isolated(
             Side.OUTPUT,
             "without printing, logging and saving",
             (Override("isolate", {"output": False}),),
@@ -87,16 +94,16 @@ def _isolate(loader: LoaderFacts | None, arguments: Mapping[str, Any]) -> Overri
     return Override("isolate", dict(arguments), feeding.file, feeding.line)
 
 
-def _one_worker(facts: Facts, loader: LoaderFacts | None, alone: Override, none: str) -> Experiment:
+def _one_worker(facts: Facts, loader: LoaderFacts | None, alone: Override, none: str) -> Isolated:
     what = "the loader alone, with one worker"
     if loader is None:
-        return Experiment(Side.WORKER, what, why_not=none)
+        return Isolated(Side.WORKER, what, problem=none)
     if loader.num_workers == 1:
-        return Experiment(Side.WORKER, what, why_not="it already has one worker")
+        return Isolated(Side.WORKER, what, problem="it already has one worker")
     option = with_workers(facts, 1)
     if option is None or option.override is None:
-        return Experiment(Side.WORKER, what, why_not=option.why_not if option else none)
-    return Experiment(Side.WORKER, what, (option.override, alone), True)
+        return Isolated(Side.WORKER, what, problem=option.why_not if option else none)
+    return Isolated(Side.WORKER, what, (option.override, alone), True)
 
 
 ROUNDS = 3
@@ -104,21 +111,6 @@ ROUNDS = 3
 
 SECONDS = 5.0
 """Steady time of each run."""
-
-
-@dataclass(frozen=True)
-class Isolated:
-    """One experiment so far. Times are ns of a step; of a loader alone, of a step's batches."""
-
-    experiment: Experiment
-    times: tuple[int, ...] = ()
-    problem: str = ""
-    """Why it has no time."""
-
-    @property
-    def step_ns(self) -> int | None:
-        """The middle of its runs; None before the first."""
-        return round(median(self.times)) if self.times else None
 
 
 @dataclass(frozen=True)
@@ -162,7 +154,7 @@ def isolate(
     before, batches = repeat_launch(run), micro_batches(facts) or 1
     restore_all(directory)
     setup.measure(Arm.BEFORE, before)
-    result = Isolation(sides=tuple(Isolated(part, (), part.why_not) for part in experiments(facts)))
+    result = Isolation(sides=experiments(facts))
     for _ in range(ROUNDS):
         step = setup.measure(Arm.BEFORE, before).step_ns
         result = replace(result, as_it_is=(*result.as_it_is, step), newest="as it is")
@@ -171,16 +163,16 @@ def isolate(
             if not side.problem:
                 sides = list(result.sides)
                 sides[at] = _with_run(side, before, batches, setup)
-                result = replace(result, sides=tuple(sides), newest=side.experiment.what)
+                result = replace(result, sides=tuple(sides), newest=side.what)
                 yield result
 
 
 def _with_run(side: Isolated, before: Launch, batches: int, setup: TrialSetup) -> Isolated:
     """``side`` with one more run."""
-    overrides = (*before.overrides, *side.experiment.overrides)
-    launch = replace(before, overrides=overrides, name=side.experiment.what)
+    overrides = (*before.overrides, *side.overrides)
+    launch = replace(before, overrides=overrides, name=side.what)
     try:
-        if side.experiment.times_batches:
+        if side.times_batches:
             time = _loader_time(launch, setup) * batches
         else:
             done = setup.measure(Arm.AFTER, launch)

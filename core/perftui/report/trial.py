@@ -406,8 +406,8 @@ def isolation_object(isolation: Isolation, run: RunSnapshot) -> IsolationOutput:
         "runs_ns": list(isolation.as_it_is),
         "sides": [
             {
-                "side": part.experiment.side,
-                "what": part.experiment.what,
+                "side": part.side,
+                "what": part.what,
                 "step_ns": part.step_ns,
                 "runs_ns": list(part.times),
                 "at_most": _ratio(part, isolation),
@@ -421,10 +421,10 @@ def isolation_object(isolation: Isolation, run: RunSnapshot) -> IsolationOutput:
 
 def _line(part: Isolated, isolation: Isolation) -> str:
     if part.step_ns is None:
-        return f"{part.experiment.what}: not measured: {part.problem or 'no run finished'}"
-    unit = " for the batches of a step" if part.experiment.times_batches else ""
+        return f"{part.what}: not measured: {part.problem or 'no run finished'}"
+    unit = " for the batches of a step" if part.times_batches else ""
     took = f"{fmt.duration(part.step_ns)}{unit} ({_range(part.times)})"
-    return f"{part.experiment.what}: {took}; {_sentence(part, isolation)}"
+    return f"{part.what}: {took}; {_sentence(part, isolation)}"
 
 
 def _sentence(part: Isolated, isolation: Isolation) -> str:
@@ -432,16 +432,16 @@ def _sentence(part: Isolated, isolation: Isolation) -> str:
     ratio = _ratio(part, isolation)
     if ratio is None or part.step_ns is None:
         return ""
-    if part.experiment.side is Side.WORKER:
+    if part.side is Side.WORKER:
         return _workers(part.step_ns, isolation)
-    what = FROM[part.experiment.side]
+    what = FROM[part.side]
     is_clear = ratio >= NOTHING and max(part.times) < min(isolation.as_it_is)
     return f"at most {ratio:.2f}x from {what}" if is_clear else f"nothing from {what}"
 
 
 def _workers(worker_ns: int, isolation: Isolation) -> str:
     """How many workers would keep up, where the step without its loader is known."""
-    step = next((row.step_ns for row in isolation.sides if row.experiment.side is Side.INPUT), None)
+    step = next((row.step_ns for row in isolation.sides if row.side is Side.INPUT), None)
     if step is None:
         return "how many workers would keep up is not known"
     count = math.ceil(worker_ns / step)

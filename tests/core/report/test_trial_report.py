@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments.comparison import Verdict, compare
-from perftui.experiments.isolate import Experiment, Isolated, Isolation, Side, experiments
+from perftui.experiments.isolate import Isolated, Isolation, Side, experiments
 from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import Arm, Pair, Progress, TrialRun
 from perftui.experiments.trial_verdict import judge
@@ -194,8 +194,8 @@ def test_runs_that_tell_nothing_have_no_largest_change(tmp_path: Path) -> None:
 
 def side(which: Side, *times: int, problem: str = "") -> Isolated:
     of_loader = which in (Side.TRAINING, Side.WORKER)
-    experiment = Experiment(which, f"without {which.value}", times_batches=of_loader)
-    return Isolated(experiment, tuple(time * MS for time in times), problem)
+    taken = tuple(time * MS for time in times)
+    return Isolated(which, f"without {which.value}", (), of_loader, problem, taken)
 
 
 FOUND = Isolation(
@@ -251,7 +251,7 @@ def test_nothing_is_said_before_the_first_run() -> None:
 
 def reasons(loader: LoaderFacts | None) -> dict[str, str]:
     found = experiments(facts_with(Facts(None), {training_loader: loader}))
-    return {one.side.value: one.why_not for one in found}
+    return {one.side.value: one.problem for one in found}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import os
 import resource
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from perftui import format as fmt
@@ -28,80 +27,56 @@ NEARLY_ALL = 0.9
 OLDER_CGROUPS = "cgroup v1 limits are not read"
 
 
-@dataclass(frozen=True)
-class Cores:
-    """The cores of the machine, and those that may be used."""
-
-    installed: int
-    affinity: int
-    quota: float | None = None
-    """Cores' worth of time that the cgroup grants; None without limit."""
-    is_known: bool = True
-    """Whether the cgroup's limit is known."""
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes; ``limit`` and ``used`` of the cgroup are None without limit or where not reported."""
-
-    installed: int
-    limit: int | None = None
-    used: int | None = None
-    is_known: bool = True
-    """Whether the cgroup's limit is known."""
-
-
-def cores_of(root: Path = ROOT) -> Cores:
-    """The cores of this process, by its affinity and its cgroup."""
+def cores_of(root: Path = ROOT) -> tuple[int, int, float | None, bool]:
+    """The cores of the machine, those of the affinity, and cores' worth of time by the cgroup, None
+    without limit; and whether the limit of the cgroup is known."""
     allowed = affinity()
     installed = max(os.cpu_count() or 1, allowed)
-    return Cores(installed, allowed, cpu_quota(*_cgroup(root)), not _is_older(root, "cpu"))
+    return installed, allowed, cpu_quota(*_cgroup(root)), not _is_older(root, "cpu")
 
 
-def memory_of(root: Path = ROOT) -> Memory:
-    """The memory of this process, by ``/proc/meminfo`` and its cgroup."""
+def memory_of(root: Path = ROOT) -> tuple[int, int | None, int | None, bool]:
+    """Bytes of the machine, of the limit of the cgroup and of what is used of that, None without
+    limit or where not reported; and whether the limit is known."""
     group = memory_group(*_cgroup(root))
     usage = group_memory(group) if group else None
-    return Memory(
-        1024 * fields(read_or_empty(f"{root}/proc/meminfo")).get(b"MemTotal", 0),
-        memory_limit(*_cgroup(root)),
-        usage.used if usage else None,
-        not _is_older(root, "memory"),
-    )
+    installed = 1024 * fields(read_or_empty(f"{root}/proc/meminfo")).get(b"MemTotal", 0)
+    limit, used = memory_limit(*_cgroup(root)), usage.used if usage else None
+    return installed, limit, used, not _is_older(root, "memory")
 
 
-def cores_row(cores: Cores) -> Row:
+def cores_row(installed: int, allowed: int, quota: float | None, is_known: bool) -> Row:
     """Whether the training has all cores."""
     reasons = []
-    if cores.affinity < cores.installed:
-        reasons.append(f"affinity allows {cores.affinity}")
-    if cores.quota is not None and cores.quota < cores.installed:
-        reasons.append(f"the cgroup allows {cores.quota:.3g}")
-    if not reasons and not cores.is_known:
-        return unknown("cores", f"{fmt.several(cores.installed, 'core')}; {OLDER_CGROUPS}")
+    if allowed < installed:
+        reasons.append(f"affinity allows {allowed}")
+    if quota is not None and quota < installed:
+        reasons.append(f"the cgroup allows {quota:.3g}")
+    if not reasons and not is_known:
+        return unknown("cores", f"{fmt.several(installed, 'core')}; {OLDER_CGROUPS}")
     if not reasons:
-        return ok("cores", fmt.several(cores.installed, "core"))
+        return ok("cores", fmt.several(installed, "core"))
     return warn(
         "cores",
-        f"{cores.installed} cores: {' and '.join(reasons)}",
+        f"{installed} cores: {' and '.join(reasons)}",
         "Request more (docker --cpus, srun --cpus-per-task), or use no more loader workers than "
         "that.",
     )
 
 
-def memory_row(memory: Memory) -> Row:
+def memory_row(installed: int, limit: int | None, used: int | None, is_known: bool) -> Row:
     """Whether the cgroup leaves less memory than there is."""
-    if not memory.installed:
+    if not installed:
         return unknown("memory", "the system does not report how much there is")
-    if not memory.is_known:
-        return unknown("memory", f"{fmt.size(memory.installed)}; {OLDER_CGROUPS}")
-    if memory.limit is None or memory.limit >= memory.installed:
-        return ok("memory", fmt.size(memory.installed))
-    text = f"the cgroup allows {fmt.size(memory.limit)} of {fmt.size(memory.installed)}"
-    if memory.used is not None and memory.used > NEARLY_ALL * memory.limit:
+    if not is_known:
+        return unknown("memory", f"{fmt.size(installed)}; {OLDER_CGROUPS}")
+    if limit is None or limit >= installed:
+        return ok("memory", fmt.size(installed))
+    text = f"the cgroup allows {fmt.size(limit)} of {fmt.size(installed)}"
+    if used is not None and used > NEARLY_ALL * limit:
         return warn(
             "memory",
-            f"{text}, with {fmt.size(memory.used)} in use",
+            f"{text}, with {fmt.size(used)} in use",
             "Request more (docker --memory, srun --mem), or stop other processes in it.",
         )
     return ok("memory", text)
@@ -318,8 +293,8 @@ def examine(python: str, runs: Path, more: tuple[Row, ...] = ()) -> tuple[Row, .
         container_row(base),
         wsl_row(),
         clock_row(),
-        cores_row(cores_of()),
-        memory_row(memory_of()),
+        cores_row(*cores_of()),
+        memory_row(*memory_of()),
         shared_memory_row(*shared_memory()),
         files_row(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         gpu.nsys_row(),

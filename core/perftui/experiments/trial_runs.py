@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from statistics import median
 
@@ -74,9 +74,7 @@ class TrialRun:
 def order() -> Iterator[tuple[Arm, Arm]]:
     """Pairs without end, every other one reversed, so that steady changes, such as the heat of the
     machine, cancel out."""
-    for number in count():
-        pair = (Arm.BEFORE, Arm.AFTER)
-        yield pair if number % 2 == 0 else pair[::-1]
+    return cycle(((Arm.BEFORE, Arm.AFTER), (Arm.AFTER, Arm.BEFORE)))
 
 
 def runs_of(pairs: int, pairs_of_run: int | None = None) -> int:

@@ -10,8 +10,6 @@ from perftui.doctor import machine
 from perftui.doctor.gpu import ncu_row, nsys_row
 from perftui.doctor.machine import (
     CLOCK,
-    Cores,
-    Memory,
     clock_row,
     container,
     container_row,
@@ -31,21 +29,25 @@ GIB = 1 << 30
 
 
 ROWS = [
-    (cores_row(Cores(64, 64)), State.OK, "64 cores"),
-    (cores_row(Cores(1, 1)), State.OK, "1 core"),
-    (cores_row(Cores(64, 4)), State.WARN, "64 cores: affinity allows 4"),
-    (cores_row(Cores(64, 64, 2.5)), State.WARN, "64 cores: the cgroup allows 2.5"),
-    (cores_row(Cores(64, 8, 4.0)), State.WARN, "affinity allows 8 and the cgroup allows 4"),
-    (cores_row(Cores(64, 64, 128.0)), State.OK, "64 cores"),
-    (cores_row(Cores(64, 64, is_known=False)), State.UNKNOWN, "64 cores; cgroup v1 limits"),
-    (cores_row(Cores(64, 4, is_known=False)), State.WARN, "64 cores: affinity allows 4"),
-    (memory_row(Memory(64 * GIB)), State.OK, "64.0 GiB"),
-    (memory_row(Memory(64 * GIB, 16 * GIB, 2 * GIB)), State.OK, "allows 16.0 GiB of 64.0 GiB"),
-    (memory_row(Memory(64 * GIB, 16 * GIB, 15 * GIB)), State.WARN, "with 15.0 GiB in use"),
-    (memory_row(Memory(64 * GIB, 16 * GIB)), State.OK, "the cgroup allows 16.0 GiB of 64.0 GiB"),
-    (memory_row(Memory(64 * GIB, 1 << 62)), State.OK, "64.0 GiB"),
-    (memory_row(Memory(64 * GIB, is_known=False)), State.UNKNOWN, "cgroup v1"),
-    (memory_row(Memory(0)), State.UNKNOWN, "does not report"),
+    (cores_row(64, 64, None, True), State.OK, "64 cores"),
+    (cores_row(1, 1, None, True), State.OK, "1 core"),
+    (cores_row(64, 4, None, True), State.WARN, "64 cores: affinity allows 4"),
+    (cores_row(64, 64, 2.5, True), State.WARN, "64 cores: the cgroup allows 2.5"),
+    (cores_row(64, 8, 4.0, True), State.WARN, "affinity allows 8 and the cgroup allows 4"),
+    (cores_row(64, 64, 128.0, True), State.OK, "64 cores"),
+    (cores_row(64, 64, None, False), State.UNKNOWN, "64 cores; cgroup v1 limits"),
+    (cores_row(64, 4, None, False), State.WARN, "64 cores: affinity allows 4"),
+    (memory_row(64 * GIB, None, None, True), State.OK, "64.0 GiB"),
+    (memory_row(64 * GIB, 16 * GIB, 2 * GIB, True), State.OK, "allows 16.0 GiB of 64.0 GiB"),
+    (memory_row(64 * GIB, 16 * GIB, 15 * GIB, True), State.WARN, "with 15.0 GiB in use"),
+    (
+        memory_row(64 * GIB, 16 * GIB, None, True),
+        State.OK,
+        "the cgroup allows 16.0 GiB of 64.0 GiB",
+    ),
+    (memory_row(64 * GIB, 1 << 62, None, True), State.OK, "64.0 GiB"),
+    (memory_row(64 * GIB, None, None, False), State.UNKNOWN, "cgroup v1"),
+    (memory_row(0, None, None, True), State.UNKNOWN, "does not report"),
     (shared_memory_row(64 << 20, 64 << 20), State.WARN, "--shm-size"),
     (shared_memory_row(64 * GIB, 60 * GIB), State.OK, "4.0 GiB of 64.0 GiB in use"),
     (shared_memory_row(64 * GIB, 1 << 20), State.WARN, "Remove files"),
@@ -76,17 +78,15 @@ def test_limits_are_read_from_cgroups_of_version_2(tmp_path: Path) -> None:
             "proc/meminfo": "MemTotal:       65536 kB\nMemFree: 1 kB\n",
         },
     )
-    cores = cores_of(root)
-    assert (cores.installed, cores.quota, cores.is_known) == (os.cpu_count(), 2.5, True)
-    assert cores.affinity == len(os.sched_getaffinity(0))
-    assert memory_of(root) == Memory(65536 * 1024, 1048576, 500000)
+    assert cores_of(root) == (os.cpu_count(), len(os.sched_getaffinity(0)), 2.5, True)
+    assert memory_of(root) == (65536 * 1024, 1048576, 500000, True)
 
 
 def test_limits_of_version_1_are_said_to_be_unknown(tmp_path: Path) -> None:
     cgroup = "5:memory:/job\n3:cpu,cpuacct:/job\n1:name=systemd:/\n0::/\n"
     root = tree(tmp_path, {"proc/self/cgroup": cgroup, "proc/meminfo": "MemTotal: 1024 kB\n"})
-    assert not cores_of(root).is_known
-    assert memory_row(memory_of(root)).state is State.UNKNOWN
+    assert not cores_of(root)[-1]
+    assert memory_row(*memory_of(root)).state is State.UNKNOWN
 
 
 def test_shared_memory_that_is_not_there(tmp_path: Path) -> None:

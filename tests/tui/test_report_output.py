@@ -231,6 +231,6 @@ def test_a_directory_that_may_not_be_read_is_said(
     def refuse(_directory: Path) -> None:
         raise PermissionError(13, "Permission denied", str(tmp_path / "run.json"))
 
-    monkeypatch.setattr("perftui.run.history.newest_run", refuse)
+    monkeypatch.setattr("perftui_tui.commands.target.newest_run", refuse)
     assert main(["report", str(tmp_path)]) == 2
     assert capsys.readouterr().err.endswith("run.json cannot be read: Permission denied\n")

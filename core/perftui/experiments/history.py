@@ -209,6 +209,14 @@ class History:
         ]
 
     @property
+    def slower(self) -> float | None:
+        """Share by which its step is longer than before; None if it is not, or not certainly."""
+        level, step = self.level, self.now.usual_ns
+        if level is None or level.place is not Standing.SLOWER or not level.usual_ns or not step:
+            return None
+        return step / level.usual_ns - 1
+
+    @property
     def first_slow(self) -> PastRun | None:
         """The first run since which they are slower; None where this one is not slower."""
         since = self.level.since if self.level else None
@@ -286,25 +294,8 @@ def among(now: PastRun, earlier: Iterable[PastRun | None]) -> History:
     return History(now, tuple(reversed(before)), tuple(left_out))
 
 
-@dataclass(frozen=True)
-class Listed:
-    """One of many runs, and its level among the earlier ones of its command."""
-
-    run: PastRun
-    level: Level | None
-    """None where its own steps say nothing."""
-
-    @property
-    def slower(self) -> float | None:
-        """Share by which its step is longer than before; None if it is not, or not certainly."""
-        level, step = self.level, self.run.usual_ns
-        if level is None or level.place is not Standing.SLOWER or not level.usual_ns or not step:
-            return None
-        return step / level.usual_ns - 1
-
-
-def listed(entries: Iterable[RunEntry]) -> dict[Path, Listed]:
-    """``Listed`` by directory, for runs of ``entries`` that have ended and can be read."""
+def listed(entries: Iterable[RunEntry]) -> dict[Path, History]:
+    """The history by directory, for runs of ``entries`` that have ended and can be read."""
     runs: list[PastRun] = []
     for entry in entries:
         if entry.manifest is not None and entry.manifest.status.is_over:
@@ -313,7 +304,7 @@ def listed(entries: Iterable[RunEntry]) -> dict[Path, Listed]:
     for at, run in enumerate(runs):
         ran = what_ran(run.conditions.manifest)
         same = (other for other in runs[at + 1 :] if what_ran(other.conditions.manifest) == ran)
-        result[run.root] = Listed(run, among(run, islice(same, MOST_RUNS)).level)
+        result[run.root] = among(run, islice(same, MOST_RUNS))
     return result
 
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Severity, read_findings
-from perftui.experiments.history import Listed
+from perftui.experiments.history import History
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown, step_count
 from perftui.report.output_text import SCHEMA, Schema
@@ -56,14 +56,14 @@ class RunsOutput(TypedDict):
 
 
 def runs_object(
-    directory: Path, entries: Iterable[RunEntry], judged: Mapping[Path, Listed]
+    directory: Path, entries: Iterable[RunEntry], judged: Mapping[Path, History]
 ) -> RunsOutput:
     """The runs ``entries`` of ``directory``, in their order; those ``judged`` with their step."""
     rows = [_run(entry, judged.get(entry.root)) for entry in entries]
     return {"schema": SCHEMA, "path": str(directory), "runs": rows}
 
 
-def _run(entry: RunEntry, judged: Listed | None) -> RunOutput:
+def _run(entry: RunEntry, judged: History | None) -> RunOutput:
     manifest = entry.manifest
     return {
         "run": entry.run_id,
@@ -74,7 +74,7 @@ def _run(entry: RunEntry, judged: Listed | None) -> RunOutput:
         "command": list(manifest.command) if manifest else None,
         "name": manifest.name if manifest else None,
         "host": manifest.host if manifest else None,
-        "step_ns": judged.run.usual_ns if judged else None,
+        "step_ns": judged.now.usual_ns if judged else None,
         "slower": judged.slower if judged else None,
         "problem": entry.problem,
     }

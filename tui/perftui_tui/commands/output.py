@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from perftui.trace.text import printable
+
 if TYPE_CHECKING:
     from perftui.experiments.comparison import Verdict
     from perftui.experiments.trial_verdict import Outcome
@@ -47,8 +49,6 @@ def log(line: str) -> None:
 
     Names of files and texts of a run's manifest may hold anything: a terminal never acts on it.
     """
-    from perftui.trace.text import printable
-
     print(printable(line), file=sys.stderr)
 
 
@@ -106,15 +106,13 @@ def export_progress(name: str) -> Callable[[Exporting], None]:
     """Logs how far ``nsys`` has come: that can take minutes."""
     from perftui_tui.look.format import exported
 
-    return log_now_and_then(lambda now: exported(name, now.seconds, now.written), after=0.0)
+    return log_now_and_then(lambda now: exported(name, now.seconds, now.written), at_once=True)
 
 
-def log_now_and_then(
-    sentence: Callable[..., str], after: float = TELL_EVERY_S
-) -> Callable[..., None]:
-    """Logs what ``sentence`` says of how much is done, first ``after`` some seconds: that may take
-    minutes."""
-    due = time.monotonic() + after
+def log_now_and_then(sentence: Callable[..., str], *, at_once: bool = False) -> Callable[..., None]:
+    """Logs what ``sentence`` says of how much is done, first after a while or ``at_once``: that may
+    take minutes."""
+    due = time.monotonic() + (0 if at_once else TELL_EVERY_S)
 
     def log_progress(*done: object) -> None:
         nonlocal due

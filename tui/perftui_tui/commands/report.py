@@ -8,6 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.format import size
+from perftui.run.files import replace_file
+from perftui.trace.model import TraceError
 from perftui.trace.text import printable
 from perftui_tui.commands.line import FORMS, CommandLine, UsageError
 from perftui_tui.commands.output import export_progress, log, log_now_and_then, refusing, write
@@ -68,7 +71,6 @@ def kind(target: Target) -> Kind | None:
 def _print_special(target: Target, special: Kind, line: CommandLine) -> None:
     from perftui.report.redaction.private_forms import RedactionError
     from perftui.report.snapshots_and_ncu import special_report
-    from perftui.trace.model import TraceError
 
     for option in ("brief", *FORMS):
         if option in line.flags or option in line.values:
@@ -85,7 +87,6 @@ def read_metrics(target: Target, line: CommandLine) -> KernelMetrics | None:
     """What ncu measured of the kernels of ``target``; None without ``--ncu``."""
     if "ncu" not in line.values:
         return None
-    from perftui.trace.model import TraceError
     from perftui.trace.ncu import load_ncu
 
     special = kind(target)
@@ -146,9 +147,7 @@ def _print_table(report: Report, name: str) -> None:
 def _write_page(report: Report, file: Path) -> None:
     """Write ``found`` as HTML; readable by its owner alone, as runs are. Where that fails, a file
     that was there is untouched."""
-    from perftui.format import size
     from perftui.report.html.page import render
-    from perftui.run.files import replace_file
 
     content = text_of(render, report).encode()
     with refusing(OSError, where=f"{file} cannot be written"):
@@ -159,7 +158,6 @@ def _write_page(report: Report, file: Path) -> None:
 def _write_trace(report: Report, path: Path) -> None:
     from perftui.report.perfetto import PerfettoError, write_perfetto
     from perftui.report.redaction.private_forms import RedactionError
-    from perftui.trace.model import TraceError
 
     with (
         refusing(OSError, where=f"{path} cannot be written"),

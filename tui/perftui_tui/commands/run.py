@@ -14,6 +14,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perftui.recorder.launch import Launch, start
+from perftui.run.columns import STACK_RATE
+from perftui.run.control import STOP, request
+from perftui.run.layout import RUNS_DIRECTORY, RunLayout
+from perftui.run.manifest import ManifestError, StopReason, wait_until_over
+from perftui.wire.spool import AgentOptions
 from perftui_tui.commands.line import AGAIN, CommandLine, UsageError
 from perftui_tui.commands.output import DONE, log, refusing
 from perftui_tui.commands.report import print_report
@@ -25,8 +31,6 @@ if TYPE_CHECKING:
     from textual.message import Message
 
     from perftui.facts.question import Question
-    from perftui.recorder.launch import Launch
-    from perftui.wire.spool import AgentOptions
 
 _PACKAGES = (
     "lib/python3*/site-packages",
@@ -98,8 +102,6 @@ def run(line: CommandLine) -> int:
 
 def run_launch(line: CommandLine, launch: Launch) -> int:
     """Run ``launch`` in the app, or without it where there is no terminal for one."""
-    from perftui.recorder.launch import start
-
     reason = why_headless(line)
     where = f"the run cannot be recorded in {launch.runs}"
     with refusing(OSError, where=where, advice="; choose another directory with --runs DIR"):
@@ -117,10 +119,6 @@ def run_launch(line: CommandLine, launch: Launch) -> int:
 
 def launch_of(line: CommandLine) -> Launch:
     """The launch that ``line`` asks for."""
-    from perftui.recorder.launch import Launch
-    from perftui.run.columns import STACK_RATE
-    from perftui.run.layout import RUNS_DIRECTORY
-
     here = Path.cwd()
     if line.action == "command":
         executable = shutil.which(line.words[0])
@@ -146,8 +144,6 @@ def launch_of(line: CommandLine) -> Launch:
 
 def options_of_line(line: CommandLine) -> AgentOptions:
     """The options of the recording that are given, all others as usual."""
-    from perftui.wire.spool import AgentOptions
-
     flags = line.flags
     first_step, window_steps = line.steps()
     _check_options(line, first_step)
@@ -221,11 +217,6 @@ def diagnose(line: CommandLine) -> int:
     was recorded so far is reported. Of a recorded run the training is run again, as it was but for
     its source and the options given.
     """
-    from perftui.recorder.launch import start
-    from perftui.run.control import STOP, request
-    from perftui.run.layout import RunLayout
-    from perftui.run.manifest import StopReason, wait_until_over
-
     launch = launch_again(line) if line.action == AGAIN else launch_of(line)
     with refusing(OSError, where=f"the run cannot be recorded in {launch.runs}"):
         root = start(launch)
@@ -275,7 +266,6 @@ def _asking(root: Path) -> Iterator[None]:
 def launch_again(line: CommandLine) -> Launch:
     """The launch that repeats the run that ``line`` names, with the options that are given now."""
     from perftui.experiments.rerun import repeat_launch
-    from perftui.run.manifest import ManifestError
     from perftui.run.origin import ForeignRunError
     from perftui.run.reader import RunReader
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from perftui.experiments.history import Listed, listed
+from perftui.experiments.history import History, listed
 from perftui.experiments.removal import (
     NotRemovableError,
     RemovalLimits,
@@ -51,12 +51,12 @@ def runs(line: CommandLine) -> int:
     return 0
 
 
-def _line(entry: RunEntry, judged: Listed | None) -> str:
+def _line(entry: RunEntry, judged: History | None) -> str:
     manifest = entry.manifest
     if manifest is None:
         return f"{entry.run_id:<40} {'damaged':<14} {entry.problem or ''}"
     started = date_and_time(manifest.started_ns)
-    step = duration(judged.run.usual_ns) if judged and judged.run.usual_ns else ""
+    step = duration(judged.now.usual_ns) if judged and judged.now.usual_ns else ""
     name = f"  {manifest.name}" if manifest.name else ""
     slower = f"  {percent(judged.slower)} slower than before" if judged and judged.slower else ""
     elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""

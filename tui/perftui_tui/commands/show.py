@@ -8,6 +8,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.run.history import entry_of, list_runs, recorded_where
+from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
+from perftui.run.manifest import Manifest, ManifestError, Status, read_manifest, run_state
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log, refusing
 from perftui_tui.commands.report import kind, print_report, read_metrics
@@ -21,7 +24,6 @@ from perftui_tui.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from perftui.run.manifest import Manifest
     from perftui.trace.ncu import KernelMetrics
     from perftui.trace.rank_files import RankFile
     from perftui_tui.app import PerftuiApp
@@ -110,8 +112,6 @@ def _make_app(target: Path, line: CommandLine, *, is_replay: bool) -> PerftuiApp
 
 def attach(line: CommandLine) -> int:
     """Open a live run in the app; leaving never ends the training. Returns 0 when the user left."""
-    from perftui.run.history import entry_of, recorded_where
-
     root = _live_run(line)
     reason = why_headless(line)
     if reason is not None:
@@ -123,10 +123,6 @@ def attach(line: CommandLine) -> int:
 
 
 def _live_run(line: CommandLine) -> Path:
-    from perftui.run.history import list_runs
-    from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
-    from perftui.run.manifest import ManifestError, run_state
-
     runs = runs_directory(line)
     if line.words:
         path = Path(line.words[0])
@@ -151,8 +147,6 @@ def _live_run(line: CommandLine) -> Path:
 
 def _over(root: Path, manifest: Manifest) -> str:
     """The message that a run is over, how it ended, and what opens it."""
-    from perftui.run.manifest import Status
-
     if manifest.status is Status.LOST:
         how = "has ended: its recorder died"
     elif manifest.exit_code is None:
@@ -192,9 +186,6 @@ def why_no_screen(target: Target, line: CommandLine) -> str | None:
 
 def check(target: Path) -> None:
     """Refuse, before the screen is taken, what cannot be opened at all."""
-    from perftui.run.layout import RunLayout
-    from perftui.run.manifest import ManifestError, read_manifest
-
     if target.is_dir():
         with refusing(ManifestError, where="the run is damaged"):
             read_manifest(RunLayout(target).manifest)

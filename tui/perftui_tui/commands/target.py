@@ -6,6 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.format import size
+from perftui.run.history import RunNotFoundError, find_run, newest_run
+from perftui.run.layout import RUNS_DIRECTORY, trials_of
+from perftui.run.origin import trust
+from perftui.trace.model import TraceError
 from perftui.trace.remote import fill, is_url, mirror, named, without_secrets
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log_now_and_then, refusing
@@ -30,8 +35,6 @@ class Target:
 
 def find_target(line: CommandLine) -> Target:
     """The path, the run of an id, or the newest; of a directory of traces the rank asked for."""
-    from perftui.run.history import newest_run
-
     rank, runs = line.values.get("rank"), runs_directory(line)
     if line.words:
         target = _by_word(line.words[0], rank, runs)
@@ -41,8 +44,6 @@ def find_target(line: CommandLine) -> Target:
         raise UsageError(f"no recorded run in {runs}; name a run or a trace")
     if "trust" in line.flags:
         from perftui.fixes.apply_and_undo import patch_store
-        from perftui.run.layout import trials_of
-        from perftui.run.origin import trust
 
         # The run is taken for the user's own, with its patches and trials.
         for path in (target.path, patch_store(target.path), trials_of(target.path)):
@@ -66,16 +67,12 @@ def subject_of(target: Target) -> Subject:
 
 def runs_directory(line: CommandLine) -> Path:
     """The directory in which runs are looked for."""
-    from perftui.run.layout import RUNS_DIRECTORY
-
     runs: Path = line.values.get("runs", Path(RUNS_DIRECTORY))
     return runs.absolute()
 
 
 def _by_word(word: str, rank: int | None, runs: Path) -> Target:
     """The run that a directory is or holds, else a trace in it; a file, or a run by its id."""
-    from perftui.run.history import newest_run
-
     if is_url(word):
         return _remote(word, rank)
     path = Path(word)
@@ -97,9 +94,6 @@ def _by_word(word: str, rank: int | None, runs: Path) -> Target:
 
 def _remote(url: str, rank: int | None) -> Target:
     """The local copy of a remote trace; of a directory, the trace that is to be opened."""
-    from perftui.format import size
-    from perftui.trace.model import TraceError
-
     shown = without_secrets(url)
     with refusing(TraceError, OSError):
         head = f"perftui: {shown}"
@@ -113,8 +107,6 @@ def _remote(url: str, rank: int | None) -> Target:
 
 def run_by_id(word: str, runs: Path) -> Path:
     """The directory of the run in ``runs`` whose id is ``word``, or begins or ends with it."""
-    from perftui.run.history import RunNotFoundError, find_run
-
     try:
         return find_run(runs, word).root
     except RunNotFoundError as error:
@@ -123,7 +115,6 @@ def run_by_id(word: str, runs: Path) -> Path:
 
 def _trace_inside(directory: Path, rank: int | None) -> Target:
     from perftui.trace.formats import ENDINGS, unreadable_files
-    from perftui.trace.model import TraceError
     from perftui.trace.recordings import choose_rank
 
     with refusing(TraceError):

@@ -25,8 +25,10 @@ from tests.core.diagnosis.runs import (
     source_of,
     stacks_of,
     step_table,
+    with_tables,
 )
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons
+from tests.core.diagnosis.test_cpu import neighbours
 from tests.step_rows import table_of
 
 
@@ -251,3 +253,14 @@ def test_a_pause_as_long_as_one_before_is_none() -> None:
 @pytest.mark.parametrize("status", [Status.EXITED, Status.KILLED, Status.LOST])
 def test_a_run_that_is_over_does_not_wait(status: Status) -> None:
     assert found(waiting(45, HUNG, status=status), "no-progress") is None
+
+
+@pytest.mark.parametrize(("delayed", "is_doubted"), [(5, False), (60, True)])
+def test_steps_that_grow_no_more_than_they_wait_for_cores_are_in_doubt(
+    delayed: float, is_doubted: bool
+) -> None:
+    busy = neighbours(delayed=delayed).run
+    assert busy is not None
+    run = with_tables(busy, steps=growing(other=1))
+    assert (found(run, "growing-steps") is None) is is_doubted
+    assert ("growing-steps" in reasons(run)) is is_doubted

@@ -13,7 +13,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.cpu.machine import busy_host, has_gpu
+from perftui.facts.cpu.machine import busy_host, core_wait, has_gpu
 from perftui.facts.fact import (
     Facts,
     UnknownError,
@@ -169,7 +169,19 @@ def _steps(facts: Facts) -> Lost | None:
         place=facts.at(line) if line else None,
         parts=host_parts(facts, phases, GapCause.SYNCHRONISATION.value),
         advice=advice,
+        doubt="" if added else _by_others(facts, rise.cost / step.mean),
     )
+
+
+ROUGHLY = 1.5
+"""Ratio to the mean wait for cores up to which a rise may be that wait."""
+
+
+def _by_others(facts: Facts, rise: float) -> str:
+    """Why other programs may be what makes steps longer by a ``rise`` as a share of the mean step;
+    empty if they are not."""
+    waited = core_wait.or_none(facts) or 0.0
+    return busy_host(facts) if rise <= ROUGHLY * waited else ""
 
 
 def _clock(facts: Facts) -> str:

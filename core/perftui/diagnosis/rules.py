@@ -17,6 +17,7 @@ from perftui.diagnosis.symptoms.operators import (
     loops,
     passes,
     precision,
+    slow_values,
     views,
 )
 from perftui.diagnosis.symptoms.ranks import collectives, straggler
@@ -58,7 +59,7 @@ RULES: tuple[Rule, ...] = (
     slow_steps.SLOW,
     slow_steps.CHECKPOINT,
     evaluation.EVALUATION,
-    growth.SUBNORMAL_NUMBERS,
+    slow_values.SUBNORMAL_NUMBERS,
     growth.GROWING,
     growth.KEPT,
     debugging.OVERHEAD,

@@ -316,3 +316,32 @@ def test_which_processors_have_them(
 def test_where_features_are_not_known_it_is_not_judged() -> None:
     judged = diagnosed(short_numbers(None))
     assert "what the processor can compute" in reasons(judged)["emulated-precision"]
+
+
+def exponentials(lasting: int, *, sized: bool = True) -> Facts:
+    """exp() of 2**18 values in so many us, with products and sums in usual time, in 10 ms steps."""
+    sizes = {"Input Dims": [[512, 512], [512, 512]], "Input type": ["float"] * 2} if sized else {}
+
+    def step(t: TraceBuilder) -> None:
+        t.forward()
+        for name, each in {"aten::exp": lasting, "aten::mul": 300, "aten::add": 300}.items():
+            t.op(name, 1000 * each, **sizes)
+        t.op("aten::mm", 1000 * (9_400 - lasting))
+        t.close()
+
+    return trained(step, {"forward": 10}, ("/p/train.py", 12, "forward"))
+
+
+@pytest.mark.parametrize(("lasting", "finds"), [(6_000, True), (1_500, False)])
+def test_values_that_are_slow_to_compute_with_show_in_the_time_for_each_byte(
+    lasting: int, finds: bool
+) -> None:
+    # 2.9 ns for each byte; 0.7, which is less than six times what others take.
+    finding = found(exponentials(lasting), "subnormal-numbers")
+    assert (finding is not None) is finds
+    assert finding is None or "aten::exp at train.py:12 takes 2.9 ns" in finding.sentence
+
+
+def test_sizes_are_asked_for_where_element_wise_operators_take_long() -> None:
+    unsized = diagnosed(exponentials(6_000, sized=False)).abstentions
+    assert ["shapes" in str(one.question) for one in unsized if one.rule == "subnormal-numbers"]

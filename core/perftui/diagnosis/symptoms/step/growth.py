@@ -13,6 +13,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.operators.slow_values import is_by_subnormal_numbers
 from perftui.facts.cpu.machine import busy_host, core_wait, has_gpu
 from perftui.facts.fact import (
     Facts,
@@ -22,14 +23,13 @@ from perftui.facts.fact import (
     notes_of,
     samples,
 )
-from perftui.facts.script.looks import piling, subnormal_numbers
+from perftui.facts.script.looks import piling
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_calls import line_that_keeps_graph, matching_line
 from perftui.facts.step.judged_step import host_parts
-from perftui.facts.step.steps import MANY_STEPS, TRAIN, median, steady_rows, steady_step
+from perftui.facts.step.steps import MANY_STEPS, steady_rows, steady_step
 from perftui.facts.step.uneven_steps import (
     BLOCKS,
-    FAR,
     MONOTONE,
     GrowingSteps,
     Trend,
@@ -37,7 +37,6 @@ from perftui.facts.step.uneven_steps import (
     rss_trend,
     trend,
 )
-from perftui.run.aggregates import after_disturbance
 from perftui.run.columns import PHASES, phase_name
 
 FEWEST_STEPS = 30
@@ -142,7 +141,7 @@ def _steps(facts: Facts) -> Lost | None:
         memory = f", and memory grows by {fmt.size(rss.last - rss.first)}"
     if added:
         why, line, advice = f", since {added}", adds or line, once
-    elif (small := _subnormal(facts)) and not small.doubt and small.cost_ns >= rise.cost / 2:
+    elif is_by_subnormal_numbers(facts, rise.cost):
         return None
     elif slower := _clock(facts):
         why = slower
@@ -151,7 +150,7 @@ def _steps(facts: Facts) -> Lost | None:
             ", with as many calls as at first",
             "look for what grows: inputs, caches, files",
         )
-        if rise.phase in _COMPUTING and not has_gpu(facts):
+        if rise.phase in (FORWARD, BACKWARD, OPTIMIZER) and not has_gpu(facts):
             advice += "; if nothing does, try torch.set_flush_denormal(True)"
     elif rise.phase == BACKWARD:
         why = ", which happens if graphs of earlier steps are kept or inputs grow"
@@ -208,59 +207,6 @@ def _same_calls(facts: Facts) -> bool:
     windows = [note for note in windows if note.get("steps") and not note.get("asked")]
     sizes = [note.get("bytes", 0) / note["steps"] for note in windows]
     return len(sizes) > 1 and 0 < sizes[-1] < SAME_CALLS * sizes[0]
-
-
-SUBNORMAL = 0.01
-"""Share of subnormal numbers among the values read from which they may slow products: their
-neighbours are zeros, or on the way there."""
-
-FEWEST_EITHER = 10
-"""Fewest steps before and after they came, to compare."""
-
-_COMPUTING = (FORWARD, BACKWARD, OPTIMIZER)
-
-SLOWER = 1.25
-"""Ratio of steps with them to steps before from which they are the cause: some processors take many
-times as long, a Zen 4 took no longer at all."""
-
-
-@fact
-def _subnormal(facts: Facts) -> Lost | None:
-    """Steps that became slower when numbers became subnormal."""
-    step, seen = steady_step(facts), subnormal_numbers(facts)
-    came = next((at for at, share in seen if share >= SUBNORMAL), None)
-    if came is None:
-        return None
-    share = seen[-1][1]
-    found = f"{fmt.percent(share)} of the values read in parameters and gradients are subnormal"
-    figures = (Figure.share("subnormal numbers", share, SUBNORMAL),)
-    free = max((at for at, few in seen if few < SUBNORMAL and at < came), default=-1)
-    # A slow rest of a run makes the fast beginning look like a warm-up.
-    every, rows = facts.steps, steady_rows(facts)
-    every = every.where((every["kind"] == TRAIN) & ~after_disturbance(every["profiled"]))
-    before = every["duration"][every["index"] <= free]
-    after = rows["duration"][rows["index"] >= came]
-    if min(len(before), len(after)) >= FEWEST_EITHER:
-        usual, slow = median(before), median(after)
-        if slow >= SLOWER * usual:
-            lost = (rows["duration"] - usual).clip(min=0) * (rows["index"] > free)
-            return Lost(
-                round(float(lost.mean())),
-                step,
-                f"Steps take {fmt.duration(slow)} instead of {fmt.duration(usual)} since numbers "
-                f"became subnormal, too small for the processor's fast path: {found}.",
-                figures,
-                parts=host_parts(facts, _COMPUTING),
-                doubt=busy_host(facts) if slow < (1 + FAR) * usual else "",
-                label="above the steps before",
-            )
-    return Lost.without_cost(
-        f"{found[0].upper()}{found[1:]} numbers, with which some processors compute many times as "
-        "slowly.",
-        figures,
-        share=0.0,
-        worst=Severity.INFO,
-    )
 
 
 def _part(rise: GrowingSteps) -> str:
@@ -333,20 +279,6 @@ GROWING = Rule(
         info=0.025,
     ),
     answer="look for what grows: keep sums rather than lists, add to files, detach what is kept",
-)
-
-SUBNORMAL_NUMBERS = Rule(
-    id="subnormal-numbers",
-    when="numbers become subnormal, with which the CPU computes slowly",
-    explanation=(
-        "Numbers below 1e-38 have fewer digits, and many processors compute with them many times "
-        "as slowly: weights that decay to zero, gradients that vanish, averages of both. "
-        "torch.set_flush_denormal(True) at the start of the script makes them zero. Of 4 "
-        "parameters, their gradients and optimizer state 64 values each are read now and then."
-    ),
-    lost=_subnormal,
-    limits=Limits("Certainly avoidable, hence a low limit.", info=0.0),
-    answer="torch.set_flush_denormal(True) at the start of the script",
 )
 
 KEPT = Rule(

@@ -1,0 +1,164 @@
+"""``subnormal-numbers``: values with which the processor computes slowly."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from statistics import median as median_of
+
+from perftui import format as fmt
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
+from perftui.diagnosis.model import Figure, Severity
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.operators.work import cpu_work
+from perftui.facts.cpu.machine import busy_host, has_gpu
+from perftui.facts.cpu.operators import work_of
+from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.gpu.roofline import step_calls
+from perftui.facts.question import Evidence, Question
+from perftui.facts.script.looks import subnormal_numbers
+from perftui.facts.source.operator_lines import line_of
+from perftui.facts.step.judged_step import host_parts
+from perftui.facts.step.steps import TRAIN, median, steady_rows, steady_step
+from perftui.facts.step.uneven_steps import FAR
+from perftui.run.aggregates import after_disturbance
+
+SUBNORMAL = 0.01
+"""Share of subnormal numbers among the values read from which they may slow products: their
+neighbours are zeros, or on the way there."""
+
+FEWEST_EITHER = 10
+"""Fewest steps before and after they came, to compare."""
+
+SLOWER = 1.25
+"""Ratio of steps with them to steps before from which they are the cause: some processors take many
+times as long, a Zen 4 took no longer at all."""
+
+
+@fact
+def subnormal_over_time(facts: Facts) -> Lost | None:
+    """Steps that became slower when numbers became subnormal."""
+    step, seen = steady_step(facts), subnormal_numbers(facts)
+    came = next((at for at, share in seen if share >= SUBNORMAL), None)
+    if came is None:
+        return None
+    share = seen[-1][1]
+    found = f"{fmt.percent(share)} of the values read in parameters and gradients are subnormal"
+    figures = (Figure.share("subnormal numbers", share, SUBNORMAL),)
+    free = max((at for at, few in seen if few < SUBNORMAL and at < came), default=-1)
+    # A slow rest of a run makes the fast beginning look like a warm-up.
+    every, rows = facts.steps, steady_rows(facts)
+    every = every.where((every["kind"] == TRAIN) & ~after_disturbance(every["profiled"]))
+    before = every["duration"][every["index"] <= free]
+    after = rows["duration"][rows["index"] >= came]
+    if min(len(before), len(after)) >= FEWEST_EITHER:
+        usual, slow = median(before), median(after)
+        if slow >= SLOWER * usual:
+            lost = (rows["duration"] - usual).clip(min=0) * (rows["index"] > free)
+            return Lost(
+                round(float(lost.mean())),
+                step,
+                f"Steps take {fmt.duration(slow)} instead of {fmt.duration(usual)} since numbers "
+                f"became subnormal, too small for the processor's fast path: {found}.",
+                figures,
+                parts=host_parts(facts, (FORWARD, BACKWARD, OPTIMIZER)),
+                doubt=busy_host(facts) if slow < (1 + FAR) * usual else "",
+                label="above the steps before",
+            )
+    if share < SUBNORMAL:
+        return None
+    return Lost.without_cost(
+        f"{found[0].upper()}{found[1:]} numbers, with which some processors compute many times as "
+        "slowly.",
+        figures,
+        share=0.0,
+        worst=Severity.INFO,
+    )
+
+
+def is_by_subnormal_numbers(facts: Facts, rise: int) -> bool:
+    """Whether half of a ``rise`` of steps in ns, or more, came when numbers became subnormal."""
+    lost = subnormal_over_time(facts)
+    return lost is not None and not lost.doubt and lost.cost_ns >= rise / 2
+
+
+_SIMPLE = re.compile(r"aten::(exp|mul|add|sub|div|sqrt|sigmoid|lerp|addcmul|addcdiv)_?$")
+"""Operators that take at most 4 ns for each element of large tensors on one core, by measurement;
+exp() with subnormal results took 107."""
+
+SLOW_PER_BYTE = 1.2
+"""ns per byte read and written from which they are slow: some 10 for each element."""
+
+SLOWER_THAN_OTHERS = 6
+"""Ratio to their median from which some are slow: exp() usually takes three times as long."""
+
+FEWEST_BYTES = 1 << 18
+"""Of a call, so that calling takes little of its time."""
+
+
+def _slow_values(facts: Facts) -> Lost | None:
+    seen = subnormal_over_time(facts)
+    if facts.analysis is None or has_gpu(facts) or (seen and seen.cost_ns):
+        return seen
+    return _by_rate(facts, facts.analysis) or seen
+
+
+def _by_rate(facts: Facts, analysis: TraceAnalysis) -> Lost | None:
+    """Element-wise operators that take many times their usual time for each byte."""
+    cpu = cpu_work(facts)
+    simple = work_of(cpu.operators, cpu.operators.named(_SIMPLE.match))
+    share = cpu.time_of(simple).won / cpu.of.mean
+    if share < SUBNORMAL_NUMBERS.limits.warning:
+        return None
+    try:
+        calls = step_calls(analysis).calls
+    except UnknownError:
+        about = "whether values are slow to compute with"
+        raise UnknownError(Question(Evidence.SHAPES, about, share)) from None
+    each = {
+        call: call.time / call.bytes
+        for call in calls
+        if _SIMPLE.match(call.operator) and call.bytes >= FEWEST_BYTES * call.calls
+    }
+    # On a busy host all of them take longer.
+    limit = max(SLOW_PER_BYTE, SLOWER_THAN_OTHERS * median_of([*each.values()])) if each else 0.0
+    slow = [call for call, rate in each.items() if rate >= limit]
+    if not slow:
+        return None
+    longest = slow[0]
+    work = work_of(
+        cpu.operators, cpu.operators.named({call.operator for call in slow}.__contains__)
+    )
+    name = longest.operator.removeprefix("aten::").rstrip("_")
+    loss = cpu.lost(
+        work,
+        line_of(facts, work.longest_of(FORWARD, OTHER), rf"\b{name}\b"),
+        f"{longest.operator}{{at}} takes {each[longest]:.1f} ns for each byte that "
+        "it reads or writes, where 0.5 ns are many: values that are subnormal, too small for the "
+        "processor's fast path, take so long. It takes {part}.",
+        "slow element-wise operators",
+        operator=longest.operator,
+        unproven="the values",
+    )
+    return replace(loss, advice=_CLAMP) if name == "exp" else loss
+
+
+_CLAMP = "scale or clamp its argument to more than -87, or torch.set_flush_denormal(True)"
+
+
+SUBNORMAL_NUMBERS = Rule(
+    id="subnormal-numbers",
+    when="numbers become subnormal, with which the CPU computes slowly",
+    explanation=(
+        "Numbers below 1e-38 have fewer digits, and many processors compute with them many times "
+        "as slowly: weights that decay to zero, gradients that vanish, averages of both. "
+        "torch.set_flush_denormal(True) at the start of the script makes them zero. Of 4 "
+        "parameters, their gradients and optimizer state 64 values each are read now and then. "
+        "Of other values only the time for each byte shows it: exp() of less than -87 is "
+        "subnormal, which scaling or clamping its argument avoids."
+    ),
+    lost=_slow_values,
+    limits=Limits("Certainly avoidable, hence a low limit.", info=0.0),
+    answer="torch.set_flush_denormal(True) at the start of the script",
+)

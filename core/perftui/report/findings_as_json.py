@@ -164,18 +164,10 @@ def function_at(file: str, line: int) -> str:
     except (OSError, ValueError):
         return ""
     tree = tree_of(path, stat.st_mtime_ns)
-    return ".".join(_names(tree, line)) or MODULE if getattr(tree, "body", None) else ""
-
-
-def _names(node: ast.AST, line: int) -> list[str]:
-    for child in ast.iter_child_nodes(node):
-        first, last = getattr(child, "lineno", None), getattr(child, "end_lineno", None)
-        if first is None or last is None or not first <= line <= last:
-            # A node without lines of its own, as the arguments of a function, holds no function.
-            continue
-        inner = _names(child, line)
-        return [child.name, *inner] if isinstance(child, _NAMED) else inner
-    return []
+    named = (node for node in ast.walk(tree) if isinstance(node, _NAMED))
+    # From the outermost on: what holds a line holds what is inside it.
+    around = (n.name for n in named if n.lineno <= line <= (n.end_lineno or n.lineno))
+    return ".".join(around) or MODULE if tree.body else ""
 
 
 LONGEST = 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates
 from perftui.run.columns import MEMORY_SNAPSHOT
 from perftui.run.manifest import Manifest, Status
-from perftui.run.reader import RankSnapshot, RunSnapshot
+from perftui.run.reader import STACKS, RankSnapshot, RunSnapshot
 from perftui.run.table import Table
 
 Mask = npt.NDArray[np.bool_]
@@ -109,6 +110,7 @@ def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
     steps = rank.steps.where(rank.steps["start"] + rank.steps["duration"] <= time)
     if not len(events) and not len(steps):
         return None
+    tables: Any = {name: _until(getattr(rank, name), time) for name in ("workers", *STACKS)}
     return replace(
         rank,
         steps=steps,
@@ -116,11 +118,7 @@ def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
         windows=_windows_known(rank, events, steps),
         memory_files=_memory_known(rank, time),
         downsampled=_aggregates_known(rank.downsampled, time),
-        workers=_until(rank.workers, time),
-        stacks=_until(rank.stacks, time),
-        worker_stacks=_until(rank.worker_stacks, time),
-        window_stacks=_until(rank.window_stacks, time),
-        lock_stacks=_until(rank.lock_stacks, time),
+        **tables,
     )
 
 

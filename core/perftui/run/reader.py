@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from perftui.run.columns import (
 )
 from perftui.run.control import Hearing, is_elsewhere, silence_note
 from perftui.run.files import NewerError
-from perftui.run.journal import Column
 from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STACKS, KEPT_STEPS, JournalTable
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.manifest import (
@@ -119,31 +118,39 @@ class RunSnapshot:
         return len({snapshot.place for snapshot in self.ranks})
 
 
+STACKS = {
+    "stacks": STACK_COLUMNS,
+    "worker_stacks": WORKER_STACK_COLUMNS,
+    "window_stacks": STACK_COLUMNS,
+    "lock_stacks": LOCK_COLUMNS,
+}
+"""Columns of the journals of stacks."""
+
+_JOURNALS = {
+    "steps": partial(JournalTable, expected=STEP_COLUMNS, text=STEP_TEXT, kept=KEPT_STEPS),
+    "events": partial(JournalTable, expected=EVENT_COLUMNS, text=EVENT_TEXT),
+    "workers": partial(JournalTable, expected=WORKER_COLUMNS, kept=KEPT_STEPS),
+    **{
+        name: partial(JournalTable, expected=columns, text=STACK_TEXT, kept=KEPT_STACKS)
+        for name, columns in STACKS.items()
+    },
+}
+"""Readers of a rank's journals, by their names in ``RankLayout`` and in ``RankSnapshot``."""
+
+
 class _RankReader:
     def __init__(self, layout: RankLayout, rank: int) -> None:
-        self.rank = rank
-        self._layout = layout
-        self.steps = JournalTable(layout.steps, STEP_COLUMNS, text=STEP_TEXT, kept=KEPT_STEPS)
-        self.events = JournalTable(layout.events, EVENT_COLUMNS, text=EVENT_TEXT)
-        self.workers = JournalTable(layout.workers, WORKER_COLUMNS, kept=KEPT_STEPS)
-        self.stacks = _stack_table(layout.stacks, STACK_COLUMNS)
-        self.worker_stacks = _stack_table(layout.worker_stacks, WORKER_STACK_COLUMNS)
-        self.window_stacks = _stack_table(layout.window_stacks, STACK_COLUMNS)
-        self.lock_stacks = _stack_table(layout.lock_stacks, LOCK_COLUMNS)
+        self.tables = {name: table(getattr(layout, name)) for name, table in _JOURNALS.items()}
+        self._layout, self._rank = layout, rank
 
     def poll(self) -> RankSnapshot:
+        tables: Any = {name: table.poll() for name, table in self.tables.items()}
         return RankSnapshot(
-            self.rank,
-            self.steps.poll(),
-            self.events.poll(),
-            tuple(self._layout.window_files()),
-            self.steps.sums,
-            self.workers.poll(),
-            self.stacks.poll(),
-            self.worker_stacks.poll(),
-            self.window_stacks.poll(),
-            tuple(self._layout.memory_files()),
-            lock_stacks=self.lock_stacks.poll(),
+            self._rank,
+            **tables,
+            downsampled=self.tables["steps"].sums,
+            windows=tuple(self._layout.window_files()),
+            memory_files=tuple(self._layout.memory_files()),
         )
 
 
@@ -192,25 +199,15 @@ class RunReader:
             self._hearing.poll()
             note = silence_note(manifest, self._hearing.silent)
             manifest = replace(manifest, notes=(*manifest.notes, note)) if note else manifest
+        journals = [table for rank in self._ranks.values() for table in rank.tables.values()]
         return RunSnapshot(
             self.layout.root,
             manifest,
             ranks,
             telemetry,
-            sum(table.skipped for table in self._tables()),
+            sum(table.skipped for table in (*self._telemetry.values(), *journals)),
             {host: table.sums for host, table in self._telemetry.items()},
         )
-
-    def _tables(self) -> list[JournalTable]:
-        tables = list(self._telemetry.values())
-        for rank in self._ranks.values():
-            tables += [rank.steps, rank.events, rank.workers]
-            tables += [rank.stacks, rank.worker_stacks, rank.window_stacks, rank.lock_stacks]
-        return tables
-
-
-def _stack_table(path: Path, columns: Sequence[Column]) -> JournalTable:
-    return JournalTable(path, columns, text=STACK_TEXT, kept=KEPT_STACKS)
 
 
 def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:

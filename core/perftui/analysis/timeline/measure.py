@@ -11,7 +11,7 @@ import numpy.typing as npt
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, sums, union
-from perftui.analysis.kinds import once
+from perftui.analysis.kinds import once, track_bounds
 from perftui.analysis.model import Gap, Step, TraceAnalysis
 from perftui.analysis.steps import find_phases
 from perftui.trace.model import NONE, PYTHON, Int64, Ints, Mask, Trace
@@ -92,7 +92,7 @@ def measure(trace: Trace, start: int, end: int, rank: int = NONE) -> Measure:
 
 def _touching(trace: Trace, start: int, end: int, tracks: Sequence[int]) -> Int64:
     """Rows of ``tracks`` with any part between ``start`` and ``end``."""
-    bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1)).tolist()
+    bounds = track_bounds(trace).tolist()
     parts = [np.zeros(0, dtype=np.int64)]
     for low, high in [(bounds[at], bounds[at + 1]) for at in tracks]:
         # An int64: for a Python int the whole column would be converted.

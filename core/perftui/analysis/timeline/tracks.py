@@ -12,7 +12,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import union
-from perftui.analysis.kinds import once
+from perftui.analysis.kinds import once, track_bounds
 from perftui.analysis.timeline.track import (
     DEVICE,
     HELPERS,
@@ -106,7 +106,7 @@ def timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
     """
     main = main_track(trace)
     activity = kinds.device_activity(trace)
-    bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))
+    bounds = track_bounds(trace)
     tracks: list[TimelineTrack] = []
     order = _drawing_order(trace, bounds, main)
     leading = _leading(trace, order, bounds, activity)

@@ -47,16 +47,6 @@ class StackTotals:
         return len(self.stack)
 
 
-@dataclass(frozen=True)
-class SourceTotal:
-    """Memory by a line of the user's program."""
-
-    frame: Frame | None
-    """None without a recorded stack, or without a frame outside torch."""
-    bytes: int
-    count: int
-
-
 @dataclass(frozen=True, eq=False)
 class TimeLine:
     """Memory held on one device as a step function: ``bytes[i]`` from ``time[i]`` on."""
@@ -72,23 +62,6 @@ class TimeLine:
         return len(self.time)
 
 
-@dataclass(frozen=True, eq=False)
-class Fragmentation:
-    """Memory that the allocator keeps unused, by segment, most unused first."""
-
-    segment: Int64
-    """Row of the segment table."""
-    reserved: Int64
-    active: Int64
-    unused: Int64
-    """``reserved`` minus ``active``."""
-    largest_unused: Int64
-    """The largest free block: a larger request needs a new segment."""
-
-    def __len__(self) -> int:
-        return len(self.segment)
-
-
 def user_frame(snapshot: MemorySnapshot, stack: int) -> Frame | None:
     """The innermost Python call outside torch: frames of torch and of C++ are skipped.
 
@@ -100,16 +73,16 @@ def user_frame(snapshot: MemorySnapshot, stack: int) -> Frame | None:
     return None
 
 
-def by_source(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[SourceTotal, ...]:
-    """The bytes of ``totals`` by the user's line (``user_frame``), most first."""
+def by_source(snapshot: MemorySnapshot, totals: StackTotals) -> dict[Frame | None, tuple[int, int]]:
+    """The bytes and the count of ``totals`` by the user's line (``user_frame``), most bytes first;
+    None without a frame outside torch."""
     sizes: dict[Frame | None, tuple[int, int]] = {}
     columns = zip(totals.stack.tolist(), totals.bytes.tolist(), totals.count.tolist(), strict=True)
     for stack, size, count in columns:
         frame = user_frame(snapshot, stack)
         before = sizes.get(frame, (0, 0))
         sizes[frame] = (before[0] + size, before[1] + count)
-    ordered = sorted(sizes.items(), key=lambda item: -item[1][0])
-    return tuple(SourceTotal(frame, size, count) for frame, (size, count) in ordered)
+    return dict(sorted(sizes.items(), key=lambda item: -item[1][0]))
 
 
 def allocations_at_end(snapshot: MemorySnapshot, device: int) -> StackTotals:
@@ -188,21 +161,13 @@ def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
     )
 
 
-def fragmentation(snapshot: MemorySnapshot) -> Fragmentation:
-    """Reserved minus active memory of every segment, on all devices."""
-    segments, blocks = snapshot.segments, snapshot.blocks
-    largest = np.zeros(len(segments), np.int64)
+def largest_unused(snapshot: MemorySnapshot) -> Int64:
+    """The largest free block of each segment: a larger request needs a new segment."""
+    blocks = snapshot.blocks
+    largest = np.zeros(len(snapshot.segments), np.int64)
     free = blocks.state == BlockState.INACTIVE
     np.maximum.at(largest, blocks.segment[free], blocks.size[free])
-    unused = segments.reserved - segments.active
-    order = np.argsort(-unused, kind="stable").astype(np.int64)
-    return Fragmentation(
-        segment=order,
-        reserved=segments.reserved[order],
-        active=segments.active[order],
-        unused=unused[order],
-        largest_unused=largest[order],
-    )
+    return largest
 
 
 def lifetimes(trace: EventTable) -> Lifetimes:

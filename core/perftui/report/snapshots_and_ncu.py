@@ -19,7 +19,7 @@ from perftui.analysis.memory_snapshot import (
     allocations_at_end,
     allocations_at_peak,
     by_source,
-    fragmentation,
+    largest_unused,
     time_line,
 )
 from perftui.facts.rounding import apportioned
@@ -146,10 +146,8 @@ def report_memory(snapshot: MemorySnapshot) -> MemoryReport:
 
 
 def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
-    segments, unused = snapshot.segments, fragmentation(snapshot)
+    segments = snapshot.segments
     mask = segments.device == device
-    free = unused.unused[segments.device[unused.segment] == device]
-    largest = unused.largest_unused[segments.device[unused.segment] == device]
     reserved, active = int(segments.reserved[mask].sum()), int(segments.active[mask].sum())
     trace = snapshot.trace_of(device)
     return DeviceMemory(
@@ -160,9 +158,9 @@ def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
         parts=_parts(snapshot, device, reserved, active),
         sites=_sites(snapshot, allocations_at_end(snapshot, device)),
         segments=int(mask.sum()),
-        unused_segments=int((free > 0).sum()),
+        unused_segments=int((segments.reserved > segments.active)[mask].sum()),
         unused=reserved - active,
-        largest_unused=int(largest.max(initial=0)),
+        largest_unused=int(largest_unused(snapshot)[mask].max(initial=0)),
         events=len(trace) if trace is not None else 0,
         peak=_peak(snapshot, device),
         failed=_failed(snapshot, device),
@@ -190,18 +188,17 @@ def _sites(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[AllocationSit
     stacks = StackTotals(totals.stack[~bare], totals.bytes[~bare], totals.count[~bare])
     sources = by_source(snapshot, stacks)
     lines = [
-        AllocationSite(row.frame.function, row.frame.filename, row.frame.line, row.bytes, row.count)
-        for row in sources
-        if row.frame
+        AllocationSite(frame.function, frame.filename, frame.line, *held)
+        for frame, held in sources.items()
+        if frame
     ]
     rest = lines[MOST_SITES:]
     size, count = sum(line.bytes for line in rest), sum(line.count for line in rest)
     sites = [*lines[:MOST_SITES]]
     if rest:
         sites.append(AllocationSite(fmt.several(len(rest), "other line"), None, None, size, count))
-    sites += [
-        AllocationSite(NO_FRAME, None, None, s.bytes, s.count) for s in sources if s.frame is None
-    ]
+    if None in sources:
+        sites.append(AllocationSite(NO_FRAME, None, None, *sources[None]))
     if bare.any():
         size, count = int(totals.bytes[bare].sum()), int(totals.count[bare].sum())
         sites.append(AllocationSite(NO_STACK, None, None, size, count))

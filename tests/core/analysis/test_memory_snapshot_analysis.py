@@ -12,7 +12,7 @@ from perftui.analysis.memory_snapshot import (
     allocations_at_end,
     allocations_at_peak,
     by_source,
-    fragmentation,
+    largest_unused,
     time_line,
     trace_levels,
     user_frame,
@@ -40,8 +40,8 @@ def take(tmp_path: Path) -> Take:
 def lines(loaded: MemorySnapshot, totals: StackTotals) -> dict[int, tuple[int, int]]:
     """Bytes and count by the user's line, NONE where there is no stack."""
     return {
-        NONE if each.frame is None else each.frame.line: (each.bytes, each.count)
-        for each in by_source(loaded, totals)
+        NONE if frame is None else frame.line: held
+        for frame, held in by_source(loaded, totals).items()
     }
 
 
@@ -118,7 +118,7 @@ def test_devices_are_kept_apart(take: Take) -> None:
     assert 9 not in lines(loaded, allocations_at_end(loaded, 0))
 
 
-def test_fragmentation_is_what_is_reserved_and_not_active(take: Take) -> None:
+def test_the_largest_free_block_of_each_segment_is_known(take: Take) -> None:
     second = Allocator(device=1)
     first = second.alloc(100_000, line=1)
     second.alloc(512, line=1)
@@ -126,13 +126,7 @@ def test_fragmentation_is_what_is_reserved_and_not_active(take: Take) -> None:
     second.free(first)
     second.free(last)
     loaded = take(scenario(), second)
-    unused = fragmentation(loaded)
-    assert unused.segment.tolist() == [1, 0]
-    assert unused.unused.sum() == int(loaded.segments.reserved.sum()) - int(
-        loaded.segments.active.sum()
-    )
-    assert unused.largest_unused.tolist()[0] == 100_352
-    assert unused.active.tolist()[0] == 512
+    assert largest_unused(loaded).tolist()[1] == 100_352
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from perftui.probe import probe as probing
 from perftui.probe.ceilings import keep
 from perftui.probe.probe import WorkerError
 from perftui.report.machine import doctor_object, doctor_text, probe_object, probe_text
-from perftui.run.layout import RUNS_DIRECTORY
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import DONE, ERROR, log, refusing, write_result
 from perftui_tui.commands.run import interpreter
+from perftui_tui.commands.target import runs_directory
 from perftui_tui.commands.terminal import draws_ascii, has_sixteen_colours
 
 
@@ -25,7 +25,7 @@ def doctor(line: CommandLine) -> int:
     """Look at the machine and the interpreter, and print a row for each topic, worst first; 1
     where one fails."""
     python = interpreter(line)
-    runs = line.values.get("runs", Path(RUNS_DIRECTORY)).absolute()
+    runs = runs_directory(line)
     rows = examine(python, runs, terminal_rows(line, os.environ))
     write_result(line.flags, lambda: doctor_object(rows, python), lambda: doctor_text(rows))
     return ERROR if any(row.state is State.FAILS for row in rows) else DONE

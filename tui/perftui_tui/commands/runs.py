@@ -17,7 +17,6 @@ from perftui.experiments.removal import (
 from perftui.format import duration, percent, several, size
 from perftui.report.runs import runs_object
 from perftui.run.history import RunEntry, list_runs, recorded_where
-from perftui.run.layout import RUNS_DIRECTORY
 from perftui.trace.text import printable
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import DONE, ERROR, log, refusing, write, write_object
@@ -32,7 +31,10 @@ def runs(line: CommandLine) -> int:
     """Print one line for each run of the project or runs directory that ``line`` names, with its
     step time, and whether that is longer than in earlier runs of its command; or all as JSON; or
     with ``--prune`` delete those that exceed the limits given."""
-    directory = _directory(line)
+    named = Path(line.words[0]) if line.words else None
+    if named is not None and not named.is_dir():
+        raise UsageError(f"{named.absolute()} is not a directory")
+    directory = runs_directory(line, named)
     if "prune" in line.flags:
         if "json" in line.flags:
             raise UsageError("--prune prints text: drop --json")
@@ -62,16 +64,6 @@ def _line(entry: RunEntry, judged: History | None) -> str:
     elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""
     state = f"{entry.run_id:<40} {manifest.state:<14} {started}"
     return f"{state}  {step:>8}  {manifest.script}{name}{slower}{elsewhere}"
-
-
-def _directory(line: CommandLine) -> Path:
-    if not line.words:
-        return runs_directory(line)
-    directory = Path(line.words[0]).absolute()
-    if not directory.is_dir():
-        raise UsageError(f"{directory} is not a directory")
-    inside = directory / RUNS_DIRECTORY
-    return inside if inside.is_dir() else directory
 
 
 LIMITS = ("older-than", "keep", "max-size")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.run.history import entry_of, list_runs, recorded_where
-from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
+from perftui.run.layout import RunLayout, is_run_directory
 from perftui.run.manifest import Manifest, ManifestError, Status, read_manifest, run_state
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log, refusing
@@ -133,8 +133,7 @@ def _live_run(line: CommandLine) -> Path:
             if manifest.status.is_over:
                 raise UsageError(_over(root, manifest))
             return root
-        inside = (path / RUNS_DIRECTORY).absolute()
-        runs = inside if inside.is_dir() else path.absolute()
+        runs = runs_directory(line, path)
     readable = [(row.root, row.manifest) for row in list_runs(runs) if row.manifest is not None]
     living = [root for root, manifest in readable if not manifest.status.is_over]
     if living:

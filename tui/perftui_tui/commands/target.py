@@ -65,8 +65,11 @@ def subject_of(target: Target) -> Subject:
         return load_subject(target.path, rank=target.rank or 0)
 
 
-def runs_directory(line: CommandLine) -> Path:
-    """The directory in which runs are looked for."""
+def runs_directory(line: CommandLine, directory: Path | None = None) -> Path:
+    """The directory in which runs are looked for: of ``directory``, or else the usual one."""
+    if directory is not None:
+        inside = directory / RUNS_DIRECTORY
+        return (inside if inside.is_dir() else directory).absolute()
     runs: Path = line.values.get("runs", Path(RUNS_DIRECTORY))
     return runs.absolute()
 

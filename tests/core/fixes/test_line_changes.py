@@ -408,11 +408,8 @@ def test_any_argument_of_any_call_is_changed(path, source, arguments, after) -> 
 @pytest.mark.parametrize(
     ("source", "arguments", "reason"),
     [
-        ("m = [DDP(net) for net in nets]", {"bucket_cap_mb": 1}, "wrapped in a loop"),
         ("m = DDP(net, bucket_cap_mb=None)", {"bucket_cap_mb": 1}, "bucket_cap_mb is None"),
         ("m = DDP(net, bucket_cap_mb=True)", {"bucket_cap_mb": 1}, "bucket_cap_mb is True"),
-        ("m = Net(DDP)", {"bucket_cap_mb": 1}, "calls Net, which may not be torch's Dist"),
-        ("m = DDP(net)", {"bucket_cap_mb": 25}, "already has"),
         ("m = DDP(net, bucket_cap_mb=-x)", {"bucket_cap_mb": 25}, "-x is computed"),
     ],
 )  # fmt: skip

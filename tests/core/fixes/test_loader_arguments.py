@@ -254,9 +254,6 @@ REFUSED = {
     "unpacked positions": (HEAD + "x = DataLoader(*args)\n", "unpacks positional"),
     "set by exec": (
         HEAD + "w = 0\nexec(open('c').read())\nx = DataLoader(data, num_workers=w)\n", "exec"),
-    "an attribute of self": (
-        HEAD + "class T:\n    def f(self):\n        return DataLoader(data, num_workers=self.w)\n",
-        "parse_args"),
     "a dict that another function is given": (
         HEAD + "kw = {'num_workers': 0}\nadapt(kw)\nx = DataLoader(a, **kw)\n",
         "may come from"),

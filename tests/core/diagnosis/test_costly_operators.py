@@ -51,14 +51,16 @@ def sorting(lasting: float, *ops: str, name: str = SORT) -> TraceBuilder:
 
 def test_the_time_is_reported_with_the_line() -> None:
     def step(t: TraceBuilder) -> None:
-        t.step().launch("ampere_sgemm", us(700), call=CALL, starts=t.now)
+        t.step().op("aten::mm").launch("ampere_sgemm", us(700), call=CALL, starts=t.now).close()
         starts = t.now - CALL + us(700)
         t.frame("metrics.py(7): ranking").op("aten::sort")
         t.launch(SORT, us(300), call=CALL, starts=starts).close().close()
         t.pause(ms(1) - 2 * CALL).end()
 
     finding = finding_of(training().repeat(20, step), "sorting")
-    assert finding.sentence == "The GPU sorts for 300 µs of each 1.0 ms step (30 %)."
+    assert finding.sentence == (
+        "The GPU sorts for 300 µs of each 1.0 ms step (30 %) at metrics.py:7."
+    )
     assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(300))
     assert not finding.is_least
     assert (finding.place.operator, finding.place.source) == ("aten::sort", "metrics.py:7")
@@ -91,17 +93,6 @@ def test_what_they_call_counts_as_well() -> None:
         steps=20,
     )
     assert finding_of(story, "sorting").cost_ns == us(200)
-
-
-def of_known_and_unknown(known: int, unknown: int) -> TraceBuilder:
-    """Steps of 1 ms, so many us of them in kernels that operators known and unknown launched."""
-    rest = K(SGEMM, 1000 - known - unknown, ("aten::mm",))
-    return busy_with(rest, K(SORT, known, ("aten::sort",)), K(SORT, unknown), steps=20)
-
-
-def test_kernels_of_unknown_operators_may_add_to_the_others() -> None:
-    finding = finding_of(of_known_and_unknown(200, 100), "sorting")
-    assert (finding.cost_ns, finding.is_least) == (us(200), True)
 
 
 def test_sorting_numbers_of_float64_is_one_finding() -> None:

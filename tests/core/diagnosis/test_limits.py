@@ -525,9 +525,7 @@ UNJUDGED: tuple[tuple[str, str, Story, str], ...] = (
     ("sync-bound", "calls of a device", lambda: training().step().call("hipMalloc", us(9)).end(),
      "no GPU kernels in this trace, though it has calls or events of a device"),
     # Kernels
-    ("sorting", "unknown operators", lambda: costly_operators.sorting(500),
-     "does not show which operators"),
-    ("sorting", "unknown ones with others", lambda: costly_operators.of_known_and_unknown(60, 60),
+    ("sorting", "unknown operators", lambda: costly_operators.sorting(1000),
      "does not show which operators"),
     ("cudnn-benchmark", "no steps", lambda: without(kernels.searching(20, 20), "Step#"),
      "its warm-up is not known"),

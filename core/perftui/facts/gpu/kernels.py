@@ -206,16 +206,6 @@ def is_named(trace: Trace, rows: Int64, *names: str) -> Mask:
     return result
 
 
-def launched_under(kernels: StepKernels, *names: str) -> Mask:
-    """Kernels launched by calls of those operators, or by what these called."""
-    trace, rows = kernels.analysis.trace, kernels.operator
-    wanted = np.zeros(len(kernels), dtype=bool)
-    while (rows != NONE).any():
-        wanted |= is_named(trace, rows, *names)
-        rows = callers(trace, rows)
-    return wanted
-
-
 _FUSED_PASSES = 3
 """Time of a fused chain, in multiples of its longest kernel: it reads its inputs and writes its
 outputs, some of them for the backward pass. Written out GELU and layer normalisation on an H100

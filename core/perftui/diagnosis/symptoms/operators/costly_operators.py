@@ -8,21 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from perftui.analysis import kinds
 from perftui.analysis.intervals import sums
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.elementwise import POINTWISE_CALL, POINTWISE_NODE
-from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work, listed, operator_work
+from perftui.diagnosis.symptoms.operators.work import operator_work
 from perftui.facts.cpu.operators import PHASES, Operators, Work, all_operators, operators, work_of
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.gpu.kernels import StepKernels, launched_under
-from perftui.facts.place import Place
+from perftui.facts.gpu.idle import device_steps
 from perftui.facts.source.operator_lines import calls_of
 from perftui.facts.source.source_calls import call_of
-from perftui.trace.model import NONE, Int64, Mask
+from perftui.trace.model import NONE, Int64
 
 _NODE = re.compile(r"(autograd::engine::evaluate_function: )?(?P<name>\w+?)Backward\d*$")
 
@@ -156,65 +154,27 @@ def is_sorting(name: str) -> bool:
     return _SORTING.search(name) is not None
 
 
-def _sorted_by_operators(kernels: StepKernels) -> Mask:
-    return launched_under(kernels, *_CALLED_AS)
-
-
-def _sorted_by_any(kernels: StepKernels) -> Mask:
-    """Also kernels that sort by their names, if the trace shows no operator around them."""
-    unknown: Mask = kernels.operator == NONE
-    return _sorted_by_operators(kernels) | (kernels.named(is_sorting) & unknown)
-
-
 def _sorting(facts: Facts) -> Lost | None:
-    work = kernel_work(facts)
-    by_operators = work.kernels.kept(SORTING.id, _sorted_by_operators)
-    most = work.kernels.kept(_sorted_by_any, _sorted_by_any)
-    if not most.time:
+    # On the CPU it is a slow operator like others.
+    device_steps(facts)
+    work = operator_work(facts, whole=True)
+    ops = work.operators
+    sorts = ops.named(_CALLED_AS.__contains__)
+    if not sorts.any():
         return None
-    is_least = len(most) > len(by_operators)
-    if is_least and work.won(by_operators.time) < SORTING.limits.warning * work.of.mean:
-        return Lost(
-            work.won(most.time),
-            work.of,
-            f"The GPU may sort for {work.of_step(most.time)}.",
-            (*listed(most), work.steps),
-            doubt="the trace does not show which operators launched the kernels that sort",
-        )
-    return Lost(
-        cost_ns=work.won(by_operators.time),
-        of=work.of,
-        sentence=f"The GPU sorts for {work.of_step(by_operators.time)}.",
-        figures=(
-            Figure.share("of GPU compute", by_operators.time / work.kernels.time),
-            *listed(by_operators),
-            work.steps,
-        ),
-        place=_place(facts, by_operators),
-        parts=PARTS,
-        is_least=is_least,
+    longest = int(np.argmax(np.where(sorts, ops.spent, NONE)))
+    name, row = ops.trace.names[ops.name[longest]], int(ops.rows[longest])
+    # An operator called by another one is not in the script by that name.
+    is_called = ops.caller[longest] == NONE
+    line = work.stack_line(row) or (call_of(facts, _CALLED_AS[name]) if is_called else None)
+    return work.lost(
+        work_of(ops, ops.within(sorts), sorts),
+        line,
+        "The GPU sorts for {part}{at}.",
+        "sorting",
+        operator=name,
         unproven="whether each step needs what is sorted",
     )
-
-
-def _place(facts: Facts, kernels: StepKernels) -> Place:
-    """Launch place of the longest kernel: the outermost sorting operator, and the only line that
-    calls it. Samples of the host do not show the line: it only launches."""
-    place, trace = kernels.place, kernels.analysis.trace
-    operators = kinds.operators(trace)
-    row, names = int(kernels.operator[kernels.rows == place.trace_row][0]), []
-    while row != NONE:
-        if operators[row]:
-            names.append(trace.name_of(row))
-        row = int(trace.parent[row])
-    operator = [name for name in names if name in _CALLED_AS][-1]
-    place = replace(place, operator=operator)
-    # An operator called by another one is not in the script by that name.
-    is_called = place.file is None and names[-1] == operator
-    line = call_of(facts, _CALLED_AS[operator]) if is_called else None
-    if line is None:
-        return place
-    return replace(place, rank=facts.rank_number, file=line.file, line=line.line)
 
 
 SORTING = Rule(

@@ -293,11 +293,13 @@ def step_figures(step: StepBreakdown) -> tuple[Figure, Figure]:
     return Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")
 
 
-def line_figures(facts: Facts, lines: LinesByTime | None, label: str) -> tuple[Figure, ...]:
+def line_figures(
+    facts: Facts, lines: LinesByTime | None, label: str, most: int = SHOWN_LINES
+) -> tuple[Figure, ...]:
     """The user's longest ``lines``, as shares of their time."""
     return tuple(
         Figure.share(f"{label} {line.short}", lines.share(line), place=facts.at(line))
-        for line in (lines.listed[:SHOWN_LINES] if lines else ())
+        for line in (lines.listed[:most] if lines else ())
         if lines and line.file
     )
 

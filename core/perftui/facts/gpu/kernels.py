@@ -23,7 +23,7 @@ from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.idle import source_line
 from perftui.facts.place import Place
-from perftui.facts.step.trace_steps import TraceSteps, gpu_steps
+from perftui.facts.step.trace_steps import gpu_steps
 from perftui.trace.model import KERNEL, NONE, Int32, Int64, Mask, Trace
 
 _PHASES = (FORWARD, BACKWARD, OPTIMIZER)
@@ -277,19 +277,11 @@ def _around_softmax(kernels: StepKernels, member: Mask, chain: Int64) -> Mask:
     return wanted
 
 
-@dataclass(frozen=True, eq=False)
-class Kernels:
-    """Rows of the kernels, ordered by start."""
-
-    steps: TraceSteps
-    rows: Int64
-
-
 @trace_fact
-def kernels(analysis: TraceAnalysis) -> Kernels:
-    """Kernels of the busiest device that begin in the steady steps. Unknown if the trace shows
-    none."""
+def kernels_begun(analysis: TraceAnalysis) -> Int64:
+    """Rows of the kernels of the busiest device that begin in the steady steps, by start. Unknown
+    if the trace shows none."""
     steps, trace = gpu_steps(analysis), analysis.trace
     rows = link(trace).activity
     chosen = trace.in_category(KERNEL) & steps.on_device & steps.inside
-    return Kernels(steps, rows[chosen[rows]])
+    return rows[chosen[rows]]

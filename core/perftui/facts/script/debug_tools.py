@@ -14,7 +14,8 @@ from perftui.facts.fact import Facts, UnknownError, fact, notes_of, trace_fact
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
     LinesByTime,
-    lines_by_time,
+    at_frames,
+    lines_within,
     stack_samples,
     steady_held,
 )
@@ -83,14 +84,12 @@ def stack_notes(facts: Facts) -> float:
     samples."""
     outside, _ = stack_samples(facts)
     times = steady_held(facts)
-    if not len(outside) or not times.sum():
-        return 0.0
-    is_note = np.array([bool(_EXTRACT.search(inner)) for inner in outside["inner"].tolist()])
-    return float(times[is_note].sum() / times.sum())
+    noting = int(times[at_frames(_EXTRACT)(outside)].sum()) if len(outside) else 0
+    return noting / int(times.sum()) if noting else 0.0
 
 
 _PROFILES = re.compile(
-    r"torch/profiler/\w+\.py:|torch/autograd/profiler\.py:\d+ (profile|Kineto)\b"
+    r"^torch/profiler/\w+\.py:|^torch/autograd/profiler\.py:\d+ (profile|Kineto)\b"
 )
 _SAYS = "the script runs its own profiler"
 """Start of the agent's message."""
@@ -107,16 +106,9 @@ def runs_own_profiler(facts: Facts) -> bool:
 def profiler_lines(facts: Facts) -> LinesByTime | None:
     """Where the main thread was in a profiler's own code, as a share of all steady steps; None with
     too few samples, or none there."""
-    outside, _ = stack_samples(facts)
-    if not len(outside):
-        return None
-    times = steady_held(facts)
-    profiles = np.array([bool(_PROFILES.match(inner)) for inner in outside["inner"].tolist()])
-    if "stage" in outside:
-        profiles |= outside["stage"] == PROFILE
-    whole = lines_by_time(outside, times)
-    inside = lines_by_time(outside, np.where(profiles, times, 0))
-    is_enough = whole.samples >= FEWEST_SAMPLES // 2 and inside.samples >= FEWEST_MOMENTS
-    if not is_enough or not inside.lines:
-        return None
-    return LinesByTime(inside.lines, whole.covered, whole.samples)
+    lines = lines_within(
+        facts,
+        lambda stacks: at_frames(_PROFILES)(stacks) | (stacks["stage"] == PROFILE),
+        FEWEST_SAMPLES // 2,
+    )
+    return lines if lines and lines.samples >= FEWEST_MOMENTS else None

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import linecache
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
 
 import numpy as np
+import numpy.typing as npt
 
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, fact
@@ -196,6 +198,27 @@ def window_thread(facts: Facts) -> LinesByTime | None:
         return None
     profiled = steps.where((steps["profiled"] != 0) & (steps["kind"] == step_kind(facts)))
     return _if_enough(inside, _time_within(inside, profiled))
+
+
+def lines_within(
+    facts: Facts, choose: Callable[[Table], npt.NDArray[np.bool_]], fewest: int = FEWEST_SAMPLES
+) -> LinesByTime | None:
+    """Where the main thread was at the samples of the steady steps that ``choose`` selects, as a
+    share of all; None if there are fewer than ``fewest`` in all, or none there."""
+    outside, _ = stack_samples(facts)
+    if not len(outside):
+        return None
+    time = steady_held(facts)
+    whole = lines_by_time(outside, time)
+    chosen = lines_by_time(outside, np.where(choose(outside), time, 0))
+    if whole.samples < fewest or not chosen.lines:
+        return None
+    return LinesByTime(chosen.lines, whole.covered, chosen.samples)
+
+
+def at_frames(pattern: re.Pattern[str]) -> Callable[[Table], npt.NDArray[np.bool_]]:
+    """Select samples whose innermost frame has ``pattern``."""
+    return lambda stacks: np.array([bool(pattern.search(str(it))) for it in stacks["inner"]], bool)
 
 
 @fact

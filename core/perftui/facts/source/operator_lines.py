@@ -155,7 +155,7 @@ def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) 
     """The longest line of ``phase`` whose text matches ``pattern``, else the longest; None if no
     sample shows any, or with ``only`` if none matches. For backward also the only line that runs
     it."""
-    result = lines_of(facts, phase)
+    result = part_lines(facts, phase)
     if result is None:
         return call_of(facts, "backward") if phase == BACKWARD and not only else None
     lines = [line for line in result.lines if line.file]
@@ -164,11 +164,6 @@ def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) 
         if matching or only:
             lines = matching
     return lines[0] if lines else None
-
-
-def lines_of(facts: Facts, phase: str) -> LinesByTime | None:
-    """Lines of a phase by time, longest first; None if no sample shows any."""
-    return part_lines(facts, phase)
 
 
 def line_with(facts: Facts, names: frozenset[str]) -> LineShare | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.batch_place import batch_place
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, notes_of, trace_fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, notes_of, trace_fact
 from perftui.facts.source.operator_lines import line_place
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.step.judged_step import judged_step
@@ -18,6 +17,8 @@ from perftui.facts.step.judged_step import judged_step
 FEWEST_BATCHES = 2
 
 _NAMES = ("rows", "tokens", "padded", "spare")
+"""Of each batch, up to a limit of rows; ``spare`` is padding beyond its longest row, which padding to
+that row would save."""
 
 _SKIP = re.compile(
     r"^(aten|torch|nested|jagged|flash_attn\w*)::.*(_pack_padded_sequence|nested|jagged|varlen)"
@@ -26,44 +27,6 @@ _SKIP = re.compile(
 """Operators that compute on rows of different lengths."""
 
 _SKIPS = r"\bpack_(padded_)?sequence\b|\bnested_tensor|\bvarlen|_varlen"
-
-
-@dataclass(frozen=True)
-class Padding:
-    """Totals over all checked batches, up to a limit of rows of each."""
-
-    batches: int
-    rows: int
-    tokens: int
-    padded: int
-    """Padding tokens."""
-    spare: int
-    """Padding beyond the longest row of the batch, which padding to that row would save."""
-
-    @property
-    def share(self) -> float:
-        """Share of padding in all tokens, 0 to 1."""
-        return self.padded / self.tokens
-
-
-@fact
-def padding(facts: Facts) -> Padding:
-    """The padding in checked batches.
-
-    Raises:
-        NotApplicableError: none of them had token ids, or it was not recorded.
-        UnknownError: too few were checked.
-    """
-    notes = notes_of(facts.events, "padding")
-    read = [[note[name] for name in _NAMES if isinstance(note.get(name), int)] for note in notes]
-    # Another version may have written another form.
-    batches = [row for row in read if len(row) == len(_NAMES)]
-    rows, tokens, padded, spare = (sum(row[at] for row in batches) for at in range(len(_NAMES)))
-    if not tokens:
-        raise NotApplicableError
-    if len(batches) < FEWEST_BATCHES:
-        raise UnknownError("only a single batch was checked for padding")
-    return Padding(len(batches), rows, tokens, padded, spare)
 
 
 @trace_fact
@@ -79,25 +42,33 @@ _PADS = r"max_length|\bpadding=[\"'T]|\bpad_sequence|\bF\.pad\b|functional\.pad\
 
 
 def _padded(facts: Facts) -> Lost | None:
-    batch = padding(facts)
-    if batch.share < LEAST:
+    notes = notes_of(facts.events, "padding")
+    read = [[note[name] for name in _NAMES if isinstance(note.get(name), int)] for note in notes]
+    # Another version may have written another form.
+    batches = [row for row in read if len(row) == len(_NAMES)]
+    rows, tokens, padded, spare = (sum(row[at] for row in batches) for at in range(len(_NAMES)))
+    if not tokens:
+        raise NotApplicableError
+    if len(batches) < FEWEST_BATCHES:
+        raise UnknownError("only a single batch was checked for padding")
+    share = padded / tokens
+    if share < LEAST:
         return None
     if _skips_in_trace.or_none(facts) or matching_line(facts, _SKIPS) is not None:
         raise UnknownError("packed or nested sequences skip some of the computation on padding")
     judged = judged_step(facts)
-    mean = judged.of.mean
-    cost, text = round(batch.share * judged.computing), batch.tokens - batch.padded
+    cost = round(share * judged.computing)
     return Lost(
         cost,
         judged.of,
-        f"{fmt.percent(batch.share)} of the tokens in a batch are padding: about "
-        f"{fmt.duration(cost)} of each {fmt.duration(mean)} step is spent on it.",
+        f"{fmt.percent(share)} of the tokens in a batch are padding: about "
+        f"{fmt.duration(cost)} of each {fmt.duration(judged.of.mean)} step is spent on it.",
         (
-            Figure.share("of the tokens are padding", batch.share, LEAST),
-            Figure.share("beyond the longest row of each batch", batch.spare / batch.tokens),
-            Figure("tokens in a row", round(batch.tokens / batch.rows), "count"),
-            Figure("of them not padding", round(text / batch.rows), "count"),
-            Figure("batches checked", batch.batches, "count"),
+            Figure.share("of the tokens are padding", share, LEAST),
+            Figure.share("beyond the longest row of each batch", spare / tokens),
+            Figure("tokens in a row", round(tokens / rows), "count"),
+            Figure("of them not padding", round((tokens - padded) / rows), "count"),
+            Figure("batches checked", len(batches), "count"),
             Figure("computing", judged.computing, "ns"),
         ),
         place=batch_place(facts) or line_place(facts, matching_line(facts, _PADS, only=True)),

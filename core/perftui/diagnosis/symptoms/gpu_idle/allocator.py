@@ -13,18 +13,12 @@ from perftui.analysis.intervals import union
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
+from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.host_waits import distinct, gaps_of, host_waits
 from perftui.facts.gpu.idle import device_steps, rows_place, window_step
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
-from perftui.facts.source.lines import (
-    FEWEST_SAMPLES,
-    LinesByTime,
-    lines_by_time,
-    stack_samples,
-    steady_held,
-)
+from perftui.facts.source.lines import at_frames, lines_within
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import Int64
 
@@ -77,22 +71,6 @@ def allocations(analysis: TraceAnalysis) -> Allocations:
     )
 
 
-@fact
-def empty_cache_lines(facts: Facts) -> LinesByTime | None:
-    """Where the main thread emptied the allocator's cache, as a share of all steady steps; None
-    with too few samples, or none there."""
-    outside, _ = stack_samples(facts)
-    time = steady_held(facts)
-    if not len(outside):
-        return None
-    empties = np.array([bool(_EMPTIES.search(inner)) for inner in outside["inner"].tolist()])
-    whole = lines_by_time(outside, time)
-    emptying = lines_by_time(outside, np.where(empties, time, 0))
-    if whole.samples < FEWEST_SAMPLES or not emptying.lines:
-        return None
-    return LinesByTime(emptying.lines, whole.covered, whole.samples)
-
-
 OFTEN = 0.2
 """Share of the steps from which allocating is not just initial growth."""
 
@@ -105,7 +83,7 @@ def _churning(facts: Facts) -> Lost | None:
     count = max(calls.steps.steps, 1)
     # Driver calls take as long without the profiler.
     cost = min(calls.time // count, host_waits(facts).idle // count, step.mean)
-    emptied = empty_cache_lines(facts)
+    emptied = lines_within(facts, at_frames(_EMPTIES))
     if emptied is not None:
         line = emptied.lines[0]
         place = Place(facts.rank_number, operator="empty_cache", file=line.file, line=line.line)

@@ -24,7 +24,7 @@ from perftui.facts.gpu.idle import (
     rows_place,
     window_step,
 )
-from perftui.facts.gpu.kernels import kernels
+from perftui.facts.gpu.kernels import kernels_begun
 from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
 from perftui.facts.script.debug_tools import anomaly_checks
@@ -32,7 +32,7 @@ from perftui.facts.source.lines import main_thread
 from perftui.facts.source.operator_lines import forward_lines, idle_place, with_line
 from perftui.facts.source.stack_profile import moments
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.trace_steps import TraceSteps, host_code, trains
+from perftui.facts.step.trace_steps import TraceSteps, gpu_steps, host_code, trains
 from perftui.run.columns import FORWARD
 from perftui.trace.model import KERNEL, NONE, Int64
 
@@ -73,11 +73,11 @@ class Launches:
 @trace_fact
 def launches(analysis: TraceAnalysis) -> Launches | None:
     """Launches of the busiest device in the steady steps; None if it ran no kernel there."""
-    step_kernels, trace = kernels(analysis), analysis.trace
-    durations = np.sort(trace.duration[step_kernels.rows])
+    trace = analysis.trace
+    durations = np.sort(trace.duration[kernels_begun(analysis)])
     if not len(durations):
         return None
-    links, steps = link(trace), step_kernels.steps
+    links, steps = link(trace), gpu_steps(analysis)
     mine = steps.on_device[links.activity]
     rows, launch = links.activity[mine], links.launch[mine]
     # Activities of a device are ordered by start: the running maximum of their ends is when the

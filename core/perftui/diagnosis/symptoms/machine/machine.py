@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from perftui import format as fmt
@@ -11,43 +9,11 @@ from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIE
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.machine import GpuCard, cards, has_gpu, machine_use, ranks_here
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.cards import gpu_processes
 from perftui.facts.settings import Settings, settings
-from perftui.facts.source.lines import LinesByTime, lines_by_time, stack_samples
+from perftui.facts.source.lines import lines_by_time, stack_samples
 from perftui.facts.step.judged_step import judged_step
-
-
-@dataclass(frozen=True)
-class Start:
-    """Time from the start of the command to the first step, and to the last recorded one, ns."""
-
-    duration: int
-    run: int
-    lines: LinesByTime | None
-    """Lines of the main thread before the first step, as far as it was sampled."""
-
-
-@fact
-def start(facts: Facts) -> Start:
-    """Time to the first step of the rank's training, and to its last.
-
-    Raises:
-        NotApplicableError: there is no run.
-        UnknownError: no step has been recorded, or the first one has not.
-    """
-    steps, manifest = facts.steps, facts.manifest
-    if manifest is None:
-        raise NotApplicableError
-    if not len(steps) or int(steps["index"][0]):
-        raise UnknownError("the first step was not recorded")
-    first = int(steps["start"][0])
-    last = int((steps["start"] + steps["duration"]).max())
-    stacks, _ = stack_samples(facts)
-    before = np.where(stacks["time"] < first, stacks["held"], 0) if len(stacks) else None
-    lines = None if before is None else lines_by_time(stacks, before)
-    return Start(max(first - manifest.started_ns, 0), max(last - manifest.started_ns, 1), lines)
-
 
 FASTER = 10
 """Least speedup of a GPU over the cores of its host."""
@@ -151,18 +117,28 @@ def _devices_of(setup: Settings | None) -> int:
 
 
 def _slow_start(facts: Facts) -> Lost | None:
-    before = start(facts)
-    if before.duration < LONG_START:
+    steps, manifest = facts.steps, facts.manifest
+    if manifest is None:
+        raise NotApplicableError
+    if not len(steps) or int(steps["index"][0]):
+        raise UnknownError("the first step was not recorded")
+    first, last = int(steps["start"][0]), int((steps["start"] + steps["duration"]).max())
+    before = max(first - manifest.started_ns, 0)
+    run = max(last - manifest.started_ns, 1)
+    if before < LONG_START:
         return None
-    line, at = before.lines.standing_out(LEAST_NAMED) if before.lines else None, ""
-    if before.lines and line:
-        at = f", {fmt.percent(before.lines.share(line))} of its samples at {line.short}"
+    stacks, _ = stack_samples(facts)
+    early = np.where(stacks["time"] < first, stacks["held"], 0) if len(stacks) else None
+    lines = None if early is None else lines_by_time(stacks, early)
+    line, at = lines.standing_out(LEAST_NAMED) if lines else None, ""
+    if lines and line:
+        at = f", {fmt.percent(lines.share(line))} of its samples at {line.short}"
     return Lost.without_cost(
-        f"The first step began {fmt.duration(before.duration)} after the start, "
-        f"{fmt.percent(before.duration / before.run)} of the run so far{at}.",
-        (Figure("before the first step", before.duration, "ns"), Figure("run", before.run, "ns")),
+        f"The first step began {fmt.duration(before)} after the start, "
+        f"{fmt.percent(before / run)} of the run so far{at}.",
+        (Figure("before the first step", before, "ns"), Figure("run", run, "ns")),
         place=facts.at(line) if line else None,
-        share=min(before.duration / before.run, 0.9),
+        share=min(before / run, 0.9),
     )
 
 

@@ -130,41 +130,6 @@ NOISE = 4.0
 """Least growth in multiples of the median deviation from the slope."""
 
 
-@dataclass(frozen=True)
-class MemoryGrowth:
-    """Growth of GPU memory; sizes in bytes."""
-
-    each_step: float
-    whole: float
-    """Over all ``steps``."""
-    steps: int
-    median: float
-    """Median of the bytes held at the end of a step."""
-
-
-@fact
-def memory_growth(facts: Facts) -> MemoryGrowth | None:
-    """Growth of memory by the median slope between any two steps (Theil-Sen); None if it does not
-    grow beyond its noise in both halves of the steady steps, or with too few steps."""
-    memory, steady = gpu_memory(facts), steady_rows(facts)
-    if memory is None or not len(steady):
-        return None
-    is_steady = memory.step >= int(steady["index"][0])
-    step, sizes = memory.step[is_steady], memory.allocated[is_steady]
-    if len(step) < FEWEST:
-        return None
-    chosen = np.linspace(0, len(step) - 1, min(len(step), MOST)).astype(np.int64)
-    step, sizes = step[chosen], sizes[chosen]
-    slope = _slope(step, sizes)
-    steps = int(step[-1] - step[0])
-    half = len(step) // 2
-    lowest = min(_slope(step[:half], sizes[:half]), _slope(step[half:], sizes[half:]))
-    noise = median(np.abs(sizes - sizes[0] - slope * (step - step[0])))
-    if slope * steps < max(LEAST, NOISE * noise) or lowest < slope / 2:
-        return None
-    return MemoryGrowth(slope, slope * steps, steps, max(median(sizes), 1.0))
-
-
 def _slope(step: Int64, sizes: Int64) -> float:
     """Median slope over all pairs, bytes per step."""
     first, second = np.triu_indices(len(step), 1)
@@ -272,19 +237,30 @@ def _fragmented(facts: Facts) -> Lost | None:
 
 
 def _growing(facts: Facts) -> Lost | None:
-    if has_gpu(facts) is False:
+    """Growth of memory by the median slope between any two steps (Theil-Sen), if it is beyond its
+    noise in both halves of the steady steps."""
+    memory, steady = gpu_memory(facts), steady_rows(facts)
+    if has_gpu(facts) is False or memory is None or not len(steady):
         return None
-    growth = memory_growth(facts)
-    if growth is None:
+    is_steady = memory.step >= int(steady["index"][0])
+    step, sizes = memory.step[is_steady], memory.allocated[is_steady]
+    if len(step) < FEWEST:
         return None
-    share = growth.each_step * 100 / growth.median
+    chosen = np.linspace(0, len(step) - 1, min(len(step), MOST)).astype(np.int64)
+    step, sizes = step[chosen], sizes[chosen]
+    slope, steps, half = _slope(step, sizes), int(step[-1] - step[0]), len(step) // 2
+    lowest = min(_slope(step[:half], sizes[:half]), _slope(step[half:], sizes[half:]))
+    noise = median(np.abs(sizes - sizes[0] - slope * (step - step[0])))
+    if slope * steps < max(LEAST, NOISE * noise) or lowest < slope / 2:
+        return None
+    share = slope * 100 / max(median(sizes), 1.0)
     return Lost.without_cost(
-        f"GPU memory in tensors grows by {fmt.size(growth.each_step)} per step, "
-        f"{fmt.size(growth.whole)} over {growth.steps} steps: each step leaves something behind.",
+        f"GPU memory in tensors grows by {fmt.size(slope)} per step, "
+        f"{fmt.size(slope * steps)} over {steps} steps: each step leaves something behind.",
         (
-            Figure("a step", round(growth.each_step), "B"),
+            Figure("a step", round(slope), "B"),
             Figure.share("growth in 100 steps", share, GROWTH.limits.warning),
-            Figure("over so many steps", growth.steps, "count"),
+            Figure("over so many steps", steps, "count"),
         ),
         share=share,
         worst=Severity.WARNING,

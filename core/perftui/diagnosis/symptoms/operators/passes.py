@@ -34,7 +34,7 @@ from perftui.facts.cpu.repeated_backward import repeated_backward
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.operator_lines import at, line_of, line_place, lines_of, second_call
+from perftui.facts.source.operator_lines import at, line_of, line_place, part_lines, second_call
 from perftui.facts.source.source_calls import call_repeated, matching_line, same_call
 from perftui.facts.step.judged_step import PYTHON_IN, host_parts
 from perftui.trace.model import NONE, Int64, Mask
@@ -332,7 +332,7 @@ def _backward_again(facts: Facts) -> Lost | None:
 
 def _line_behind_backward(facts: Facts) -> LineShare | None:
     """A line that runs the model, below the one that runs backward in the same function."""
-    back, lines = line_of(facts, BACKWARD), lines_of(facts, FORWARD)
+    back, lines = line_of(facts, BACKWARD), part_lines(facts, FORWARD)
     if back is None or lines is None:
         return None
     same = (

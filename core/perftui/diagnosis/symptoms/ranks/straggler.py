@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from perftui import format as fmt
 from perftui.analysis.steps import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.model import Figure
@@ -15,7 +13,7 @@ from perftui.diagnosis.symptoms.ranks.collectives import (
     SYNC_BATCH_NORM,
 )
 from perftui.facts.cpu.machine import machine_use
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
 from perftui.facts.ranks.collectives import (
@@ -139,31 +137,15 @@ STRAGGLER = Rule(
 )
 
 
-@dataclass(frozen=True)
-class MemoryOfRanks:
-    """The ranks with the largest and the smallest peak of tensor memory, bytes."""
+ALWAYS = 0.6
+"""Share of steps in which one rank is last from which it is the straggler; gpuprof."""
 
-    most: int
-    most_bytes: int
-    least: int
-    least_bytes: int
-    share: float | None
-    """Peak memory held by PyTorch on the fullest rank, as a share of its GPU, 0 to 1; None if no
-    sample shows the GPU's size."""
-
-    @property
-    def skew(self) -> float:
-        """Share by which the emptiest rank holds less than the fullest."""
-        return 1 - self.least_bytes / self.most_bytes if self.most_bytes else 0.0
+FULL = 0.8
+"""Share of its GPU's memory from which the fullest rank is short of it; TraceML."""
 
 
-@fact
-def memory_of_ranks(facts: Facts) -> MemoryOfRanks:
-    """Memory peaks as counted by PyTorch.
-
-    Raises:
-        NotApplicableError: one process trains, or the ranks use no GPU.
-    """
+def _memory(facts: Facts) -> Lost | None:
+    """The ranks with the largest and the smallest peak of memory, as counted by PyTorch."""
     run = facts.run
     if run is None or run.world < 2:
         raise NotApplicableError
@@ -174,17 +156,29 @@ def memory_of_ranks(facts: Facts) -> MemoryOfRanks:
         raise NotApplicableError
     peaks = {place: used.peak_allocated for place, used in with_peak.items()}
     most, least = max(peaks, key=lambda p: (peaks[p], -p)), min(peaks, key=lambda p: (peaks[p], p))
+    skew = 1 - peaks[least] / peaks[most]
+    if severity(skew, UNEVEN_MEMORY.limits) is None:
+        return None
     cards = machine_use(facts.of_rank(most)).memory
+    if not cards:
+        raise UnknownError("GPU memory was not sampled")
     reserved = max(with_peak[most].peak_reserved, peaks[most])
-    share = reserved / max(card.total for card in cards) if cards else None
-    return MemoryOfRanks(most, peaks[most], least, peaks[least], share)
-
-
-ALWAYS = 0.6
-"""Share of steps in which one rank is last from which it is the straggler; gpuprof."""
-
-FULL = 0.8
-"""Share of its GPU's memory from which the fullest rank is short of it; TraceML."""
+    share = reserved / max(card.total for card in cards)
+    if share < FULL:
+        return None
+    return Lost.without_cost(
+        f"Rank {most} holds up to {fmt.size(peaks[most])} of GPU memory, rank {least} "
+        f"{fmt.size(peaks[least])}: the fullest ({fmt.percent(share)} of its GPU) limits the batch "
+        "size of all.",
+        (
+            Figure.share("less on the emptiest", skew, UNEVEN_MEMORY.limits.info),
+            Figure.share("of its GPU on the fullest", share, FULL, Place(rank=most)),
+            Figure(f"rank {most}, peak", peaks[most], "B", place=Place(rank=most)),
+            Figure(f"rank {least}, peak", peaks[least], "B", place=Place(rank=least)),
+        ),
+        place=Place(rank=most),
+        share=skew,
+    )
 
 
 def _changing(facts: Facts) -> Lost | None:
@@ -208,29 +202,6 @@ def _changing(facts: Facts) -> Lost | None:
         label="waiting for each other",
         place=place_in_part(facts, late.part),
         parts=(EXPOSED_COMMUNICATION, WAITS_IN),
-    )
-
-
-def _memory(facts: Facts) -> Lost | None:
-    uses = memory_of_ranks(facts)
-    if severity(uses.skew, UNEVEN_MEMORY.limits) is None:
-        return None
-    if uses.share is None:
-        raise UnknownError("GPU memory was not sampled")
-    if uses.share < FULL:
-        return None
-    return Lost.without_cost(
-        f"Rank {uses.most} holds up to {fmt.size(uses.most_bytes)} of GPU memory, rank "
-        f"{uses.least} {fmt.size(uses.least_bytes)}: the fullest ({fmt.percent(uses.share)} of its "
-        "GPU) limits the batch size of all.",
-        (
-            Figure.share("less on the emptiest", uses.skew, UNEVEN_MEMORY.limits.info),
-            Figure.share("of its GPU on the fullest", uses.share, FULL, Place(rank=uses.most)),
-            Figure(f"rank {uses.most}, peak", uses.most_bytes, "B", place=Place(rank=uses.most)),
-            Figure(f"rank {uses.least}, peak", uses.least_bytes, "B", place=Place(rank=uses.least)),
-        ),
-        place=Place(rank=uses.most),
-        share=uses.skew,
     )
 
 

@@ -17,7 +17,7 @@ from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.gpu.idle import per_step, rows_place
-from perftui.facts.gpu.kernels import kernels
+from perftui.facts.gpu.kernels import kernels_begun
 from perftui.facts.place import Place
 from perftui.facts.script.debug_tools import (
     anomaly_checks,
@@ -66,9 +66,9 @@ def launches_block(analysis: TraceAnalysis) -> int | None:
     Raises:
         UnknownError: the trace shows no GPU.
     """
-    step_kernels, trace = kernels(analysis), analysis.trace
-    launch = launch_of(trace, step_kernels.rows)
-    rows, launch = step_kernels.rows[launch != NONE], launch[launch != NONE]
+    begun, trace = kernels_begun(analysis), analysis.trace
+    launch = launch_of(trace, begun)
+    rows, launch = begun[launch != NONE], launch[launch != NONE]
     if len(rows) < FEWEST_LAUNCHES:
         return None
     after = trace.ends_of(launch) - trace.ends_of(rows)

@@ -12,7 +12,7 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, EXPOSED_COPIES, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, more_profiled
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, line_figures, more_profiled
 from perftui.facts.cpu.machine import core_wait, has_gpu, without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.cpu.operators import PHASES, Operators, judged_operators, larger_operators
@@ -263,7 +263,7 @@ def _lost(facts: Facts) -> Lost | None:
         f"{who} {step.part_of(own.ns)}{while_}{_named(at)}.",
         (
             Figure.share("the script's own Python", own.ns / step.mean, PYTHON.limits.warning),
-            *_lines(own, facts),
+            *line_figures(facts, own.at.lines if own.at else None, "at", _SHOWN),
         ),
         place=facts.at(at.line) if at else None,
         parts=own.parts,
@@ -290,16 +290,6 @@ def _doubt(judged: JudgedStep, own: ScriptPython, at: ScriptFunction | None) -> 
         f"the GPU idles {judged.of.part_of(own.ns)} while the script runs Python, "
         f"but {where} is not known, and copies take as long"
     )
-
-
-def _lines(own: ScriptPython, facts: Facts) -> list[Figure]:
-    if own.at is None:
-        return []
-    lines = own.at.lines
-    return [
-        Figure.share(f"at {line.short}", lines.share(line), place=facts.at(line))
-        for line in lines.listed[:_SHOWN]
-    ]
 
 
 PYTHON = Rule(

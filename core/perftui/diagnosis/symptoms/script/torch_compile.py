@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,12 +12,13 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, notes_of
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, notes_of
 from perftui.facts.script.compilations_and_pauses import (
     Compilations,
     compilations,
     compiling_within,
 )
+from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
 from perftui.facts.step.judged_step import host_parts
@@ -31,37 +31,9 @@ USUAL_GAIN = 0.43
 """Usual relative slowdown of a step without it; PyTorch's mean of 163 models on an A100."""
 
 
-@dataclass(frozen=True)
-class FirstCompiling:
-    """Compiling in the warm-up; times in ns."""
-
-    time: int
-    run: int
-    """Time from the start of the command to the last step."""
-    steps: int
-    """All steps of the run."""
-    mean: int
-    """The mean steady step."""
-
-    @property
-    def paid_from(self) -> int:
-        """Number of steps from which it pays off at the usual gain."""
-        return round(self.time / (USUAL_GAIN * self.mean))
-
-    @property
-    def needed(self) -> int:
-        """Slowdown of each step without it at which it would have paid off, ns."""
-        return self.time // max(self.steps, 1)
-
-
-@fact
-def first_compiling(facts: Facts) -> FirstCompiling:
-    """Compiling before the first steady step, as reported by torch.
-
-    Raises:
-        NotApplicableError: the run is not over, or compiled nothing then.
-        UnknownError: too few steps are steady.
-    """
+def _unpaid(facts: Facts) -> Lost | None:
+    """Compiling before the first steady step, as reported by torch. It is no part of a step, and
+    the time of steps without it is unknown."""
     manifest = facts.manifest
     if manifest is None or not run_is_over(facts) or not notes_of(facts.events, "compile"):
         raise NotApplicableError
@@ -73,25 +45,21 @@ def first_compiling(facts: Facts) -> FirstCompiling:
     time = compiling_within(facts.events, before)
     if not time:
         raise NotApplicableError
-    last = int((facts.steps["start"] + facts.steps["duration"]).max())
-    return FirstCompiling(time, max(last - manifest.started_ns, 1), step_count(facts), step.mean)
-
-
-def _unpaid(facts: Facts) -> Lost | None:
-    """It is no part of a step, and the time of steps without it is unknown."""
-    first = first_compiling(facts)
-    if first.steps >= first.paid_from:
+    steps, pays_from = step_count(facts), round(time / (USUAL_GAIN * step.mean))
+    if steps >= pays_from:
         return None
-    share = min(first.time / first.run, 0.9)
+    last = int((facts.steps["start"] + facts.steps["duration"]).max())
+    share = min(time / max(last - manifest.started_ns, 1), 0.9)
+    needed = step.mean + time // max(steps, 1)
     return Lost.without_cost(
-        f"torch.compile took {fmt.duration(first.time)}, {fmt.percent(share)} of the run: with the "
-        f"usual gain that pays off after {fmt.several(first.paid_from, 'step')}, and this run "
-        f"had {first.steps:,}.",
+        f"torch.compile took {fmt.duration(time)}, {fmt.percent(share)} of the run: with the "
+        f"usual gain that pays off after {fmt.several(pays_from, 'step')}, and this run "
+        f"had {steps:,}.",
         (
             Figure.share("compiling, of the run", share, UNPAID.limits.info),
-            Figure("steps", first.steps, "count"),
-            Figure("mean step", first.mean, "ns"),
-            Figure("step without it at which it pays off", first.mean + first.needed, "ns"),
+            Figure("steps", steps, "count"),
+            Figure("mean step", step.mean, "ns"),
+            Figure("step without it at which it pays off", needed, "ns"),
         ),
         share=share,
     )
@@ -201,33 +169,14 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
 """The compiler's name for the rest of a function after the line at which it stopped."""
 
 
-@dataclass(frozen=True)
-class GraphBreak:
-    """One line of the script at which compiled code returns to Python, in each call."""
-
-    function: str
-    file: str
-    line: int
-    compiled: int
-    """Number of compilations of the code after it."""
-
-
-@fact
-def graph_breaks(facts: Facts) -> tuple[GraphBreak, ...]:
-    """Graph breaks in order of occurrence, without lines of installed packages."""
-    notes = notes_of(facts.events, "compile")
-    met = Counter(place for note in notes if (place := _place(note)) is not None)
-    return tuple(GraphBreak(*place, compiled=count) for place, count in met.items())
-
-
-def _place(note: Mapping[str, object]) -> tuple[str, str, int] | None:
-    """Function, file and line of a graph break."""
+def _break_of(note: Mapping[str, object]) -> LineShare | None:
+    """The line of the script at which compiled code returns to Python, and its function."""
     if note.get("forward") is False:
         return None
     resumed, file = _RESUMED.match(str(note.get("function"))), str(note.get("file") or "")
     if resumed is None or not file or "-packages/" in file:
         return None
-    return printable(resumed[1]), printable(file), int(resumed[2])
+    return LineShare(printable(file), int(resumed[2]), printable(resumed[1]))
 
 
 _NAMED = 3
@@ -238,18 +187,21 @@ def _broken(facts: Facts) -> Lost | None:
     """Graph breaks cost 0: the real cost depends on what could have been fused across them."""
     if facts.run is None:
         raise NotApplicableError
-    breaks = graph_breaks(facts)
+    # In order of occurrence, each with the number of compilations of the code after it.
+    notes = notes_of(facts.events, "compile")
+    breaks = Counter(line for note in notes if (line := _break_of(note)) is not None)
     if not breaks:
         return None
-    lines = ", ".join(facts.at(item).short for item in breaks[:_NAMED])
+    first, *_ = breaks
+    lines = ", ".join(facts.at(line).short for line in list(breaks)[:_NAMED])
     more = f" and {len(breaks) - _NAMED} more" if len(breaks) > _NAMED else ""
     return Lost.without_cost(
         f"torch.compile breaks the graph at {fmt.several(len(breaks), 'line')}: {lines}{more}.",
         tuple(
-            Figure(f"graph break in {item.function}", item.compiled, "count", place=facts.at(item))
-            for item in breaks
+            Figure(f"graph break in {line.function}", count, "count", place=facts.at(line))
+            for line, count in breaks.items()
         ),
-        place=facts.at(breaks[0]),
+        place=facts.at(first),
         share=GRAPH_BREAKS.limits.info,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -50,43 +50,6 @@ GROWS = 1.5
 """Ratio of the tenth longest backward passes to the tenth shortest."""
 
 _RETAINS = r"retain_graph\s*=\s*(?!False)"
-
-
-@dataclass(frozen=True)
-class Sawtooth:
-    """Times of backward passes that grow and start over, ns."""
-
-    shortest: int
-    """Time of the first decile."""
-    longest: int
-    cost: int
-    """Mean above the shortest."""
-    line: LineShare
-    """The line that keeps the graph, by its text."""
-
-
-@fact
-def sawtooth(facts: Facts) -> Sawtooth | None:
-    """Backward passes through the graphs of earlier steps, until those are released; None if they
-    do not grow so, or the text has no line that keeps a graph, or no call that retains one.
-
-    Raises:
-        UnknownError: there are too few steps.
-    """
-    line = line_that_keeps_graph(facts)
-    if line is None or matching_line(facts, _RETAINS) is None:
-        return None
-    rows = steady_rows(facts)
-    if len(rows) < FEWEST_STEPS:
-        raise UnknownError(f"{len(rows)} of {FEWEST_STEPS} steady steps so far")
-    times = rows[BACKWARD]
-    shortest, longest = _ends(times)
-    least, most = _ends(rows[FORWARD])
-    growth = longest / max(shortest, 1)
-    rises = np.count_nonzero(np.diff(times) > 0) / (len(times) - 1)
-    if rises < RISING or growth < GROWS or growth < GROWS * most / max(least, 1):
-        return None
-    return Sawtooth(shortest, longest, max(round(float(times.mean())) - shortest, 0), line)
 
 
 def _ends(times: npt.NDArray[np.int64]) -> tuple[int, int]:
@@ -221,22 +184,35 @@ def _rss(rss: Trend | None) -> list[Figure]:
 
 
 def _kept(facts: Facts) -> Lost | None:
-    """Graphs kept for some steps; if all are kept, steps grow over the run."""
-    step, saw = steady_step(facts), sawtooth(facts)
-    if saw is None or growing_steps.or_none(facts) is not None:
+    """Backward passes through the graphs of earlier steps, until those are released, by their times
+    and by the text; if all are kept, steps grow over the run."""
+    step, line = steady_step(facts), line_that_keeps_graph(facts)
+    if line is None or matching_line(facts, _RETAINS) is None:
         return None
+    rows = steady_rows(facts)
+    if len(rows) < FEWEST_STEPS:
+        raise UnknownError(f"{len(rows)} of {FEWEST_STEPS} steady steps so far")
+    times = rows[BACKWARD]
+    shortest, longest = _ends(times)
+    least, most = _ends(rows[FORWARD])
+    growth = longest / max(shortest, 1)
+    rises = np.count_nonzero(np.diff(times) > 0) / (len(times) - 1)
+    if rises < RISING or growth < GROWS or growth < GROWS * most / max(least, 1):
+        return None
+    if growing_steps.or_none(facts) is not None:
+        return None
+    cost = max(round(float(times.mean())) - shortest, 0)
     return Lost(
-        saw.cost,
+        cost,
         step,
-        f"Backward grows from {fmt.duration(saw.shortest)} to {fmt.duration(saw.longest)} and "
-        f"starts over, because {saw.line.short} keeps the graphs of earlier steps: "
-        f"{step.part_of(saw.cost)}.",
+        f"Backward grows from {fmt.duration(shortest)} to {fmt.duration(longest)} and starts over, "
+        f"because {line.short} keeps the graphs of earlier steps: {step.part_of(cost)}.",
         (
-            Figure("shortest backward passes", saw.shortest, "ns"),
-            Figure("longest backward passes", saw.longest, "ns"),
+            Figure("shortest backward passes", shortest, "ns"),
+            Figure("longest backward passes", longest, "ns"),
         ),
         label="above the shortest",
-        place=facts.at(saw.line),
+        place=facts.at(line),
         parts=host_parts(facts, (BACKWARD,), GapCause.SYNCHRONISATION.value),
     )
 

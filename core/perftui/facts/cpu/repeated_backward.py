@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,21 +37,11 @@ CALLED = 32
 _THREAD = "Fwd thread id"
 
 
-@dataclass(frozen=True, eq=False)
-class RepeatedBackward:
-    """Nodes of the backward pass that a step runs more than once."""
-
-    work: Work
-    """Repeated runs of nodes in a step, with all they call; without each node's first run."""
-    passes: float
-    """Mean number of backward passes of a step that share nodes."""
-
-
 @trace_fact
-def repeated_backward(analysis: TraceAnalysis) -> RepeatedBackward:
-    """Work repeated by backward passes whose gradients are just summed: only forward passes run in
-    between, so one pass from the sum of losses would do. Unknown if the trace does not number
-    nodes."""
+def repeated_backward(analysis: TraceAnalysis) -> tuple[Work, float]:
+    """Work repeated by backward passes whose gradients are just summed, and the mean number of such
+    passes in a step: only forward passes run in between, so one pass from the sum of losses would
+    do. Each node's first run does not count. Unknown if the trace does not number nodes."""
     ops = operators(analysis)
     again = np.zeros(len(ops.rows), dtype=bool)
     passes = 0
@@ -78,7 +67,7 @@ def repeated_backward(analysis: TraceAnalysis) -> RepeatedBackward:
         passes += sharing + bool(sharing)
     work = work_of(ops, ops.within(again), again)
     all_of_them = sum(map(len, groups)) / max(sum(map(len, looked_at)), 1)
-    return RepeatedBackward(work.times(all_of_them), passes * all_of_them / ops.steps.steps)
+    return work.times(all_of_them), passes * all_of_them / ops.steps.steps
 
 
 def _sharing(ops: Operators, groups: Sequence[list[Int64]]) -> list[list[Int64]]:

@@ -17,8 +17,8 @@ from perftui.facts.step.judged_step import judged_step
 FEWEST_BATCHES = 2
 
 _NAMES = ("rows", "tokens", "padded", "spare")
-"""Of each batch, up to a limit of rows; ``spare`` is padding beyond its longest row, which padding to
-that row would save."""
+"""Of each batch, up to a limit of rows; ``spare`` is padding beyond its longest row, which would be
+saved by padding to that."""
 
 _SKIP = re.compile(
     r"^(aten|torch|nested|jagged|flash_attn\w*)::.*(_pack_padded_sequence|nested|jagged|varlen)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,31 +19,8 @@ from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import forward_lines, made_where, with_line
 from perftui.trace.model import NONE, Mask
 
-
-@dataclass(frozen=True)
-class SearchingCalls:
-    """Calls of convolutions in which cuDNN benchmarks kernels."""
-
-    calls: int
-    most: int
-    """Most kernels launched by one of them."""
-    time: int
-    """Host time in the calls, ns."""
-
-
 _TRIES = 12
 """Kernels of one call from which it benchmarks them: a convolution takes one to four."""
-
-
-def searching_calls(convolutions: StepKernels) -> SearchingCalls | None:
-    """Benchmarking calls among those that launched ``convolutions``; None without any."""
-    operators = convolutions.operator[convolutions.operator != NONE]
-    rows, counts = np.unique(operators, return_counts=True)
-    tries = counts >= _TRIES
-    if not tries.any():
-        return None
-    time = int(convolutions.analysis.trace.duration[rows[tries]].sum())
-    return SearchingCalls(int(tries.sum()), int(counts.max()), time)
 
 
 def alike_in_steps(kernels: StepKernels) -> bool:
@@ -145,15 +121,18 @@ def _benchmark(facts: Facts) -> Lost | None:
     if not work.of.count:
         raise UnknownError("the trace marks no steps, so its warm-up is not known")
     kernels = work.kernels.of(Category.CONVOLUTION)
-    tried = searching_calls(kernels)
-    if tried is None:
+    operators = kernels.operator[kernels.operator != NONE]
+    calls, counts = np.unique(operators, return_counts=True)
+    tries = counts >= _TRIES
+    if not tries.any():
         return None
+    trying = int(kernels.analysis.trace.duration[calls[tries]].sum()) // kernels.steps
     return Lost(
-        min(tried.time // work.kernels.steps, work.of.mean),
+        work.within(trying),
         work.of,
-        f"cuDNN benchmarks kernels for {fmt.several(tried.calls, 'convolution')} after the "
-        f"warm-up, {work.of_step(tried.time // work.kernels.steps)}: their sizes are new.",
-        (Figure("kernels of one call", tried.most, "count"), *listed(kernels), work.steps),
+        f"cuDNN benchmarks kernels for {fmt.several(int(tries.sum()), 'convolution')} after the "
+        f"warm-up, {work.of_step(trying)}: their sizes are new.",
+        (Figure("kernels of one call", int(counts.max()), "count"), *listed(kernels), work.steps),
         with_line(facts, kernels.place, forward_lines.or_none(facts)),
         # It is host time in which the GPU runs trials, or waits for the next one.
         (*PARTS, GapCause.LAUNCH.value, GapCause.SYNCHRONISATION.value),

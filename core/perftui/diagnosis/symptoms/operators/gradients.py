@@ -54,16 +54,6 @@ FIRST_OPERATORS = 16
 
 
 @dataclass(frozen=True, eq=False)
-class NotDetached:
-    """Backward passes that continue into a model that is not trained."""
-
-    work: Work
-    """Nodes of that model, and everything they call."""
-    parameters: int
-    """Number of parameters whose gradients such a pass accumulates."""
-
-
-@dataclass(frozen=True, eq=False)
 class _Turn:
     """The backward passes before one update."""
 
@@ -83,8 +73,9 @@ class _Turn:
 
 
 @trace_fact
-def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
-    """Backward passes that continue into a model they do not train, as a GAN's critic, or None.
+def not_detached(analysis: TraceAnalysis) -> tuple[Work, int] | None:
+    """Backward passes that continue into a model they do not train, as a GAN's critic: the nodes of
+    that model with all they call, and of how many parameters such a pass accumulates gradients.
 
     If updates take turns, passes before some go through more calls of models than those before
     others, and reach as many parameters as any. They need not have continued into the model called
@@ -123,7 +114,7 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
     farthest = [turns[turn] for turn in turns if reached[turn] == most]
     mine = _untrained_nodes(ops, list(turns.values()), farthest)
     work = work_of(ops, ops.within(mine), mine)
-    return NotDetached(work.times(len(np.unique(turn_of)) / len(inside)), most)
+    return work.times(len(np.unique(turn_of)) / len(inside)), most
 
 
 def _first_numbers(ops: Operators, until: int) -> Int64:
@@ -195,16 +186,16 @@ def _lost_to_other_model(work: OperatorWork) -> Lost | None:
     setup = settings(work.facts)
     sizes = [optimizer.parameters or 0 for optimizer in (setup.optimizers or () if setup else ())]
     beyond = not_detached.or_none(work.facts) if len(sizes) > 1 else None
-    if beyond is None or not beyond.work.calls or beyond.parameters != sum(sizes):
+    if beyond is None or not beyond[0].calls or beyond[1] != sum(sizes):
         return None
     lost = work.lost(
-        beyond.work,
+        beyond[0],
         # If the same samples serve both, the first pass has to keep their graph.
         line_of(work.facts, BACKWARD, "retain_graph"),
         "Backward continues into a model that another optimizer trains, and those gradients are "
         "thrown away: {part}{at}; detach() its output.",
         "thrown away",
-        Figure("nodes of that model in a step", beyond.work.calls, "count"),
+        Figure("nodes of that model in a step", beyond[0].calls, "count"),
     )
     return replace(lost, fixes=())
 

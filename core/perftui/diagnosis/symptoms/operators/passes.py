@@ -152,7 +152,7 @@ def _many(facts: Facts) -> Lost | None:
     work, passes = operator_work(facts), many_passes(facts)
     judged, step = work.judged, work.of
     again = repeated_backward.or_none(facts)
-    if passes.per_step < FEWEST or (again is not None and again.work.calls):
+    if passes.per_step < FEWEST or (again is not None and again[0].calls):
         # Passes through the same graph have their own finding.
         return None
     calls = work.time_of(passes.small)
@@ -317,16 +317,16 @@ def _same_input(judged: OperatorWork) -> Lost | None:
 
 
 def _backward_again(facts: Facts) -> Lost | None:
-    judged, again = operator_work(facts), repeated_backward(facts)
-    if not again.work.calls:
+    judged, (work, passes) = operator_work(facts), repeated_backward(facts)
+    if not work.calls:
         return None
     return judged.lost(
-        again.work,
+        work,
         line_of(facts, BACKWARD),
-        f"{again.passes:.3g} backward passes of each step run through the same layers, for "
+        f"{passes:.3g} backward passes of each step run through the same layers, for "
         "{part} more than one would{at}.",
         "backward again",
-        Figure("nodes that run again", again.work.calls, "count"),
+        Figure("nodes that run again", work.calls, "count"),
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.intervals import subtract, union
-from perftui.analysis.kernels.limits import CardLink, link_of
+from perftui.analysis.kernels.limits import link_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import BACKWARD, COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
@@ -144,21 +143,11 @@ _LEVELS = 4
 """Most operators of the copy within that range."""
 
 
-@dataclass(frozen=True)
-class BucketCopies:
-    """Means over the steady steps."""
-
-    per_step: float
-    """Number of gradients copied back."""
-    time: int
-    """ns in which the device does nothing else; without a device, ns of the host's copies."""
-    part: str
-    """The part of the step with most of that time."""
-
-
 @trace_fact
-def bucket_copies(analysis: TraceAnalysis) -> BucketCopies:
-    """Copies of DistributedDataParallel from its buckets to the gradients.
+def bucket_copies(analysis: TraceAnalysis) -> tuple[float, int, str]:
+    """Copies of DistributedDataParallel from its buckets to the gradients, in a mean steady step:
+    their number, ns in which the device does nothing else (without one, ns of the host), and the
+    part of the step with most of that time.
 
     Raises:
         NotApplicableError: there are none: nothing is wrapped, or gradients are bucket views.
@@ -171,7 +160,7 @@ def bucket_copies(analysis: TraceAnalysis) -> BucketCopies:
     if not steps.has_gpu:
         rows = np.flatnonzero(ranges & steps.inside)
         whole = union(trace.start[rows], trace.ends_of(rows)).total
-        return BucketCopies(len(rows) / count, whole // count, "backward")
+        return len(rows) / count, whole // count, "backward"
     links = link(trace)
     copied = np.zeros(len(links.activity), dtype=bool)
     above: Int64 = links.operator.astype(np.int64)
@@ -186,7 +175,7 @@ def bucket_copies(analysis: TraceAnalysis) -> BucketCopies:
     alone = subtract(copying, union(trace.start[others], trace.ends_of(others)))
     by_engine = int(trace.duration[mine & trace.in_category(MEMCPY)].sum())
     part = EXPOSED_COPIES if 2 * by_engine >= int(trace.duration[mine].sum()) else COMPUTE
-    return BucketCopies(int(mine.sum()) / count, alone.total // count, part)
+    return int(mine.sum()) / count, alone.total // count, part
 
 
 BUCKET = 25 << 20
@@ -199,21 +188,21 @@ _DDP = "DistributedDataParallel"
 
 
 def _copies(facts: Facts) -> Lost | None:
-    copies = bucket_copies(facts)
+    copied, time, part = bucket_copies(facts)
     ddp = wrapper(facts, _DDP)
     if ddp is not None and ddp.arguments.get("gradient_as_bucket_view") is True:
         return None
     judged = judged_step(facts)
-    step, cost = judged.of, min(copies.time, judged.part(copies.part))
+    step, cost = judged.of, min(time, judged.part(part))
     return Lost(
         cost,
         step,
-        f"{_DDP} copies each of {copies.per_step:.0f} gradients out of the bucket in which it was "
+        f"{_DDP} copies each of {copied:.0f} gradients out of the bucket in which it was "
         f"reduced: {step.part_of(cost)}.",
-        (Figure("gradients copied a step", round(copies.per_step, 1)),),
+        (Figure("gradients copied a step", round(copied, 1)),),
         label="copying them",
         place=place_in_part(facts, BACKWARD),
-        parts=(copies.part,),
+        parts=(part,),
     )
 
 
@@ -414,63 +403,6 @@ _TRIPS = {ALL_REDUCE: 2, ALL_GATHER: 1, REDUCE_SCATTER: 1}
 """How often, times (n - 1) / n, each byte crosses the link: the bus bandwidth of nccl-tests."""
 
 
-@dataclass(frozen=True)
-class BusBandwidth:
-    """Rates in GB/s."""
-
-    reached: float
-    """Rate of the fastest call."""
-    link: CardLink
-    ranks: int
-    calls: int
-    transfer: int
-    """Time of a step's large calls at that rate, ns."""
-    exposed: int
-    """Time of a step in which only they were under way, ns."""
-
-    @property
-    def share(self) -> float:
-        """Share of the link's rate, 0 to 1."""
-        return self.reached / self.link.rate
-
-
-@trace_fact
-def bus_bandwidth(analysis: TraceAnalysis) -> BusBandwidth:
-    """Bus bandwidth of the fastest large collective among the cards of one machine.
-
-    Raises:
-        NotApplicableError: no such collectives are in the trace.
-        UnknownError: the trace has no sizes, or the card's link is not listed.
-    """
-    calls = collective_calls(analysis)
-    if not (calls.size > 0).any():
-        raise UnknownError("the trace does not record how many bytes its collectives move")
-    trips = np.array([_TRIPS.get(kind, 0) for kind in calls.kind])
-    chosen = (calls.size >= LARGE) & (trips > 0) & (calls.duration > 0)
-    chosen &= (calls.ranks > 1) & (calls.ranks <= ONE_MACHINE)
-    if int(chosen.sum()) < FEWEST_LARGE:
-        raise NotApplicableError
-    card = trace_card(analysis).name
-    link = link_of(card)
-    if link is None:
-        raise UnknownError(
-            f"the bandwidth of the link between cards of type {card} is not listed"
-            if card
-            else "the trace does not name the card, so its link is not known"
-        )
-    ranks = calls.ranks[chosen]
-    crossing = calls.size[chosen] * trips[chosen] * (ranks - 1) / ranks
-    reached = float((crossing / calls.duration[chosen]).max())
-    return BusBandwidth(
-        reached,
-        link,
-        int(ranks.max()),
-        int(chosen.sum()),
-        round(float(crossing.sum()) / reached / calls.steps),
-        calls.exposed(chosen),
-    )
-
-
 LOW = 0.2
 """Share of the link's rate below which it is slow; nsys-ai."""
 
@@ -479,30 +411,51 @@ USUAL = 0.6
 
 
 def _slow(facts: Facts) -> Lost | None:
-    """Gain if large collectives reached the usual rate, in time in which nothing hides them and no
-    rank waits for another."""
+    """Gain if large collectives among the cards of one machine reached the usual rate, in time in
+    which nothing hides them and no rank waits for another: by the fastest of them."""
     judged = judged_step(facts)
     step, exposed = judged.of, judged.part(EXPOSED_COMMUNICATION)
     # Between several machines no rate is known.
     several = facts.run is not None and len({rank.host for rank in facts.run.ranks}) > 1
     if exposed < SLOW_NETWORK.limits.warning * step.mean or several:
         raise NotApplicableError
-    bus = bus_bandwidth(facts)
-    if bus.share >= LOW or slow_rank.or_none(facts) is not None:
+    calls = collective_calls(facts)
+    if not (calls.size > 0).any():
+        raise UnknownError("the trace does not record how many bytes its collectives move")
+    trips = np.array([_TRIPS.get(kind, 0) for kind in calls.kind])
+    chosen = (calls.size >= LARGE) & (trips > 0) & (calls.duration > 0)
+    chosen &= (calls.ranks > 1) & (calls.ranks <= ONE_MACHINE)
+    if int(chosen.sum()) < FEWEST_LARGE:
+        raise NotApplicableError
+    card = trace_card(facts).name
+    bus = link_of(card)
+    if bus is None:
+        raise UnknownError(
+            f"the bandwidth of the link between cards of type {card} is not listed"
+            if card
+            else "the trace does not name the card, so its link is not known"
+        )
+    ranks = calls.ranks[chosen]
+    crossing = calls.size[chosen] * trips[chosen] * (ranks - 1) / ranks
+    # In GB/s, of the fastest call.
+    reached = float((crossing / calls.duration[chosen]).max())
+    share = reached / bus.rate
+    if share >= LOW or slow_rank.or_none(facts) is not None:
         return None
-    left = min(exposed, bus.exposed, bus.transfer) - cost_of(SINGLE_BUCKET, facts)
-    cost = max(round(left * (1 - bus.share / USUAL)), 0)
+    transfer = round(float(crossing.sum()) / reached / calls.steps)
+    left = min(exposed, calls.exposed(chosen), transfer) - cost_of(SINGLE_BUCKET, facts)
+    cost = max(round(left * (1 - share / USUAL)), 0)
     return Lost(
         cost,
         step,
-        f"Large collectives of {bus.ranks} ranks come to {bus.reached:.3g} GB/s, "
-        f"{fmt.percent(bus.share)} of what {bus.link.name} carries: "
+        f"Large collectives of {ranks.max()} ranks come to {reached:.3g} GB/s, "
+        f"{fmt.percent(share)} of what {bus.name} carries: "
         f"{step.part_of(cost)} more than usual.",
         (
-            Figure.share("reached of the link", bus.share, LOW),
-            Figure("GB/s on the bus", round(bus.reached, 1)),
-            Figure(f"GB/s of {bus.link.name}, each way", bus.link.rate),
-            Figure("large collectives", bus.calls, "count"),
+            Figure.share("reached of the link", share, LOW),
+            Figure("GB/s on the bus", round(reached, 1)),
+            Figure(f"GB/s of {bus.name}, each way", bus.rate),
+            Figure("large collectives", int(chosen.sum()), "count"),
         ),
         label="lost to the slow link",
         place=place_in_part(facts, EXPOSED_COMMUNICATION),

@@ -34,7 +34,6 @@ from perftui.run.aggregates import Group
 from perftui.run.table import Table
 from perftui.script.evaluation import makes_training_data
 from perftui.script.uses import program_of
-from perftui.trace.model import Int64
 
 FEWEST_INSIDE = 2
 """Fewest samples that began within evaluation steps, in lines that training does not call. One may
@@ -137,20 +136,11 @@ MANY = 8
 network, such as double Q-learning, takes four."""
 
 
-@dataclass(frozen=True, eq=False)
-class PassesAlone:
-    """Forward passes that are not trained."""
-
-    taken: Int64
-    """Their time in all steps of the trace, by index into ``PHASES``, ns."""
-    per_step: float
-    """Mean number of such passes per step."""
-
-
 @trace_fact
-def passes_alone(analysis: TraceAnalysis) -> PassesAlone | None:
-    """Forward passes without a backward pass, if a step makes many for each one with a backward
-    pass; else None. The last before each backward pass counts as trained."""
+def passes_alone(analysis: TraceAnalysis) -> tuple[Work, float] | None:
+    """Forward passes without a backward pass, and their number in a mean step, if that is many for
+    each one with a backward pass; else None. The last before each backward pass counts as
+    trained."""
     ops = operators(analysis)
     weighted = np.count_nonzero(ops.named(WEIGHTED.match) & ops.in_phase(FORWARD))
     nodes = np.count_nonzero(ops.named(WEIGHTED_NODE.match))
@@ -162,7 +152,7 @@ def passes_alone(analysis: TraceAnalysis) -> PassesAlone | None:
     alone = np.delete(passes, np.unique(before[before >= 0]))
     taken = np.zeros(len(PHASES), dtype=np.int64)
     taken[PHASES.index(FORWARD)] = int((trace.ends_of(alone) - trace.start[alone]).sum())
-    return PassesAlone(taken, len(alone) / ops.steps.steps)
+    return Work(taken, 0), len(alone) / ops.steps.steps
 
 
 MOSTLY_WAITS = 0.5
@@ -219,15 +209,16 @@ def _in_each_step(facts: Facts) -> Lost | None:
     alone, judged = passes_alone.or_none(facts), judged_step.or_none(facts)
     if alone is None or judged is None or judged.on_device:
         return None
-    time = in_step(operators(facts), judged, Work(alone.taken, 0))
+    work, per_step = alone
+    time = in_step(operators(facts), judged, work)
     line = line_without_gradients(facts)
     return Lost(
         time.ns,
         judged.of,
-        f"Each step calls the model {alone.per_step:.0f} times more than it trains it: those "
+        f"Each step calls the model {per_step:.0f} times more than it trains it: those "
         f"forward passes take {judged.of.part_of(time.ns)}{at(line)}.",
         (
-            Figure("forward passes without backward in a step", round(alone.per_step), "count"),
+            Figure("forward passes without backward in a step", round(per_step), "count"),
             Figure("mean training step", judged.of.mean, "ns"),
         ),
         label="evaluation",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, fact, samples
+from perftui.facts.fact import Facts, NotApplicableError, samples
 from perftui.facts.source.lines import LineShare, lines_by_time, stack_samples
 from perftui.facts.step.steps import MANY_STEPS, median, run_is_over
 from perftui.run.table import Table
@@ -19,54 +18,9 @@ MOST_RANKS = 16
 """Most ranks examined."""
 
 
-@dataclass(frozen=True)
-class Silence:
-    """Time from the end of the last step to the newest sample of anything; times in ns."""
-
-    duration: int
-    step: int
-    """Index of the last step."""
-    usual: int
-    """Median of the earlier steps, of any kind."""
-    longest: int
-    """The longest earlier step, or time between two."""
-    since: int
-    """End of the last step, ns since the epoch."""
-
-
-@fact
-def silence(facts: Facts) -> Silence:
-    """Time since the rank's last step.
-
-    Raises:
-        NotApplicableError: there is no run, it is over, or it has few steps: compiling or loading
-        in the first ones may take minutes.
-    """
-    run, rank, steps = facts.run, facts.rank, facts.steps
-    if run is None or rank is None or run_is_over(facts) or len(steps) < MANY_STEPS:
-        raise NotApplicableError
-    if run.trainings(rank.place)[-1:] != (rank,):
-        # Another process is the rank by now, and has made no step yet.
-        raise NotApplicableError
-    end = steps["start"] + steps["duration"]
-    last = int(end.max())
-    between = np.diff(end) if len(end) > 1 else np.zeros(1, np.int64)
-    outside, _ = stack_samples(facts)
-    sampled = samples(facts)
-    seen = int(sampled["time"].max()) if "time" in sampled and len(sampled) else 0
-    return Silence(
-        duration=max(max(seen, _newest(outside)) - last, 0),
-        step=int(steps["index"][int(end.argmax())]),
-        usual=round(median(steps["duration"])),
-        longest=max(int(between.max()), int(steps["duration"].max())),
-        since=last,
-    )
-
-
-@fact
-def last_lines(facts: Facts) -> tuple[tuple[int, LineShare], ...]:
-    """The ranks whose main threads were sampled since the last step, and the last line of each."""
-    since, ranks, lines = silence(facts).since, facts.run.ranks if facts.run else (), []
+def _last_lines(facts: Facts, since: int) -> list[tuple[int, LineShare]]:
+    """The ranks whose main threads were sampled ``since`` then, and the last line of each."""
+    ranks, lines = facts.run.ranks if facts.run else (), []
     for place in sorted({rank.place for rank in ranks})[:MOST_RANKS]:
         stacks, _ = stack_samples(facts.of_rank(place))
         if not len(stacks) or _newest(stacks) <= since:
@@ -75,7 +29,7 @@ def last_lines(facts: Facts) -> tuple[tuple[int, LineShare], ...]:
         times = np.zeros(len(stacks), np.int64)
         times[at] = max(int(stacks["held"][at]), 1)
         lines.append((place, lines_by_time(stacks, times).lines[0]))
-    return tuple(lines)
+    return lines
 
 
 def _newest(stacks: Table) -> int:
@@ -91,26 +45,38 @@ fault."""
 
 
 def _waits(facts: Facts) -> Lost | None:
-    """The cost is the run, not part of a step."""
-    quiet = silence(facts)
-    if quiet.duration < max(LEAST, LONGER * quiet.longest):
+    """Time from the end of the last step to the newest sample of anything. The cost is the run, not
+    part of a step."""
+    run, shown, steps = facts.run, facts.rank, facts.steps
+    if run is None or shown is None or run_is_over(facts) or len(steps) < MANY_STEPS:
+        # Compiling or loading in the first steps may take minutes.
+        raise NotApplicableError
+    if run.trainings(shown.place)[-1:] != (shown,):
+        # Another process is the rank by now, and has made no step yet.
+        raise NotApplicableError
+    end, sampled = steps["start"] + steps["duration"], samples(facts)
+    last = int(end.max())
+    seen = int(sampled["time"].max()) if "time" in sampled and len(sampled) else 0
+    quiet = max(max(seen, _newest(stack_samples(facts)[0])) - last, 0)
+    longest = max(int(np.diff(end).max()), int(steps["duration"].max()))
+    if quiet < max(LEAST, LONGER * longest):
         return None
-    lines = last_lines(facts)
-    here = facts.rank.place if facts.rank else None
-    own = next((line for rank, line in lines if rank == here), None)
+    lines, usual = _last_lines(facts, last), round(median(steps["duration"]))
+    own = next((line for rank, line in lines if rank == shown.place), None)
     return Lost.without_cost(
-        f"No step has ended for {fmt.duration(quiet.duration)}, since step {quiet.step}; a step "
-        f"usually takes {fmt.duration(quiet.usual)}. {_where(lines)}",
+        f"No step has ended for {fmt.duration(quiet)}, since step "
+        f"{int(steps['index'][int(end.argmax())])}; a step usually takes {fmt.duration(usual)}. "
+        f"{_where(lines)}",
         (
-            Figure("since the last step", quiet.duration, "ns"),
-            Figure("median step", quiet.usual, "ns"),
+            Figure("since the last step", quiet, "ns"),
+            Figure("median step", usual, "ns"),
             *(
                 Figure(f"main thread of rank {rank}", line.source, place=facts.at(line))
                 for rank, line in lines
             ),
         ),
         place=facts.at(own) if own and own.file else None,
-        share=quiet.duration / max(quiet.duration + quiet.usual, 1),
+        share=quiet / max(quiet + usual, 1),
         worst=Severity.WARNING,
     )
 

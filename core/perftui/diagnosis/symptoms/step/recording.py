@@ -16,7 +16,7 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import OPERATORS, OTHER, step_source
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
+from perftui.facts.fact import Facts, NotApplicableError, trace_fact
 from perftui.facts.gpu.idle import gap_place, idle_steps, rows_place
 from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import idle_place
@@ -26,6 +26,7 @@ from perftui.facts.step.trace_steps import (
     INCOMPLETE,
     Missing,
     TraceSteps,
+    complete,
     lacks_end,
     missing,
     trace_steps,
@@ -41,34 +42,33 @@ MUCH = 1 / 3
 larger."""
 
 
-@dataclass(frozen=True)
-class StartUp:
-    """First uses in a whole recording, ns."""
-
-    idle: int
-    whole: int
-    judged: int
-    """Time of the judged steps in ``whole``."""
-
-
-@trace_fact
-def start_up(analysis: TraceAnalysis) -> StartUp:
-    """First uses in a recording whose steps are derived from their rhythm and are little of it.
-
-    Raises:
-        NotApplicableError: it is judged whole, its steps are marked, or something else is more.
-    """
+def _mostly_first_uses(analysis: TraceAnalysis) -> Lost | None:
+    """First uses in a recording whose steps are derived from their rhythm and are little of it;
+    None if it is judged whole, its steps are marked, or something else is more."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None or not steps.steps or not step_source(trace, analysis.steps):
-        raise NotApplicableError
+        return None
     near = np.flatnonzero(kinds.believable(trace))
     whole = int(trace.ends_of(near).max() - trace.start[near].min())
     judged = steps.step_ns * steps.steps
     idle = {time.cause: time.total for time in analysis.idle if time.device == steps.device}
     first = idle.get(GapCause.INITIALISATION, 0)
     if judged >= LEAST_JUDGED * whole or first < max(MUCH * whole, *idle.values()):
-        raise NotApplicableError
-    return StartUp(first, whole, judged)
+        return None
+    complete(analysis)
+    # Of the whole recording, as the steps are little of it.
+    step = StepBreakdown(0, whole, (), whole, whole, whole, usual=whole, of_run=False)
+    return Lost(
+        first,
+        step,
+        f"The GPU idles {step.part_of(first)} while the driver and libraries load code and "
+        "initialize: the recording is mostly first calls, and only "
+        f"{fmt.percent(judged / whole)} of it is steady steps.",
+        (
+            Figure.share("device idle, initialisation", first / whole, 0.10),
+            Figure("profiled steps", steps.steps, "count"),
+        ),
+    )
 
 
 FAR_LONGER = 10
@@ -78,35 +78,31 @@ different layer sizes seldom differ by so much."""
 _NEARLY = 0.9
 
 
-@dataclass(frozen=True)
-class FirstCalls:
-    """First calls that set something up."""
-
-    steps: TraceSteps
-    time: int
-    """ns of the mean step, or of the whole trace, that they cover."""
-    operator: str
-    """The innermost operator that takes nearly all of the longest first call."""
-
-
-@trace_fact
-def first_calls(analysis: TraceAnalysis) -> FirstCalls:
-    """First calls of PyTorch's operators that take far longer than all later ones.
-
-    Raises:
-        NotApplicableError: a GPU was recorded, or none is used.
-        UnknownError: no first call does so.
-    """
+def _first_calls(analysis: TraceAnalysis) -> Lost | None:
+    """First calls of PyTorch's operators that take far longer than all later ones, by the host
+    alone; None without any, and if a GPU was recorded or none is used."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None or not unrecorded_gpu(analysis):
-        raise NotApplicableError
-    first_rows = np.array(list(_standing_out(trace)), dtype=np.int64)
-    if not len(first_rows):
-        raise UnknownError("no first call takes far longer than later ones")
-    covered = intersect(union(trace.start[first_rows], trace.ends_of(first_rows)), steps.on_host)
-    longest = first_rows[trace.duration[first_rows] >= _NEARLY * trace.duration[first_rows].max()]
-    inner = int(longest[np.argmax(trace.start[longest])])
-    return FirstCalls(steps, covered.total // max(steps.steps, 1), trace.name_of(inner))
+        return None
+    rows = np.array(list(_standing_out(trace)), dtype=np.int64)
+    if not len(rows):
+        return None
+    covered = intersect(union(trace.start[rows], trace.ends_of(rows)), steps.on_host)
+    # The innermost operator that takes nearly all of the longest first call.
+    longest = rows[trace.duration[rows] >= _NEARLY * trace.duration[rows].max()]
+    operator = trace.name_of(int(longest[np.argmax(trace.start[longest])]))
+    step, time = steps.breakdown, covered.total // max(steps.steps, 1)
+    return Lost(
+        time,
+        step,
+        f"First calls of operators take {step.part_of(time)}, far longer than later ones, mainly "
+        f"{operator}: the recording shows first calls, not steady steps.",
+        (
+            Figure.share("in first calls", time / step.mean, 0.10),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=Place(operator=operator),
+    )
 
 
 def _standing_out(trace: Trace) -> Iterator[int]:
@@ -135,45 +131,10 @@ _VERSIONS = {
 
 
 def _initialising(facts: Facts) -> Lost | None:
-    cold = first_calls.or_none(facts) if facts.run is None else None
-    if cold is not None:
-        return _unseen(cold)
-    cold_start = start_up.or_none(facts) if facts.run is None else None
-    if cold_start is None:
-        return _seen(facts)
-    # Of the whole recording, as the steps are little of it.
-    whole, trace = cold_start.whole, idle_steps(facts)
-    step = StepBreakdown(0, whole, (), whole, whole, whole, usual=whole, of_run=False)
-    return Lost(
-        cold_start.idle,
-        step,
-        f"The GPU idles {step.part_of(cold_start.idle)} while the driver and libraries load "
-        "code and initialize: the recording is mostly first calls, and only "
-        f"{fmt.percent(cold_start.judged / whole)} of it is steady steps.",
-        (
-            Figure.share("device idle, initialisation", cold_start.idle / whole, 0.10),
-            Figure("profiled steps", trace.steps, "count"),
-        ),
-    )
-
-
-def _unseen(cold: FirstCalls) -> Lost:
-    """The loss by the host alone, if the GPU was not recorded."""
-    step = cold.steps.breakdown
-    return Lost(
-        cold.time,
-        step,
-        f"First calls of operators take {step.part_of(cold.time)}, far longer than later "
-        f"ones, mainly {cold.operator}: the recording shows first calls, not steady steps.",
-        (
-            Figure.share("in first calls", cold.time / step.mean, 0.10),
-            Figure("steady steps", step.count, "count"),
-        ),
-        place=Place(operator=cold.operator),
-    )
-
-
-def _seen(facts: Facts) -> Lost | None:
+    if facts.run is None and facts.analysis is not None:
+        lost = _first_calls(facts.analysis) or _mostly_first_uses(facts.analysis)
+        if lost is not None:
+            return lost
     trace, judged = idle_steps(facts), judged_step(facts)
     idle, step = judged.part(GapCause.INITIALISATION.value), judged.of
     if idle < INITIALISATION.limits.warning * step.mean:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -211,28 +210,13 @@ MOST_READ = 50
 """Most earlier run directories examined, newest first: 0.2 ms each."""
 
 
-@dataclass(frozen=True)
-class EarlierRun:
-    """A run of the same command on the same machine."""
-
-    manifest: Manifest
-    step_ns: int
-    """Its mean steady step, ns."""
-
-
-def earlier_runs(root: Path, manifest: Manifest) -> tuple[EarlierRun, ...]:
-    """Runs beside ``root`` that ended before it began, newest first, judged on enough steps;
-    without trials with other settings."""
-    runs = _ended_before(root, manifest.started_ns, manifest.command, manifest.cwd, manifest.host)
-    same = (manifest.overrides, manifest.patched)
-    return tuple(run for run in runs if (run.manifest.overrides, run.manifest.patched) == same)
-
-
 @lru_cache(maxsize=8)
 def _ended_before(
     root: Path, started_ns: int, command: tuple[str, ...], cwd: str, host: str
-) -> tuple[EarlierRun, ...]:
-    """Earlier runs of the command, cached for each run: what ended before it does not change."""
+) -> tuple[tuple[Manifest, int], ...]:
+    """Runs of the command beside ``root`` that ended before it began, newest first, and the mean
+    steady step of each, ns, if it was judged on enough steps. What ended before a run does not
+    change."""
     try:
         names = sorted((entry.name for entry in root.parent.iterdir()), reverse=True)
     except OSError:
@@ -252,7 +236,7 @@ def _ended_before(
         steps = (one.step_ns for one in diagnosis.findings if one.steps == steady and one.step_ns)
         step = next(steps, 0) if steady >= MANY_STEPS else 0
         if step and manifest.ended_ns is not None and manifest.ended_ns <= started_ns:
-            runs.append(EarlierRun(manifest, step))
+            runs.append((manifest, step))
     return tuple(runs)
 
 
@@ -275,15 +259,18 @@ def _slower(facts: Facts) -> Lost | None:
     """The cause is unknown, so the cost is 0."""
     if facts.run is None or not run_is_over(facts):
         raise NotApplicableError
-    run = facts.run
-    earlier = earlier_runs(run.root, run.manifest)
+    own = facts.run.manifest
+    runs = _ended_before(facts.run.root, own.started_ns, own.command, own.cwd, own.host)
+    # Without trials with other settings.
+    same = (own.overrides, own.patched)
+    earlier = [(past, ns) for past, ns in runs if (past.overrides, past.patched) == same]
     if len(earlier) < FEWEST_RUNS:
         raise NotApplicableError
     step = steady_step(facts)
     if step.count < MANY_STEPS:
         return None
-    usual = round(median(np.array([run.step_ns for run in earlier])))
-    changed = _changed(earlier[0].manifest, run.manifest)
+    usual = round(median(np.array([ns for _, ns in earlier])))
+    changed = _changed(earlier[0][0], own)
     why = "nothing on record has changed since the last of them"
     if changed:
         why = f"changed since the last of them: {' and '.join(changed)}"

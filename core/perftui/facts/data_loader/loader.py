@@ -228,32 +228,20 @@ def wait_cpu(facts: Facts) -> float | None:
     return min(busy / wait, 1.0) if wait else None
 
 
-@dataclass(frozen=True)
-class Restarts:
-    """Loader starts after the first, within steady steps."""
-
-    per_step: int
-    """Time of these starts spread over all steady steps, ns."""
-    mean: int
-    """Mean of a start, ns."""
-    count: int
-
-
 @fact
-def loader_starts(facts: Facts) -> Restarts | None:
-    """Cost of starting loaders again; None with a single start or none."""
+def loader_starts(facts: Facts) -> tuple[int, int, int]:
+    """Loader starts after the first, within steady steps: their time spread over all of these, the
+    mean of a start, ns, and their number."""
     steps, mask, sums = facts.steps, steady_mask(facts), steady_sums(facts)
     if "loader_start" not in steps or not mask.any():
-        return None
+        return 0, 0, 0
     started = (steps["kind"] == step_kind(facts)) & (steps["loader_start"] > 0)
     # The first start of the run is no restart.
     started[: int(np.argmax(started)) + 1] = False
     again = started & mask
     count = int(again.sum()) + sums.of("loader_start").above_zero
-    if not count:
-        return None
     whole = whole_sum(steps.where(again), sums, "loader_start")
-    return Restarts(whole // (int(mask.sum()) + sums.rows), whole // count, count)
+    return whole // (int(mask.sum()) + sums.rows), whole // max(count, 1), count
 
 
 LEAST_WATCHED = 1_000_000_000
@@ -353,23 +341,15 @@ FEWEST_BATCHES = 10
 """Fewest batches of all workers, or of one: below, a single slow one makes them look uneven."""
 
 
-@dataclass(frozen=True)
-class Unevenness:
-    """How much the times to make a loader's batches differ."""
-
-    of_time: float
-    """Mean time of the batch being made at a random moment, over the mean batch: 1 if all are
-    alike, n if one in n takes all the time."""
-    worker: int | None
-    """The slowest worker; None if fewer than two made enough batches."""
-    times: float
-    """Time per batch of that worker over that of the others."""
-
-
 @fact
-def unevenness(facts: Facts) -> Unevenness:
-    """Unevenness of the training loader's workers over the steady steps. Unknown without rows of
-    workers."""
+def unevenness(facts: Facts) -> tuple[float, int | None, float]:
+    """How much the times to make the training loader's batches differ over the steady steps.
+    Unknown without rows of workers.
+
+    Mean time of the batch being made at a random moment, over the mean batch: 1 if all are alike, n
+    if one in n takes all the time; the slowest worker, None if fewer than two made enough batches;
+    and its time per batch over that of the others.
+    """
     rows = worker_rows(facts)
     batches, took = int(rows["batches"].sum()), int((rows["fetch"] + rows["collate"]).sum())
     if batches < FEWEST_BATCHES or not took:
@@ -381,9 +361,9 @@ def unevenness(facts: Facts) -> Unevenness:
     spent = np.bincount(at, rows["fetch"] + rows["collate"])
     workers, counts, spent = (part[counts >= FEWEST_BATCHES] for part in (workers, counts, spent))
     if len(workers) < 2:
-        return Unevenness(max(of_time, 1.0), None, 1.0)
+        return max(of_time, 1.0), None, 1.0
     slowest = int(np.argmax(spent / counts))
     others = np.arange(len(workers)) != slowest
     rest = spent[others].sum() / counts[others].sum()
     times = float(spent[slowest] / counts[slowest] / rest) if rest else 1.0
-    return Unevenness(max(of_time, 1.0), int(workers[slowest]), times)
+    return max(of_time, 1.0), int(workers[slowest]), times

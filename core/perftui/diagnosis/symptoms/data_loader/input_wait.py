@@ -270,21 +270,22 @@ def _starting_again(facts: Facts) -> Lost | None:
     """Starts after the first. Not for traces: a window of some steps has no two epochs."""
     if facts.run is None:
         return None
-    step, again, feeds = steady_step(facts), loader_starts(facts), training_loader(facts)
-    if again is None:
+    step, feeds = steady_step(facts), training_loader(facts)
+    starting, mean, count = loader_starts(facts)
+    if not count:
         return None
     ending = loader_end(facts)
-    cost = again.per_step + ending
+    cost = starting + ending
     what = "Starting the loader again" + (", and ending its workers," if ending else "")
-    each_step = again.count >= EACH_STEP * step.count
+    each_step = count >= EACH_STEP * step.count
     none_better = better_without_workers(facts, otherwise=step.mean - cost)
     return Lost(
         cost,
         step,
         f"{what} takes {step.part_of(cost)}{_why_again(feeds, each_step)}{none_better}.",
         (
-            Figure("mean start", again.mean, "ns"),
-            Figure("starts after the first", again.count, "count"),
+            Figure("mean start", mean, "ns"),
+            Figure("starts after the first", count, "count"),
             *step_figures(step),
             *worker_figures(facts),
         ),

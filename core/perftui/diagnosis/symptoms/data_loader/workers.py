@@ -118,16 +118,14 @@ def _uneven(facts: Facts) -> Lost | None:
     if wait is None or (pattern and pattern.at_epochs >= AT_EPOCHS):
         # The first batches of an epoch are waited for, however even they are.
         return None
-    skew, fixes = unevenness(facts), UNEVEN.fixes
-    if skew.worker is not None and skew.times >= SLOW_WORKER:
+    (of_time, worker, times), fixes = unevenness(facts), UNEVEN.fixes
+    if worker is not None and times >= SLOW_WORKER:
         # It falls behind whatever the length of its queue.
         fixes = ()
+        because = f"worker {worker} takes {times:.1f} times as long for a batch as the others"
+    elif of_time >= OF_TIME:
         because = (
-            f"worker {skew.worker} takes {skew.times:.1f} times as long for a batch as the others"
-        )
-    elif skew.of_time >= OF_TIME:
-        because = (
-            f"a few batches take most of the time, {skew.of_time:.1f} times as long as the mean "
+            f"a few batches take most of the time, {of_time:.1f} times as long as the mean "
             "one, and the others wait for them"
         )
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -106,27 +106,12 @@ RECOMPUTE = Rule(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class ManyPasses:
-    """The backward passes of a step, and their short calls."""
-
-    small: Work
-    """Short calls of forward and backward: one on all of the data hardly takes longer. On a GPU
-    only its idle time, during any calls."""
-    between: int
-    """Idle time of the GPU between calls of forward and backward, ns."""
-    per_step: float
-    """Mean number of backward passes of a step."""
-
-
 @trace_fact
-def many_passes(analysis: TraceAnalysis) -> ManyPasses:
-    """The backward passes of a step, and the operator calls in and around them shorter than
-    ``SMALL_NS``.
-
-    Raises:
-        UnknownError: the trace has no steps or no operators.
-    """
+def many_passes(analysis: TraceAnalysis) -> tuple[float, Work, int]:
+    """The mean number of backward passes of a step; the calls of forward and backward shorter than
+    ``SMALL_NS``, of which one on all of the data hardly takes longer, on a GPU only its idle time
+    during any calls; and its idle time between such calls, ns. Unknown if the trace has no steps or
+    no operators."""
     ops = operators(analysis)
     passes = len(ops.marks(BACKWARD)) / ops.steps.steps
     called = ops.in_phase(FORWARD, BACKWARD)
@@ -134,9 +119,9 @@ def many_passes(analysis: TraceAnalysis) -> ManyPasses:
         # Few kernels of many samples take as long as many of few.
         idle = int(ops.device.idle[called].sum())
         between = int(ops.device.between[[PHASES.index(FORWARD), PHASES.index(BACKWARD)]].sum())
-        return ManyPasses(replace(work_of(ops, ~ops.in_phase()), idle=idle), between, passes)
+        return passes, replace(work_of(ops, ~ops.in_phase()), idle=idle), between
     called &= (ops.caller == NONE) & (ops.duration < SMALL_NS)
-    return ManyPasses(work_of(ops, ops.within(called), called), 0, passes)
+    return passes, work_of(ops, ops.within(called), called), 0
 
 
 FEWEST = 8
@@ -149,24 +134,24 @@ _ROWS = r"\b(jacobian|hessian)\("
 def _many(facts: Facts) -> Lost | None:
     """Cost of the number of passes: Python and short calls, which a single pass over all of the
     data needs only once."""
-    work, passes = operator_work(facts), many_passes(facts)
+    work, (passes, small, between) = operator_work(facts), many_passes(facts)
     judged, step = work.judged, work.of
     again = repeated_backward.or_none(facts)
-    if passes.per_step < FEWEST or (again is not None and again[0].calls):
+    if passes < FEWEST or (again is not None and again[0].calls):
         # Passes through the same graph have their own finding.
         return None
-    calls = work.time_of(passes.small)
-    python = idle_in_step(work.operators, judged, passes.between)
+    calls = work.time_of(small)
+    python = idle_in_step(work.operators, judged, between)
     python += sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
-    cost = round(min(calls.ns + python, step.mean) * (1 - 1 / passes.per_step))
+    cost = round(min(calls.ns + python, step.mean) * (1 - 1 / passes))
     line = matching_line(facts, _ROWS, only=True) or line_of(facts, BACKWARD)
     return Lost(
         cost,
         step,
-        f"Each step runs {passes.per_step:.0f} backward passes{at(line)}: Python and short "
+        f"Each step runs {passes:.0f} backward passes{at(line)}: Python and short "
         f"operator calls take {step.part_of(cost)} more than a single pass would.",
         (
-            Figure("backward passes of a step", round(passes.per_step, 1)),
+            Figure("backward passes of a step", round(passes, 1)),
             Figure("short calls of operators", calls.ns, "ns"),
             Figure("Python in forward and backward", python, "ns"),
         ),

@@ -44,22 +44,14 @@ OF_TORCH = 3
 """Pieces that torch's own attention takes of a tensor: the queries, keys and values."""
 
 
-@dataclass(frozen=True, eq=False)
-class Filled:
-    """Gradients of pieces of tensors in the steady steps."""
-
-    work: Work
-    """What fills whole tensors with zeros and adds them up; its calls are the pieces."""
-    tensors: int
-    """Tensors of a step that the pieces are of."""
-    taken_by: str
-    """The operator of the forward pass that takes most of the pieces."""
-
-
 @trace_fact
-def filled_gradients(analysis: TraceAnalysis) -> Filled | None:
+def filled_gradients(analysis: TraceAnalysis) -> tuple[Work, int, str] | None:
     """Gradients of pieces of the same tensors; None without any. Each node fills a tensor as large
-    as the whole, and every one but a tensor's first adds it to the others."""
+    as the whole, and every one but a tensor's first adds it to the others.
+
+    What fills and adds, whose calls are the pieces; the tensors of a step that these are of; and
+    the operator of the forward pass that takes most of them.
+    """
     ops = operators(analysis)
     nodes = ops.named(_PIECE_NODE.match)
     inside = ops.within(nodes)
@@ -72,11 +64,9 @@ def filled_gradients(analysis: TraceAnalysis) -> Filled | None:
     while (above := ops.caller[taken]).max(initial=NONE) != NONE:
         taken = np.where(above == NONE, taken, above)
     counts = np.bincount(ops.name[taken], minlength=1)
-    return Filled(
-        work_of(ops, mine | nodes, nodes),
-        max(tensors // max(ops.steps.steps, 1), 1),
-        ops.trace.names[int(counts.argmax())] if len(taken) else "",
-    )
+    taken_by = ops.trace.names[int(counts.argmax())] if len(taken) else ""
+    per_step = max(tensors // max(ops.steps.steps, 1), 1)
+    return work_of(ops, mine | nodes, nodes), per_step, taken_by
 
 
 @trace_fact
@@ -98,7 +88,7 @@ def _filled(facts: Facts) -> Lost | None:
     work = operator_work(facts)
     filled = filled_gradients(work.operators.steps.analysis)
     assigned = assigned_slices(work.operators.steps.analysis)
-    if filled is None or assigned.by_phase.sum() > filled.work.by_phase.sum():
+    if filled is None or assigned.by_phase.sum() > filled[0].by_phase.sum():
         lost = work.lost(
             assigned,
             line_of(facts, FORWARD, _ASSIGNS),
@@ -109,28 +99,25 @@ def _filled(facts: Facts) -> Lost | None:
             operator="torch::autograd::CopySlices",
         )
         return replace(lost, advice="torch.stack() or cat() once, of a list of the pieces")
-    is_packed = _RECURRENT.match(filled.taken_by) is not None
+    pieces, tensors, taken_by = filled
+    is_packed = _RECURRENT.match(taken_by) is not None
     if is_packed:
         line = line_with(facts, _PACKS)
     else:
         line = line_of(facts, FORWARD, _TAKES, only=True)
-        line = line or loop_of(facts, (filled.taken_by,), pieces=True)
-        if line is None and filled.work.calls <= OF_TORCH * filled.tensors:
+        line = line or loop_of(facts, (taken_by,), pieces=True)
+        if line is None and pieces.calls <= OF_TORCH * tensors:
             return None
-    how = (
-        f"{filled.taken_by} takes a packed sequence apart, and backward"
-        if is_packed
-        else "Backward"
-    )
+    how = f"{taken_by} takes a packed sequence apart, and backward" if is_packed else "Backward"
     lost = work.lost(
-        filled.work,
+        pieces,
         line or line_of(facts, FORWARD),
         f"{how} fills a whole tensor with zeros for each of {{calls}} pieces of "
-        f"{fmt.several(filled.tensors, 'tensor')}{{at}} and adds them up: {{part}}.",
+        f"{fmt.several(tensors, 'tensor')}{{at}} and adds them up: {{part}}.",
         "zeros and sums of gradients",
-        Figure("pieces", filled.work.calls, "count"),
-        Figure("tensors", filled.tensors, "count"),
-        operator=filled.taken_by or None,
+        Figure("pieces", pieces.calls, "count"),
+        Figure("tensors", tensors, "count"),
+        operator=taken_by or None,
     )
     advice = "padded input, and the output at the last position of each row" if is_packed else ""
     return replace(lost, advice=advice)

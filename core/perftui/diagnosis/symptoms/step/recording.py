@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import OPERATORS, OTHER, step_source
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, trace_fact
+from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.gpu.idle import gap_place, idle_steps, rows_place
 from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import idle_place
@@ -25,14 +24,13 @@ from perftui.facts.step.steps import StepBreakdown
 from perftui.facts.step.trace_steps import (
     INCOMPLETE,
     Missing,
-    TraceSteps,
     complete,
     lacks_end,
     missing,
     trace_steps,
     unrecorded_gpu,
 )
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, Trace
 
 LEAST_JUDGED = 1 / 3
 """Share of a recording from which unmarked steps stand for it."""
@@ -176,78 +174,50 @@ INITIALISATION = Rule(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class HostCalls:
-    """Calls of the driver of one kind, in a trace whose kernels are missing."""
-
-    steps: TraceSteps
-    rows: Int64
-    time: int
-    """ns in all steps in which the training thread is in any of them."""
-    names: str
-    """Those with most of that time."""
-    waits: bool
-    """Whether the host waits for the device in them; else they get memory or return it."""
-
-
-@trace_fact
-def host_calls(analysis: TraceAnalysis) -> HostCalls:
-    """The calls with most time of the host, of those that wait and those for memory.
-
-    Raises:
-        NotApplicableError: the device was recorded, or there are no such calls.
-    """
-    steps, trace = trace_steps(analysis), analysis.trace
-    if steps is None or steps.has_gpu:
-        raise NotApplicableError
-    called = kinds.launches(trace) & kinds.believable(trace) & begun_in(trace, steps.on_host)
-    called &= (trace.track == main_track(trace)) & ~initialising(trace)
-    works = trace.start[kinds.operators(trace) | (called & ~kinds.synchronising(trace))]
-    # At the end of a recording the profiler itself waits.
-    called &= trace.start <= works.max(initial=0)
-    found = []
-    for waits, kind in ((False, kinds.allocating(trace)), (True, kinds.synchronising(trace))):
-        rows = np.flatnonzero(called & kind)
-        by_name = np.bincount(trace.name[rows], trace.duration[rows], len(trace.names))
-        longest = [trace.names[at] for at in np.argsort(-by_name)[:_NAMED].tolist() if by_name[at]]
-        time = union(trace.start[rows], trace.ends_of(rows)).total
-        found.append(HostCalls(steps, rows, time, " and ".join(longest), waits))
-    most = max(found, key=lambda calls: calls.time)
-    if not most.time:
-        raise NotApplicableError
-    return most
-
-
 _NAMED = 2
 """Calls named in the sentence."""
 
 
 def _calling(facts: Facts) -> Lost | None:
-    if facts.analysis is None or facts.run is not None:
+    """The calls of the driver with most time of the host, of those that wait for the device and
+    those that get memory or return it, in a trace whose kernels are missing."""
+    steps = trace_steps(facts) if facts.run is None and facts.analysis is not None else None
+    if steps is None or steps.has_gpu:
         raise NotApplicableError
-    calls = host_calls(facts.analysis)
-    step, trace = calls.steps.breakdown, facts.analysis.trace
-    each = calls.time // max(calls.steps.steps, 1)
-    place = rows_place(facts, calls.rows)
-    range_row = calls.rows[np.argmax(trace.duration[calls.rows])]
-    while range_row != NONE and not (kinds.ranges(trace) | kinds.operators(trace))[range_row]:
-        range_row = trace.parent[range_row]
+    trace = steps.analysis.trace
+    called = kinds.launches(trace) & kinds.believable(trace) & begun_in(trace, steps.on_host)
+    called &= (trace.track == main_track(trace)) & ~initialising(trace)
+    works = trace.start[kinds.operators(trace) | (called & ~kinds.synchronising(trace))]
+    # At the end of a recording the profiler itself waits.
+    called &= trace.start <= works.max(initial=0)
+    by_kind = [np.flatnonzero(called & of(trace)) for of in (kinds.allocating, kinds.synchronising)]
+    times = [union(trace.start[rows], trace.ends_of(rows)).total for rows in by_kind]
+    waits = times[1] > times[0]
+    rows, count = by_kind[waits], max(steps.steps, 1)
+    if not max(times):
+        raise NotApplicableError
+    by_name = np.bincount(trace.name[rows], trace.duration[rows], len(trace.names))
+    longest = [trace.names[at] for at in np.argsort(-by_name)[:_NAMED].tolist() if by_name[at]]
+    step, each, place = steps.breakdown, max(times) // count, rows_place(facts, rows)
+    around = rows[np.argmax(trace.duration[rows])]
+    while around != NONE and not (kinds.ranges(trace) | kinds.operators(trace))[around]:
+        around = trace.parent[around]
     at = f" at {place.short}" if place.file else ""
-    if not at and range_row != NONE:
-        at = f" in {trace.name_of(int(range_row))}"
-    why = "waits for the GPU" if calls.waits else "is in calls for memory"
-    count = fmt.several(len(calls.rows) // max(calls.steps.steps, 1), "call")
+    if not at and around != NONE:
+        at = f" in {trace.name_of(int(around))}"
+    why = "waits for the GPU" if waits else "is in calls for memory"
+    calls = fmt.several(len(rows) // count, "call")
     return Lost(
-        0 if calls.waits else each,
+        0 if waits else each,
         step,
-        f"The host {why} for {step.part_of(each)}: {count} of {calls.names}{at}.",
-        (Figure("the longest call", int(trace.duration[calls.rows].max()), "ns"),),
+        f"The host {why} for {step.part_of(each)}: {calls} of {' and '.join(longest)}{at}.",
+        (Figure("the longest call", int(trace.duration[rows].max()), "ns"),),
         place=place,
         share=each / step.mean,
         label="in these calls",
         parts=(OPERATORS, OTHER),
-        worst=Severity.WARNING if calls.waits else Severity.CRITICAL,
-        advice="record again with GPU activity: the GPU may be the limit" if calls.waits else "",
+        worst=Severity.WARNING if waits else Severity.CRITICAL,
+        advice="record again with GPU activity: the GPU may be the limit" if waits else "",
     )
 
 

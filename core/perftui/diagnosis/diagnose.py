@@ -103,8 +103,8 @@ def claimed(claim: Claim, analysis: TraceAnalysis) -> Intervals:
 
 def _intervals(claim: Claim, analysis: TraceAnalysis) -> Intervals:
     gaps = gap_times(analysis).get(claim.idle) if claim.idle else None
-    if gaps:
-        return union(gaps.start, gaps.end)
+    if gaps is not None:
+        return union(gaps[1], gaps[2])
     rows = rows_of(claim, analysis)
     return union(analysis.trace.start[rows], analysis.trace.ends_of(rows)) if len(rows) else EMPTY
 

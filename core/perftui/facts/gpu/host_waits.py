@@ -228,8 +228,10 @@ def idle_of_host(analysis: TraceAnalysis) -> Intervals:
 
 def gaps_of(steps: TraceSteps, causes: Collection[GapCause]) -> Intervals:
     """Listed gaps of the judged device mostly explained by one of ``causes``."""
-    gaps = gap_times(steps.analysis)
-    return unite(*(gaps[cause].of(steps.device) for cause in causes if cause in gaps))
+    every = gap_times(steps.analysis)
+    gaps = [every[cause] for cause in causes if cause in every]
+    of_device = (times[1:, times[0] == steps.device] for times in gaps)
+    return unite(*(union(start, end) for start, end in of_device))
 
 
 def _costs(start: Int64, lasting: Int64, idle: Intervals, *, repeats: bool) -> Int64:

@@ -26,32 +26,13 @@ from perftui.run.table import Table
 from perftui.trace.model import CPU_OP, NONE, PYTHON, Int64, Mask, Trace
 
 
-@dataclass(frozen=True, eq=False)
-class GapTimes:
-    """Gaps mostly explained by one cause, an element each, longest first."""
-
-    device: Int64
-    start: Int64
-    end: Int64
-
-    @property
-    def total(self) -> int:
-        """Total time, ns, of all devices."""
-        return int((self.end - self.start).sum())
-
-    def of(self, device: int | None) -> Intervals:
-        """Gaps of one device."""
-        mine = self.device == device
-        return union(self.start[mine], self.end[mine])
-
-
 @trace_fact
-def gap_times(analysis: TraceAnalysis) -> Mapping[GapCause, GapTimes]:
-    """Gaps by their main cause."""
+def gap_times(analysis: TraceAnalysis) -> Mapping[GapCause, Int64]:
+    """Devices, starts and ends of the gaps mostly explained by each cause, longest first."""
     groups: dict[GapCause, list[tuple[int, int, int]]] = {}
     for gap in analysis.gaps:
         groups.setdefault(gap.cause, []).append((gap.device, gap.start, gap.end))
-    return {cause: GapTimes(*np.array(gaps, np.int64).T) for cause, gaps in groups.items()}
+    return {cause: np.array(gaps, np.int64).T for cause, gaps in groups.items()}
 
 
 @trace_fact
@@ -133,8 +114,10 @@ def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
         return ()
     samples = stack_samples(facts)
     of_causes = (
-        GapLines(cause, gaps.total, _sampled_within(samples, facts.analysis, gaps.start, gaps.end))
-        for cause, gaps in gap_times(facts.analysis).items()
+        GapLines(
+            cause, int((end - start).sum()), _sampled_within(samples, facts.analysis, start, end)
+        )
+        for cause, (_, start, end) in gap_times(facts.analysis).items()
     )
     shown = (gaps for gaps in of_causes if gaps.thread.samples >= FEWEST_IN_GAPS)
     return tuple(sorted(shown, key=lambda gaps: -gaps.idle))

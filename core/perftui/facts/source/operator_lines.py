@@ -122,7 +122,11 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
     if "stage" not in stacks:
         return None
     if part == EXPOSED_COMMUNICATION:
-        called = lines_by_time(stacks, np.where(_in_collectives(stacks), time, 0))
+        # Outside phases, in calls of ``torch.distributed``.
+        frames = zip(stacks["inner"].tolist(), stacks["via"].tolist(), strict=True)
+        exchanges = np.array([any(map(is_of_collectives, called)) for called in frames], dtype=bool)
+        exchanging = np.where(exchanges & _staged(stacks, ""), time, 0)
+        called = lines_by_time(stacks, exchanging)
         if called.suffices:
             return called
     of_phases = [stage for names in STAGES.values() for stage in names]
@@ -132,13 +136,6 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
     chosen = np.isin(stacks["stage"], stages) if stages else ~np.isin(stacks["stage"], of_phases)
     lines = lines_by_time(stacks, np.where(chosen, time, 0))
     return lines if lines.suffices else None
-
-
-def _in_collectives(stacks: Table) -> Mask:
-    """Samples outside phases in calls of ``torch.distributed``."""
-    called = zip(stacks["inner"].tolist(), stacks["via"].tolist(), strict=True)
-    exchanges = [any(map(is_of_collectives, frames)) for frames in called]
-    return np.array(exchanges, dtype=bool) & _staged(stacks, "")
 
 
 def place_in_part(facts: Facts, part: str) -> Place:
@@ -320,7 +317,12 @@ def operator_lines(facts: Facts) -> LinesByTime | None:
 @fact
 def optimizer_lines(facts: Facts) -> LinesByTime | None:
     """Lines that call the optimizer, by time; None with too few samples."""
-    return _chosen(facts, lambda stacks: _at(stacks, OPTIMIZER, _OPTIMIZER))
+
+    def choose(stacks: Table) -> Mask:
+        staged = _staged(stacks, OPTIMIZER)
+        return staged if staged.any() else _matching(stacks, _OPTIMIZER)
+
+    return _chosen(facts, choose)
 
 
 def with_line(facts: Facts, place: Place | None, lines: LinesByTime | None) -> Place | None:
@@ -347,12 +349,6 @@ def _forward(stacks: Table) -> Mask:
     if (marked := _staged(stacks, FORWARD)).any():
         return marked
     return ~_staged(stacks, *SAMPLED_STAGES) & ~_matching(stacks, _ELSEWHERE)
-
-
-def _at(stacks: Table, stage: str, pattern: re.Pattern[str]) -> Mask:
-    """Rows of that stage; if none is marked, rows whose innermost frame matches ``pattern``."""
-    staged = _staged(stacks, stage)
-    return staged if staged.any() else _matching(stacks, pattern)
 
 
 def _staged(stacks: Table, *stages: str) -> Mask:

@@ -13,13 +13,13 @@ from perftui.analysis.intervals import union
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, UnknownError, trace_fact
+from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import distinct, gaps_of, host_waits
 from perftui.facts.gpu.idle import device_steps, rows_place, window_step
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
 from perftui.facts.source.lines import at_frames, lines_within
-from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.facts.step.trace_steps import TraceSteps, gpu_steps
 from perftui.trace.model import Int64
 
 _FREES = re.compile(r"Free|Release|Unmap")
@@ -53,9 +53,7 @@ def allocations(analysis: TraceAnalysis) -> Allocations:
     Raises:
         UnknownError: the trace shows no GPU.
     """
-    steps, trace = trace_steps(analysis), analysis.trace
-    if steps is None or not steps.has_gpu:
-        raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
+    steps, trace = gpu_steps(analysis), analysis.trace
     rows = np.flatnonzero(kinds.allocating(trace)).astype(np.int64)
     rows = rows[steps.inside[rows]]
     rows = rows[~gaps_of(steps, (GapCause.INITIALISATION,)).holds(trace.start[rows])]

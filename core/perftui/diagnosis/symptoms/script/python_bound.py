@@ -98,7 +98,8 @@ def script_python(facts: Facts) -> ScriptPython:
         raise UnknownError("neither stack samples nor a profiled window show the script")
     sees = phase_shares.or_none(facts) is not None
     if judged.on_device:
-        idle = sum(judged.part(name) for name in _IDLE) - collecting(facts)
+        collected = gc_pauses.or_none(facts)
+        idle = sum(judged.part(name) for name in _IDLE) - (collected.per_step if collected else 0)
         seen = round(stacks.share(own_samples(stacks)) * judged.of.mean) if stacks and at else 0
         found_ns = min(max(idle, 0), outside + inside, seen)
         return ScriptPython(found_ns, _IDLE, sees, at)
@@ -108,12 +109,6 @@ def script_python(facts: Facts) -> ScriptPython:
     python = PYTHON_IN if sees else ""
     parts = tuple(f"{python}{phase}" for phase in INSIDE if within[phase])
     return ScriptPython(outside + inside, (OTHER, *parts), sees, at)
-
-
-def collecting(facts: Facts) -> int:
-    """Mean ns per step in the garbage collector, as far as known."""
-    collected = gc_pauses.or_none(facts)
-    return collected.per_step if collected else 0
 
 
 def _outside_of_phases(facts: Facts, stacks: Moments | None) -> int:

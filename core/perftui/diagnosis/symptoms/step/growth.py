@@ -18,7 +18,6 @@ from perftui.facts.cpu.machine import busy_host, core_wait, has_gpu
 from perftui.facts.fact import (
     Facts,
     UnknownError,
-    fact,
     finite,
     notes_of,
     samples,

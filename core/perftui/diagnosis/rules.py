@@ -115,6 +115,7 @@ RULES: tuple[Rule, ...] = (
     padding.PADDING,
     gradients.DENSE,
     costly_operators.DROPPED,
+    costly_operators.IGNORED,
     gradients.UNUSED,
     passes.MANY,
     passes.REPEATED,

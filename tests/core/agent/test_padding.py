@@ -118,6 +118,16 @@ def texts(count: int = 32, length: int = 64, longest: int = 40) -> torch.Tensor:
     return made
 
 
+def test_targets_that_losses_ignore_are_counted() -> None:
+    import torch
+
+    targets = torch.full((32, 64), -100)
+    targets[:, :8] = 7
+    seen = padding_of_batch(torch, {"ids": texts(), "labels": targets})
+    assert seen is not None
+    assert (seen.targets, seen.ignored) == (32 * 64, 32 * 56)
+
+
 def share(*tensors: torch.Tensor) -> float:
     told = of(*tensors)
     return told.padded / told.tokens

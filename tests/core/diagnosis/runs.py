@@ -178,6 +178,7 @@ def trained(
     *lines: tuple[str, int, str],
     note: dict[str, Any] | None = NOTE,
     steps: int = 2,
+    more: Events = (),
 ) -> Facts:
     """A run of steps with ``phases`` in ms; ``step`` tells what a window saw of each.
 
@@ -189,7 +190,8 @@ def trained(
         step(story)
         story.end()
 
-    run = make_run(count=100, phases=phases, events=(("settings", note),) if note else ())
+    settings = (("settings", note),) if note else ()
+    run = make_run(count=100, phases=phases, events=(*settings, *more))
     run = with_tables(run, stacks=staged(*lines))
     story = TraceBuilder().repeat(steps, whole)
     return Facts(run, mirrored(story, _BUSY.get()).analysis())

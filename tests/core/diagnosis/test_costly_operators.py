@@ -165,6 +165,37 @@ def last_position(
     return trained(step, phases, ("/p/train.py", 16, "forward"))
 
 
+def masked(ignored: int, padded: int = 0, *, near: bool = True) -> Facts:
+    """The logits of a product of 10 of 100 ms go into a loss of 10 ms, of whose 1,000 targets so
+    many are ignored, with backward passes of 10 and 20 ms."""
+
+    def step(t: TraceBuilder) -> None:
+        call(t.forward(), "aten::gru", lasting=30_000)
+        call(t, "aten::linear", "aten::addmm", lasting=10_000)
+        ops(t, *["aten::gelu"] * (1 if near else 9))
+        call(t, "aten::cross_entropy_loss", "aten::log_softmax", lasting=10_000)
+        t.backward()
+        call(t, f"{NODE}NllLossBackward0", lasting=10)
+        call(t, f"{NODE}LogSoftmaxBackward0", lasting=10_000)
+        call(t, f"{NODE}ViewBackward0", lasting=10)
+        call(t, f"{NODE}AddmmBackward0", "aten::mm", lasting=20_000)
+        call(t, f"{NODE}GruBackward0", lasting=19_900)
+        t.close()
+
+    look = {"tokens": 1000, "padded": padded, "targets": 1000, "ignored": ignored}
+    phases, line = {"forward": 50, "backward": 50}, ("/p/train.py", 16, "forward")
+    return trained(step, phases, line, more=(("padding", look),))
+
+
+def test_what_serves_ignored_targets_is_their_share_of_head_and_loss() -> None:
+    finding = finding_of(masked(900, padded=100), "ignored-targets")
+    assert finding.sentence == (
+        "The loss ignores 80 % of the targets (-100), but the logits of all are computed at "
+        "train.py:16: head and loss take 50 ms of each 100 ms step (50 %), backward pass included."
+    )
+    assert finding.cost_ns == pytest.approx(40_000_000, rel=0.01)
+
+
 def test_a_gather_is_one_piece_whatever_comes_of_it() -> None:
     facts = last_position(views=0, behind=("aten::gather", "aten::slice"))
     assert found(facts, "dropped-results") is not None

@@ -112,6 +112,9 @@ MOST_TOKENS = 1 << 13
 
 LONG_ROWS = 4
 
+MOST_TENSORS = 4
+"""Most tensors looked at for ignored targets."""
+
 FEWEST_ROWS = 8
 FEWEST_TOKENS = 256
 SHORTEST = 8
@@ -121,30 +124,49 @@ MASK = "attention_mask"
 """A tensor of this name is taken for an attention mask."""
 
 
+IGNORED = -100
+"""The target that torch's losses ignore by default, and those of Hugging Face."""
+
+
 class Seen(NamedTuple):
     """Padding of the tensor named ``key``, ``length`` tokens wide."""
 
     key: str
     length: int
     padding: Padding
+    targets: int = 0
+    """Values of a tensor some of which are ``IGNORED``; 0 without one."""
+    ignored: int = 0
+    """Those of them."""
 
 
 def padding_of_batch(torch: Any, batch: Any) -> Seen | None:
     """Padding of the largest tensor of token ids on the CPU in ``batch``; by an attention mask
     where there is one. None where ``batch`` has neither."""
+    seen, rows = _padding_of_batch(torch, batch)
+    if seen is None:
+        return None
+    targets = max(rows, key=lambda tensor: sum(row.count(IGNORED) for row in tensor), default=[])
+    ignored = sum(row.count(IGNORED) for row in targets)
+    return seen._replace(targets=sum(map(len, targets)), ignored=ignored) if ignored else seen
+
+
+def _padding_of_batch(torch: Any, batch: Any) -> tuple[Seen | None, list[Rows]]:
+    """The padding, and the rows of all tensors of signed integers."""
     # Otherwise a mode of the script, or a subclass of tensors, would be called for what is read.
     with torch._C.DisableTorchFunction():
         tensors = [(key, part) for key, part in _tensors(torch, batch) if _is_matrix(torch, part)]
+        kinds = torch.int64, torch.int32
+        ids = [(key, tensor) for key, tensor in tensors if tensor.dtype in kinds and key != MASK]
+        rows = [_read(tensor) for _, tensor in ids[:MOST_TENSORS]]
         for key, tensor in tensors:
             by_mask = padding_of_mask(_read(tensor)) if key == MASK else None
             if by_mask is not None:
-                return Seen(key, int(tensor.shape[1]), by_mask)
-        kinds = torch.int64, torch.int32
-        ids = [(key, tensor) for key, tensor in tensors if tensor.dtype in kinds and key != MASK]
+                return Seen(key, int(tensor.shape[1]), by_mask), rows
         if not ids:
-            return None
+            return None, rows
         key, largest = max(ids, key=lambda item: item[1].numel())
-        return Seen(key, int(largest.shape[1]), padding_of_ids(_read(largest)))
+        return Seen(key, int(largest.shape[1]), padding_of_ids(_read(largest))), rows
 
 
 def _tensors(torch: Any, batch: Any) -> Iterator[tuple[str, Any]]:
@@ -228,4 +250,5 @@ class PaddingChecks:
         seen = None if is_profiling(torch) else attempt(padding_of_batch, torch, batch)
         if seen is None:
             return None
-        return {"key": seen.key, "length": seen.length, **seen.padding._asdict()}
+        targets = {"targets": seen.targets, "ignored": seen.ignored}
+        return {"key": seen.key, "length": seen.length, **seen.padding._asdict(), **targets}

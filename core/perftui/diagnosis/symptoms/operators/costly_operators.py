@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from perftui import format as fmt
 from perftui.analysis.intervals import sums
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
@@ -16,7 +17,7 @@ from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.elementwise import POINTWISE_CALL, POINTWISE_NODE
 from perftui.diagnosis.symptoms.operators.work import operator_work
 from perftui.facts.cpu.operators import PHASES, Operators, Work, all_operators, operators, work_of
-from perftui.facts.fact import Facts, trace_fact
+from perftui.facts.fact import Facts, fact, notes_of, trace_fact
 from perftui.facts.gpu.idle import device_steps
 from perftui.facts.source.operator_lines import calls_of
 from perftui.facts.source.source_calls import call_of
@@ -221,7 +222,7 @@ def dropped_results(analysis: TraceAnalysis) -> Work:
     top = ops.top_by_start
     mine = np.zeros(len(ops.rows), dtype=bool)
     dropped = _products(ops, top)
-    nodes = _nodes(ops, top, len(dropped))
+    nodes = _nodes(ops, top, len(dropped), _PIECE_NODE)
     if not len(nodes) and ops.in_phase(BACKWARD)[top].any():
         # Without a node that fills the rest with zeros, a piece of another tensor is taken.
         dropped = dropped[:0]
@@ -244,10 +245,10 @@ def _products(ops: Operators, top: Int64) -> Int64:
     return chosen
 
 
-def _nodes(ops: Operators, top: Int64, count: int) -> Int64:
+def _nodes(ops: Operators, top: Int64, count: int, of_piece: re.Pattern[str]) -> Int64:
     """Nodes of ``count`` pieces and their products that follow each other, the longest ones."""
     nodes = top[ops.in_phase(BACKWARD)[top]]
-    piece, product = (ops.named(pattern.match)[nodes] for pattern in (_PIECE_NODE, _PRODUCT_NODE))
+    piece, product = (ops.named(pattern.match)[nodes] for pattern in (of_piece, _PRODUCT_NODE))
     at = np.flatnonzero(piece)
     # Far away if none follows.
     places = np.append(np.flatnonzero(product), len(product) + NEAR + 1)
@@ -292,4 +293,75 @@ DROPPED = Rule(
     lost=_dropped,
     limits=Limits("Half of the product is a safe estimate of the saving.", 0.10, 0.40),
     answer="index the input or the weights before the product",
+)
+
+_LOSS = re.compile(r"aten::(cross_entropy_loss|nll_loss\w*|_?log_softmax)$")
+_LOSS_NODE = re.compile(r".*: LogSoftmaxBackward\d*$")
+
+
+@trace_fact
+def head_and_loss(analysis: TraceAnalysis) -> Work:
+    """The products whose results a loss over classes gets, and that loss, with the backward pass of
+    both."""
+    ops = operators(analysis)
+    top = ops.top_by_start
+    mine, heads = np.zeros((2, len(ops.rows)), dtype=bool)
+    called = top[~ops.in_phase(BACKWARD, OPTIMIZER)[top]]
+    products = np.flatnonzero(ops.named(_PRODUCT.match)[called])
+    for loss in np.flatnonzero(ops.named(_LOSS.match)[called]).tolist():
+        before = int(np.searchsorted(products, loss)) - 1
+        if before >= 0 and loss - products[before] <= NEAR:
+            mine[called[[products[before], loss]]] = True
+            heads[called[products[before]]] = True
+    mine[_nodes(ops, top, int(heads.sum()), _LOSS_NODE)] = True
+    return work_of(ops, ops.within(mine), heads)
+
+
+@fact
+def ignored_targets(facts: Facts) -> float:
+    """Share of the targets in the batches looked at that the loss ignores, padding aside, 0 to 1;
+    0 if none has such targets."""
+    looks = notes_of(facts.events, "padding")
+    counts = np.array([[look.get(name) or 0 for name in _COUNTS] for look in looks] or [[0] * 4])
+    targets, ignored, tokens, padded = counts[counts[:, 0] > 0].sum(axis=0).tolist()
+    return max(ignored / targets - padded / max(tokens, 1), 0.0) if targets else 0.0
+
+
+_COUNTS = ("targets", "ignored", "tokens", "padded")
+
+LEAST_IGNORED = 0.25
+"""Share of ignored targets from which leaving them out pays: selecting the others takes time."""
+
+
+def _ignored(facts: Facts) -> Lost | None:
+    share = ignored_targets(facts)
+    if share < LEAST_IGNORED:
+        return None
+    judged, work = operator_work(facts), head_and_loss(facts)
+    return judged.lost(
+        work,
+        judged.line_of(FORWARD, _PRODUCT_TEXT),
+        f"The loss ignores {fmt.percent(share)} of the targets (-100), but the logits of all are "
+        "computed{at}: head and loss take {part}, backward pass included.",
+        "what ignored targets take",
+        Figure.share("of the targets are ignored", share, LEAST_IGNORED),
+        operator="aten::linear",
+        saved=share,
+    )
+
+
+IGNORED = Rule(
+    id="ignored-targets",
+    when="the loss ignores many targets, but the model computes their logits",
+    explanation=(
+        "The targets of many positions are -100, which losses ignore: those that are not masked, "
+        "or the question before an answer. Their logits are computed all the same, and for a "
+        "large vocabulary the last product and the loss are much of the step. Choose the "
+        "positions that count first: head(hidden[targets != -100]). A few batches of a run are "
+        "looked at. The cost is the share of ignored targets, without padding, of the last "
+        "product and the loss."
+    ),
+    lost=_ignored,
+    limits=Limits("Certainly avoidable: the result stays the same."),
+    answer="apply the head only to positions whose targets count: hidden[targets != -100]",
 )

@@ -30,7 +30,7 @@ from perftui.facts.ranks.collectives import collectives_of_ranks
 from perftui.facts.ranks.straggler import SlowRank, slow_rank
 from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
 from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
-from perftui.facts.step.own_cost import recording_cost
+from perftui.facts.step.own_cost import OwnCost, recording_cost
 from perftui.facts.step.steps import (
     DeviceShare,
     device_phases,
@@ -176,18 +176,6 @@ class GapLinesOutput(LinesOutput):
     idle_ns: Ns
 
 
-class CostOutput(TypedDict):
-    """Overhead of recording in the steps, nanoseconds."""
-
-    hooks: int
-    stalls: int
-    slowed: int
-    slowed_at_most: int
-    whole: int
-    total: int
-    at_most: int
-
-
 class GpuMemoryOutput(TypedDict):
     """GPU memory that PyTorch held, bytes."""
 
@@ -202,7 +190,7 @@ class RecordingOutput(TypedDict):
     """How a run was recorded."""
 
     options: list[str]
-    cost: CostOutput | None
+    cost: OwnCost | None
     windows: list[Recorded]
     phases: DeviceShare | None
     memory: GpuMemoryOutput | None
@@ -478,12 +466,11 @@ def _waits(facts: Facts) -> dict[int, dict[int, int]] | None:
 def _recording(report: Report) -> Any:
     if report.recording is None:
         return None
-    cost, memory = recording_cost(report.facts), gpu_memory(report.facts)
+    memory = gpu_memory(report.facts)
     fields = msgspec.to_builtins(report.recording, enc_hook=str)
     return {
         "options": fields["options"],
-        "cost": cost
-        and {**msgspec.to_builtins(cost), "total": cost.total, "at_most": cost.at_most},
+        "cost": msgspec.to_builtins(recording_cost(report.facts)),
         "windows": fields["windows"],
         "phases": msgspec.to_builtins(device_phases(report.facts)),
         "memory": memory

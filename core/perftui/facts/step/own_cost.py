@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -127,7 +127,7 @@ SHORTEST_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class OwnCost:
-    """Recording cost of steps that took ``whole`` together; all in ns."""
+    """Overhead of recording in steps that took ``whole`` together; all in nanoseconds."""
 
     hooks: int
     """Time in hooks, as counted by the agent."""
@@ -139,15 +139,14 @@ class OwnCost:
     """Upper bound of the slowdown of profiled steps, as steps vary anyway."""
     whole: int
 
-    @property
-    def total(self) -> int:
-        """ns that recording certainly took."""
-        return self.hooks + self.stalls + self.slowed
+    total: int = field(init=False)
+    """Time that recording certainly took."""
+    at_most: int = field(init=False)
+    """Time that recording took at most."""
 
-    @property
-    def at_most(self) -> int:
-        """ns that recording took at most."""
-        return self.hooks + self.stalls + self.slowed_at_most
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", self.hooks + self.stalls + self.slowed)
+        object.__setattr__(self, "at_most", self.hooks + self.stalls + self.slowed_at_most)
 
 
 @fact

@@ -133,33 +133,6 @@ LONGEST_NAME = 120
 """Characters of a name: those of C++ templates have thousands."""
 
 
-@dataclass(frozen=True)
-class StepRows:
-    """The rows of one step, or of the whole trace where none are marked."""
-
-    step: Step
-    """By the clock of the host, as the trace has it."""
-    rows: tuple[Events, ...]
-    left_out: int
-    """Streams that were at work and have no row."""
-
-
-def step_rows(steps: TraceSteps) -> StepRows:
-    """The rows of the steady step whose length is nearest to the median."""
-    analysis = steps.analysis
-    step = _typical(steps)
-    window = Intervals(np.array([step.start]), np.array([step.end]))
-    streams = [row for row in _streams(analysis, window) if len(row.start)]
-    busiest = sorted(streams, key=lambda row: -row.covered)[:MOST_STREAMS]
-    rows = [
-        _phases(analysis.trace, window),
-        *_threads(analysis.trace, window),
-        *(row for row in streams if row in busiest),
-        *_idle(steps, window),
-    ]
-    return StepRows(step, tuple(row for row in rows if len(row.start)), len(streams) - len(busiest))
-
-
 def _typical(steps: TraceSteps) -> Step:
     usual = steps.breakdown.p50
     nearest = min(steps.each, key=lambda row: abs(row.step.duration - usual)).step
@@ -288,6 +261,7 @@ class Timeline:
     """The steady step that is nearest to the median, with its threads and streams, as drawn."""
 
     step: Step
+    """By the clock of the host, as the trace has it; the whole trace where none is marked."""
     drawn: tuple[tuple[Events, tuple[Box, ...]], ...]
     """Each row and its boxes."""
     caption: tuple[str, ...]
@@ -305,21 +279,31 @@ class Timeline:
 
 def timeline(steps: TraceSteps) -> Timeline:
     """The timeline of a trace."""
-    shown = step_rows(steps)
-    boxes = boxes_of(shown.rows, max(shown.step.duration, 1) // (3 * PIXELS))
-    drawn = tuple(zip(shown.rows, boxes, strict=True))
-    return Timeline(shown.step, drawn, tuple(_caption(steps, shown)), bool(steps.steps))
+    analysis, step = steps.analysis, _typical(steps)
+    window = Intervals(np.array([step.start]), np.array([step.end]))
+    streams = [row for row in _streams(analysis, window) if len(row.start)]
+    busiest = sorted(streams, key=lambda row: -row.covered)[:MOST_STREAMS]
+    every = (
+        _phases(analysis.trace, window),
+        *_threads(analysis.trace, window),
+        *(row for row in streams if row in busiest),
+        *_idle(steps, window),
+    )
+    rows = [row for row in every if len(row.start)]
+    boxes = boxes_of(rows, max(step.duration, 1) // (3 * PIXELS))
+    caption = tuple(_caption(steps, step, len(streams) - len(busiest)))
+    return Timeline(step, tuple(zip(rows, boxes, strict=True)), caption, bool(steps.steps))
 
 
-def _caption(steps: TraceSteps, shown: StepRows) -> Iterator[str]:
+def _caption(steps: TraceSteps, step: Step, left_out: int) -> Iterator[str]:
     if steps.steps:
         yield (
-            f"Step {shown.step.index} of the trace, the one nearest to the median of "
+            f"Step {step.index} of the trace, the one nearest to the median of "
             f"{fmt.several(steps.steps, 'step')}."
         )
     else:
         yield "All of the trace, which marks no steps."
     yield "A percentage is the share of the time that the boxes of a row cover."
     yield "What is too narrow to be seen shares a box with its neighbours."
-    if shown.left_out:
-        yield f"{fmt.several(shown.left_out, 'more stream')} with less work had no room."
+    if left_out:
+        yield f"{fmt.several(left_out, 'more stream')} with less work had no room."

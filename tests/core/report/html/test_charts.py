@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.report.html.page import environment
 from perftui.report.html.step_chart import HEIGHT, MOST_DOTS, MOST_SLOW, StepTimes
-from perftui.report.html.timeline import LONGEST_NAME, MOST_BOXES, Events, boxes_of, step_rows
+from perftui.report.html.timeline import LONGEST_NAME, MOST_BOXES, Events, boxes_of, timeline
 from tests.core.report.html.pages import Node, gpu_trace, many_events, of, read, section
 
 
@@ -46,7 +46,7 @@ def test_rows_of_phases_threads_streams_and_idle_time_say_what_they_are(tmp_path
 
 def test_a_rectangle_stands_where_its_event_was(tmp_path: Path) -> None:
     report, page = of(gpu_trace(tmp_path / "trace.json"))
-    found, trace = step_rows(steps_of(report)), steps_of(report).analysis.trace
+    found, trace = timeline(steps_of(report)), steps_of(report).analysis.trace
     step = found.step
     (row,) = (
         row
@@ -63,13 +63,13 @@ def test_a_rectangle_stands_where_its_event_was(tmp_path: Path) -> None:
 
 def test_events_fill_the_step_in_few_boxes_and_a_small_file(tmp_path: Path) -> None:
     report, _ = of(many_events(tmp_path / "trace.json"))
-    found = step_rows(steps_of(report))
-    covered = {row.label: row.covered for row in found.rows}
+    found = timeline(steps_of(report))
+    covered = {row.label: row.covered for row, _ in found.drawn}
     unlisted = found.step.duration - covered["GPU 0 stream 7"] - covered["GPU 0 idle"]
     # Gaps below 1 us are not listed.
     assert 0 <= unlisted < 4_001 * 1_000
     report, page = of(many_events(tmp_path / "trace.json"))
-    rows = step_rows(steps_of(report)).rows
+    rows = [row for row, _ in timeline(steps_of(report)).drawn]
     assert sum(len(row.start) for row in rows) > 8_000
     assert sum(map(len, boxes_of(rows, 1))) <= MOST_BOXES
     assert len(list(section(page, "Timeline").every("rect"))) <= MOST_BOXES
@@ -77,7 +77,7 @@ def test_events_fill_the_step_in_few_boxes_and_a_small_file(tmp_path: Path) -> N
 
 def test_a_long_name_loses_its_middle(tmp_path: Path) -> None:
     report, _ = of(gpu_trace(tmp_path / "trace.json", "k" * 1_000))
-    for row in step_rows(steps_of(report)).rows:
+    for row in [row for row, _ in timeline(steps_of(report)).drawn]:
         for at in range(len(row.start)):
             assert len(row.describe(at)[0]) <= LONGEST_NAME + len("synchronisation in ")
 

@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -60,55 +59,22 @@ def decimal_mark(cells: Iterable[str]) -> str:
     return "," if comma else "."
 
 
-@dataclass(frozen=True)
-class Unit:
-    """Factor for a value, and its unit afterwards."""
-
-    factor: int
-    name: str
+_NS = {"second": 10**9, "s": 10**9, "msecond": 10**6, "ms": 10**6}
+_NS |= {"usecond": 10**3, "us": 10**3, "nsecond": 1, "ns": 1}
+_PERCENT = {"%": 1}
+"""Factors by unit, for ns and for a share of the peak."""
 
 
-AS_IT_IS = Unit(1, "")
-
-
-def number(text: str, mark: str = ".", unit: Unit = AS_IT_IS) -> float | None:
-    """The value of a cell in ``unit.name``, None for ``n/a``, ``nan``, infinities and words."""
+def number(text: str, mark: str = ".", factor: int = 1) -> float | None:
+    """The value of a cell times ``factor``, None for ``n/a``, ``nan``, infinities and words."""
     plain = _SPACES.sub("", _INSTANCES.sub("", text))
     if mark == ",":
         plain = plain.translate(_SWAP)
     if not _NUMBER.fullmatch(plain):
         return None
     # Decimal: 1.006528 ms times a million is 1006528.0000000001 in floats.
-    value = float(Decimal(plain.replace(",", "")) * unit.factor)
+    value = float(Decimal(plain.replace(",", "")) * factor)
     return value if math.isfinite(value) else None
-
-
-_PREFIXES = {"": 1, "K": 10**3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
-"""Powers of 1000, for bytes too: ncu prints 32,768 bytes as 32.768 Kbyte."""
-
-_NS = {"second": 10**9, "s": 10**9, "msecond": 10**6, "ms": 10**6}
-_NS |= {"usecond": 10**3, "us": 10**3, "nsecond": 1, "ns": 1}
-_HERTZ = re.compile(r"([KkMGT]?)[Hh]z")
-_PREFIXED = re.compile(r"([KkMGTP]?)(byte|B|cycle|inst|sector|request|warp|thread|block)")
-
-
-@lru_cache(maxsize=1024)
-def unit_of(text: str) -> Unit:
-    """Conversion of this unit to ns, byte, Hz, byte/s, or the unit without its prefix."""
-    text = text.strip()
-    if text in _NS:
-        return Unit(_NS[text], "ns")
-    if hertz := _HERTZ.fullmatch(text):
-        return Unit(_PREFIXES[hertz.group(1)], "Hz")
-    above, slash, below = text.partition("/")
-    prefixed = _PREFIXED.fullmatch(above)
-    if not prefixed:
-        return Unit(1, text)
-    factor = _PREFIXES[prefixed.group(1)]
-    base = "byte" if prefixed.group(2) == "B" else prefixed.group(2)
-    if below not in _NS:
-        return Unit(factor, base + slash + below)
-    return Unit(factor * 10**9 // _NS[below], "Hz" if base == "cycle" else f"{base}/s")
 
 
 MAGIC = b"NVR\0"
@@ -163,61 +129,19 @@ def _run(command: list[str], private: str, path: Path) -> str:
     return output
 
 
-MetricKey: TypeAlias = tuple[str, str]
-"""Section and name: ``Memory Throughput`` is a share of the peak in one section, a rate in another.
-The raw page and ``--metrics`` have no sections; the section is then ``""``."""
-
-PERCENT, NANOSECONDS, BYTES, HERTZ, BYTES_PER_SECOND = "%", "ns", "byte", "Hz", "byte/s"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One value; text is not yet safe to show."""
-
-    value: float | None
-    """None if ncu printed no number: ``n/a``, ``nan``, or words."""
-    unit: str
-    """Times are ``ns``, sizes ``byte``, rates ``Hz`` and ``byte/s``, shares ``%``; units of other
-    kinds (``warp``, ``register/thread``) are spelled as in the file, without a prefix."""
-    text: str
-    """The value as the file spells it."""
-
-
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a kernel. Values missing in the file are None."""
+    """One launch of a kernel. Values that ncu did not measure are None."""
 
-    id: str
     name: str
-    compute_capability: str
-    metrics: Mapping[MetricKey, Metric]
-
-    @property
-    def duration(self) -> float | None:
-        """Duration of the kernel under ncu in ns: clocks fixed, caches flushed by default."""
-        return self._named(_DURATION, NANOSECONDS)
-
-    @property
-    def compute_throughput(self) -> float | None:
-        """Busiest compute unit, percent of peak."""
-        return self._named(_COMPUTE, PERCENT)
-
-    @property
-    def memory_throughput(self) -> float | None:
-        """Busiest memory unit, percent of peak."""
-        return self._named(_MEMORY, PERCENT)
-
-    @property
-    def achieved_occupancy(self) -> float | None:
-        """Active warps, percent of those that fit."""
-        return self._named(_OCCUPANCY, PERCENT)
-
-    def _named(self, names: tuple[str, ...], unit: str) -> float | None:
-        for name in names:
-            for (_, own), metric in self.metrics.items():
-                if own == name and metric.unit == unit and metric.value is not None:
-                    return metric.value
-        return None
+    duration: float | None = None
+    """Duration of the kernel under ncu in ns: clocks fixed, caches flushed by default."""
+    compute_throughput: float | None = None
+    """Busiest compute unit, percent of peak."""
+    memory_throughput: float | None = None
+    """Busiest memory unit, percent of peak."""
+    achieved_occupancy: float | None = None
+    """Active warps, percent of those that fit."""
 
 
 # The name on the raw page, then those of ncu's versions on the details page, newest first.
@@ -261,11 +185,10 @@ _DESCRIBING = re.compile(
 """Columns of a launch, the last two of ``--nvtx``; every other one of a raw page is a metric."""
 
 
-Cells: TypeAlias = Mapping[str, str]
-
-
-_Draft: TypeAlias = tuple[Cells, dict[MetricKey, Metric]]
-"""A launch: its describing columns, and its metrics."""
+_Draft: TypeAlias = tuple[str, dict[tuple[str, str], tuple[str, str]]]
+"""A launch: the kernel's name, and text and unit of each metric by section and name. ``Memory
+Throughput`` is a share of the peak in one section, a rate in another; the raw page and
+``--metrics`` have no sections."""
 
 
 def parse(path: Path, text: str) -> KernelMetrics:
@@ -287,18 +210,26 @@ def parse(path: Path, text: str) -> KernelMetrics:
     if len(set(columns)) < len(columns):
         raise TraceError(f"cannot read {path}: a column stands twice in its header")
     is_details = "Metric Name" in columns
-    drafts, torn = _details(columns, body) if is_details else _raw(columns, body)
+    drafts, mark, torn = _details(columns, body) if is_details else _raw(columns, body)
     if not drafts:
         raise TraceError(f"{path} holds no kernels: ncu profiled none; see its options -k and -c")
     warnings = (f"{torn} rows are cut off and were not read",) if torn else ()
-    launches = [
-        Launch(cells.get("ID", ""), cells.get("Kernel Name", ""), cells.get("CC", ""), metrics)
-        for cells, metrics in drafts
-    ]
-    return KernelMetrics(path, tuple(launches), warnings)
+    return KernelMetrics(path, tuple(_launch(*draft, mark) for draft in drafts), warnings)
 
 
-def _details(columns: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[list[_Draft], int]:
+def _launch(name: str, metrics: Mapping[tuple[str, str], tuple[str, str]], mark: str) -> Launch:
+    def first(names: tuple[str, ...], factors: Mapping[str, int]) -> float | None:
+        cells = (cell for own in names for (_, one), cell in metrics.items() if one == own)
+        values = (number(text, mark, factors[unit]) for text, unit in cells if unit in factors)
+        return next((value for value in values if value is not None), None)
+
+    shares = (first(names, _PERCENT) for names in (_COMPUTE, _MEMORY, _OCCUPANCY))
+    return Launch(name, first(_DURATION, _NS), *shares)
+
+
+def _details(
+    columns: Sequence[str], body: Sequence[Sequence[str]]
+) -> tuple[list[_Draft], str, int]:
     """Rules have rows of their own, without a metric; rows of metrics end before the rules'."""
     needed = columns.index("Metric Name")
     if "Metric Value" in columns:
@@ -308,32 +239,29 @@ def _details(columns: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[lis
     drafts: dict[tuple[str, ...], _Draft] = {}
     for cells in whole:
         identity = tuple(cells.get(column, "") for column in ("ID", "Process ID", "Kernel Name"))
-        _, metrics = drafts.setdefault(identity, (cells, {}))
+        _, metrics = drafts.setdefault(identity, (cells.get("Kernel Name", ""), {}))
         if name := cells["Metric Name"]:
-            section = cells.get("Section Name", "")
-            metric = _metric(cells.get("Metric Value", ""), cells.get("Metric Unit", ""), mark)
-            metrics.setdefault((section, name), metric)
-    return list(drafts.values()), len(body) - len(whole)
+            cell = cells.get("Metric Value", ""), cells.get("Metric Unit", "").strip()
+            metrics.setdefault((cells.get("Section Name", ""), name), cell)
+    return list(drafts.values()), mark, len(body) - len(whole)
 
 
-def _raw(columns: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[list[_Draft], int]:
+def _raw(columns: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[list[_Draft], str, int]:
     """The first row holds the units, and no ID."""
-    units: Cells = {}
+    units: Mapping[str, str] = {}
     if body and not body[0][0].strip():
         units, body = dict(zip(columns, body[0], strict=False)), body[1:]
     whole = [dict(zip(columns, row, strict=False)) for row in body if len(row) >= len(columns)]
     metrics = [name for name in columns if name and not _DESCRIBING.fullmatch(name)]
     mark = decimal_mark(cells[name] for cells in whole for name in metrics)
     drafts: list[_Draft] = [
-        (cells, {("", name): _metric(cells[name], units.get(name, ""), mark) for name in metrics})
+        (
+            cells.get("Kernel Name", ""),
+            {("", name): (cells[name], units.get(name, "").strip()) for name in metrics},
+        )
         for cells in whole
     ]
-    return drafts, len(body) - len(whole)
-
-
-def _metric(text: str, unit: str, mark: str) -> Metric:
-    normal = unit_of(unit)
-    return Metric(number(text, mark, normal), normal.name, text)
+    return drafts, mark, len(body) - len(whole)
 
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -348,7 +276,7 @@ def load_ncu(path: Path) -> KernelMetrics:
     """Load CSV of ``ncu --csv`` (pages ``details`` and ``raw``) or an ``.ncu-rep``.
 
     Output of the program and ncu around the CSV is skipped. Values are not combined over passes or
-    launches; they are only converted to ns, byte, Hz and byte/s. A report needs ``ncu`` on PATH.
+    launches. A report needs ``ncu`` on PATH.
 
     Raises TraceError, which says what to do, if the file cannot be read, holds no page of ncu or no
     kernel, or is a report that ncu is needed for and cannot read.

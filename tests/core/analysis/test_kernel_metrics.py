@@ -17,23 +17,19 @@ from perftui.analysis.kernels.metrics import Joined, Limit, join_kernels, limit_
 from perftui.analysis.model import KernelTable
 from perftui.analysis.timeline.measure import Launches
 from perftui.trace.model import NONE, Trace
-from perftui.trace.ncu import KernelMetrics, Launch, Metric
+from perftui.trace.ncu import KernelMetrics, Launch
 from tests.traces.events import Event, call, cpu, gpu, trace_of
 
 NAMES = {
-    "time": "gpu__time_duration.sum",
-    "compute": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-    "memory": "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-    "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "time": "duration",
+    "compute": "compute_throughput",
+    "memory": "memory_throughput",
+    "occupancy": "achieved_occupancy",
 }
 
 
 def launch(name: str, **values: float | None) -> Launch:
-    metrics = {
-        ("", NAMES[key]): Metric(value, "ns" if key == "time" else "%", "")
-        for key, value in values.items()
-    }
-    return Launch("0", name, "", metrics)
+    return Launch(name, **{NAMES[key]: value for key, value in values.items()})
 
 
 def table(*kernels: tuple[str, int, int], category: str = "kernel") -> KernelTable:

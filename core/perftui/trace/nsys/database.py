@@ -219,14 +219,8 @@ class Scan:
 
 
 COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
-
-
 MEMORY_KINDS = "ENUM_CUDA_MEM_KIND"
-
-
 SYNC_KINDS = "ENUM_CUPTI_SYNC_TYPE"
-
-
 EVENT_TYPES = "ENUM_NSYS_EVENT_TYPE"
 
 
@@ -235,15 +229,12 @@ _COPIES = (
     *("UVM_HTOD", "UVM_DTOH", "UVM_DTOD"),
 )
 
-
 _MEMORIES = (
     *("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"),
     "Unknown",
 )
 
-
 _SYNCS = ("Unknown", "Event sync", "Stream wait sync", "Stream sync", "Context sync")
-
 
 _KNOWN: Mapping[str, Mapping[int, tuple[str, str]]] = {
     COPY_KINDS: {i: (f"CUDA_MEMCPY_KIND_{name}", name) for i, name in enumerate(_COPIES)},
@@ -259,7 +250,6 @@ _KNOWN: Mapping[str, Mapping[int, tuple[str, str]]] = {
 }
 """For exports without these tables: (name, label) by id. NVIDIA, "SQLite Export Schema Reference"
 of Nsight Systems 2021.5; the same in every file seen since."""
-
 
 _MANAGED = _MEMORIES.index("Managed")
 """Was the last kind, "Unknown", before Nsight Systems 2021.3 (``MEM_KIND_STRS_CTE`` in the reports

@@ -101,12 +101,6 @@ UNSIGNED_NONE = 2**32 - 1
 """Stream of operations on a whole context, event of those that wait for none."""
 
 
-SYNC = "cuda_sync"
-
-
-OVERHEAD = "overhead"
-
-
 @dataclass(frozen=True)
 class Activity:
     """A table whose rows are named by ids.
@@ -179,7 +173,6 @@ GRAPHS = Activity(
 )
 """Graphs recorded as a whole: ``nsys profile --cuda-graph-trace=graph``, the default."""
 
-
 SYNCHRONISATION = Activity(
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
     True,
@@ -188,7 +181,6 @@ SYNCHRONISATION = Activity(
     by_context=True,
 )
 """CUPTI reports the awaited context and no device: nsys writes 0 for any device."""
-
 
 ACTIVITIES = (
     # Before the calls that they enclose.

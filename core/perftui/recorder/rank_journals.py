@@ -98,18 +98,24 @@ MAX_INTERVALS = 100_000
 
 UNKNOWN = -1
 
-Values = dict[str, int | str]
-
 _PARTS = frozenset(PHASES) - {OTHER}
 
 
 class _Pending(NamedTuple):
     """A step that is complete except for its times on the GPU."""
 
-    step: int
-    values: Values
-    awaits_device: bool
+    step: Record
+    phases: dict[str, int]
+    ready: int
+    """The shortest that the loader's queue was at a fetch of this step."""
     since: int
+
+
+_BESIDE = ("memory", "memory_peak", "memory_trouble", "input_cpu", "device_phases")
+"""Kinds of records that name the step that they belong to."""
+
+Beside = dict[str, Record]
+"""Such records of one step, by kind."""
 
 
 class StepAssembler:
@@ -122,12 +128,11 @@ class StepAssembler:
     def __init__(self) -> None:
         self.dropped = 0
         self._intervals: deque[tuple[Interval, int]] = deque()
-        self._memory: dict[tuple[str, int], Record] = {}
-        self._fetch_cpu: dict[int, int] = {}
+        self._beside: dict[int, Beside] = {}
+        """By number of the step."""
         self._waiting: Record | None = None
         self._waits_since = 0
         self._pending: deque[_Pending] = deque()
-        self._device: dict[int, Record] = {}
 
     def add(self, record: Record, now: int) -> list[list[int | str]]:
         """Take one record, in ring order; returns rows of steps it completes.
@@ -140,14 +145,13 @@ class StepAssembler:
             return self._release(now)
         if record.kind in _PARTS:
             self._keep(record)
-        elif record.kind in _MEMORY:
-            self._memory[record.kind, record.step] = record
-        elif record.kind == "input_cpu":
-            self._fetch_cpu[record.step] = self._fetch_cpu.get(record.step, 0) + record.value
-        elif record.kind == "device_phases":
-            self._device[record.step] = record
-            return self._release(now)
-        return []
+        elif record.kind in _BESIDE:
+            beside = self._beside.setdefault(record.step, {})
+            if record.kind == "input_cpu" and record.kind in beside:
+                # A step may fetch several batches.
+                record = record._replace(value=record.value + beside[record.kind].value)
+            beside[record.kind] = record
+        return self._release(now) if record.kind == "device_phases" else []
 
     def expire(self, now: int, hold: int = HOLD_NS) -> list[list[int | str]]:
         """Complete the step that has waited for ``hold`` ns; 0 at the end of the run."""
@@ -169,21 +173,12 @@ class StepAssembler:
         end = step.start + step.duration
         inside = [entry for entry in self._intervals if entry[0].start < end]
         phases = exclusive_times(step.start, end, [interval for interval, _ in inside])
-        fetch_cpu = self._fetch_cpu.get(step.step, UNKNOWN)
-        self._fetch_cpu = {at: cpu for at, cpu in self._fetch_cpu.items() if at > step.step}
-        # The shortest that the loader's queue was at a fetch of this step.
-        ready = min(
-            (
-                ready
-                for interval, ready in inside
-                if interval.kind == "input_wait" and interval.start >= step.start and ready >= 0
-            ),
-            default=UNKNOWN,
+        queued = (
+            ready
+            for interval, ready in inside
+            if interval.kind == "input_wait" and interval.start >= step.start and ready >= 0
         )
-        values = _values(step, phases, ready, fetch_cpu, self._memory)
-        self._pending.append(_Pending(step.step, values, bool(step.flag & DEVICE_FLAG), now))
-        # Entries of later steps stay: an agent writes them before the record of their step.
-        self._memory = {key: bytes_ for key, bytes_ in self._memory.items() if key[1] > step.step}
+        self._pending.append(_Pending(step, phases, min(queued, default=UNKNOWN), now))
         while self._intervals and self._intervals[0][0].end <= end:
             self._intervals.popleft()
 
@@ -191,55 +186,40 @@ class StepAssembler:
         """Rows of the oldest pending steps that need not wait any longer, in order."""
         rows = []
         # The training learns the times in the order of steps.
-        newest = max(self._device, default=UNKNOWN)
+        timed = (at for at, beside in self._beside.items() if "device_phases" in beside)
+        newest = max(timed, default=UNKNOWN)
         while self._pending:
             pending = self._pending[0]
-            is_late = newest > pending.step or now - pending.since >= hold
-            device = self._device.get(pending.step)
-            if pending.awaits_device and device is None and not is_late:
+            number, beside = pending.step.step, self._beside.get(pending.step.step, {})
+            is_late = newest > number or now - pending.since >= hold
+            if pending.step.flag & DEVICE_FLAG and "device_phases" not in beside and not is_late:
                 break
-            self._pending.popleft()
-            rows.append(_row(pending.values, device))
-            self._device = {at: times for at, times in self._device.items() if at > pending.step}
+            rows.append(_row(self._pending.popleft(), beside))
+            # Entries of later steps stay: an agent writes them before the record of their step.
+            self._beside = {at: other for at, other in self._beside.items() if at > number}
         return rows
 
 
-_MEMORY = frozenset(("memory", "memory_peak", "memory_trouble"))
-
-
-def _values(
-    step: Record,
-    phases: dict[str, int],
-    ready: int,
-    fetch_cpu: int,
-    memory: dict[tuple[str, int], Record],
-) -> Values:
-    at_end = memory.get(("memory", step.step))
-    trouble = memory.get(("memory_trouble", step.step))
-    no_trouble = 0 if at_end else UNKNOWN
-    peak = memory.get(("memory_peak", step.step))
-    return {
+def _row(pending: _Pending, beside: Beside) -> list[int | str]:
+    step = pending.step
+    memory, peak, trouble, fetched, device = (beside.get(kind) for kind in _BESIDE)
+    no_trouble = 0 if memory else UNKNOWN
+    values = {
         "index": step.step,
         "kind": "infer" if step.flag & INFER_FLAG else "eval" if step.flag & EVAL_FLAG else "train",
         "start": step.start,
         "duration": step.duration,
-        **phases,
+        **pending.phases,
         "micro_batches": step.value,
         "profiled": int(bool(step.flag & PROFILED_FLAG)),
         "overhead": step.extra,
-        "batches_ready": ready,
-        "allocated": at_end.value if at_end else UNKNOWN,
-        "reserved": at_end.extra if at_end else UNKNOWN,
+        "batches_ready": pending.ready,
+        "allocated": memory.value if memory else UNKNOWN,
+        "reserved": memory.extra if memory else UNKNOWN,
         "peak_allocated": peak.value if peak else UNKNOWN,
-        "input_cpu": fetch_cpu,
+        "input_cpu": fetched.value if fetched else UNKNOWN,
         "alloc_retries": trouble.value if trouble else no_trouble,
         "alloc_failures": trouble.extra if trouble else no_trouble,
-    }
-
-
-def _row(step: Values, device: Record | None) -> list[int | str]:
-    values = {
-        **step,
         "device_forward": device.duration if device else UNKNOWN,
         "device_backward": device.value if device else UNKNOWN,
         "device_optimizer": device.extra if device else UNKNOWN,

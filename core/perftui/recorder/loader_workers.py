@@ -90,8 +90,7 @@ class PageHeader(msgspec.Struct, frozen=True):
     """``time.time_ns()`` and ``time.perf_counter_ns()`` when the page was begun."""
 
 
-@dataclass(frozen=True)
-class WorkerCounts:
+class WorkerCounts(NamedTuple):
     """Work of a worker since its page was begun; times in ns."""
 
     batches: int = 0
@@ -107,11 +106,12 @@ class WorkerCounts:
     since: int = 0
     """Start of the stage, by ``time.perf_counter_ns()``."""
 
-    def until(self, now: int) -> tuple[int, int]:
-        """(fetch, collate) including the unfinished batch; ``now`` on the clock of ``since``."""
+    def until(self, now: int) -> WorkerCounts:
+        """With the times of the unfinished batch; ``now`` on the clock of ``since``."""
         going_on = max(now - self.since, 0)
         fetching, collating = self.stage == FETCH, self.stage == COLLATE
-        return self.fetch + fetching * going_on, self.collate + collating * going_on
+        fetch, collate = self.fetch + fetching * going_on, self.collate + collating * going_on
+        return self._replace(fetch=fetch, collate=collate)
 
 
 class PageError(ValueError):
@@ -180,8 +180,6 @@ class _Page:
     at: int
     """When the last row was written, by ``perf_counter_ns``."""
     written: WorkerCounts
-    fetch: int = 0
-    collate: int = 0
     use: ProcessUse | None = None
     """Counters of the process when the last row was written; None before any."""
 
@@ -297,23 +295,16 @@ def _row(page: _Page, counts: WorkerCounts, now: int, has_ended: bool) -> list[i
     For an ended process time counts up to its last batch: nobody knows when it ended.
     """
     end = max(min(counts.since, now), page.at) if has_ended else now
-    fetch, collate = counts.until(end)
-    before = page.written
+    counts, before, elapsed = counts.until(end), page.written, end - page.at
     if not has_ended and counts.stage == IDLE and counts.since == before.since:
         return None
+    changes = WorkerCounts(*(new - old for new, old in zip(counts, before, strict=True)))
+    header = page.reader.header
     row = [
-        time.time_ns() - (now - end),
-        page.loader,
-        page.reader.header.worker,
-        page.reader.header.pid,
-        end - page.at,
-        counts.batches - before.batches,
-        counts.sized - before.sized,
-        counts.bytes - before.bytes,
-        fetch - page.fetch,
-        collate - page.collate,
-        counts.squares - before.squares,
-        *page.used(end - page.at, fetch - page.fetch + collate - page.collate),
+        *(time.time_ns() - (now - end), page.loader, header.worker, header.pid, elapsed),
+        *(changes.batches, changes.sized, changes.bytes),
+        *(changes.fetch, changes.collate, changes.squares),
+        *page.used(elapsed, changes.fetch + changes.collate),
     ]
-    page.at, page.written, page.fetch, page.collate = end, counts, fetch, collate
+    page.at, page.written = end, counts
     return row if any(row[4:]) else None

@@ -66,7 +66,7 @@ class Target:
     of_lock: bool = False
     """Sample only the thread that holds Python's lock."""
     is_first: bool = False
-    """The process was not sampled before: ``first_rate`` is for it."""
+    """The process was not sampled before: it is sampled more often, see ``FIRST_TIMES``."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,8 @@ class Seen:
     idle: int
     """For how long its main thread neither ran nor waited for a core meanwhile, ns; -1 where the
     kernel does not report it."""
+    every: int
+    """Mean time between samples, ns."""
 
 
 class Absent(Exception):  # noqa: N818 - it is an answer, not a mistake
@@ -130,6 +132,7 @@ class PySpy:
     def __init__(self, command: str, target: Target, rate: int, output: Path) -> None:
         self.target = target
         self._output = output
+        self._every = 1_000_000_000 // rate
         arguments = [
             *("record", "--nonblocking", "--gil" if target.of_lock else "--idle"),
             *("--format", "chrometrace", "--rate", str(rate), "--duration", str(target.seconds)),
@@ -188,7 +191,8 @@ class PySpy:
         except StackError as error:
             raise Failed(str(error)) from error
         observed = max(min(self.target.seconds * 1_000_000_000, time.time_ns() - start), 1)
-        return Seen(main, others, observed, round(idle * observed) if idle >= 0 else -1)
+        idle_ns = round(idle * observed) if idle >= 0 else -1
+        return Seen(main, others, observed, idle_ns, self._every)
 
 
 def _start_time(errors: bytes) -> int | None:
@@ -239,11 +243,6 @@ of a core, and workers may live for less than a second."""
 FIRST_TIMES, MOST_RATE = 4, 100
 """A first profile of a training takes so many times the usual samples, though no more than that a
 second: who tries a few seconds of it wants to see lines. It costs 1 % of a core meanwhile."""
-
-
-def first_rate(rate: int) -> int:
-    """Samples a second of a process's first profile, where ``rate`` is usual."""
-    return max(rate, min(rate * FIRST_TIMES, MOST_RATE))
 
 
 class Sampler:
@@ -303,7 +302,9 @@ class Sampler:
             raise Absent
         output = self._directory / f"stacks-{self._name}-{target.pid}.json"
         try:
-            rate = first_rate(self._rate) if target.is_first else self._rate
+            rate = self._rate
+            if target.is_first:
+                rate = max(rate, min(rate * FIRST_TIMES, MOST_RATE))
             self._running = PySpy(command, target, rate, output)
         except OSError as error:
             raise Failed(str(error)) from error
@@ -443,9 +444,6 @@ class StackSampling:
         self._faults = faults
         self._give_up = give_up
         self._has_ended = False
-        self._every = 1_000_000_000 // rate
-        self._every_first = 1_000_000_000 // first_rate(rate)
-        self._every_worker = 1_000_000_000 // slower
         self._journals: dict[Path, DownsamplingSink] = {}
         self._order = TrainingOrder(processes)
         self._training = Sampler("training", rate, self._order, self._keep_main, directory)
@@ -495,18 +493,17 @@ class StackSampling:
     def _keep_main(self, target: Target, seen: Seen) -> None:
         if target.of_lock:
             lock_stays = [stay for thread in seen.others for stay in stays(thread, main_place)]
-            rows = [[*stay.row(self._every), seen.observed, seen.idle] for stay in lock_stays]
+            rows = [[*stay.row(seen.every), seen.observed, seen.idle] for stay in lock_stays]
             self._append(target.layout.lock_stacks, LOCK_COLUMNS, rows)
             return
         if seen.others:
             self._order.several.add(target.pid)
-        every = self._every_first if target.is_first else self._every
-        rows = [stay.row(every) for stay in stays(seen.main, main_place)]
+        rows = [stay.row(seen.every) for stay in stays(seen.main, main_place)]
         self._append(target.layout.stacks, STACK_COLUMNS, rows)
 
     def _keep_worker(self, target: Target, seen: Seen) -> None:
         whose = [target.pid, target.loader]
-        rows = [[*stay.row(self._every_worker), *whose] for stay in stays(seen.main, worker_place)]
+        rows = [[*stay.row(seen.every), *whose] for stay in stays(seen.main, worker_place)]
         self._append(target.layout.worker_stacks, WORKER_STACK_COLUMNS, rows)
 
     def _append(self, path: Path, columns: Sequence[Column], rows: list[list[Any]]) -> None:

@@ -30,7 +30,7 @@ class DiskCounters(NamedTuple):
 
 
 class DiskUse(NamedTuple):
-    """Use of disks between two readings."""
+    """Use of disks between two readings, in the order of ``DISK_COLUMNS``."""
 
     read: float
     """B/s, as is ``write``."""
@@ -177,10 +177,7 @@ class DiskSource:
         seconds, self._at = now - self._at, now
         pairs = [(before[name], new) for name, new in self._before.items() if name in before]
         done = use(pairs, seconds)
-        if done is None:
-            return [None] * len(self.columns)
-        row = [done.read, done.write, done.read_operations, done.write_operations]
-        return [*row, *((done.utilization, done.queue, done.wait) if self._is_timed else ())]
+        return [*(done or [None] * len(DISK_COLUMNS))][: len(self.columns)]
 
     def _read(self) -> dict[str, DiskCounters]:
         disks = read_disks(self._proc) if self._is_timed else portable_disks()

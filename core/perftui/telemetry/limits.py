@@ -45,7 +45,7 @@ def _tightest(groups: Iterable[Path]) -> float | None:
 
 def cpu_groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:
     """Directories of the cgroups with a quota of CPU time, of v2 and of v1."""
-    return [*groups(root, own), *_v1_groups("cpu", root, own)]
+    return [*groups(root, own), *groups(root, own, "cpu")]
 
 
 def quota_of(group: Path) -> float | None:
@@ -106,30 +106,19 @@ def affinity() -> int:
     return os.cpu_count() or 1
 
 
-def groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:
-    """Directories of this process's cgroup (v2) and its ancestors, whose limits apply too."""
-    for controllers, path in _own_groups(own):
-        if not controllers:
-            return _and_above(root, Path() if ".." in path.parts else path)
-    return []
+def groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP, controller: str = "") -> list[Path]:
+    """Directories of this process's cgroup (v2) and its ancestors, whose limits apply too; those of
+    v1 with a ``controller``, of which each has its own.
 
-
-def _v1_groups(controller: str, root: Path, own: Path) -> list[Path]:
-    """Directories of this process's cgroup v1 of ``controller`` and of its ancestors: each
-    controller has its own.
-
-    A container sees its own group as the root, under the path it has on the host.
+    A container sees its own group as the root, in v1 under the path it has on the host.
     """
     for controllers, path in _own_groups(own):
         if controller in controllers.split(","):
             base = root / controller
-            is_root = ".." in path.parts or not (base / path).is_dir()
-            return _and_above(base, Path() if is_root else path)
+            is_root = ".." in path.parts or (controller and not (base / path).is_dir())
+            path = Path() if is_root else path
+            return [base / path, *(base / parent for parent in path.parents)]
     return []
-
-
-def _and_above(root: Path, path: Path) -> list[Path]:
-    return [root / path, *(root / parent for parent in path.parents)]
 
 
 def _own_groups(own: Path) -> list[tuple[str, Path]]:

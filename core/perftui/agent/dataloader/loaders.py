@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from ..hooks.call_site import CallSite
 from ..overrides.request import Outcome
 from ..recording.output import Notes
+from ..recording.settings import nested
 from ..recording.steps import TRAIN
 from ..safety.signal_handlers import attempt, raised_by_handler
 from .worker_times import name_loader
@@ -76,7 +77,7 @@ def shards_itself(dataset: Any) -> bool:
     The evidence is the name ``get_worker_info`` in a method of its class; code that shards in
     another way is not recognised.
     """
-    return any("get_worker_info" in code.co_names for code in _class_code(type(dataset)))
+    return any("get_worker_info" in code.co_names for code in nested(_class_code(type(dataset))))
 
 
 def holds_handles(dataset: Any) -> bool:
@@ -114,14 +115,7 @@ def _class_code(kind: type) -> Iterator[types.CodeType]:
         for member in vars(base).values():
             code = getattr(member, "__code__", None)
             if isinstance(code, types.CodeType):
-                yield from _nested(code)
-
-
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _nested(constant)
+                yield code
 
 
 def start_method(context: Any) -> str:

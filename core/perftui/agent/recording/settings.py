@@ -303,7 +303,7 @@ def call_places(variables: frozenset[str]) -> Places:
     sought = CALLS | variables
     names = sought | _SET
     places: Places = {}
-    for number, code in enumerate(_nested(_user_code())):
+    for number, code in enumerate(nested(_user_code())):
         if number >= MOST_CODE:
             break
         if not names.isdisjoint(code.co_names) or _has(code, sought):
@@ -342,7 +342,7 @@ def _user_code() -> Iterator[CodeType]:
                 yield from (method.__code__ for method in methods if type(method) is FunctionType)
 
 
-def _nested(codes: Iterable[CodeType]) -> Iterator[CodeType]:
+def nested(codes: Iterable[CodeType]) -> Iterator[CodeType]:
     """``codes`` and the functions defined in them, without repeats."""
     ids: set[int] = set()
     for code in codes:

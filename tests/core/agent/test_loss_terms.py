@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perftui.agent.recording import loss_terms
-from perftui.agent.recording.loss_terms import terms_times_zero
+from perftui.agent.recording import losses
+from perftui.agent.recording.losses import terms_times_zero
 
 if TYPE_CHECKING:
     import torch as torch_module
@@ -54,5 +54,5 @@ def test_large_graphs_and_several_outputs_are_not_looked_at(
     loss = torch.ones(3, requires_grad=True).exp().sum()
     assert terms_times_zero(torch, (loss, loss)) is None
     assert terms_times_zero(torch, (torch.ones(1),)) is None
-    monkeypatch.setattr(loss_terms, "MOST_NODES", 2)
+    monkeypatch.setattr(losses, "MOST_NODES", 2)
     assert terms_times_zero(torch, (loss,)) is None

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from perftui.agent.hooks.call_site import CallSite
-from perftui.agent.recording.settings import devices, settings_facts
+from perftui.agent.recording.settings import Setup, devices
 from perftui.agent.recording.side_notes import LEAST_NS, Saves
 from tests.core.agent.conftest import Run, Train
 
@@ -191,7 +191,7 @@ def test_what_cannot_be_read_is_unknown_and_harms_nothing() -> None:
         def modules(self) -> list[Any]:
             raise RuntimeError("not now")
 
-    facts = settings_facts(object(), {Odd(): None}, [Odd()], None)
+    facts = Setup().note(object(), {Odd(): None}, [Odd()])
     known = {name for name, value in facts.items() if value is not None}
     # Of dynamo it depends on what other tests have imported.
     some = {"cores", "environment", "gc", "optimizers", "places", "processor"}

@@ -27,7 +27,7 @@ from ..startup.process import leave_without_destructors, never_destroy
 from ..windows.torch_window import is_profiling
 from .fast_path import ASKED, MOST_NUMBERS, MOST_OPTIMIZERS, STEPPED, FastPath
 from .looks import Looks
-from .loss_terms import terms_times_zero
+from .losses import terms_times_zero
 from .output import Notes
 from .recording import Recording, start_recording
 from .settings import Setup
@@ -537,9 +537,9 @@ class Session:
 
     @guarded_and_timed
     def _note_zero_terms(self, recording: Recording, outputs: Any) -> None:
-        note = (
-            None if is_profiling(self._torch) else attempt(terms_times_zero, self._torch, outputs)
-        )
+        if is_profiling(self._torch):
+            return
+        note = attempt(terms_times_zero, self._torch, outputs)
         if note is not None:
             self.notes.write("zero_terms", note, recording.index)
 

@@ -66,25 +66,25 @@ class Setup:
         """Whether the note is overdue because a profiler was running."""
         return 0 < self.until < SETTINGS_AFTER
 
-    def note(self, torch: Any, optimizers: Any, modules: list[Any]) -> dict[str, Any]:
-        """The data of the ``settings`` note."""
-        return settings_facts(torch, optimizers, modules, self._autocast, self._anomaly)
+    def note(
+        self, torch: Any, optimizers: Mapping[Any, CallSite | None], modules: Iterable[Any]
+    ) -> dict[str, Any]:
+        """The data of the ``settings`` note; None stands for values that could not be read.
+
+        ``modules`` are those that the script calls itself.
+        """
+        readers = _readers(torch, optimizers, attempt(all_modules, modules))
+        note = {name: attempt(reader) for name, reader in readers.items()}
+        if self._anomaly and note["modes"]:
+            note["modes"]["anomaly"] = True
+        return {**note, "autocast": self._autocast}
 
 
-def settings_facts(
-    torch: Any,
-    optimizers: Mapping[Any, CallSite | None],
-    modules: Iterable[Any],
-    autocast: dict[str, str] | None,
-    anomaly: bool = False,
-) -> dict[str, Any]:
-    """Data of a ``settings`` note; None stands for values that could not be read.
-
-    ``modules`` are those that the script calls itself, ``autocast`` is the autocast around them,
-    ``anomaly`` whether anomaly detection was on there or in a backward pass.
-    """
-    called: Any = attempt(all_modules, modules)
-    readers: dict[str, Callable[[], Any]] = {
+def _readers(
+    torch: Any, optimizers: Mapping[Any, CallSite | None], called: Any
+) -> dict[str, Callable[[], Any]]:
+    """What reads each setting; ``called`` are the modules of the script and those inside."""
+    return {
         "threads": lambda: {
             "intra_op": int(torch.get_num_threads()),
             "inter_op": int(torch.get_num_interop_threads()),
@@ -115,8 +115,7 @@ def settings_facts(
         },
         "devices": lambda: devices(torch),
         "dynamo": dynamo,
-        "modes": lambda: {**modes(torch), **({"anomaly": True} if anomaly else {})},
-        "autocast": lambda: autocast,
+        "modes": lambda: modes(torch),
         # Python's collector: whether it runs by itself, its thresholds, its frozen objects.
         "gc": lambda: {
             "enabled": gc.isenabled(),
@@ -131,7 +130,6 @@ def settings_facts(
         "compiled": lambda: is_compiled(called),
         "places": lambda: call_places(VARIABLES),
     }
-    return {name: attempt(reader) for name, reader in readers.items()}
 
 
 SHORT_NUMBERS = {b"avx512_bf16", b"amx_bf16", b"bf16", b"avx512_fp16", b"amx_fp16", b"asimdhp"}

@@ -14,6 +14,7 @@ from ..hooks import watch as hooks
 from ..hooks.around import pass_by
 from ..marks import LISTENER
 from ..overrides import registry
+from ..recording.losses import Losses
 from ..recording.session import Session
 from ..safety.guarded import GUARDED
 from ..windows.ranges import Listener
@@ -51,8 +52,6 @@ def arm(torch: Any, spool: str) -> Session:
 
         SparedFiles(Path(options.spared)).arm(torch)
     if options.losses:
-        from ..recording.losses import Losses
-
         Losses(torch, session, options.losses).arm()
     if options.memory_snapshot:
         from ..recording.memory_snapshots import MemorySnapshots

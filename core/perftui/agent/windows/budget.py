@@ -179,7 +179,7 @@ class WindowTriggers:
     window, from that step on.
     """
 
-    def __init__(self, budget: Budget, control: ControlPage, first_step: int | None = None) -> None:
+    def __init__(self, budget: Budget, control: ControlPage, first_step: int | None) -> None:
         self._budget = budget
         self._control = control
         self._first_step = first_step
@@ -245,17 +245,13 @@ class WindowTriggers:
         self._regular_at = now if is_too_short else now + pause
         self._slow_at = min(self._regular_at, now + pause // SLOW_PAUSE)
 
-    def is_asked_for(self) -> bool:
-        """Whether a viewer has asked since the last call."""
-        return self._control.requested()
-
     def next(self, now: int, next_step: int, price: Callable[[], int]) -> str | None:
         """Why to open a window after step ``next_step``; None for no window.
 
         ``price`` returns the expected cost, ns.
         """
         was_slow, self._was_slow = self._was_slow, False
-        if self.is_asked_for():
+        if self._control.requested():
             return ASKED
         if self._first_step is not None:
             if not self._is_first or next_step + 1 < self._first_step:

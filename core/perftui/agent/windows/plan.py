@@ -293,10 +293,10 @@ class WindowPlan:
         """Why the last window was opened."""
         self.calls = ModuleCalls()
         self._options = options
-        control = ControlPage(Spool(spool).control)
+        self._control = ControlPage(Spool(spool).control)
         self._budget = Budget(options.overhead)
-        self.triggers = WindowTriggers(self._budget, control, options.first_step)
-        self.rank_sync = RankSync(control)
+        self.triggers = WindowTriggers(self._budget, self._control, options.first_step)
+        self.rank_sync = RankSync(self._control)
         self._now = 0
         """When the last step ended."""
         self._has_trained = False
@@ -374,7 +374,7 @@ class WindowPlan:
         if self._wanted_for is None:
             self._wanted_for = self.triggers.next(self._now, next_step, self._price)
             self._wanted_at, self._wanted_after = self._now, self._runs.gaps
-        elif self._wanted_for != CHOSEN and self.triggers.is_asked_for():
+        elif self._wanted_for != CHOSEN and self._control.requested():
             self._wanted_for, self._wanted_at = ASKED, self._now
         is_wanted, lead = self._wanted_for is not None, 0
         if self._wanted_for == CHOSEN:

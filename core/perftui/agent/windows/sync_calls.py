@@ -290,19 +290,19 @@ class SyncCounter:
             self.sites.add(OPERATION, frame, UNKNOWN)
 
     def _replace_all(self) -> None:
-        torch, tensor = self._torch, self._torch.Tensor
-        for name in READING:
-            self._replace(tensor, name, self._reads)
-        for name in COPYING:
-            self._replace(tensor, name, self._copies)
-        for name in INDEXING:
-            self._replace(tensor, name, self._chooses)
-        for name in FUNCTIONS:
-            self._replace(torch, name, self._reads)
+        torch, cuda = self._torch, self._torch.cuda
+        calls: list[tuple[Any, tuple[str, ...], Callable[..., bool]]] = [
+            (torch.Tensor, READING, self._reads),
+            (torch.Tensor, COPYING, self._copies),
+            (torch.Tensor, INDEXING, self._chooses),
+            (torch, FUNCTIONS, self._reads),
+        ]
         if self.uses_gpu:
-            self._replace(torch.cuda, "synchronize", _always)
-            for kind in (torch.cuda.Event, torch.cuda.Stream):
-                self._replace(kind, "synchronize", _always)
+            waiting = (cuda, cuda.Event, cuda.Stream)
+            calls += [(owner, ("synchronize",), lambda *_: True) for owner in waiting]
+        for owner, names, counts in calls:
+            for name in names:
+                self._replace(owner, name, counts)
 
     def _replace(self, owner: Any, name: str, counts: Callable[..., bool]) -> None:
         original = getattr(owner, name)
@@ -329,10 +329,6 @@ class SyncCounter:
         index = args[1] if isinstance(args[1], tuple) else args[1:2]
         kinds = (self._torch.bool, self._torch.uint8)
         return any(isinstance(part, self._torch.Tensor) and part.dtype in kinds for part in index)
-
-
-def _always(*_: Any) -> bool:
-    return True
 
 
 def _spelled(name: str) -> str:

@@ -59,10 +59,10 @@ class JournalSink:
         self._makes_directory = makes_directory
         self._journal: JournalWriter | None = None
 
-    def append(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Append ``rows`` or count them as lost."""
+    def append(self, rows: Sequence[Sequence[Any]]) -> bool:
+        """Append ``rows`` or count them as lost; whether any were written."""
         if not rows:
-            return
+            return False
         try:
             if self._journal is None:
                 self._journal = JournalWriter(
@@ -73,15 +73,8 @@ class JournalSink:
             self.lost += len(rows)
             name = f"{self._path.parent.name}/{self._path.name}"
             self._faults.report(name, f"{error}; rows are lost, the training goes on")
-
-    @property
-    def size(self) -> int:
-        """Bytes of the journal so far, 0 if it is not open or its size cannot be read."""
-        try:
-            return 0 if self._journal is None else self._journal.size
-        except OSError as error:
-            self._faults.report(self._path.name, error)
-            return 0
+            return False
+        return True
 
     def close(self) -> None:
         """Close the journal if it was ever opened."""
@@ -90,8 +83,8 @@ class JournalSink:
             self._journal = None
 
 
-class DownsamplingSink:
-    """Appends rows as a ``JournalSink`` does, and replaces old segments by their aggregates.
+class DownsamplingSink(JournalSink):
+    """A journal in segments, whose old ones are replaced by their aggregates.
 
     ``floats`` and ``text`` describe the columns as for a ``GrowingTable``. A segment ends after a
     step that was not profiled, so that it can be aggregated without the one before.
@@ -109,14 +102,11 @@ class DownsamplingSink:
         segment_bytes: int | None = None,
         makes_directory: bool = True,
     ) -> None:
-        self._columns = tuple(columns)
-        self._faults = faults
+        super().__init__(path, columns, faults, makes_directory=makes_directory)
         self._floats, self._text = floats, text
         self._segment_bytes = segment_bytes or SEGMENT_BYTES
         self._segments = Segments(path)
         self._number = 0
-        self._sink = JournalSink(path, columns, faults, makes_directory=makes_directory)
-        self._lost_before = 0
         self._rows = self._no_rows()
         self._aggregates = Aggregates()
         self._kept: deque[Aggregates] = deque()
@@ -124,34 +114,30 @@ class DownsamplingSink:
         names = [column.name for column in columns]
         self._profiled = names.index("profiled") if "profiled" in names else None
 
-    @property
-    def lost(self) -> int:
-        """Rows that could not be written."""
-        return self._lost_before + self._sink.lost
-
-    def append(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Append ``rows`` or count them as lost."""
-        lost = self._sink.lost
-        self._sink.append(rows)
-        if not rows or self._sink.lost > lost:
-            return
+    def append(self, rows: Sequence[Sequence[Any]]) -> bool:
+        """Append ``rows`` or count them as lost; whether any were written."""
+        if not super().append(rows):
+            return False
+        may_end = self._profiled is None or not rows[-1][self._profiled]
         # The first segment is never removed, and so not aggregated.
         if self._number:
             self._rows.extend(rows)
-            if len(self._rows) >= ROWS_AT_ONCE and self._may_end(rows[-1]):
+            if len(self._rows) >= ROWS_AT_ONCE and may_end:
                 self._aggregate()
-        if self._may_end(rows[-1]) and self._sink.size >= self._segment_bytes:
+        if may_end and self._size() >= self._segment_bytes:
             self._begin_next()
+        return True
 
-    def close(self) -> None:
-        """Close the journal if it was ever opened."""
-        self._sink.close()
+    def _size(self) -> int:
+        """Bytes of the segment so far, 0 if they cannot be read."""
+        try:
+            return 0 if self._journal is None else self._journal.size
+        except OSError as error:
+            self._faults.report(self._path.name, error)
+            return 0
 
     def _no_rows(self) -> GrowingTable:
         return GrowingTable(self._columns, self._floats, self._text)
-
-    def _may_end(self, row: Sequence[Any]) -> bool:
-        return self._profiled is None or not row[self._profiled]
 
     def _aggregate(self) -> None:
         self._aggregates = self._aggregates.plus(aggregates_of(self._rows.freeze()))
@@ -162,15 +148,14 @@ class DownsamplingSink:
             self._aggregate()
             self._kept.append(self._aggregates)
             self._aggregates = Aggregates()
-        self._lost_before += self._sink.lost
-        self._sink.close()
+        self.close()
         self._number += 1
-        self._sink = JournalSink(self._segments.path(self._number), self._columns, self._faults)
+        self._path, self._makes_directory = self._segments.path(self._number), True
         try:
             while len(self._kept) > KEPT_SEGMENTS:
                 self._downsample()
         except OSError as error:
-            self._faults.report(f"{self._segments.root.name}", f"{error}; will retry later")
+            self._faults.report(self._segments.root.name, f"{error}; will retry later")
 
     def _downsample(self) -> None:
         """Replace the oldest segment after the first by its aggregates."""

@@ -109,7 +109,7 @@ def test_cheap_windows_are_not_opened_all_the_time() -> None:
 def test_what_the_diagnosis_lacks_waits_for_the_budget_and_not_for_its_turn(tmp_path: Path) -> None:
     create_control_page(tmp_path / "control")
     loop, page = Loop(), ControlPage(tmp_path / "control")
-    loop.occasions = WindowTriggers(loop.budget, page)
+    loop.occasions = WindowTriggers(loop.budget, page, None)
     loop.run(20, 100 * MS, 30 * MS)
     page.details |= 1
     page.details |= 2

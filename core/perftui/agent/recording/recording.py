@@ -23,14 +23,6 @@ from .steps import EVAL, INFER, TRAIN, Boundary, StepMachine
 if TYPE_CHECKING:
     from .memory_snapshots import MemorySnapshots
 
-PHASES = {
-    rings.INPUT_WAIT: "input_wait",
-    rings.LOADER_START: "loader_start",
-    rings.FORWARD: "forward",
-    rings.BACKWARD: "backward",
-    rings.OPTIMIZER: "optimizer",
-}
-
 USUAL_NS = 100_000_000
 USUAL_STEPS = 16
 """For so long, and so many, the window plan does not see usual steps. It sees each slow step, and
@@ -143,7 +135,7 @@ class Recording:
         """A phase begins, with a call of ``module``; returns the time by ``perf_counter_ns``."""
         windows = self.windows
         if windows is not None and windows.marks is not None:
-            windows.marks.begin(PHASES[kind])
+            windows.marks.begin(rings.KINDS[kind])
             if windows.modules is not None and module is not None:
                 windows.modules.begin_root(module)
         self.device.begin(kind, self._step_start)
@@ -160,7 +152,7 @@ class Recording:
         self.device.end(kind)
         windows = self.windows
         if windows is not None and windows.marks is not None:
-            windows.marks.end(PHASES[kind])
+            windows.marks.end(rings.KINDS[kind])
         return now
 
     def ended(self, boundaries: list[Boundary]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_AGENT_PARTS = ("compiled", "around", "fast_path", "page", "pauses")
+_AGENT_PARTS = ("compiled", "around", "fast_path", "page")
 LIBRARIES = {
     "core/perftui/trace/columns/_native.so": ("core/perftui/trace/columns/native.c",),
     # Of the stable part of the Python API, hence for any Python from 3.10 on.

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 
@@ -188,15 +188,9 @@ cpu.throttled | % | throttled by quota | cpu.stat of the cgroup |
 """)
 
 
-class _Throttling(NamedTuple):
-    """Counters of one cgroup."""
-
-    periods: int
-    """Scheduler periods in which the group ran."""
-    used_up: int
-    """Periods in which it used up its quota."""
-    seconds: float
-    """Time for which it was held back, summed over cores."""
+_Throttling = tuple[int, int, float]
+"""Counters of one cgroup: scheduler periods in which it ran, those in which it used up its quota,
+and seconds for which it was held back, summed over cores."""
 
 
 class QuotaSource:
@@ -262,7 +256,7 @@ def _throttling(group: Path) -> _Throttling | None:
     us, ns = counts.get(b"throttled_usec"), counts.get(b"throttled_time")
     if periods is None or used_up is None or (us is None and ns is None):
         return None
-    return _Throttling(periods, used_up, us / 1e6 if us is not None else (ns or 0) / 1e9)
+    return periods, used_up, us / 1e6 if us is not None else (ns or 0) / 1e9
 
 
 def _share_of_quota(before: _Throttling, after: _Throttling, seconds: float) -> float | None:

@@ -114,26 +114,14 @@ class CompiledFastPath:
     """What ``sampled_calls`` of hooks took that were measured."""
     sampled_calls: int
 
-    def enter_fetch(self, iterator: Any, /) -> int:
-        """``iterator`` is asked for a batch: when, or 0 if the session has to see it."""
-
-    def leave_fetch(self, iterator: Any, start: int, /) -> bool:
-        """It has given the batch; whether nobody else has to see it."""
-
-    def enter_forward(self) -> int:
-        """The outermost module is called: when, or 0 if the session has to see it."""
-
-    def enter_backward(self) -> int:
-        """The autograd engine is called: when, or 0 if the session has to see it."""
-
-    def leave(self, kind: int, start: int, /) -> bool:
-        """A forward or backward pass is left; whether nobody else has to see it."""
-
-    def enter_optimizer(self, optimizer: Any, /) -> bool:
-        """Its step begins; whether nobody else has to see it."""
-
-    def leave_optimizer(self, optimizer: Any, /) -> bool:
-        """Its step is done; whether nobody else has to see it."""
+    # The hooks, as ``fast_path.c`` describes them.
+    def enter_fetch(self, iterator: Any, /) -> int: ...
+    def leave_fetch(self, iterator: Any, start: int, /) -> bool: ...
+    def enter_forward(self) -> int: ...
+    def enter_backward(self) -> int: ...
+    def leave(self, kind: int, start: int, /) -> bool: ...
+    def enter_optimizer(self, optimizer: Any, /) -> bool: ...
+    def leave_optimizer(self, optimizer: Any, /) -> bool: ...
 
 class CompiledPage(PlainPage):
     """What ``PlainPage`` is, with the size of plain batches found without ``batch_bytes``."""

@@ -69,7 +69,7 @@ void let_go(PyObject *object, inquiry clear);
     {"perftui.agent.native._compiled." name, sizeof(kind), 0, \
      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | flags, slots}
 
-extern PyType_Spec around_spec, fast_path_spec, page_spec, pauses_spec;
+extern PyType_Spec around_spec, fast_path_spec, page_spec;
 
 /* Prepares the globals of ``around.c``; -1 with an error. */
 int find_bound_method(void);

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from perftui.agent.recording.looks import Looks, counts, slowed, subnormal, tools
+from perftui.agent.recording.side_notes import Looks, counts, slowed, subnormal, tools
 
 
 def trace(_: Any, frame: Any, event: str, value: Any) -> None:

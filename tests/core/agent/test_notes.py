@@ -11,7 +11,7 @@ import pytest
 
 from perftui.agent.hooks.call_site import CallSite
 from perftui.agent.recording.settings import Setup, devices
-from perftui.agent.recording.side_notes import LEAST_NS, Saves
+from perftui.agent.recording.side_notes import LEAST_SAVING_NS, Saves
 from tests.core.agent.conftest import Run, Train
 
 TRAINING = """
@@ -330,7 +330,7 @@ def test_saving_is_noted_with_its_line_and_changes_nothing(unnoticed: Train) -> 
     of_checkpoint = [note for note in noted if note["data"]["line"] == line + 1]
     assert of_checkpoint
     assert sum(note["data"]["count"] for note in of_checkpoint) <= 2
-    assert all(note["duration"] >= LEAST_NS for note in noted)
+    assert all(note["duration"] >= LEAST_SAVING_NS for note in noted)
     assert all(note["data"]["trains"] for note in noted)
     assert {note["data"]["function"] for note in of_checkpoint} == {"keep"}
 
@@ -354,9 +354,9 @@ def test_compilations_are_noted_with_their_reason_and_change_nothing(unnoticed: 
 
 def test_small_saves_share_notes_and_none_is_lost_but_the_last() -> None:
     saves, site = Saves(), CallSite("train.py", 3, 3, "main")
-    noted = [note for _ in range(100_000) if (note := saves.add(site, LEAST_NS // 4))]
-    assert noted[0][0] == LEAST_NS
+    noted = [note for _ in range(100_000) if (note := saves.add(site, LEAST_SAVING_NS // 4))]
+    assert noted[0][0] == LEAST_SAVING_NS
     assert noted[0][1]["count"] == 4
     assert len(noted) < 1500
     together = sum(duration for duration, _ in noted)
-    assert together >= 0.99 * 100_000 * (LEAST_NS // 4)
+    assert together >= 0.99 * 100_000 * (LEAST_SAVING_NS // 4)

@@ -26,12 +26,11 @@ from ..safety.signal_handlers import TryLock, attempt, raised_by_handler
 from ..startup.process import leave_without_destructors, never_destroy
 from ..windows.torch_window import is_profiling
 from .fast_path import ASKED, MOST_NUMBERS, MOST_OPTIMIZERS, STEPPED, FastPath
-from .looks import Looks
 from .losses import terms_times_zero
 from .output import Notes
 from .recording import Recording, start_recording
 from .settings import Setup
-from .side_notes import Compilations, Saves, file_size
+from .side_notes import Compilations, Looks, Saves, file_size
 from .steps import TRAIN, Boundary, Optimizers, StepMachine, Weights
 
 if TYPE_CHECKING:

@@ -17,17 +17,17 @@ SYS = "/sys"
 _CHUNK = 64 * 1024
 
 
-def read(path: str) -> bytes:
-    """The whole file at ``path``.
+def read(path: str, *, whole: bool = True) -> bytes:
+    """The file at ``path``, the ``whole`` or what a single call returns of it.
 
     Raises:
         OSError: it is missing, unreadable, or its subject has ended.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        content = b""
+        content = os.read(file, _CHUNK)
         # The kernel returns generated files one page at a time.
-        while chunk := os.read(file, _CHUNK):
+        while whole and (chunk := os.read(file, _CHUNK)):
             content += chunk
         return content
     finally:
@@ -46,16 +46,9 @@ def record(path: str) -> bytes:
     """The file at ``path`` by a single call, empty if it cannot be read: for files that the kernel
     generates as a whole, as most below ``/proc/<pid>``. A run may have hundreds of processes."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return read(path, whole=False)
     except OSError:
         return b""
-    try:
-        return os.read(file, _CHUNK)
-    except OSError:
-        # Its subject has ended meanwhile.
-        return b""
-    finally:
-        os.close(file)
 
 
 def why_unreadable(path: str) -> str:

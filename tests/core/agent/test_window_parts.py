@@ -17,7 +17,7 @@ from perftui.agent.windows.budget import (
     SLOW,
     WARM,
     Budget,
-    WarmUp,
+    StepTimes,
     WindowTriggers,
 )
 from perftui.agent.windows.plan import (
@@ -186,10 +186,10 @@ def test_steps_that_are_a_little_slower_open_none() -> None:
 
 def warm_after(durations: list[int]) -> int | None:
     """The number of steps after which the loop counts as warm."""
-    warm_up = WarmUp()
+    times = StepTimes()
     for count, duration in enumerate(durations, 1):
-        warm_up.step(duration)
-        if warm_up.is_over:
+        times.step(duration)
+        if times.have_settled:
             return count
     return None
 
@@ -219,11 +219,11 @@ def test_a_training_of_minutes_a_step_does_not_wait_for_fifty() -> None:
 
 @given(st.lists(st.integers(0, 10**11), max_size=80))
 def test_once_warm_always_warm(durations: list[int]) -> None:
-    warm_up = WarmUp()
+    times = StepTimes()
     seen = []
     for duration in durations:
-        warm_up.step(duration)
-        seen.append(warm_up.is_over)
+        times.step(duration)
+        seen.append(times.have_settled)
 
     assert seen == sorted(seen)
 

@@ -232,7 +232,7 @@ class Recording:
             fast_path.most_steps = self._max_steps - self._counted_steps - 1
         fast_path.slow_after, fast_path.plan, fast_path.planned = NEVER, 0, 0
         if self.windows is not None:
-            fast_path.slow_after = self.windows.plan.triggers.slow_after
+            fast_path.slow_after = self.windows.plan.triggers.times.slow_after
             fast_path.plan, fast_path.planned = self.windows.plan.rank_sync.plan
 
     def take_back(self, fast_path: CompiledFastPath) -> None:

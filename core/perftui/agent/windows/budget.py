@@ -83,31 +83,6 @@ NEVER = 1 << 62
 """Longer than any step, in ns."""
 
 
-class UsualStep:
-    """Usual length of a step in ns, learned from all steps without a window."""
-
-    def __init__(self) -> None:
-        self.duration = 0
-        """The usual duration; 0 while too few steps are known."""
-        self._recent: deque[int] = deque(maxlen=REMEMBERED)
-        self._until_renewed = RENEWED
-
-    @property
-    def slow_after(self) -> int:
-        """Duration beyond which a step is slow, compared to the steps before it."""
-        return max(self.duration * SLOW_RATIO, self.duration + SLOW_EXTRA_NS)
-
-    def step(self, duration: int) -> bool:
-        """A step has taken ``duration``; whether that is slow compared to the steps before it."""
-        is_slow = self.duration > 0 and duration > self.slow_after
-        self._recent.append(duration)
-        self._until_renewed -= 1
-        if not self._until_renewed:
-            self._until_renewed = RENEWED
-            self.duration = sorted(self._recent)[len(self._recent) // 2]
-        return is_slow
-
-
 SETTLED_STEPS = 3
 SETTLED_RATIO = 1.5
 """Three steps in a row that differ by less than half are taken for steady: in the loops measured,
@@ -123,32 +98,54 @@ MOST_NS = 30_000_000_000
 """A loop that never settles (a starved loader is one) is profiled anyway after this."""
 
 
-class WarmUp:
-    """Watches every training step; ``is_over`` once the times have settled."""
+class StepTimes:
+    """How long training steps without a window take in ns: whether that has settled, and the usual
+    length since then."""
 
     def __init__(self) -> None:
-        self.is_over = False
+        self.have_settled = False
         self._steps = 0
         self._elapsed = 0
-        self._recent: deque[int] = deque(maxlen=SETTLED_STEPS)
-
-    def step(self, duration: int) -> None:
-        """A training step has taken ``duration`` ns."""
-        self._steps += 1
-        self._elapsed += duration
-        self._recent.append(duration)
-        has_settled = False
-        if len(self._recent) == SETTLED_STEPS and (
-            self._steps >= LEAST_STEPS or self._elapsed >= LEAST_NS
-        ):
-            has_settled = max(self._recent) <= SETTLED_RATIO * min(self._recent)
-        has_lasted = self._steps >= MOST_STEPS or self._elapsed >= MOST_NS
-        self.is_over = self.is_over or has_settled or has_lasted
+        self._first: deque[int] = deque(maxlen=SETTLED_STEPS)
+        """The newest steps until the times have settled."""
+        self._recent: deque[int] = deque(maxlen=REMEMBERED)
+        """The newest steps since then."""
+        self._usual = 0
+        """The usual duration; 0 while too few steps are known."""
+        self._until_renewed = RENEWED
 
     @property
     def typical(self) -> int:
-        """Median of the last three durations in ns, 0 before the first."""
-        return sorted(self._recent)[len(self._recent) // 2] if self._recent else 0
+        """Typical length of a step; 0 before the first."""
+        return self._usual or (sorted(self._first)[len(self._first) // 2] if self._first else 0)
+
+    @property
+    def slow_after(self) -> int:
+        """Duration beyond which a step is slow, compared to the steps before it."""
+        return max(self._usual * SLOW_RATIO, self._usual + SLOW_EXTRA_NS)
+
+    def step(self, duration: int) -> bool:
+        """A step has taken ``duration``; whether that is slow, once the times have settled."""
+        if not self.have_settled:
+            self._settle(duration)
+            return False
+        is_slow = self._usual > 0 and duration > self.slow_after
+        self._recent.append(duration)
+        self._until_renewed -= 1
+        if not self._until_renewed:
+            self._until_renewed = RENEWED
+            self._usual = sorted(self._recent)[len(self._recent) // 2]
+        return is_slow
+
+    def _settle(self, duration: int) -> None:
+        self._steps += 1
+        self._elapsed += duration
+        self._first.append(duration)
+        is_alike = max(self._first) <= SETTLED_RATIO * min(self._first)
+        is_warm = self._steps >= LEAST_STEPS or self._elapsed >= LEAST_NS
+        has_lasted = self._steps >= MOST_STEPS or self._elapsed >= MOST_NS
+        is_steady = len(self._first) == SETTLED_STEPS and is_alike and is_warm
+        self.have_settled = is_steady or has_lasted
 
 
 WARM, REGULAR, SLOW = "warm", "regular", "slow"
@@ -183,8 +180,7 @@ class WindowTriggers:
         self._budget = budget
         self._control = control
         self._first_step = first_step
-        self._warm_up = WarmUp()
-        self._usual = UsualStep()
+        self.times = StepTimes()
         self._is_first = True
         self.is_postponed = False
         """Whether the first window was too expensive so far."""
@@ -193,16 +189,6 @@ class WindowTriggers:
         self._was_slow = False
         self._regular_at = 0
         self._slow_at = 0
-
-    @property
-    def typical(self) -> int:
-        """Typical length of a step, ns; 0 before the first."""
-        return self._usual.duration or self._warm_up.typical
-
-    @property
-    def slow_after(self) -> int:
-        """Duration beyond which a step is slow, ns."""
-        return self._usual.slow_after
 
     @property
     def lacking(self) -> bool:
@@ -217,7 +203,7 @@ class WindowTriggers:
     def is_settled(self) -> bool:
         """Whether only time, a slow step or a viewer triggers another window."""
         has_begun = self.is_postponed or not self._is_first
-        return self._warm_up.is_over and has_begun and self._first_step is None
+        return self.times.have_settled and has_begun and self._first_step is None
 
     def begin_anew(self) -> None:
         """Steps of another kind begin: they have their own warm-up and first window.
@@ -225,18 +211,14 @@ class WindowTriggers:
         Credit used by the steps before must not cost the training its first window: a loop of very
         many calls uses up the budget with their hooks, and earns none.
         """
-        self._warm_up = WarmUp()
-        self._usual = UsualStep()
+        self.times = StepTimes()
         self._was_slow = False
         self._is_first |= self._first_step is None
         self.is_postponed = False
 
     def step(self, duration: int) -> None:
         """A step has taken ``duration`` ns, undisturbed by any window."""
-        if self._warm_up.is_over:
-            self._was_slow = self._usual.step(duration)
-        else:
-            self._warm_up.step(duration)
+        self._was_slow = self.times.step(duration)
 
     def ended(self, now: int, is_too_short: bool) -> None:
         """A window has ended. If it is too short, the next follows as soon as the budget allows."""
@@ -258,7 +240,7 @@ class WindowTriggers:
                 return None
             self._is_first = False
             return CHOSEN
-        if not self._warm_up.is_over:
+        if not self.times.have_settled:
             return None
         if self._is_first:
             cost = price()

@@ -350,8 +350,8 @@ class WindowPlan:
         self._counted += 1
         if not is_open:
             self.triggers.step(undisturbed)
-        elif self.triggers.typical:
-            self._budget.slowed += undisturbed - self.triggers.typical
+        elif self.triggers.times.typical:
+            self._budget.slowed += undisturbed - self.triggers.times.typical
 
     @property
     def can_wait(self) -> bool:
@@ -380,7 +380,7 @@ class WindowPlan:
         if self._wanted_for == CHOSEN:
             lead = self._until_chosen(next_step)
         elif is_wanted:
-            lead = usual_lead(self.triggers.typical)
+            lead = usual_lead(self.triggers.times.typical)
         if not self.rank_sync.is_due(self._counted, is_wanted, lead):
             return False
         # The first window starts the tracing library, which any step may record.
@@ -466,7 +466,7 @@ class WindowPlan:
         stall, lacking = self._stall_per_step, self.triggers.lacking
         in_detail = self._options.in_detail or self.triggers.details > 0 or lacking
         return self._options.window_steps or window_steps(
-            self.triggers.typical, stall and stall * self._times_dearer, in_detail
+            self.triggers.times.typical, stall and stall * self._times_dearer, in_detail
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from perftui.agent.recording.device import DevicePhases, MemoryProbe
+from perftui.agent.recording.device import Device, DevicePhases
 
 RECORD_US, QUERY_US, ELAPSED_US, MEMORY_US = 55, 2, 10, 110
 """To record an event, to ask whether it was passed, to read the time between two, and to read the
@@ -53,13 +53,13 @@ def play() -> None:
         phases(self, torch)
         self._cuda = PlayedCuda()
 
-    def make_probe(self: MemoryProbe, torch: Any) -> None:
-        probe(self, torch)
+    def make_device(self: Device, torch: Any, *others: Any) -> None:
+        device(self, torch, *others)
         self._cuda, self._stats = PlayedCuda(), _memory
 
-    phases, probe = DevicePhases.__init__, MemoryProbe.__init__
+    phases, device = DevicePhases.__init__, Device.__init__
     DevicePhases.__init__ = make_phases  # type: ignore[method-assign]
-    MemoryProbe.__init__ = make_probe  # type: ignore[method-assign]
+    Device.__init__ = make_device  # type: ignore[method-assign]
 
 
 def _memory(_: int) -> dict[str, dict[str, dict[str, int]]]:

@@ -163,53 +163,8 @@ def _times(step: int, intervals: list[_Interval]) -> DeviceTimes:
 
 
 BUDGET = 500
-"""A reading may cost one part in this of the time since the last one: at 40 us, steps of 20 ms and
-more are all read where nothing else is saved on them."""
-
-
-class MemoryReading(NamedTuple):
-    """Bytes of the current device."""
-
-    allocated: int
-    reserved: int
-    peak_allocated: int
-    retries: int
-    """Allocations, since the reading before, that only went through once the cache was emptied."""
-    failures: int
-    """Allocations, since then, that did not."""
-
-
-class MemoryProbe:
-    """Reads the memory at step boundaries, as often as its own cost allows."""
-
-    def __init__(self, torch: Any) -> None:
-        self._cuda = torch.cuda
-        # The public function flattens some 200 counters into a dictionary at every call.
-        self._stats: Any = getattr(torch._C, "_cuda_memoryStats", None)
-        self._not_before = 0
-        self._retries = 0
-        self._failures = 0
-
-    def is_due(self, now: int) -> bool:
-        """Whether this torch can be read and the time for it has come."""
-        return self._stats is not None and now >= self._not_before
-
-    def read(self, now: int, clock: Any) -> MemoryReading:
-        """A reading, if it is due and CUDA is in use."""
-        stats = self._stats(self._cuda.current_device())
-        after = clock()
-        self._not_before = after + BUDGET * (after - now)
-        allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
-        retries, self._retries = self._retries, stats.get("num_alloc_retries", 0)
-        failures, self._failures = self._failures, stats.get("num_ooms", 0)
-        return MemoryReading(
-            allocated["current"],
-            reserved["current"],
-            allocated["peak"],
-            # The script may set the counters back.
-            max(self._retries - retries, 0),
-            max(self._failures - failures, 0),
-        )
+"""A reading of the memory may cost one part in this of the time since the last one: at 40 us, steps
+of 20 ms and more are all read where nothing else is saved on them."""
 
 
 LEAST_PAUSE_NS = 100_000_000
@@ -222,12 +177,18 @@ measured one: 0.3 ms in a virtual machine with slow cores."""
 class Device:
     """Writes to ``ring``; ``meter`` counts its cost apart from the hooks it happens in.
 
-    Only a few steps are measured, and that costs several times what a hook does.
+    Only a few steps are measured, and that costs several times what a hook does. The memory is read
+    at step boundaries, as often as its own cost allows.
     """
 
     def __init__(self, torch: Any, ring: RingWriter, meter: Meter) -> None:
         self.phases = DevicePhases(torch)
-        self.memory = MemoryProbe(torch)
+        self._cuda = torch.cuda
+        # The public function flattens some 200 counters into a dictionary at every call.
+        self._stats: Any = getattr(torch._C, "_cuda_memoryStats", None)
+        self._not_before = 0
+        self._retries = self._failures = 0
+        """Allocations that only went through once the cache was emptied, or not even then."""
         self._ring = ring
         self._meter = meter
 
@@ -285,16 +246,27 @@ class Device:
                 times.optimizer,
             )
 
-    def write_memory(self, step: int, end: int) -> Optional[MemoryReading]:
-        """The memory at the ``end`` of ``step``, if a reading is due."""
-        if not self.memory.is_due(perf_counter_ns()):
+    def write_memory(self, step: int, end: int) -> Optional[int]:
+        """Write the memory of the current device at the ``end`` of ``step``.
+
+        Returns the most bytes that were ever allocated there, None if no reading is due.
+        """
+        if self._stats is None or perf_counter_ns() < self._not_before:
             return None
         mark = self._meter.mark()
-        reading = self.memory.read(mark.wall, perf_counter_ns)
+        stats = self._stats(self._cuda.current_device())
+        after = perf_counter_ns()
+        self._not_before = after + BUDGET * (after - mark.wall)
+        allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
+        before, self._retries = self._retries, stats.get("num_alloc_retries", 0)
+        failed_before, self._failures = self._failures, stats.get("num_ooms", 0)
+        # The script may set the counters back.
+        retries = max(self._retries - before, 0)
+        failures = max(self._failures - failed_before, 0)
         self._meter.end_apart(mark)
-        write = self._ring.write
-        write(rings.MEMORY, end, 0, step, reading.allocated, reading.reserved)
-        write(rings.MEMORY_PEAK, end, 0, step, reading.peak_allocated)
-        if reading.retries or reading.failures:
-            write(rings.MEMORY_TROUBLE, end, 0, step, reading.retries, reading.failures)
-        return reading
+        write, peak = self._ring.write, int(allocated["peak"])
+        write(rings.MEMORY, end, 0, step, allocated["current"], reserved["current"])
+        write(rings.MEMORY_PEAK, end, 0, step, peak)
+        if retries or failures:
+            write(rings.MEMORY_TROUBLE, end, 0, step, retries, failures)
+        return peak

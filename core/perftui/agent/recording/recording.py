@@ -16,7 +16,7 @@ from ..safety.meter import Mark, Meter
 from ..startup.process import declare, process_facts
 from ..windows.budget import NEVER
 from ..windows.windows import Windows
-from .device import Device, MemoryReading
+from .device import Device
 from .output import Notes, RingWriter, create_ring
 from .steps import EVAL, INFER, TRAIN, Boundary, StepMachine
 
@@ -251,10 +251,10 @@ class Recording:
         if is_open or self._was_profiled:
             flag |= rings.PROFILED_FLAG
         self._write_pauses()
-        device, reading, is_timed = self.device, None, False
+        device, peak, is_timed = self.device, None, False
         is_used = device.phases.is_used()
         if is_used:
-            reading = device.write_memory(self.index, boundary.end)
+            peak = device.write_memory(self.index, boundary.end)
             is_timed = device.phases.is_timing
             is_mixed = boundary.end < self.steps.last_activity
             if device.end_step(self.index, start, is_mixed=is_mixed):
@@ -273,15 +273,15 @@ class Recording:
             self._advance_windows(boundary, duration, hooks)
         if is_used:
             device.phases.begin_step(perf_counter_ns(), is_recorded=self._is_marked)
-        if reading is not None and self.snapshots is not None:
-            self._snapshot_memory(self.snapshots, reading)
+        if peak is not None and self.snapshots is not None:
+            self._snapshot_memory(self.snapshots, peak)
 
-    def _snapshot_memory(self, snapshots: MemorySnapshots, reading: MemoryReading) -> None:
+    def _snapshot_memory(self, snapshots: MemorySnapshots, peak: int) -> None:
         if self._is_marked:
             # It would show up in the window; the peak remains until the next step.
             return
         mark = self._meter.mark()
-        if snapshots.observe(reading.peak_allocated, self.index - 1, mark.wall):
+        if snapshots.observe(peak, self.index - 1, mark.wall):
             if self.windows is not None:
                 self.windows.plan.pay(perf_counter_ns() - mark.wall)
             self._write_profiler(mark)

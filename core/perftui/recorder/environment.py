@@ -51,7 +51,7 @@ def training_environment(
     # An empty part of PYTHONPATH would mean the current directory.
     environment["PYTHONPATH"] = os.pathsep.join([_link(spool), *([path] if path else [])])
     environment[SPOOL_VARIABLE] = str(spool)
-    environment[OPTIONS_VARIABLE] = options.encode()
+    environment[OPTIONS_VARIABLE] = msgspec.json.encode(options).decode()
     # All overrides: the agent notes the outcome of each.
     environment[OVERRIDES_VARIABLE] = msgspec.json.encode(overrides).decode()
     for override in overrides:

@@ -17,7 +17,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -209,7 +209,7 @@ def prepare(launch: Launch) -> RunLayout:
         overrides=launch.overrides,
         expected=launch.expected,
         parent=launch.parent,
-        profile={**launch.options.as_profile(), STACK_RATE_KEY: launch.stack_samples_per_second},
+        profile={**asdict(launch.options), STACK_RATE_KEY: launch.stack_samples_per_second},
         perftui_version=perftui.__version__,
     )
     run_id = new_run_id(manifest.script, started_ns)

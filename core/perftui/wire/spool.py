@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -137,14 +137,6 @@ class AgentOptions:
         """These options with what viewers ``asked`` windows to record, as on the control page."""
         named: dict[str, Any] = dict.fromkeys(details_of(asked), True)
         return replace(self, **named)
-
-    def as_profile(self) -> dict[str, Any]:
-        """The options as plain values, for the manifest."""
-        return asdict(self)
-
-    def encode(self) -> str:
-        """The JSON object that ``read_options`` reads from the environment."""
-        return json.dumps(self.as_profile())
 
 
 def read_options(environment: Mapping[str, str]) -> AgentOptions:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def write_run(
 ) -> RunLayout:
     """Thirty steps of 10 ms; each costs 0.1 ms of hooks."""
     layout = create_run_directory(runs, "one")
-    profile = {**options.as_profile(), "stack_rate": 10}
+    profile = {**asdict(options), "stack_rate": 10}
     manifest = Manifest("one", ("python", "train.py"), "/p", 1, "box", profile=profile, exit_code=0)
     write_manifest(layout.manifest, Manifest(**{**vars(manifest), "status": Status.EXITED}))
     steps = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)

@@ -188,21 +188,20 @@ class _Reading:
 
 
 class BackgroundSource:
-    """Asks ``source`` on another thread, so that a hanging call costs only its columns.
+    """Asks ``sources`` on another thread, in turn, so that a hanging call costs only their columns.
 
     A sample waits for its reading, at most ``patience`` seconds (``PATIENCE_SECONDS`` if that is
     None), and not at all if the last one took longer. A later reading belongs to the next sample. A
-    reading begins ``every`` seconds at most. An exception of ``source`` is raised by the next
-    sample.
+    reading begins ``every`` seconds at most. An exception of a source is raised by the next sample.
     """
 
     def __init__(
-        self, name: str, source: Source, patience: float | None = None, every: float = 0.0
+        self, name: str, *sources: Source, patience: float | None = None, every: float = 0.0
     ) -> None:
         self.name = name
         """Name for reports of failures."""
-        self.columns = source.columns
-        self._source = source
+        self._sources = [source for source in sources if source.columns]
+        self.columns = tuple(column for source in self._sources for column in source.columns)
         self._patience = PATIENCE_SECONDS if patience is None else patience
         self._every = every
         self._due = 0.0
@@ -225,15 +224,15 @@ class BackgroundSource:
         return self._latest.values if is_fresh else [None] * len(self.columns)
 
     def close(self) -> None:
-        """Close the source, unless a hanging call may still use it."""
+        """Close the sources, unless a hanging call may still use them."""
         self._take(0.0)
-        if not self._is_reading:
-            close(self._source)
+        for source in () if self._is_reading else self._sources:
+            close(source)
 
     def _begin(self, now: float) -> None:
         if not self._has_thread:
             self._has_thread = True
-            arguments = self._source, self._asked, self._read
+            arguments = self._sources, self._asked, self._read
             # A thread that waits for a lost card ends with the process.
             threading.Thread(target=_answer, args=arguments, name=self.name, daemon=True).start()
             weakref.finalize(self, self._asked.put, None)
@@ -249,33 +248,18 @@ class BackgroundSource:
                 self._is_reading = False
 
 
-def _answer(source: Source, times: SimpleQueue[float | None], read: SimpleQueue[_Reading]) -> None:
+def _answer(
+    sources: Sequence[Source], times: SimpleQueue[float | None], read: SimpleQueue[_Reading]
+) -> None:
     while (now := times.get()) is not None:
         began = time.monotonic()
         values: Sequence[float | None] = ()
         error: Exception | None = None
         try:
-            values = source.sample(now)
+            values = [value for source in sources for value in source.sample(now)]
         except Exception as raised:  # noqa: BLE001 - raised by the next sample
             error = raised
         read.put(_Reading(now, values, time.monotonic() - began, error))
-
-
-class Together:
-    """Several sources as one, asked in turn."""
-
-    def __init__(self, *sources: Source) -> None:
-        self._sources = [source for source in sources if source.columns]
-        self.columns = tuple(column for source in self._sources for column in source.columns)
-
-    def sample(self, now: float) -> list[float | None]:
-        """The values of all of them."""
-        return [value for source in self._sources for value in source.sample(now)]
-
-    def close(self) -> None:
-        """Close all of them."""
-        for source in self._sources:
-            close(source)
 
 
 def side_by_side(tasks: Sequence[Callable[[], T]], seconds: float) -> list[T | Exception]:

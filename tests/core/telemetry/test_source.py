@@ -21,7 +21,6 @@ from perftui.telemetry.source import (
     Rate,
     Rates,
     Sampler,
-    Together,
     side_by_side,
 )
 
@@ -232,7 +231,7 @@ def test_a_source_is_closed_unless_a_call_of_it_hangs(asked: Asked) -> None:
     asked.goes_on.set()
     assert _until(source, 2.0, {1.0, 2.0})
     assert _until(source, 2.5, {2.5})
-    Sampler([Together(source)], lambda *_: None).close()
+    Sampler([source], lambda *_: None).close()
     assert asked.is_closed
 
 
@@ -256,7 +255,7 @@ def test_what_a_source_raises_leaves_it_out_by_its_name(asked: Asked) -> None:
 def test_several_sources_are_one() -> None:
     empty = Asked("none")
     empty.columns = ()
-    source = Together(Asked("one"), empty, Asked("two"))
+    source = BackgroundSource("both", Asked("one"), empty, Asked("two"), patience=20.0)
     assert [column.name for column in source.columns] == ["one", "two"]
     assert source.sample(4.0) == [4.0, 4.0]
 

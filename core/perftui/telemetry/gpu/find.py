@@ -42,7 +42,7 @@ from perftui.telemetry.gpu.nvml_metrics import (
     GpmMetric,
     GpmSource,
 )
-from perftui.telemetry.source import BackgroundSource, Source, Together, side_by_side
+from perftui.telemetry.source import BackgroundSource, Source, side_by_side
 
 
 @dataclass(frozen=True)
@@ -324,11 +324,10 @@ def _device(nvml: Any, device: Device, pids: Callable[[], frozenset[int]]) -> Gp
     for source in (levels, *processes, *counters, *slow):
         missing |= source.missing
     sampled = {c.name for source in (levels, *processes, *counters) for c in source.columns}
-    pcie = Together(*slow)
     sources = (
-        BackgroundSource(prefix, Together(levels, *processes)),
-        BackgroundSource(f"{prefix} counters", Together(*counters)),
-        BackgroundSource(f"{prefix} PCIe", pcie, patience=0.0, every=TRAFFIC_SECONDS),
+        BackgroundSource(prefix, levels, *processes),
+        BackgroundSource(f"{prefix} counters", *counters),
+        BackgroundSource(f"{prefix} PCIe", *slow, patience=0.0, every=TRAFFIC_SECONDS),
     )
     left_out = {name: reason for name, reason in missing.items() if name not in sampled}
     return Gpus(sources, (device.gpu,), left_out, processes=processes)

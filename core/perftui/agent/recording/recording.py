@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import gc
-import os
-from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ...wire import ring as rings
-from ...wire.spool import AgentOptions, Spool
+from ...wire.spool import AgentOptions
 from ..native import CompiledFastPath, CompiledPauses
-from ..safety.guarded import calibrate
 from ..safety.meter import Mark, Meter
-from ..startup.process import declare, process_facts
 from ..windows.budget import NEVER
 from ..windows.windows import Windows
 from .device import Device
-from .output import Notes, RingWriter, create_ring
+from .output import RingWriter
 from .steps import EVAL, INFER, TRAIN, Boundary, StepMachine
 
 if TYPE_CHECKING:
@@ -311,30 +307,3 @@ class Recording:
     def _write_pauses(self) -> None:
         for start, duration, generation in self.pauses.take() if self.pauses is not None else ():
             self.ring.write(rings.GC, start, duration, self.index, generation)
-
-
-def start_recording(
-    torch: Any,
-    spool: Path,
-    options: AgentOptions,
-    notes: Notes,
-    steps: StepMachine,
-    meter: Meter,
-    thread: int,
-) -> Recording:
-    """Create this process's ring and begin.
-
-    Raises:
-        OSError: the spool is full or gone.
-    """
-    declare(options.tracer)
-    facts = process_facts(torch)
-    header = {name: facts[name] for name in ("pid", "rank", "world_size")}
-    ring = create_ring(Spool(spool).ring(os.getpid()), header)
-    notes.begin(facts, ring.lose_notes)
-    recording = Recording(ring, steps, meter, thread, Device(torch, ring, meter), options)
-    if options.profile:
-        recording.windows = Windows(torch, spool, options, notes)
-    recording.pauses = GcPauses(thread)
-    calibrate(meter)
-    return recording

@@ -13,22 +13,29 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
 from ...wire import ring as rings
-from ...wire.spool import AgentOptions
+from ...wire.spool import AgentOptions, Spool
 from ..dataloader.loaders import Loaders, Origins, batches_ready, fetches_itself
 from ..dataloader.padding import PaddingChecks
 from ..dataloader.worker_times import FETCH_CALLS
 from ..hooks.call_site import CallSite, find_call_site
 from ..native import IS_COMPILED
 from ..overrides.request import OverrideNotes
-from ..safety.guarded import guarded, guarded_and_timed
+from ..safety.guarded import calibrate, guarded, guarded_and_timed
 from ..safety.meter import Meter
 from ..safety.signal_handlers import TryLock, attempt, raised_by_handler
-from ..startup.process import leave_without_destructors, never_destroy
+from ..startup.process import (
+    declare,
+    leave_without_destructors,
+    never_destroy,
+    process_facts,
+)
 from ..windows.torch_window import is_profiling
+from ..windows.windows import Windows
+from .device import Device
 from .fast_path import ASKED, MOST_NUMBERS, MOST_OPTIMIZERS, STEPPED, FastPath
 from .losses import terms_times_zero
-from .output import Notes
-from .recording import Recording, start_recording
+from .output import Notes, create_ring
+from .recording import GcPauses, Recording
 from .settings import Setup
 from .side_notes import Compilations, Looks, Saves, file_size
 from .steps import TRAIN, Boundary, Optimizers, StepMachine, Weights
@@ -124,11 +131,8 @@ class Session:
             # Another thread may have begun since the last look.
             return self.recording
         mark = self.meter.begin_apart()
-        steps = StepMachine(self.optimizers.exist, self.weights.have_changed)
         try:
-            recording = start_recording(
-                self._torch, self._spool, self._options, self.notes, steps, self.meter, get_ident()
-            )
+            recording = self._new_recording()
         except OSError as error:
             if raised_by_handler(error):
                 raise
@@ -136,10 +140,29 @@ class Session:
             return None
         finally:
             self.meter.end_apart(mark)
-        recording.snapshots = self.snapshots
         self.overrides.begin(self.notes)
         self.recording = recording
         _at_exit_of_child(self.finish)
+        return recording
+
+    def _new_recording(self) -> Recording:
+        """A recording of this thread, with a ring and its first note.
+
+        Raises:
+            OSError: the spool is full or gone.
+        """
+        declare(self._options.tracer)
+        facts = process_facts(self._torch)
+        header = {name: facts[name] for name in ("pid", "rank", "world_size")}
+        ring = create_ring(Spool(self._spool).ring(os.getpid()), header)
+        self.notes.begin(facts, ring.lose_notes)
+        steps = StepMachine(self.optimizers.exist, self.weights.have_changed)
+        device = Device(self._torch, ring, self.meter)
+        recording = Recording(ring, steps, self.meter, get_ident(), device, self._options)
+        if self._options.profile:
+            recording.windows = Windows(self._torch, self._spool, self._options, self.notes)
+        recording.snapshots, recording.pauses = self.snapshots, GcPauses(get_ident())
+        calibrate(self.meter)
         return recording
 
     @guarded_and_timed

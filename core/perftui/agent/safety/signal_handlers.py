@@ -22,19 +22,12 @@ def insist(on: Callable[[], object]) -> BaseException | None:
     """
     raised: BaseException | None = None
     for _ in range(MOST_RAISED):
-        error = _raised(on)
-        if error is None:
+        try:
+            on()
             break
-        raised = error
+        except BaseException as error:  # noqa: BLE001 - the caller raises it
+            raised = error
     return raised
-
-
-def _raised(on: Callable[[], object]) -> BaseException | None:
-    try:
-        on()
-    except BaseException as error:  # noqa: BLE001 - the caller raises it
-        return error
-    return None
 
 
 def attempt(function: Callable[..., Any], *args: Any) -> Any:

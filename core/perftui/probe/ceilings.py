@@ -7,9 +7,7 @@ import hashlib
 import socket
 import statistics
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -152,20 +150,10 @@ def ceilings(gpu: str | None = None) -> Ceilings | None:
     return max(rows, key=lambda row: (row.host == host, row.measured_ns), default=None)
 
 
-def ceilings_of(host: str) -> tuple[Ceilings, ...]:
-    """All ceilings measured on that host, newest first; files are read once for each change of
-    their directory."""
-    directory = ceilings_directory()
-    with suppress(OSError):
-        if directory is not None:
-            return _of_host(host, str(directory), directory.stat().st_mtime_ns)
-    return ()
-
-
-@lru_cache(maxsize=4)
-def _of_host(host: str, _directory: str, _changed: int) -> tuple[Ceilings, ...]:
+def ceilings_of(host: str) -> list[Ceilings]:
+    """All ceilings measured on that host, newest first."""
     rows = [row for row in _stored() if row.host == host]
-    return tuple(sorted(rows, key=lambda row: -row.measured_ns))
+    return sorted(rows, key=lambda row: -row.measured_ns)
 
 
 def _stored() -> Iterator[Ceilings]:

@@ -19,7 +19,6 @@ from perftui.agent.recording.device import (
     SHARE,
     Device,
     DevicePhases,
-    DeviceTimes,
 )
 from perftui.agent.recording.recording import Recording
 from perftui.agent.recording.steps import TRAIN, Boundary, StepMachine
@@ -152,7 +151,7 @@ def test_every_step_gets_its_own_times_in_order_whenever_the_gpu_works(
     torch.cuda.work()
     taken += phases.take()
 
-    assert taken == [DeviceTimes(number, *times) for number, times in enumerate(steps)]
+    assert taken == [(number, *times) for number, times in enumerate(steps)]
 
 
 def test_events_are_used_again(torch: Torch) -> None:
@@ -184,7 +183,7 @@ def test_phases_of_a_closure_are_no_part_of_the_optimizer_and_waits_are_none(tor
     phases.end_step(0)
     gpu.work()
 
-    assert phases.take() == [DeviceTimes(0, 30, 60, 15)]
+    assert phases.take() == [(0, 30, 60, 15)]
 
 
 def test_a_phase_that_raised_is_forgotten(torch: Torch) -> None:
@@ -196,7 +195,7 @@ def test_a_phase_that_raised_is_forgotten(torch: Torch) -> None:
     phases.end_step(0)
     gpu.work()
 
-    assert phases.take() == [DeviceTimes(0, 0, 20, 0)]
+    assert phases.take() == [(0, 0, 20, 0)]
 
 
 @pytest.mark.parametrize("moment", ["begin", "end", "between"])
@@ -214,7 +213,7 @@ def test_nothing_is_marked_or_asked_while_a_graph_is_captured(torch: Torch, mome
         assert not phases.end_step(1)
     gpu.is_capturing = False
 
-    assert phases.take() == [DeviceTimes(0, 1, 2, 3)]
+    assert phases.take() == [(0, 1, 2, 3)]
 
 
 def test_a_phase_on_two_devices_or_in_two_steps_is_not_reported(torch: Torch) -> None:

@@ -24,13 +24,9 @@ MOST_PENDING = 64
 """Timed steps that the GPU may be behind; the oldest are given up."""
 
 
-class DeviceTimes(NamedTuple):
-    """Nanoseconds of one step, each between its beginning and its end on the stream."""
-
-    step: int
-    forward: int
-    backward: int
-    optimizer: int
+Times = tuple[int, int, int, int]
+"""A step, and the ns of its forward, backward and optimizer, each between its beginning and its end
+on the stream."""
 
 
 class _Interval(NamedTuple):
@@ -118,9 +114,9 @@ class DevicePhases:
             self._reuse(self.pending.popleft()[1])
         return True
 
-    def take(self) -> list[DeviceTimes]:
+    def take(self) -> list[Times]:
         """Times of the steps that the GPU has finished, in order."""
-        finished: list[DeviceTimes] = []
+        finished: list[Times] = []
         if not self.pending or self._cuda.is_current_stream_capturing():
             return finished
         while self.pending and all(span.end.query() for span in reversed(self.pending[0][1])):
@@ -152,14 +148,14 @@ class DevicePhases:
             self._free[interval.device] += (interval.begin, interval.end)
 
 
-def _times(step: int, intervals: list[_Interval]) -> DeviceTimes:
+def _times(step: int, intervals: list[_Interval]) -> Times:
     spent = dict.fromkeys(PHASES, 0)
     for interval in intervals:
         ns = round(interval.begin.elapsed_time(interval.end) * 1e6)
         spent[interval.kind] += ns
         if interval.outer is not None:
             spent[interval.outer] -= ns
-    return DeviceTimes(step, spent[FORWARD], spent[BACKWARD], spent[OPTIMIZER])
+    return step, spent[FORWARD], spent[BACKWARD], spent[OPTIMIZER]
 
 
 BUDGET = 500
@@ -236,15 +232,8 @@ class Device:
         mark = self._meter.begin_apart()
         finished = self.phases.take()
         self._meter.end_apart(mark)
-        for times in finished:
-            self._ring.write(
-                rings.DEVICE_PHASES,
-                step_start,
-                times.forward,
-                times.step,
-                times.backward,
-                times.optimizer,
-            )
+        for step, forward, backward, optimizer in finished:
+            self._ring.write(rings.DEVICE_PHASES, step_start, forward, step, backward, optimizer)
 
     def write_memory(self, step: int, end: int) -> Optional[int]:
         """Write the memory of the current device at the ``end`` of ``step``.

@@ -107,19 +107,12 @@ def use(pairs: Iterable[tuple[DiskCounters, DiskCounters]], seconds: float) -> D
     )
 
 
-def real_devices(names: Iterable[str], devices: str) -> frozenset[str]:
-    """The ``names`` that sysfs ties to hardware; all of them if it ties none.
+class RealDevices:
+    """Devices that sysfs ties to hardware, looked up again whenever the names change.
 
     Loop, RAM, device-mapper and RAID disks, partitions, bridges and virtual interfaces have no
     ``device`` link. In a container, and outside Linux, nothing may have one.
     """
-    all_names = frozenset(names)
-    real = frozenset(name for name in all_names if exists(f"{devices}/{name}/device"))
-    return real or all_names
-
-
-class RealDevices:
-    """``real_devices``, looked up again whenever the names change."""
 
     def __init__(self, devices: str) -> None:
         self._devices = devices
@@ -127,10 +120,11 @@ class RealDevices:
         self._real: frozenset[str] = frozenset()
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """The hardware among ``names``."""
+        """The hardware among ``names``; all of them if there is none."""
         current = frozenset(names)
         if current != self._names:
-            self._names, self._real = current, real_devices(current, self._devices)
+            real = (name for name in current if exists(f"{self._devices}/{name}/device"))
+            self._names, self._real = current, frozenset(real) or current
         return self._real
 
 

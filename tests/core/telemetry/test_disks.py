@@ -16,7 +16,6 @@ from perftui.telemetry.disks import (
     DiskSource,
     RealDevices,
     parse,
-    real_devices,
 )
 from perftui.telemetry.files import mount_of
 from tests.telemetry_given import names_of, sampled, write
@@ -32,8 +31,8 @@ def test_layers_over_real_devices_are_left_out(tmp_path: Path) -> None:
     for name in ("vda", "eth0"):
         (tmp_path / name / "device").mkdir(parents=True)
     (tmp_path / "dm-0").mkdir()
-    assert real_devices(["vda", "vda1", "dm-0", "loop0"], str(tmp_path)) == {"vda"}
-    assert real_devices(["dm-0", "loop0"], str(tmp_path)) == {"dm-0", "loop0"}
+    assert RealDevices(str(tmp_path)).among(["vda", "vda1", "dm-0", "loop0"]) == {"vda"}
+    assert RealDevices(str(tmp_path)).among(["dm-0", "loop0"]) == {"dm-0", "loop0"}
     devices = RealDevices(str(tmp_path))
     assert devices.among(["vda", "dm-0"]) == {"vda"}
     (tmp_path / "vdb" / "device").mkdir(parents=True)

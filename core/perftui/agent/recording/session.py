@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
@@ -26,7 +27,6 @@ from ..safety.signal_handlers import TryLock, attempt, raised_by_handler
 from ..startup.process import (
     declare,
     leave_without_destructors,
-    never_destroy,
     process_facts,
 )
 from ..windows.torch_window import is_profiling
@@ -176,7 +176,9 @@ class Session:
         """Let go of the parent's recording in a newly forked child."""
         recording = self.recording
         if recording is not None:
-            never_destroy(recording.device.phases)
+            # CUDA cannot be used here: the destructor of an event asks for its device and aborts
+            # the process, so the events outlive even the interpreter.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(recording.device.phases))
         self._reset()
         if recording is not None:
             recording.silence()

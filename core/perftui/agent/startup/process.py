@@ -62,15 +62,6 @@ def declare(tracer: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(tracer), 0, 0, 0)
 
 
-def never_destroy(thing: Any) -> None:
-    """Keep ``thing``, and all it refers to, past the end of the interpreter.
-
-    CUDA cannot be used in a forked child: the destructor of an event asks for its device there and
-    aborts the process.
-    """
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-
-
 def leave_without_destructors() -> None:
     """End this process, when it exits, before the destructors of its C++ libraries run.
 

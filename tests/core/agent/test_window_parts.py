@@ -194,27 +194,22 @@ def warm_after(durations: list[int]) -> int | None:
     return None
 
 
-def test_a_fast_steady_loop_is_warm_after_ten_steps() -> None:
-    assert warm_after([MS] * 40) == 10
-
-
-def test_long_steps_need_a_second_and_three_of_a_kind() -> None:
-    assert warm_after([900 * MS] * 10) == 3
-    assert warm_after([5000 * MS, 400 * MS, 400 * MS, 400 * MS, 400 * MS]) == 4
-
-
-def test_while_steps_still_get_shorter_the_loop_is_not_warm() -> None:
-    falling = [2 ** (20 - n) * MS // 1000 for n in range(12)]
-
-    assert warm_after([*falling, MS, MS, MS]) == 15
-
-
-def test_a_loop_that_never_settles_is_looked_at_in_the_end() -> None:
-    assert warm_after([MS, 100 * MS] * 100) == MOST_STEPS
-
-
-def test_a_training_of_minutes_a_step_does_not_wait_for_fifty() -> None:
-    assert warm_after([20_000 * MS, 60_000 * MS]) == 2
+@pytest.mark.parametrize(
+    ("durations", "steps"),
+    [
+        pytest.param([MS] * 40, 10, id="fast and steady"),
+        # Long ones need a second and three of a kind.
+        pytest.param([900 * MS] * 10, 3, id="long"),
+        pytest.param([5000 * MS, *[400 * MS] * 4], 4, id="long, the first longer"),
+        pytest.param(
+            [*(2 ** (20 - n) * MS // 1000 for n in range(12)), MS, MS, MS], 15, id="getting shorter"
+        ),
+        pytest.param([MS, 100 * MS] * 100, MOST_STEPS, id="never settled"),
+        pytest.param([20_000 * MS, 60_000 * MS], 2, id="of minutes"),
+    ],
+)
+def test_a_loop_is_warm_after_so_many_steps(durations: list[int], steps: int) -> None:
+    assert warm_after(durations) == steps
 
 
 @given(st.lists(st.integers(0, 10**11), max_size=80))

@@ -246,33 +246,29 @@ class Pauses:
 
     def rows(self, records: Iterable[Record]) -> list[list[Any]]:
         """The rows that ``records`` complete; records of other kinds are skipped."""
-        done = []
+        done: list[list[Any]] = []
         for record in records:
             if record.kind != "gc":
                 continue
             data = {"generation": record.value}
             row = [record.start, "gc", record.duration, record.step, data]
+            shared = self._shared.get(record.value)
             if self._written < ONE_BY_ONE:
                 self._written += 1
                 done.append(row)
+            elif shared is not None and record.start - shared[0] < SHARED_ROW_NS:
+                shared[2] += record.duration
+                shared[4]["count"] += 1
             else:
-                done += self._add(record, row)
+                data["count"] = 1
+                self._shared[record.value] = row
+                done += [] if shared is None else [shared]
         return done
 
     def rest(self) -> list[list[Any]]:
         """Rows of pauses that still wait for others to share their row."""
         done, self._shared = list(self._shared.values()), {}
         return done
-
-    def _add(self, record: Record, row: list[Any]) -> list[list[Any]]:
-        shared = self._shared.get(record.value)
-        if shared is not None and record.start - shared[0] < SHARED_ROW_NS:
-            shared[2] += record.duration
-            shared[4]["count"] += 1
-            return []
-        row[4]["count"] = 1
-        self._shared[record.value] = row
-        return [] if shared is None else [shared]
 
 
 WINDOW = "window"

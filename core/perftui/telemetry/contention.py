@@ -62,7 +62,8 @@ class ThreadSource:
             with self._pace.reading(now):
                 self._autograd = [*self._find(roles.ranks)]
         mains, workers = ([(pid, pid) for pid in pids] for pids in (roles.ranks, roles.workers))
-        after = {thread: self._read(thread) for thread in {*mains, *workers, *self._autograd}}
+        threads = {*mains, *workers, *self._autograd}
+        after = {(pid, task): _times(f"{self._proc}/{pid}/task/{task}") for pid, task in threads}
         times = {thread: ns for thread, ns in after.items() if ns is not None}
         before, self._before = self._before, times
         seconds, self._at = now - self._at, now
@@ -81,12 +82,6 @@ class ThreadSource:
             max((min(share, 100.0) for share in spent(workers, delayed)), default=None),
         ]
 
-    def _read(self, thread: Thread) -> tuple[int, int] | None:
-        """Total time of a thread on a core, and waiting for one, ns."""
-        pid, task = thread
-        counts = numbers(record(f"{self._proc}/{pid}/task/{task}/schedstat").split())
-        return (counts[0], counts[1]) if counts and len(counts) >= 2 else None
-
     def _find(self, pids: Iterable[int]) -> Iterable[Thread]:
         """Autograd threads of these processes."""
         for pid in pids:
@@ -98,6 +93,12 @@ class ThreadSource:
 
 def _sum(shares: list[float]) -> float | None:
     return sum(shares) if shares else None
+
+
+def _times(place: str) -> tuple[int, int] | None:
+    """Total time of the thread at ``place`` on a core, and waiting for one, ns."""
+    counts = numbers(record(f"{place}/schedstat").split())
+    return (counts[0], counts[1]) if counts and len(counts) >= 2 else None
 
 
 def program(name: str, words: Sequence[str]) -> str:
@@ -205,9 +206,8 @@ class ContentionSource:
         """Total time that each thread has waited for a core, ns."""
         try:
             for task in os.scandir(f"{self._proc}/{pid}/task"):
-                words = record(f"{task.path}/schedstat").split()
-                if len(words) >= 2:
-                    yield task.name, int(words[1])
+                if (times := _times(task.path)) is not None:
+                    yield task.name, times[1]
         except OSError:
             # It has ended.
             return

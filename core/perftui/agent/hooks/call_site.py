@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -61,8 +62,6 @@ def _site(frame: FrameType) -> CallSite:
     line = end = frame.f_lineno
     if sys.version_info >= (3, 11):
         # One position for each instruction, which has two bytes.
-        for index, (first, last, _, _) in enumerate(code.co_positions()):
-            if index == frame.f_lasti // 2:
-                line, end = first or line, last or end
-                break
+        first, last, _, _ = next(islice(code.co_positions(), frame.f_lasti // 2, None))
+        line, end = first or line, last or end
     return CallSite(os.path.realpath(code.co_filename), line, end, code.co_name)

@@ -245,29 +245,22 @@ FIRST_TIMES, MOST_RATE = 4, 100
 second: who tries a few seconds of it wants to see lines. It costs 1 % of a core meanwhile."""
 
 
+@dataclass
 class Sampler:
     """Samples the targets of ``choose`` ``rate`` times a second, one process at a time.
 
     ``keep`` is called with the target and its samples. The output of py-spy goes to ``directory``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        rate: int,
-        choose: Callable[[], Target | None],
-        keep: Callable[[Target, Seen], object],
-        directory: Path,
-    ) -> None:
-        self._name = name
-        self._rate = rate
-        self._choose = choose
-        self._keep = keep
-        self._directory = directory
-        self._failures = 0
-        self._is_ending = False
-        self._not_before = 0.0
-        self._running: PySpy | None = None
+    name: str
+    rate: int
+    choose: Callable[[], Target | None]
+    keep: Callable[[Target, Seen], object]
+    directory: Path
+    _failures: int = 0
+    _is_ending: bool = False
+    _not_before: float = 0.0
+    _running: PySpy | None = None
 
     def advance(self) -> None:
         """Take complete samples, and begin the next.
@@ -294,15 +287,15 @@ class Sampler:
         self._take()
 
     def _begin(self) -> None:
-        target = self._choose()
+        target = self.choose()
         if target is None:
             return
         command = find_pyspy()
         if command is None:
             raise Absent
-        output = self._directory / f"stacks-{self._name}-{target.pid}.json"
+        output = self.directory / f"stacks-{self.name}-{target.pid}.json"
         try:
-            rate = self._rate
+            rate = self.rate
             if target.is_first:
                 rate = max(rate, min(rate * FIRST_TIMES, MOST_RATE))
             self._running = PySpy(command, target, rate, output)
@@ -324,7 +317,7 @@ class Sampler:
                 self._not_before = 0.0
             return
         self._failures = 0
-        self._keep(pyspy.target, samples)
+        self.keep(pyspy.target, samples)
 
 
 CHECK_SECONDS = 0.5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
 from types import ModuleType
@@ -72,15 +71,14 @@ class Ranges:
             self._nvtx.range_pop()
 
 
-@dataclass(eq=False)
 class OpenRange:
     """An open range; it is closed and opened again where a step ends within it."""
 
-    name: str
-    handle: Any
-    phase: str = ""
-    """The phase of the step; empty for other ranges."""
-    is_of_script: bool = False
+    def __init__(self, name: str, handle: Any, phase: str, is_of_script: bool) -> None:
+        self.name, self.handle = name, handle
+        self.phase = phase
+        """The phase of the step; empty for other ranges."""
+        self.is_of_script = is_of_script
 
 
 class Marks:

@@ -29,7 +29,7 @@ from perftui.diagnosis.symptoms.script import (
     python_bound,
     torch_compile,
 )
-from perftui.diagnosis.symptoms.step import growth, no_progress, recording, slow_steps
+from perftui.diagnosis.symptoms.step import growth, recording, slow_steps
 
 RULES: tuple[Rule, ...] = (
     input_wait.MAIN_THREAD,
@@ -100,7 +100,7 @@ RULES: tuple[Rule, ...] = (
     passes.RECOMPUTE,
     gradients.ZERO_GRAD,
     memory.PRESSURE,
-    no_progress.NO_PROGRESS,
+    slow_steps.NO_PROGRESS,
     convolutions.UNTRIED,
     machine.GPUS_UNUSED,
     machine.SLOW_START,

@@ -204,4 +204,7 @@ def own_cost(snapshot: Snapshot) -> list[Span]:
     from perftui.facts.step.own_cost import own_cost_text
 
     cost = snapshot.ask(own_cost_text)
-    return [] if cost is None else [(cost.text, "warn" if cost.is_over else "dim")]
+    if cost is None:
+        return []
+    text, is_over = cost
+    return [(text, "warn" if is_over else "dim")]

@@ -193,12 +193,6 @@ class Operators:
         numbers = {at: given.get(NUMBER) for at, given in self.arguments(positions).items()}
         return {at: one for at, one in numbers.items() if isinstance(one, int) and one >= 0}
 
-    def by_phase(self, taken: Int64, chosen: Mask) -> Int64:
-        """Sums of ``taken`` over the ``chosen`` operators, by index into ``PHASES``."""
-        at = np.flatnonzero(chosen)
-        sums = np.bincount(self.phase[at], taken[at], len(PHASES))
-        return sums.astype(np.int64)
-
     def in_phase(self, *names: str) -> Mask:
         """The operators that begin in one of these phases."""
         return numbered(self.phase, [PHASES.index(name) for name in names], len(PHASES))
@@ -232,7 +226,8 @@ def work_of(ops: Operators, mine: Mask, counted: Mask | None = None) -> Work:
     calls = 0 if counted is None else int(np.count_nonzero(mine & counted))
     idle = int(ops.device.idle[mine].sum()) if ops.device else 0
     row = int(ops.rows[np.argmax(np.where(mine, ops.own, NONE))]) if mine.any() else NONE
-    return Work(ops.by_phase(ops.own, mine), calls // max(ops.steps.steps, 1), idle, row)
+    by_phase = sums(ops.phase[mine], ops.own[mine], len(PHASES))
+    return Work(by_phase, calls // max(ops.steps.steps, 1), idle, row)
 
 
 @dataclass(frozen=True)

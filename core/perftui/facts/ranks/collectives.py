@@ -275,23 +275,14 @@ def _of_window(path: Path, changed_ns: int) -> int | None:
         return None
 
 
-@dataclass(frozen=True)
-class BackwardPasses:
-    """Means over the steady steps of a trace."""
-
-    per_step: float
-    reducing: float
-    """Backward passes of a step with a collective under way."""
-
-
 @trace_fact
-def backward_passes(analysis: TraceAnalysis) -> BackwardPasses:
-    """Backward passes, from the ranges marked by perftui's agent. Unknown if the trace marks no
-    steps or no backward passes."""
+def backward_passes(analysis: TraceAnalysis) -> tuple[float, float]:
+    """Backward passes of a mean steady step, and those with a collective under way, from the ranges
+    marked by perftui's agent. Unknown if the trace marks no steps or no backward passes."""
     steps, trace = trace_steps(analysis), analysis.trace
     rows = np.flatnonzero(kinds.marked(trace, BACKWARD))
     if steps is None or not steps.steps or not len(rows):
         raise UnknownError("the trace marks no backward passes")
     rows = rows[steps.inside[rows]]
     meets = collectives(analysis).within(trace.start[rows], trace.ends_of(rows)) > 0
-    return BackwardPasses(len(rows) / steps.steps, int(meets.sum()) / steps.steps)
+    return len(rows) / steps.steps, int(meets.sum()) / steps.steps

@@ -190,27 +190,18 @@ def over_budget(facts: Facts) -> float | None:
     return cost.total / cost.whole if is_over else None
 
 
-@dataclass(frozen=True)
-class OwnCostText:
-    """Recording cost, in the words of every screen and report."""
-
-    text: str
-    """``perftui 0.3 %, limit 1 %``; ``perftui 0.3 to 1.1 %, limit 1 %`` if it is unclear whether it
-    is over the limit, as steps vary anyway; without a limit if none was set."""
-    is_over: bool
-    """Whether the cost is certainly over the limit."""
-
-
 @fact
-def own_cost_text(facts: Facts) -> OwnCostText | None:
-    """Recording cost of the rank's steps so far, in words; None if unknown."""
+def own_cost_text(facts: Facts) -> tuple[str, bool] | None:
+    """Recording cost of the rank's steps so far, in words, and whether it is certainly over the
+    limit; None if unknown. If that is unclear, as steps vary anyway, the upper bound is told too;
+    no limit if none was set."""
     cost, limit = recording_cost(facts), overhead_budget(facts)
     if cost is None:
         return None
     taken, most = cost.total / cost.whole, cost.at_most / cost.whole
     may_be_over = limit is not None and taken <= limit < most
-    text = cost_text(taken, limit, most if may_be_over else None)
-    return OwnCostText(text, limit is not None and taken > limit)
+    is_over = limit is not None and taken > limit
+    return cost_text(taken, limit, most if may_be_over else None), is_over
 
 
 def cost_text(taken: float, limit: float | None = None, most: float | None = None) -> str:

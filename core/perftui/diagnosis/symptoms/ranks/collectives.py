@@ -46,19 +46,19 @@ def _each_micro_batch(facts: Facts) -> Lost | None:
     exposed = judged.part(EXPOSED_COMMUNICATION)
     if not exposed:
         return None
-    passes = backward_passes(facts)
-    if passes.per_step < 1.5 or passes.reducing < 1.5:
+    passes, reducing = backward_passes(facts)
+    if passes < 1.5 or reducing < 1.5:
         return None
-    cost = round(exposed * (1 - 1 / passes.reducing))
+    cost = round(exposed * (1 - 1 / reducing))
     step = judged.of
     return Lost(
         cost,
         step,
-        f"Gradients are reduced in {passes.reducing:.0f} backward passes of each step, where "
+        f"Gradients are reduced in {reducing:.0f} backward passes of each step, where "
         f"one would do: {step.part_of(cost)} in collectives.",
         (
-            Figure("backward passes a step", round(passes.per_step, 1)),
-            Figure("of them with collectives", round(passes.reducing, 1)),
+            Figure("backward passes a step", round(passes, 1)),
+            Figure("of them with collectives", round(reducing, 1)),
             Figure.share("lost to them", cost / step.mean, EACH_MICRO_BATCH.limits.warning),
         ),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),

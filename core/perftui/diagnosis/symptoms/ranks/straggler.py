@@ -256,10 +256,10 @@ OVERLAP_LOW = 0.3
 def _exposed(facts: Facts) -> Lost | None:
     judged = judged_step(facts)
     exposed = judged.part(EXPOSED_COMMUNICATION)
-    passes = backward_passes.or_none(facts)
-    if passes is not None and passes.reducing > 1:
+    _, reducing = backward_passes.or_none(facts) or (0.0, 0.0)
+    if reducing > 1:
         # All but one of the passes have their own finding: they are avoidable.
-        exposed = round(exposed / passes.reducing)
+        exposed = round(exposed / reducing)
     exposed -= sum(cost_of(rule, facts) for rule in SPECIFIC)
     if exposed <= 0:
         return None

@@ -145,7 +145,13 @@ def _left_on(facts: Facts) -> Lost | None:
         return None
     worst = max(flags, key=lambda flag: flag.cost)
     judged = judged_step.or_none(facts)
-    set_at = _set_at(facts, setup, worst)
+    # By the run's notes or the script's text.
+    noted = setup.place(*worst.set_by) if setup else None
+    if noted is not None:
+        set_at: Place | None = replace(noted, rank=facts.rank_number)
+    else:
+        line = matching_line(facts, worst.pattern) if worst.pattern else None
+        set_at = line_place(facts, line)
     place = set_at or worst.place
     at = f" at {set_at.short}" if set_at and set_at.source else ""
     step = judged.of if worst.cost and judged else None
@@ -164,14 +170,6 @@ def _left_on(facts: Facts) -> Lost | None:
         is_least=worst.is_least,
         shows_step=False,
     )
-
-
-def _set_at(facts: Facts, setup: Settings | None, flag: _Flag) -> Place | None:
-    """The line that sets the flag, by the run's notes or the script's text."""
-    noted = setup.place(*flag.set_by) if setup else None
-    if noted is not None:
-        return replace(noted, rank=facts.rank_number)
-    return line_place(facts, matching_line(facts, flag.pattern)) if flag.pattern else None
 
 
 def _anomaly(facts: Facts, setup: Settings | None) -> _Flag | None:

@@ -1,7 +1,7 @@
 """Compiles the C files of the package as it is built, if there is a compiler.
 
-Nothing depends on it: the loops over traces are in Python too, several times slower, and the hooks
-of a training take the slow path.
+Nothing depends on it: nesting the calls of a trace is in Python too, many times slower, and the
+hooks of a training take the slow path.
 """
 
 from __future__ import annotations

@@ -124,13 +124,8 @@ class WaitPattern:
 
     @property
     def is_bursty(self) -> bool:
-        """Whether few steps wait long and most hardly at all."""
-        return self.p95 >= 4 * self.p50 and self.p50 < LONG * self.mean
-
-    @property
-    def is_rare(self) -> bool:
-        """Whether nearly all waiting is in fewer than one of twenty steps."""
-        return self.p95 < LONG * self.mean
+        """Whether few steps wait long and most hardly at all, but more than one of twenty."""
+        return self.p95 >= max(4 * self.p50, LONG * self.mean) and self.p50 < LONG * self.mean
 
 
 @fact

@@ -135,7 +135,7 @@ def _uneven(facts: Facts) -> Lost | None:
 
 def _bursty(facts: Facts) -> Lost | None:
     wait, pattern = _unsaturated(facts), wait_pattern(facts)
-    if wait is None or pattern is None or not pattern.is_bursty or pattern.is_rare:
+    if wait is None or pattern is None or not pattern.is_bursty:
         return None
     many = f"every {pattern.every:.0f} steps" if pattern.is_regular else "now and then"
     because = (

@@ -20,7 +20,6 @@ from perftui.experiments.conditions import (
     differing,
     in_force,
     in_force_changes,
-    is_source_unknown,
     other_machine,
     other_work,
 )
@@ -197,8 +196,9 @@ def notes_of_runs(before: Facts, after: Facts) -> tuple[str, ...]:
     notes = [ONE_RUN_EACH, "losses were not compared"]
     if None in (conditions(before).batch_size, conditions(after).batch_size):
         notes.append("whether a step has the same number of samples in both runs is not known")
-    first, second = before.manifest, after.manifest
-    if first and second and is_source_unknown(first, second):
+    changed = [run for run in (before.manifest, after.manifest) if run and run.git_dirty]
+    commits = {run.git_commit for run in changed}
+    if len(changed) == 2 and len(commits) == 1 and None not in commits:
         notes.append("both runs had uncommitted changes: whether the source is the same is unknown")
     for name, run in (("first", before), ("second", after)):
         use = machine_use(run)

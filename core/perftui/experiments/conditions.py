@@ -133,12 +133,6 @@ def other_machine(rows: Sequence[Difference]) -> str:
     return ""
 
 
-def is_source_unknown(before: Manifest, after: Manifest) -> bool:
-    """Whether both runs have the same commit and neither ran just that."""
-    same = before.git_commit is not None and before.git_commit == after.git_commit
-    return same and bool(before.git_dirty) and bool(after.git_dirty)
-
-
 _GPU, _CPU = "GPU", "CPU"
 
 

@@ -234,15 +234,11 @@ def check_losses(
         return LossCheck(
             Agreement.NOT_CHECKED, f"losses not checked, since the fix may change them: {which}"
         )
-    if not MAY_ROUND.isdisjoint(risks) and (apart <= CLOSE or _grows(first, after, apart)):
+    early = max(_difference(first[:EARLY], run[:EARLY])[0] for run in after)
+    is_rounding = apart <= CLOSE or (early <= EARLY_CLOSE and apart <= GROWN)
+    if is_rounding and not MAY_ROUND.isdisjoint(risks):
         return LossCheck(Agreement.ROUNDED, f"losses differ by rounding: {which}")
     return LossCheck(Agreement.DIFFER, f"losses differ: {which}")
-
-
-def _grows(before: Sequence[float], after: Sequence[Sequence[float]], apart: float) -> bool:
-    """Whether losses that are ``apart`` by so much were nearly the same at first."""
-    early = max(_difference(before[:EARLY], run[:EARLY])[0] for run in after)
-    return early <= EARLY_CLOSE and apart <= GROWN
 
 
 def _difference(one: Sequence[float], other: Sequence[float]) -> tuple[float, int]:

@@ -243,7 +243,12 @@ def _option(call: ast.Call) -> DeclaredOption | None:
     action = str(name) if name in _FLAGS else ""
     # A required option never has its default.
     default = None if "required" in keywords else keywords.get("default")
-    dest = _dest(flags, keywords.get("dest"))
+    # As ``argparse`` derives it: the first long flag, else the first.
+    given = keywords.get("dest")
+    long = next((flag for flag in flags if flag.startswith("--")), flags[0])
+    dest = long.lstrip("-").replace("-", "_")
+    if given is not None:
+        dest = str(given.value) if isinstance(given, ast.Constant) else ""
     return DeclaredOption(flags, dest, _kind(keywords, action), action, default, call)
 
 
@@ -254,14 +259,6 @@ def _kind(keywords: Mapping[str | None, ast.expr], action: str) -> type[object] 
     name = kind.id if isinstance(kind, ast.Name) else ""
     values = {"int": int, "float": float, "str": str}
     return bool if action else str if kind is None else values.get(name)
-
-
-def _dest(flags: tuple[str, ...], value: ast.expr | None) -> str:
-    """``dest`` as ``argparse`` derives it: the first long flag, else the first; no dashes."""
-    if value is not None:
-        return str(value.value) if isinstance(value, ast.Constant) else ""
-    first = next((flag for flag in flags if flag.startswith("--")), flags[0])
-    return first.lstrip("-").replace("-", "_")
 
 
 def _is_path(value: ast.expr) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from perftui.script.names import qualified_name
+from perftui.script.names import bindings_of, qualified_name
 from perftui.script.program import PatchRefusedError, Program, assigned_value, called_name
 from perftui.script.templates import (
     LocalValues,
@@ -432,7 +432,6 @@ def _buffer(program: Program, node: ast.expr) -> ast.expr | None:
         return None
     (value,) = registered
     if isinstance(value, ast.Name):
-        scope = program.scope(value)
-        bindings = [node for node in program.bindings(value.id) if program.scope(node) is scope]
+        bindings = bindings_of(program, value)
         return assigned_value(program, bindings[0]) if len(bindings) == 1 else None
     return value

@@ -155,9 +155,7 @@ class Program:
             inits = self.functions.get("__init__", ())
             plain = (match for match in matches if not self._is_method(match))
             return [*plain, *(init for init in inits if self.parents[init] in classes)]
-        root: ast.AST = call.func
-        while isinstance(root, ast.Attribute):
-            root = root.value
+        root = root_of(call.func)
         if isinstance(root, ast.Name) and root.id in self.imported:
             return []
         return [match for match in matches if self._is_method(match)]

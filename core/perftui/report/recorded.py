@@ -148,13 +148,6 @@ MOST_WINDOWS = 5
 """Windows that are listed: the first, and the newest."""
 
 
-def recording_section(recording: RecordedRun | None, facts: Facts) -> Iterator[str]:
-    """How the run was recorded; nothing for a trace alone."""
-    if recording is not None:
-        yield "Recording"
-        yield from (f"  {line}" for line in recording_lines(recording, facts))
-
-
 def recording_lines(recording: RecordedRun, facts: Facts) -> Iterator[str]:
     """The options in force, the cost, each window with why it was opened, files to open."""
     if recording.options:

@@ -14,7 +14,7 @@ from perftui.facts.step.steps import StepBreakdown, device_phases
 from perftui.fixes.option import FixOption
 from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.output_text import cut, joined, listed, printable
-from perftui.report.recorded import gpu_memory, gpu_phases, recording_section
+from perftui.report.recorded import gpu_memory, gpu_phases, recording_lines
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals, listed_modules
 from perftui.report.wording import (
     NO_VERDICT,
@@ -35,6 +35,7 @@ def render(report: Report) -> str:
     """The verdict first, then what it rests on, then what could not be judged."""
     most, totals = report.top or MOST_ROWS, report.totals
     not_judged = report.diagnosis.not_judged.items()
+    recorded = recording_lines(report.recording, report.facts) if report.recording else ()
     blocks = (
         (*([report.redaction.head] if report.redaction else []), *heading(report)),
         _verdict(report),
@@ -48,7 +49,7 @@ def render(report: Report) -> str:
         trace_metrics(report.metrics),
         gpu_phases(device_phases(report.facts)),
         gpu_memory(memory.gpu_memory(report.facts)),
-        recording_section(report.recording, report.facts),
+        listed("Recording", recorded),
         listed("Not judged", (f"{why}: {', '.join(rules)}" for why, rules in not_judged)),
         listed("Notes", report.notes),
     )

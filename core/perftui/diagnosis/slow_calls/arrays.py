@@ -19,6 +19,7 @@ ROWS = (
         within=r"def __getitem__\((\w+), (\w+)\b[^)]*\)[^:]*:[\s\S]*\b\1\.\w+\[(:, )+\2\]",
         where="item",
         least=0.5,
+        general=True,
     ),
     SlowCall(
         "array-appended",

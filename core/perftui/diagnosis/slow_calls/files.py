@@ -116,7 +116,7 @@ ROWS = (
     ),
     SlowCall(
         "tar-scanned",
-        "{call} reads the headers of the whole archive to find one member",
+        "{call} reads the headers of the whole archive",
         "open the archive once per worker and keep its members in self (a dict from name to "
         "member), or unpack it before training",
         sources.TAR_MEMBERS,

@@ -100,8 +100,7 @@ def row_of(seen: Seen) -> tuple[SlowCall, Use | None] | None:
     """The first row about the use that takes most of the place's time; None without one."""
     shares = [(*row.share(seen), row) for row in ROWS]
     fits = [(share, use, row) for share, use, row in shares if share and share >= row.least]
-    # What is said of any call of a loop or function counts where nothing is said of one.
-    fits = [fit for fit in fits if fit[2].calls != "*"] or fits
+    fits = [fit for fit in fits if not fit[2].general] or fits
     _, longest, _ = max(fits, key=lambda fit: fit[0], default=(0.0, None, None))
     return next(((row, use) for _, use, row in fits if use is longest or use is None), None)
 

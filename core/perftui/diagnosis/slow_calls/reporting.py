@@ -361,6 +361,7 @@ ROWS = (
         r"rank|unique|where)",
         where="step evaluation",
         least=0.5,
+        general=True,
     ),
     SlowCall(
         "profiler-left-on",

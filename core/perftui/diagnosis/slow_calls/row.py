@@ -79,6 +79,8 @@ class SlowCall:
     """Pattern that the text of the function around it must match."""
     beside: str = ""
     """Pattern of an innermost frame that some other sample must show."""
+    general: bool = False
+    """Whether rows about one call count before it."""
     in_loop: bool = False
     """Whether it is only slow in a loop within the step."""
     waits: bool = False

@@ -19,6 +19,7 @@ ROWS = (
         within=r"^(@.*\n)*def \w*hook\w*\(",
         where="step evaluation",
         least=0.5,
+        general=True,
     ),
     SlowCall(
         "rows-of-tensordataset",
@@ -136,6 +137,65 @@ ROWS = (
         least=0.5,
     ),
     SlowCall(
+        "pairs-one-by-one",
+        "pairs of samples are compared one by one, in two loops",
+        "broadcast (x[:, None] - x[None]), torch.cdist, or a product of the matrix with its "
+        "transpose",
+        sources.VECTORIZE,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\([^\n]*:\n\s+(?:[^\n]*\n\s+)?for (\w+) in range\("
+        r"[\s\S]*\[\1\][\s\S]*\[\2\]",
+        where="step evaluation",
+        in_loop=True,
+        least=0.5,
+        general=True,
+    ),
+    SlowCall(
+        "samples-one-by-one",
+        "the samples of the batch are worked through one by one in Python",
+        "write it for the whole batch: batch dimensions of the operators, torch.func.vmap, "
+        "padding with a mask",
+        sources.VECTORIZE,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\((len\(\w+\)|\w*(batch_size|bs|B|N)|\w+\.(size\(0\)|"
+        r"shape\[0\]))\)[^\n]*:[\s\S]*\[\1\]",
+        where="step evaluation",
+        in_loop=True,
+        least=0.6,
+        general=True,
+    ),
+    SlowCall(
+        "time-steps-one-by-one",
+        "time steps are worked through one by one in Python, with small operators for each",
+        "apply what does not depend on the step before to the whole sequence at once; "
+        "nn.LSTM or nn.GRU for recurrences, cumsum or a scan, or torch.compile the loop",
+        sources.CELLS,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\((\w+\.(size\(1\)|shape\[1\])|"
+        r"\w*(seq_len|timesteps|time_steps|T|L|steps|horizon))\)[^\n]*:[\s\S]*\[:, \1",
+        where="step evaluation",
+        in_loop=True,
+        least=0.6,
+        general=True,
+    ),
+    SlowCall(
+        "experts-one-by-one",
+        "experts are called one after another, each on the tokens that a mask picks for it",
+        "sort the tokens by expert once, and use torch._grouped_mm, or torch.bmm of stacked "
+        "weights with a fixed capacity",
+        sources.EXPERTS,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (?:\w+, )?\w*expert\w* in |for \w+ in range\([^\n]*expert",
+        where="step evaluation",
+        in_loop=True,
+        least=0.5,
+        general=True,
+    ),
+    SlowCall(
         "tensor-elements",
         "each element that is read or set makes a call of torch",
         "work on slices or masks of the whole tensor, or on .tolist()",
@@ -146,6 +206,7 @@ ROWS = (
         in_loop=True,
         where="step evaluation",
         least=0.5,
+        general=True,
     ),
     SlowCall(
         "items-in-loop",
@@ -500,6 +561,7 @@ ROWS = (
         where="step",
         in_loop=True,
         least=0.6,
+        general=True,
     ),
     SlowCall(
         "norm-of-weights",
@@ -780,6 +842,7 @@ ROWS = (
         frames=r"^$|^torch/",
         within=r"^(@.*\n)*def (\w+)\([\s\S]*\bself\.\2\(",
         least=0.5,
+        general=True,
     ),
     SlowCall(
         "mask-made-each-time",
@@ -820,19 +883,6 @@ ROWS = (
         least=0.4,
     ),
     SlowCall(
-        "experts-one-by-one",
-        "experts are called one after another, each on the tokens that a mask picks for it",
-        "sort the tokens by expert once, and use torch._grouped_mm, or torch.bmm of stacked "
-        "weights with a fixed capacity",
-        sources.EXPERTS,
-        "*",
-        frames=r"^$|^torch/",
-        within=r"for (?:\w+, )?\w*expert\w* in |for \w+ in range\([^\n]*expert",
-        where="step evaluation",
-        in_loop=True,
-        least=0.5,
-    ),
-    SlowCall(
         "classes-one-by-one",
         "a mask and small operators for each class, one after another",
         "one call for all classes: one_hot or bincount, scatter_add or index_add by the "
@@ -845,48 +895,6 @@ ROWS = (
         native=True,
         where="step evaluation",
         in_loop=True,
-    ),
-    SlowCall(
-        "pairs-one-by-one",
-        "pairs of samples are compared one by one, in two loops",
-        "broadcast (x[:, None] - x[None]), torch.cdist, or a product of the matrix with its "
-        "transpose",
-        sources.VECTORIZE,
-        "*",
-        frames=r"^$|^torch/",
-        within=r"for (\w+) in range\([^\n]*:\n\s+(?:[^\n]*\n\s+)?for (\w+) in range\("
-        r"[\s\S]*\[\1\][\s\S]*\[\2\]",
-        where="step evaluation",
-        in_loop=True,
-        least=0.5,
-    ),
-    SlowCall(
-        "samples-one-by-one",
-        "the samples of the batch are worked through one by one in Python",
-        "write it for the whole batch: batch dimensions of the operators, torch.func.vmap, "
-        "padding with a mask",
-        sources.VECTORIZE,
-        "*",
-        frames=r"^$|^torch/",
-        within=r"for (\w+) in range\((len\(\w+\)|\w*(batch_size|bs|B|N)|\w+\.(size\(0\)|"
-        r"shape\[0\]))\)[^\n]*:[\s\S]*\[\1\]",
-        where="step evaluation",
-        in_loop=True,
-        least=0.6,
-    ),
-    SlowCall(
-        "time-steps-one-by-one",
-        "time steps are worked through one by one in Python, with small operators for each",
-        "apply what does not depend on the step before to the whole sequence at once; "
-        "nn.LSTM or nn.GRU for recurrences, cumsum or a scan, or torch.compile the loop",
-        sources.CELLS,
-        "*",
-        frames=r"^$|^torch/",
-        within=r"for (\w+) in range\((\w+\.(size\(1\)|shape\[1\])|"
-        r"\w*(seq_len|timesteps|time_steps|T|L|steps|horizon))\)[^\n]*:[\s\S]*\[:, \1",
-        where="step evaluation",
-        in_loop=True,
-        least=0.6,
     ),
     SlowCall(
         "layer-made-each-time",

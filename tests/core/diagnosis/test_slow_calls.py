@@ -9,13 +9,16 @@ line called with the innermost one; without frames samples show the line itself.
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from perftui.diagnosis.slow_calls.lookup import ROWS, row_of
+from perftui.diagnosis.slow_calls.lookup import ROWS, advised, row_of
 from perftui.diagnosis.slow_calls.row import ITEM, STEP, Seen
+from perftui.facts.fact import Facts
+from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from perftui.script.program import parse_program
 from perftui.script.uses import uses_at
@@ -80,6 +83,17 @@ def keep(batch):
 """
 
 
+def script_with(line: int, via: str, where: Path) -> RunSnapshot:
+    """A run whose line of ``SCRIPT`` calls that frame."""
+    run = logging(60, (1, line, "keep", via))
+    stacks = run.ranks[0].stacks
+    script = where / "train.py"
+    script.write_text(SCRIPT)
+    os.utime(script, ns=(0, 0))
+    files = np.where(stacks["line"] == line, str(script), "/p/other.py").astype(object)
+    return with_tables(run, stacks=Table(stacks.columns, {**stacks.values, "file": files}))
+
+
 @pytest.mark.parametrize(
     ("line", "via", "advice"),
     [
@@ -92,14 +106,25 @@ def keep(batch):
 def test_a_finding_says_what_to_do_about_what_its_line_does(
     line: int, via: str, advice: str, tmp_path: Path
 ) -> None:
-    run = logging(60, (1, line, "keep", via))
-    stacks = run.ranks[0].stacks
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    os.utime(script, ns=(0, 0))
-    files = np.where(stacks["line"] == line, str(script), "/p/other.py").astype(object)
-    moved = Table(stacks.columns, {**stacks.values, "file": files})
-    finding = finding_of(with_tables(run, stacks=moved), "python-bound")
+    finding = finding_of(script_with(line, via, tmp_path), "python-bound")
     assert finding.advice.startswith(advice)
     assert bool(finding.advice) == bool(advice)
     assert any(figure.label == "read more" for figure in finding.facts) == bool(advice)
+
+
+@pytest.mark.parametrize(
+    ("rule", "advice", "is_general"),
+    [
+        ("growing-steps", "look for what grows: inputs, caches, files", True),
+        ("growing-steps", "add them once, before the loop", False),
+        ("compute-bound", "the longest operators: fuse them, or fewer of them", True),
+        ("compute-bound", "lower precision", False),
+        ("gpu-idle", "", False),
+    ],
+)
+def test_general_advice_makes_way_for_that_of_a_row(
+    rule: str, advice: str, is_general: bool, tmp_path: Path
+) -> None:
+    facts = Facts(script_with(4, "python3.12/copy.py deepcopy", tmp_path))
+    given = replace(finding_of(facts, "python-bound"), rule=rule, advice=advice)
+    assert advised(facts, given).advice.startswith("copy.deepcopy") == is_general

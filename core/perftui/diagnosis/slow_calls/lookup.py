@@ -48,13 +48,14 @@ _OF_INPUT = frozenset(
 _OF_LINES = _OF_INPUT | frozenset(
     {"python-bound", "largest-part", "slow-operator", "sync-bound", "evaluation", "checkpoint"}
     | {"growing-steps", "slow-steps", "launch-bound", "copies-exposed", "pageable-copies"}
-    | {"created-on-cpu", "many-small-copies", "slow-start", "allocator-churn"}
+    | {"created-on-cpu", "many-small-copies", "slow-start", "allocator-churn", "unfused-attention"}
     | {"loop-of-indexing", "per-parameter-loop", "dropped-results", "layout-copies", "sorting"}
     | {"dense-gradients", "memory-bound-elementwise", "many-backward-passes", COMPUTE_BOUND_ID}
     | {"page-faults"}
 )
 """Rules whose line, or operator, is what takes the time."""
 
+_GENERAL = ("look for what grows", "the longest operators")  # Advice that begins so is none yet.
 _WHERE = {"evaluation": EVALUATION, "slow-start": START}
 _ITEMS = r"(@.*\n)*(async )?def (__getitems?__|collate)"
 
@@ -71,20 +72,18 @@ MOST_CALLS = 1000
 
 def advised(facts: Facts, finding: Finding) -> Finding:
     """``finding`` with the advice of the row that fits its line, unless it has its own."""
-    is_known = finding.advice and (finding.rule != COMPUTE_BOUND_ID or has_gpu(facts))
+    is_known = finding.advice and not finding.advice.startswith(_GENERAL)
     if is_known or finding.rule not in _OF_LINES:
         return finding
     for place in filter(None, dict.fromkeys((finding.place, *_lines(finding)))):
-        found = row_of(_seen(facts, finding.rule, place))
-        if found is not None:
+        if found := row_of(_seen(facts, finding.rule, place)):
             row, use = found
             where = "" if place == finding.place else f"at {place.short}, "
             more = [Figure("read more", f"{row.source.title}, {row.source.address}")]
             if row.oversized:
                 names = "mean size of a file", "tensors of a sample"
                 more += map(Figure, names, _sizes(facts), ("B", "B"))
-            advice = f"{where}{row.advice(use)}"
-            return replace(finding, advice=advice, facts=(*finding.facts, *more))
+            return replace(finding, advice=where + row.advice(use), facts=(*finding.facts, *more))
     return finding
 
 

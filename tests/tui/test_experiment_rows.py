@@ -21,7 +21,7 @@ from perftui_tui.panes.experiments import (
     tuning_line,
     tuning_rows,
 )
-from perftui_tui.reading.experiment_state import Stage, TrialState, TuningState
+from perftui_tui.reading.experiment_state import Stage, TrialPlan, TrialState, TuningState
 from tests.tui.fake_trial import FASTER, UNCLEAR, progress_of
 
 
@@ -35,7 +35,7 @@ def test_a_trial_that_loses_says_so_before_it_is_over() -> None:
 CURVE = (CurvePoint(1, 12_000_000), CurvePoint(2, 7_000_000))
 
 OPTION = FixOption("loader-workers", "num_workers 0 -> 4", "")
-BEGUN = TrialState(OPTION, 80, 10.0, root=Path("run"), began=100.0)
+BEGUN = TrialState(OPTION, TrialPlan(80, 10.0), root=Path("run"), began=100.0)
 
 
 WARM_UP, BLOCKS = NextRun(Purpose.WARM_UP), NextRun(Purpose.BLOCKS)
@@ -73,7 +73,7 @@ def test_nothing_is_known_before_the_first_pair() -> None:
     ]
     assert "80 steps" in " ".join(lines)
     assert not any("ratio" in line for line in lines)
-    lines = trial_shown(replace(BEGUN, run_seconds=None))
+    lines = trial_shown(replace(BEGUN, plan=TrialPlan(80)))
     assert "1:40 so far; time left is known after the first run" in lines
 
 
@@ -105,7 +105,7 @@ COUNTED = "a step takes 12 ms with 1 worker, 7.0 ms with 2"
 def test_how_many_workers_serve_best_is_shown_before_the_pairs_and_with_them() -> None:
     counting = replace(BEGUN, progress=replace(NO_PAIRS, workers=CURVE))
     assert COUNTED in trial_shown(counting, 130.0)
-    beside = trial_shown(replace(counting, recorded_step_ns=6.6e6), 130.0)
+    beside = trial_shown(replace(counting, plan=TrialPlan(80, 10.0, step_ns=6.6e6)), 130.0)
     assert f"{COUNTED}; it took 6.6 ms in the recorded run" in " ".join(beside)
     chosen = f"{COUNTED}: 2 is the fastest"
     pairs = after(*FASTER[:2])
@@ -123,9 +123,9 @@ def counting(workers: int, further: int) -> NextRun:
         # Thirteen runs of 10 s from the start.
         (BEGUN, 100.0, 130.0),
         (BEGUN, 115.0, 115.0),
-        (replace(BEGUN, run_seconds=None), 160.0, None),
+        (replace(BEGUN, plan=TrialPlan(80)), 160.0, None),
         # Two numbers of workers first, four at most.
-        (replace(BEGUN, numbers_of_workers=4), 100.0, 170.0),
+        (replace(BEGUN, plan=TrialPlan(80, 10.0, numbers_of_workers=4)), 100.0, 170.0),
         (begin(BEGUN, counting(1, 3)), 104.0, 36.0 + 130.0),
         (begin(BEGUN, counting(1, 3), counting(2, 2), each=6.0), 107.0, 5.0 + 2 * 6.0 + 130.0),
         (begin(BEGUN, counting(1, 3), counting(2, 2), WARM_UP, each=6.0), 112.0, 130.0),
@@ -145,7 +145,7 @@ def test_the_time_that_is_left_is_that_of_the_runs(
     assert seconds_left(state, now) == left
 
 
-IN_BLOCKS = replace(BEGUN, pairs_of_run=3)
+IN_BLOCKS = replace(BEGUN, plan=TrialPlan(80, 10.0, pairs_of_run=3))
 """Two runs make six pairs."""
 
 
@@ -261,11 +261,10 @@ THREADS = Attempt(
     advice="OMP_NUM_THREADS=1",
 )
 JOURNAL = Journal("run", "run", (WORKERS, PINNED, THREADS))
-TUNING_BEGUN = TuningState(80, 10.0, root=Path("run"), began=100.0)
+TUNING_BEGUN = TuningState(TrialPlan(80, 10.0), root=Path("run"), began=100.0)
 CURRENT = TrialState(
     FixOption("optimizer-fused", "fused=True", ""),
-    80,
-    10.0,
+    TrialPlan(80, 10.0),
     root=Path("run"),
     began=150.0,
     progress=progress_of(*FASTER[:2]),

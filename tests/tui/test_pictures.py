@@ -16,7 +16,7 @@ from perftui.run.manifest import Status
 from perftui.trace.recordings import choose_rank
 from perftui_tui.actions.experiment import PairedTrials, Tuning
 from perftui_tui.app import PerftuiApp
-from perftui_tui.reading.experiment_state import TrialState, TuningState
+from perftui_tui.reading.experiment_state import TrialPlan, TrialState, TuningState
 from perftui_tui.tables.virtual import VirtualTable
 from tests.tui.driving import press, text_of, until, until_shown
 from tests.tui.fake_trial import UNCLEAR, progress_of
@@ -247,7 +247,9 @@ def test_a_trial_by_pairs(
         so_far = {"progress": progress_of(*UNCLEAR), **now}
         trials = app.trials
         trials.pairs = PairedTrials(app, app.source_fixes, trials.proofs, clock=lambda: 310.0)
-        trials.pairs.state = TrialState(option, 80, 30.0, root=root, began=60.0, **so_far)
+        trials.pairs.state = TrialState(
+            option, TrialPlan(80, 30.0), root=root, began=60.0, **so_far
+        )
         app.refresh_experiment()
         await pilot.press(*keys)
         await pilot.pause(0.3)

@@ -292,24 +292,9 @@ class PairedTrials(Experiment[TrialState]):
     kind = "trial"
 
     def start(self, run: RunSnapshot, option: FixOption, plan: TrialPlan) -> None:
-        """Try ``option`` on the training of ``run``, which is stopped first where it goes on.
-
-        Raises:
-            ValueError: the plan says that there can be no trial.
-        """
-        if plan.steps is None:
-            raise ValueError(plan.why_not)
-        state = TrialState(
-            option,
-            plan.steps,
-            plan.run_seconds,
-            plan.pairs_of_run,
-            numbers_of_workers=plan.numbers_of_workers,
-            recorded_step_ns=plan.step_ns,
-            root=run.root,
-            began=self.clock(),
-            stage=first_stage(run.root),
-        )
+        """Try ``option`` on the training of ``run``, which is stopped first where it goes on."""
+        stage = first_stage(run.root)
+        state = TrialState(option, plan, root=run.root, began=self.clock(), stage=stage)
         self.begin(state, lambda: self._go_through(run, state))
 
     def subject(self, state: TrialState) -> str:
@@ -337,7 +322,7 @@ class PairedTrials(Experiment[TrialState]):
 
         directory = trials_of(run.root)
         self.await_training(run.root)
-        setup = TrialSetup(directory, state.steps, self.cancelled, self._begin_run)
+        setup = TrialSetup(directory, state.plan.steps, self.cancelled, self._begin_run)
         for progress in trial(run, state.option, setup):
             option = progress.option or state.option
             self.set(progress=progress, option=option)
@@ -369,14 +354,8 @@ class Tuning(Experiment[TuningState]):
         self.app.ask(tune_dialog(root, plan, warnings, partial(self._start, root, plan)))
 
     def _start(self, root: Path, plan: TrialPlan, budget: float | None) -> None:
-        state = TuningState(
-            plan.steps or 0,
-            plan.run_seconds,
-            budget,
-            root=root,
-            began=self.clock(),
-            stage=first_stage(root),
-        )
+        stage = first_stage(root)
+        state = TuningState(plan, budget, root=root, began=self.clock(), stage=stage)
         self.begin(state, lambda: self._go_through(state))
 
     def afterwards(self, state: TuningState) -> list[Choice]:
@@ -407,7 +386,7 @@ class Tuning(Experiment[TuningState]):
         root, directory = state.root, trials_of(state.root)
         self.await_training(root)
         deadline = time.monotonic() + (float("inf") if state.budget is None else state.budget)
-        setup = TrialSetup(directory, state.steps, self.cancelled, self._begin_run)
+        setup = TrialSetup(directory, state.plan.steps, self.cancelled, self._begin_run)
         for event in tune(root, setup, offers, deadline):
             if isinstance(event, Journal):
                 self.set(journal=event, trial=None, keeping="")
@@ -437,8 +416,7 @@ class Tuning(Experiment[TuningState]):
         if state.trial is None:
             return TrialState(
                 event.option,
-                state.steps,
-                state.run_seconds,
+                replace(state.plan, step_ns=None),
                 progress=event.progress,
                 most_pairs=PAIRS,
                 root=state.root,

@@ -162,7 +162,7 @@ class Trials:
             self.running.show()
         elif snapshot is None or snapshot.run is None:
             self._app.warn(NO_RUN)
-        elif (plan := tuning_plan_of(snapshot)).steps is None:
+        elif not (plan := tuning_plan_of(snapshot)).steps:
             self._app.warn(plan.note)
         elif self._may_start(snapshot.run):
             self.tuning.offer(snapshot.source, plan, warnings_of(snapshot))

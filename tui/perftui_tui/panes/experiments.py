@@ -56,11 +56,11 @@ def seconds_left(state: TrialState, now: float) -> float | None:
     if state.makes_blocks:
         made = sum(one.purpose is Purpose.BLOCKS for one, _ in state.made)
         one_more = run is not None and run.purpose is Purpose.LOSSES
-        runs = runs_of(state.look, state.pairs_of_run) - made + one_more
+        runs = runs_of(state.look, state.plan.pairs_of_run) - made + one_more
     else:
         runs = runs_of(state.look) - sum(one.is_of_runs for one, _ in state.made)
     if run is None:
-        whole = state.numbers_of_workers * of_workers + runs * each
+        whole = state.plan.numbers_of_workers * of_workers + runs * each
         return max(0.0, whole - (now - state.began))
     since = now - state.run_began
     if run.purpose is Purpose.WORKERS:
@@ -72,7 +72,7 @@ def _mean(state: TrialState, *, is_for_workers: bool) -> float | None:
     took = [
         seconds for run, seconds in state.made if (run.purpose is Purpose.WORKERS) is is_for_workers
     ]
-    return sum(took) / len(took) if took else state.run_seconds
+    return sum(took) / len(took) if took else state.plan.run_seconds
 
 
 BAR_CELLS = 44
@@ -156,7 +156,7 @@ def worker_rows(state: TrialState, cells: int) -> list[Row]:
     progress = state.progress
     if progress is None or not progress.workers:
         return []
-    step = state.recorded_step_ns
+    step = state.plan.step_ns
     before = f"; it took {fmt.duration(step)} in the recorded run" if step is not None else ""
     return wrap(f"a step {workers_text(progress)}{before}", cells, "dim")
 
@@ -259,10 +259,12 @@ def _trial_time(state: TrialState, now: float) -> str:
 
 
 def _first(state: TrialState) -> str:
-    if state.pairs_of_run is not None:
-        return f"Each run makes {state.steps:,} steps and switches the fix on and off meanwhile."
+    if state.plan.pairs_of_run is not None:
+        return (
+            f"Each run makes {state.plan.steps:,} steps and switches the fix on and off meanwhile."
+        )
     return (
-        f"Runs of {state.steps:,} steps alternate, with the fix and without it. The first run does "
+        f"Runs of {state.plan.steps:,} steps alternate, with the fix and without it. The first run does "
         "not count: files and caches are still cold."
     )
 

@@ -55,21 +55,34 @@ class ExperimentState:
 
 
 @dataclass(frozen=True)
+class TrialPlan:
+    """The runs of a trial or a tuning; without steps there can be none."""
+
+    steps: int = 0
+    """Steps of each run."""
+    run_seconds: float | None = None
+    """Seconds that each run takes, by the recorded one; None where that is not known."""
+    label: str = ""
+    """Number and time of the runs, from the fewest to the most; empty where there can be none."""
+    note: str = ""
+    """What else to know about it, or why there can be none."""
+    why_not: str = ""
+    """Why there can be none, in a few words."""
+    pairs_of_run: int | None = None
+    """Pairs of blocks of each run; None where a pair takes two runs."""
+    numbers_of_workers: int = 0
+    """At most so many runs come first, to find the number of loader workers."""
+    step_ns: float | None = None
+    """Mean step of the run on screen, to see what those come to beside it."""
+
+
+@dataclass(frozen=True)
 class TrialState(ExperimentState):
     """A trial of one fix."""
 
     option: FixOption
-    steps: int
-    """Steps of each run."""
-    run_seconds: float | None = None
-    """Seconds that each run takes, by the recorded one; None where that is not known."""
-    pairs_of_run: int | None = None
-    """Pairs of blocks that each run is to have; None where a pair takes two runs."""
+    plan: TrialPlan
     progress: Progress | None = None
-    numbers_of_workers: int = 0
-    """At most so many numbers of workers are tried first, in runs of their own."""
-    recorded_step_ns: float | None = None
-    """Mean step of the run that was recorded; None where that is not known."""
     most_pairs: int | None = None
     """Pairs after which it ends, clear or not; None for as many as a trial has at most."""
     run: NextRun | None = None
@@ -105,7 +118,7 @@ class TrialState(ExperimentState):
     def makes_blocks(self) -> bool:
         """Whether pairs are blocks within runs now."""
         of_runs = self.run is not None and self.run.is_of_runs
-        return self.pairs_of_run is not None and not of_runs
+        return self.plan.pairs_of_run is not None and not of_runs
 
     def begin_run(self, following: NextRun, now: float) -> TrialState:
         """The trial once the run before is over and the ``following`` begins."""
@@ -119,10 +132,7 @@ class TrialState(ExperimentState):
 class TuningState(ExperimentState):
     """A tuning: one fix after the other, and what is proven stays."""
 
-    steps: int
-    """Steps of each run."""
-    run_seconds: float | None = None
-    """Seconds that each run takes, by the recorded one; None where that is not known."""
+    plan: TrialPlan
     budget: float | None = None
     """Seconds after which no further fix is begun; None where all are tried."""
     journal: Journal | None = None
@@ -161,26 +171,6 @@ class ProbeState(ExperimentState):
     """Where the rates are kept; None where nothing is."""
 
 
-@dataclass(frozen=True)
-class TrialPlan:
-    """Steps of each run and the seconds it takes; ``steps`` is None where there can be none."""
-
-    steps: int | None
-    run_seconds: float | None
-    label: str
-    """Number and time of the runs, from the fewest to the most; empty where there can be none."""
-    note: str
-    """What else to know about it, or why there can be none."""
-    why_not: str = ""
-    """Why there can be none, in a few words."""
-    pairs_of_run: int | None = None
-    """Pairs of blocks of each run; None where a pair takes two runs."""
-    numbers_of_workers: int = 0
-    """At most so many runs come first, to find the number of loader workers."""
-    step_ns: float | None = None
-    """Mean step of the run on screen, to see what those come to beside it."""
-
-
 BUDGET_SECONDS = 900.0
 """Seconds after which a tuning begins no further fix, if that budget is chosen."""
 
@@ -193,7 +183,7 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
     from perftui.experiments.tune import PAIRS
 
     plan, root = plan_of(snapshot), snapshot.source
-    if plan.steps is None:
+    if not plan.steps:
         return replace(plan, note=f"tuning needs more steps: {plan.why_not}")
     note = (
         f"{FEWEST_RUNS} to {1 + 2 * PAIRS} runs of {plan.steps:,} steps for each fix, then as many "
@@ -206,7 +196,7 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
     options = (option for fixes in snapshot.options.values() for option in fixes)
     count = len({option.fix for option in options if option.is_triable})
     if not count:
-        return replace(plan, steps=None, note="no fix of this run can be tried")
+        return replace(plan, steps=0, note="no fix of this run can be tried")
     # Each kept fix is recorded once more, and all of them are measured together.
     runs = count * (FEWEST_RUNS + 1) + FEWEST_RUNS
     takes = f", about {fmt.rough_time(runs * plan.run_seconds)}" if plan.run_seconds else ""
@@ -229,7 +219,7 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     except UnknownError as error:
         why_not = str(error)
         note = f"Proof by pairs of runs needs more steps: {why_not}."
-        return TrialPlan(None, None, "", note, why_not)
+        return TrialPlan(note=note, why_not=why_not)
     seconds = run_seconds(facts, steps)
     blocks = block_plan(facts, option, steps) if option else None
     of_run = blocks.pairs if blocks else None

@@ -264,8 +264,8 @@ def _first(state: TrialState) -> str:
             f"Each run makes {state.plan.steps:,} steps and switches the fix on and off meanwhile."
         )
     return (
-        f"Runs of {state.plan.steps:,} steps alternate, with the fix and without it. The first run does "
-        "not count: files and caches are still cold."
+        f"Runs of {state.plan.steps:,} steps alternate, with the fix and without it. The first run "
+        "does not count: files and caches are still cold."
     )
 
 

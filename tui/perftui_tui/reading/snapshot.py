@@ -283,10 +283,20 @@ _ORDER = {Todo.RUN: 0, Todo.WRITE: 1, Todo.TRY: 2, Todo.LOOK: 2, Todo.NOTHING: 3
 class NextThing:
     """A fix, the finding that it is for, and what was measured of it."""
 
-    todo: Todo
     finding: Finding
     option: FixOption
     proof: Proof | None
+
+    @property
+    def todo(self) -> Todo:
+        """How far it has come."""
+        if self.option.is_written:
+            return Todo.RUN
+        if self.proof is not None and self.proof.is_faster:
+            return Todo.WRITE
+        if not self.option.is_possible:
+            return Todo.NOTHING
+        return Todo.TRY if self.proof is None else Todo.LOOK
 
 
 def next_thing(snapshot: Snapshot) -> NextThing | None:
@@ -327,15 +337,4 @@ def _every(snapshot: Snapshot) -> Iterator[NextThing]:
 
 def _of(finding: Finding, snapshot: Snapshot) -> Iterator[NextThing]:
     for option in snapshot.fixes(finding):
-        proof = snapshot.proof(option)
-        yield NextThing(_todo(option, proof), finding, option, proof)
-
-
-def _todo(option: FixOption, proof: Proof | None) -> Todo:
-    if option.is_written:
-        return Todo.RUN
-    if proof is not None and proof.is_faster:
-        return Todo.WRITE
-    if not option.is_possible:
-        return Todo.NOTHING
-    return Todo.TRY if proof is None else Todo.LOOK
+        yield NextThing(finding, option, snapshot.proof(option))

@@ -134,7 +134,6 @@ class TimelineView(Vertical):
     _notes: tuple[Line, ...] = ()
     """Shown before the summary, while nothing is selected."""
     _hidden = 0
-    _legend_rows = 1
     _is_tall = False
     """Whether the detail has half of the screen."""
     ranks: RankPaths = ()
@@ -436,14 +435,14 @@ class TimelineView(Vertical):
         least = max(rows for bound, rows in _DETAIL_ROWS if height >= bound)
         if self._is_tall:
             least = max(least, height // 2)
-        self._show_legend()
-        legend_rows = self._legend_rows + self.has_class("-searching")
+        legend_rows = self._show_legend() + self.has_class("-searching")
         self._timeline.set_room(max(height - legend_rows - least, 4))
 
-    def _show_legend(self) -> None:
+    def _show_legend(self) -> int:
+        """Returns how many rows it takes."""
         state, width = self.state, self.size.width
         if state is None or not width:
-            return
+            return 1
         text, used = Text(), 0
         if state.hidden_count:
             keys = shown_key("timeline.show_hidden")
@@ -461,7 +460,7 @@ class TimelineView(Vertical):
         most = 2 if self.size.height >= _TWO_ROWS else 1
         lines = text.split("\n")[:most]
         self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
-        self._legend_rows = len(lines)
+        return len(lines)
 
     # Search
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.run.files import replace_file
 from perftui.trace.cache import cache_directory, make_private
 from perftui.trace.text import encodable
 from perftui_tui.look.format import short_path
@@ -58,10 +58,7 @@ def save_copy(text: str) -> Path | None:
     path = traces.parent / "copied.txt"
     try:
         make_private(path.parent)
-        temporary = path.with_name(f"copied.{os.getpid()}.tmp")
-        with open(temporary, "w", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
-            file.write(text)
-        temporary.replace(path)
+        replace_file(path, text.encode())
     except OSError:
         return None
     return path

@@ -1,4 +1,6 @@
-"""A tuning and a probe in the app."""
+"""Trials by pairs of runs, tunings and probes in the app: asked for, followed, stopped, kept."""
+
+from __future__ import annotations
 
 import re
 import socket
@@ -10,23 +12,313 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from perftui.experiments.journal import read_proof
+from perftui.experiments.journal import keep_proof, read_proof
 from perftui.experiments.trial_runs import NO_PAIRS, Progress, TrialError
 from perftui.experiments.trial_verdict import Outcome
+from perftui.facts.fact import Facts, UnknownError
 from perftui.fixes.option import FixOption
+from perftui.fixes.workers import with_workers
 from perftui.probe.ceilings import Ceiling, Ceilings, rate_of
 from perftui.probe.probe import ProbeCancelledError, WorkerError
-from perftui.run.layout import trials_of
-from perftui.run.reader import RunSnapshot
+from perftui.run.control import take_requests
+from perftui.run.layout import RunLayout, trials_of
+from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.worker_curve import CurvePoint
 from perftui_tui.app import PerftuiApp
+from perftui_tui.commands.farewell import achieved
+from perftui_tui.look.rows import plain
 from perftui_tui.reading.experiment_state import Stage
+from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import close, opened, press, press_shown, text_of, until, until_shown
-from tests.tui.fake_trial import BASE, PlayedRuns, play
-from tests.tui.recorded import ENDED, MS, SCRIPT, write_run
+from tests.tui.fake_trial import BASE, FASTER, UNCLEAR, FakeTrial, PlayedRuns, play, progress_of
+from tests.tui.recorded import ENDED, MS, SCRIPT, START, write_run
 from tests.tui.test_fix_flow import end
-from tests.tui.test_paired_trials import LINE, details, rows_of, until_told
 from tests.tui.traces import write_trace
+
+LINE = "#experiment-line"
+
+
+@pytest.fixture
+def trial(monkeypatch: pytest.MonkeyPatch) -> FakeTrial:
+    made = FakeTrial(*FASTER)
+    monkeypatch.setattr("perftui.experiments.trial.trial", made)
+    return made
+
+
+async def prove(pilot: Pilot[None]) -> None:
+    """Ask for a trial by pairs of the first fix."""
+    await press(pilot, "a", until="Run again?")
+    await press_shown(pilot, "p", "prove it", until="Trial by pairs")
+
+
+def rows_of(app: PerftuiApp, part: str) -> list[str]:
+    return [plain(line) for line in app.screen.query_one(part, RowView).rows]
+
+
+def details(app: PerftuiApp) -> str:
+    return " ".join(line.strip() for line in rows_of(app, "#finding-details"))
+
+
+async def until_told(app: PerftuiApp, pilot: Pilot[None], words: str) -> None:
+    """Wait for a notification, which is too long for one row of a narrow screen."""
+    await until(pilot, lambda: any(words in one.message for one in app._notifications), words)
+
+
+def stage(app: PerftuiApp) -> Stage | None:
+    state = app.trials.pairs.state
+    return state.stage if state else None
+
+
+@pytest.mark.slow
+@pytest.mark.keys("diagnosis.try_fix", "app.trial")
+async def test_pairs_come_in_and_end_in_a_headline_that_stays(
+    ended: Path, trial: FakeTrial
+) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await press(pilot, "4", until="confidence")
+        await prove(pilot)
+        await until_shown(pilot, "pair 1, the run with the fix", "first run does not")
+        trial.let(3)
+        await until_shown(pilot, "not yet known: 3 more pairs needed")
+        row = re.compile(r"2 +315 ms +150 ms +2\.10x")
+        await until(pilot, lambda: row.search(text_of(app)), "the row of the second pair")
+        assert "2.10x faster so far (median of 3)" in text_of(app)
+        assert "to pair 6" in text_of(app)
+        await close(pilot, "close this; the trial goes on")
+        await press(pilot, "5", until="A trial is running and compares runs")
+        # It is followed from any screen.
+        for key in "146":
+            await press(pilot, key, until="pair 4 of 6   2.10x faster so far")
+        await pilot.press("4", "r")
+        refused = "a trial is running, and another run would disturb it: X can stop it"
+        await until_told(app, pilot, refused)
+        assert len(app.screen_stack) == 1
+        await press_shown(pilot, "X", "shows it", until="Trial by pairs")
+        trial.let(3)
+        await until_told(app, pilot, "num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)")
+        await until_shown(pilot, "6 pairs in 0:")
+        assert "2.10x faster (2.00 to 2.20)" in text_of(app)
+        await close(pilot, "close")
+        assert not app.screen.query_one(LINE).display
+        await pilot.press("4")
+        await until(pilot, lambda: "by 6 pairs of runs" in details(app), "the proof")
+        await pilot.press("1")
+        await until_shown(pilot, "PROVEN      num_workers 0 -> 4   2.10x faster (2.00 to 2.20)")
+        assert trial.asked == [(ended, "loader-workers", trials_of(ended), 50)]
+    # It is known when the run is opened again.
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await press(pilot, "4", until="> num_workers 0 -> 4   2.10x faster (2.00 to 2.20)")
+        proof = (
+            r"Proof 2\.10x faster \(2\.00 to 2\.20\), 95 % confidence, by 6 pairs of runs, 20\d\d-"
+        )
+        assert re.search(proof, text_of(app))
+
+
+@pytest.fixture
+def fewer(monkeypatch: pytest.MonkeyPatch, ended: Path) -> FakeTrial:
+    """Finds that two workers are best, where four were offered."""
+    made = FakeTrial(*FASTER)
+    made.tried = with_workers(Facts(RunReader(ended).poll()), 2)
+    monkeypatch.setattr("perftui.experiments.trial.trial", made)
+    return made
+
+
+@pytest.mark.slow
+async def test_the_number_of_workers_that_was_found_is_shown_and_written(
+    ended: Path, fewer: FakeTrial, script: Path
+) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await press(pilot, "4", until="> num_workers 0 -> 4   up to 1.66x faster")
+        await prove(pilot)
+        fewer.let(6)
+        await until_shown(pilot, "6 pairs in 0:")
+        await close(pilot, "close")
+        await until_shown(pilot, "> num_workers 0 -> 2   2.10x faster (2.00 to 2.20)")
+        assert "by 6 pairs of runs" in details(app)
+        assert "num_workers=2, persistent_workers=True" in details(app)
+        await press(pilot, "w", until="Write the fix?")
+        await press_shown(pilot, "enter", "write it to the source")
+        await until_told(app, pilot, "train.py written")
+        assert list(achieved(app)) == [
+            ("wrote", f"{script}: num_workers 0 -> 2, 2.10x faster (2.00 to 2.20)"),
+            ("undo", f"perftui undo {ended}  # restores train.py"),
+        ]
+    assert "num_workers=2" in script.read_text()
+
+
+@pytest.mark.slow
+async def test_what_another_command_proved_is_shown(ended: Path) -> None:
+    async with opened(ended, (120, 60)) as (app, _):
+        (option,) = next(iter(app.snapshot.options.values()))[:1]
+    progress = progress_of(*UNCLEAR, notes=("the host was busy: stress",))
+    keep_proof(option, progress, trials_of(ended), START)
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await press(pilot, "4", until="num_workers 0 -> 4   not clear: 1.05x (0.90 to 1.20)")
+        await until_shown(pilot, "the host was busy: stress")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pairs", [0, 2])
+async def test_a_trial_is_stopped_with_its_training(
+    ended: Path, trial: FakeTrial, pairs: int
+) -> None:
+    trial.may_stop.clear()
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await prove(pilot)
+        trial.let(pairs)
+        said = "more pairs needed" if pairs else "pair 1, the run with the fix"
+        await until_shown(pilot, said)
+        await close(pilot, "stop the trial and its training", key="s")
+        await until_shown(pilot, "stopping the training")
+        # A second trial waits until the first has let go of the machine.
+        await press(pilot, "a", until="Trial by pairs")
+        assert "stop the trial" not in text_of(app)
+        trial.may_stop.set()
+        await until_shown(pilot, f"stopped after {pairs} pairs")
+        assert trial.stopped.is_set()
+        assert stage(app) is Stage.STOPPED
+        await close(pilot)
+        await press(pilot, "a", until="Run again?")
+    assert read_proof(trials_of(ended), "loader-workers") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (TrialError("a run ended with exit code 1: see there"), "a run ended with exit code 1"),
+        (OSError("no"), "no"),
+        # Also what nobody expected.
+        (KeyError("surprise"), "it ended with an internal error"),
+    ],
+)
+async def test_a_trial_that_fails_says_why(
+    ended: Path, trial: FakeTrial, error: Exception, why: str
+) -> None:
+    trial.error = error
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await prove(pilot)
+        trial.let(1)
+        await until_told(app, pilot, f"num_workers 0 -> 4: failed: {why}")
+        assert stage(app) is Stage.FAILED
+        assert f"failed: {why}" in " ".join(rows_of(app, "#body"))
+        await until_shown(pilot, str(error.args[0])[:20])
+        assert app.is_running
+        assert not app.trials.pairs.is_running
+
+
+@pytest.mark.slow
+async def test_the_end_is_shown_until_somebody_has_looked_and_writes_the_fix(
+    ended: Path, trial: FakeTrial, script: Path
+) -> None:
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await prove(pilot)
+        assert "write the fix" not in text_of(app)
+        await pilot.press("escape")
+        trial.let(6)
+        await until(pilot, lambda: stage(app) is Stage.DONE, "the end")
+        await pilot.press("6")
+        line = app.screen.query_one(LINE, RowView)
+        await until(pilot, lambda: "2.10x faster (2.00 to 2.20)" in str(line.rows), "the result")
+        await pilot.click(LINE)
+        await until_shown(pilot, "Trial by pairs")
+        await press_shown(pilot, "w", "write the fix", until="Write the fix?")
+        await press(pilot, "enter", until="train.py written")
+        await until(pilot, lambda: not line.display, "the line gone")
+    assert "num_workers=" in script.read_text()
+
+
+@pytest.mark.keys("app.quit")
+async def test_leaving_asks_and_stops_the_training_first(ended: Path, trial: FakeTrial) -> None:
+    trial.may_stop.clear()
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await prove(pilot)
+        trial.let(1)
+        await close(pilot)
+        await press(pilot, "q", until="A trial is still running: num_workers 0 -> 4")
+        await close(pilot, "stay here")
+        assert stage(app) is Stage.RUNNING
+        await pilot.press("q")
+        await press_shown(pilot, "s", "stop the trial and quit", until="stopping the training")
+        assert not app._exit
+        trial.may_stop.set()
+        await until(pilot, lambda: app._exit, "the app's end")
+    assert trial.stopped.is_set()
+
+
+@pytest.mark.slow
+async def test_leaving_from_the_trial_asks_as_well(ended: Path, trial: FakeTrial) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await prove(pilot)
+        await press(pilot, "ctrl+c", "ctrl+c", until="A trial is still running")
+        await pilot.press("s")
+        await until(pilot, lambda: app._exit, "the app's end")
+    assert trial.stopped.is_set()
+
+
+async def test_an_app_that_is_ended_stops_its_trial(ended: Path, trial: FakeTrial) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await prove(pilot)
+        app.exit()
+    assert trial.stopped.wait(10)
+
+
+@pytest.mark.slow
+async def test_a_running_training_is_stopped_before_its_trial(
+    tmp_path: Path, script: Path, trial: FakeTrial
+) -> None:
+    live = write_run(tmp_path / "runs", script=script, loader_line=4, cwd=str(tmp_path))
+    async with opened(live, (120, 40)) as (_, pilot):
+        await press(pilot, "a", until="is stopped first")
+        await press(pilot, "p", until="waiting for the running training to stop")
+        assert trial.asked == []
+        end(live)
+        await until_shown(pilot, "pair 1, the run with the fix")
+        await until(pilot, lambda: trial.asked, "the trial")
+    assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
+
+
+async def test_nothing_is_tried_beside_a_training_that_runs(ended: Path, trial: FakeTrial) -> None:
+    live = write_run(ended.parent, run_id="20231114-231320-train")
+    async with opened(live, (120, 40)) as (app, pilot):
+        app.open_run(ended, is_live=False)
+        await until(pilot, lambda: app.snapshot and app.snapshot.source == ended)
+        app.own = live
+        await pilot.press("a")
+        await until_told(app, pilot, "two trainings would disturb each other")
+        assert len(app.screen_stack) == 1
+
+
+async def test_a_run_of_too_few_steps_says_why_there_is_no_proof(
+    ended: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(run: Facts) -> int:
+        raise UnknownError("no step is steady yet")
+
+    monkeypatch.setattr("perftui.experiments.trial_runs.steps_of_each", unknown)
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await press(pilot, "a", until="Run again?")
+        await until_shown(pilot, "needs more steps: no step is steady yet")
+        assert "prove it:" not in text_of(app)
+        await pilot.press("p")
+        assert app.trials.pairs.state is None
+
+
+@pytest.mark.keys("app.trial")
+async def test_the_offer_says_first_what_runs_and_how_long(ended: Path) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await pilot.press("X")
+        told = "no trial by pairs of runs and no tuning yet: 4 and then a or A"
+        await until_told(app, pilot, told)
+        await press(pilot, "a", until="Run again?")
+        body, choices, below = (rows_of(app, part) for part in ("#body", "#choices", "#below"))
+        assert body == ["num_workers 0 -> 4", "/usr/bin/python3 train.py --lr 0.1"]
+        one, pairs, _ = choices
+        assert one == " enter  one run with it, compared with this one"
+        assert re.fullmatch(r" p      prove it: 15 to 34 runs, about \d+ to \d+ min", pairs)
+        assert 1 <= sum("Risk" in line for line in below) <= 3
+        top = [view.region.y for view in app.screen.query("#body, #choices, #below")]
+        assert top == sorted(top)
+
 
 WRITTEN = SCRIPT.replace("shuffle=True", "shuffle=True, num_workers=4, persistent_workers=True")
 
@@ -43,7 +335,7 @@ async def begin(pilot: Pilot[None]) -> None:
     await press_shown(pilot, "enter", "try the fix found here", until="pair 1 of 6")
 
 
-def stage(app: PerftuiApp) -> Stage | None:
+def tuning_stage(app: PerftuiApp) -> Stage | None:
     state = app.trials.tuning.state
     return state.stage if state else None
 
@@ -185,7 +477,7 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
         said = "stopped: proven fixes stay" if pairs else "stopped: nothing proven so far"
         await until_told(app, pilot, said)
         assert played.stopped.is_set()
-        assert stage(app) is Stage.STOPPED
+        assert tuning_stage(app) is Stage.STOPPED
         await press(pilot, "X", until="A continues from here")
         await close(pilot)
         await pilot.press("A")
@@ -205,13 +497,15 @@ async def test_a_tuning_that_fails_says_why(ended: Path, played: PlayedRuns) -> 
         await begin(pilot)
         played.let(1)
         await until_told(app, pilot, f"tuning: failed: {played.error}")
-        assert stage(app) is Stage.FAILED
+        assert tuning_stage(app) is Stage.FAILED
         assert f"failed: {played.error}" in " ".join(body(app))
 
 
 @pytest.mark.slow
 @pytest.mark.keys("app.quit")
-async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: PlayedRuns) -> None:
+async def test_leaving_a_tuning_asks_and_stops_its_training_first(
+    ended: Path, played: PlayedRuns
+) -> None:
     played.may_stop.clear()
     async with opened(ended, (80, 24)) as (app, pilot):
         await begin(pilot)
@@ -219,7 +513,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: Pl
         await press(pilot, "q", until=f"A tuning is still running: {ended.name}")
         await until_shown(pilot, "0 tried, 0 kept; proven fixes stay")
         await close(pilot, "stay here")
-        assert stage(app) is Stage.RUNNING
+        assert tuning_stage(app) is Stage.RUNNING
         await pilot.press("q")
         await press_shown(pilot, "s", "stop the tuning and quit", until="stopping the training")
         assert not app._exit

@@ -48,7 +48,9 @@ def check(wanted: Mapping[str, Sequence[str]]) -> Overrides:
     complaints: list[str] = []
     for name, keys in wanted.items():
         if name not in actions:
-            complaints.append(f"there is no action {name}{_near(name, actions)}")
+            near = difflib.get_close_matches(name, actions, 1, 0.6)
+            meant = f", did you mean {near[0]}?" if near else ""
+            complaints.append(f"there is no action {name}{meant}")
             continue
         spelled = [key_name(key) for key in keys]
         odd = [key for key, textual in zip(keys, spelled, strict=True) if textual is None]
@@ -121,11 +123,6 @@ def _places() -> Iterator[list[Key]]:
         yield [*everywhere, *(key for key in KEYS if key.scope.partition(".")[0] == screen)]
     for scope in sorted({key.scope for key in KEYS if key.scope.startswith("app.")}):
         yield [key for key in KEYS if key.scope == scope]
-
-
-def _near(name: str, actions: Mapping[str, Key]) -> str:
-    near = difflib.get_close_matches(name, actions, 1, 0.6)
-    return f", did you mean {near[0]}?" if near else ""
 
 
 HEAD = """\

@@ -45,15 +45,9 @@ class OpsTable(VirtualTable):
 
     BINDINGS = bindings("ops.table")
 
-    @dataclass(eq=False)
-    class Branched(Message):
-        """The selected branch of the tree is to be unfolded (1) or folded (-1)."""
-
-        direction: int
-
     def action_branch(self, direction: int) -> None:
-        """Ask for it: a table knows of no tree."""
-        self.post_message(self.Branched(direction))
+        """Unfold (1) or fold (-1) the selected branch: a table knows of no tree."""
+        self.query_ancestor(OpsView).branch(direction)
 
 
 class OpsView(Vertical):
@@ -336,13 +330,12 @@ class OpsView(Vertical):
         if self.page.is_open:
             self.page.close()
 
-    @on(OpsTable.Branched)
-    def _branched(self, event: OpsTable.Branched) -> None:
+    def branch(self, direction: int) -> None:
         """In the tree open or close what is selected, or go to what is below or above."""
         tree, row = self._tree, self._table.selected_row
         if tree is None or row is None:
             return
-        wanted = tree.right(row) if event.direction > 0 else tree.left(row)
+        wanted = tree.right(row) if direction > 0 else tree.left(row)
         path = tree.shown[wanted].node.path
         self._refresh()
         self._select_path(path)

@@ -69,7 +69,7 @@ class Throttle:
 
 
 _ASCII_ENDS = str.maketrans("├┤▾", "<>v")
-"""Clearer characters for these than the ones that ``look.ascii`` draws elsewhere."""
+"""Clearer characters for these than the ones that ``look.themes`` draws elsewhere."""
 
 _MARKS = (
     "label selected-label muted view pointer step gap selected linked arrow mark match match-mark"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from textual.pilot import Pilot
 from perftui.run.reader import RunReader
 from perftui.trace.recordings import choose_rank
 from perftui_tui.app import PerftuiApp
-from perftui_tui.screens.timeline.other_traces import LEAST_REST, Pace
+from perftui_tui.screens.timeline.other_traces import LEAST_REST, rest_after
 from perftui_tui.screens.timeline.view import TimelineView
+from perftui_tui.screens.timeline.widget import Pace
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, step_rows, write_run
@@ -271,29 +272,16 @@ async def test_new_steps_come_by_themselves_and_move_nothing(
         await press(pilot, "escape", "escape", until="60 steps, median")
 
 
-def test_steps_are_laid_out_one_after_the_other_and_the_last_counts(tmp_path: Path) -> None:
-    few, more, most = (
-        RunReader(write_run(tmp_path / str(steps), steps=steps)).poll() for steps in (1, 2, 3)
-    )
-    started: list[object] = []
-    rests: list[tuple[float, Callable[[], None]]] = []
-    pace = Pace(started.append, lambda seconds, rested: rests.append((seconds, rested)))
-    pace.want(few)
-    pace.want(few)
-    pace.want(more)
-    pace.want(most)
-    assert started == [few]
-    pace.done(1.5)
-    assert started == [few]
-    (seconds, rested), *_ = rests
-    assert seconds == 15.0
-    rested()
-    assert started == [few, most]
-    pace.done(0.01)
-    assert rests[-1][0] == LEAST_REST
-    rests[-1][1]()
-    pace.want(most)
-    assert started == [few, most]
-    pace.forget()
-    pace.want(most)
-    assert started == [few, most, most]
+def test_steps_are_laid_out_where_one_came_and_never_take_more_than_a_tenth(tmp_path: Path) -> None:
+    few, more = (RunReader(write_run(tmp_path / str(n), steps=n)).poll() for n in (1, 2))
+    view, asked = TimelineView(), []
+    view._pace = Pace(asked.append, lambda _, rested: rested())
+    for run in (few, few, more, more):
+        view.show_steps(run)
+        view._pace.done(0.0)
+    assert asked == [few, more]
+    view.show(None)
+    view.show_steps(more)
+    assert asked == [few, more, more]
+    assert rest_after(1.5) == 15.0
+    assert rest_after(0.01) == LEAST_REST

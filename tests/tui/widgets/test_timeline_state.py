@@ -32,7 +32,7 @@ from perftui_tui.screens.timeline.track_cells import (
     merged,
     track_cells,
 )
-from perftui_tui.screens.timeline.widget import Throttle
+from perftui_tui.screens.timeline.widget import Pace
 from tests.verify.benchmarks.bench_ten_million import trace_of
 
 MS = 1_000_000
@@ -256,46 +256,25 @@ def test_the_middle_of_a_column_is_in_it(view, columns):
             assert view.column(view.time(column, columns), columns) == column
 
 
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-        self.timers = []
-        self.done = []
-
-    def throttle(self):
-        return Throttle(
-            lambda: self.done.append(round(self.now, 3)),
-            lambda wait, run: self.timers.append((self.now + wait, run)),
-            interval=0.1,
-            clock=lambda: self.now,
-        )
-
-    def pass_to(self, now):
-        self.now = now
-        due, self.timers = self.timers, []
-        for time, run in due:
-            self.timers.append((time, run)) if time > now else run()
-
-
-def test_a_burst_costs_the_first_and_the_last():
-    clock = Clock()
-    throttle = clock.throttle()
-    for _ in range(40):
-        throttle.request()
-    assert clock.done == [0.0]
-    clock.pass_to(0.1)
-    assert clock.done == [0.0, 0.1]
-    clock.pass_to(1.0)
-    assert clock.done == [0.0, 0.1]
-
-
-def test_slow_requests_are_answered_at_once():
-    clock = Clock()
-    throttle = clock.throttle()
-    for now in (0.0, 0.5, 1.0):
-        clock.pass_to(now)
-        throttle.request()
-    assert clock.done == [0.0, 0.5, 1.0]
+def test_a_burst_costs_the_first_and_the_last_and_each_rests():
+    started, rests = [], []
+    pace = Pace(started.append, lambda seconds, rested: rests.append((seconds, rested)))
+    for number in range(40):
+        pace.want(number)
+    assert started == [0]
+    pace.done(0.1)
+    assert started == [0]
+    (seconds, rested), *_ = rests
+    assert seconds == 0.1
+    rested()
+    assert started == [0, 39]
+    pace.want(40)
+    pace.forget()
+    pace.done(0.1)
+    rests[-1][1]()
+    assert started == [0, 39]
+    pace.want(41)
+    assert started == [0, 39, 41]
 
 
 COLUMNS = 40

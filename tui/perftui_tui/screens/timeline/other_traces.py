@@ -83,46 +83,12 @@ _REST = 10
 """Rest after a drawing, in times what it took: it never takes more than a tenth of a core."""
 
 
-class Pace:
-    """Calls ``start`` with the newest run, rests after each ``done``; ``later`` is a timer."""
-
-    def __init__(
-        self,
-        start: Callable[[RunSnapshot], object],
-        later: Callable[[float, Callable[[], None]], object],
-    ) -> None:
-        self._start, self._later = start, later
-        self._wanted: RunSnapshot | None = None
-        self._begun: object = None
-        self._is_busy = False
-
-    def want(self, run: RunSnapshot) -> None:
-        """Ask for the steps of ``run``; nothing where it has the same as those asked for last."""
-        if _steps_of(run) != self._begun:
-            self._wanted = run
-            self._next()
-
-    def forget(self) -> None:
-        """Forget what was laid out and what is wanted: neither is shown any more."""
-        self._wanted = self._begun = None
-
-    def done(self, seconds: float) -> None:
-        """Steps are laid out, or could not be, after ``seconds``."""
-        self._later(max(LEAST_REST, _REST * seconds), self._rested)
-
-    def _rested(self) -> None:
-        self._is_busy = False
-        self._next()
-
-    def _next(self) -> None:
-        if self._wanted is None or self._is_busy:
-            return
-        run, self._wanted = self._wanted, None
-        self._is_busy, self._begun = True, _steps_of(run)
-        self._start(run)
+def rest_after(seconds: float) -> float:
+    """Seconds to rest after steps were laid out, or could not be, in so many."""
+    return max(LEAST_REST, _REST * seconds)
 
 
-def _steps_of(run: RunSnapshot) -> object:
+def steps_of(run: RunSnapshot) -> object:
     """Differs where a step came."""
     ranks = [rank for rank in run.ranks if len(rank.steps)]
     return run.root, [(one.rank, len(one.steps), one.steps.last("start")) for one in ranks]

@@ -43,11 +43,11 @@ from perftui_tui.screens.timeline.detail_lines import (
 from perftui_tui.screens.timeline.detail_pane import DetailPane, Line, Target
 from perftui_tui.screens.timeline.gaps import gap_lines
 from perftui_tui.screens.timeline.navigation import Matches, Selection, find_matches
-from perftui_tui.screens.timeline.other_traces import Pace, read_together, stay
+from perftui_tui.screens.timeline.other_traces import read_together, rest_after, stay, steps_of
 from perftui_tui.screens.timeline.state import TimelineState
 from perftui_tui.screens.timeline.track_cells import EventKind, kind_of
 from perftui_tui.screens.timeline.tracks import TrackOrder
-from perftui_tui.screens.timeline.widget import Timeline
+from perftui_tui.screens.timeline.widget import Pace, Timeline
 from perftui_tui.widgets.row_view import RowView
 
 
@@ -149,6 +149,8 @@ class TimelineView(Vertical):
         super().__init__(id=id)
         self._order = TrackOrder()
         self._pace = Pace(self._lay_out_steps, self.set_timer)
+        self._laid_out: object = None
+        """The steps that were asked for last."""
 
     @property
     def state(self) -> TimelineState | None:
@@ -179,6 +181,7 @@ class TimelineView(Vertical):
         self._given = self._analysis = analysis
         self._notes = ()
         self._pace.forget()
+        self._laid_out = None
         self._is_read = True
         if self.is_mounted:
             self._load()
@@ -256,7 +259,8 @@ class TimelineView(Vertical):
 
     def show_steps(self, run: RunSnapshot) -> None:
         """While there is no trace, show the steps of ``run``, with new ones every few seconds."""
-        if self._given is None:
+        if self._given is None and (steps := steps_of(run)) != self._laid_out:
+            self._laid_out = steps
             self._pace.want(run)
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-steps")
@@ -271,7 +275,7 @@ class TimelineView(Vertical):
                 state = prepare(analysis, self._order, sampled)
             self._deliver(self._show_steps, state, run)
         finally:
-            self._deliver(self._pace.done, monotonic() - began)
+            self._deliver(self._pace.done, rest_after(monotonic() - began))
 
     def _show_steps(self, state: TimelineState | None, run: RunSnapshot) -> None:
         if self._given is not None or not self.is_attached:

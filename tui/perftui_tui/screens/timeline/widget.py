@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import monotonic
 from typing import ClassVar, Concatenate, ParamSpec
 
 from rich.segment import Segment
@@ -33,40 +32,45 @@ from perftui_tui.screens.timeline.track_cells import EventKind, Glyphs
 from perftui_tui.widgets.row_view import RowView
 
 
-class Throttle:
-    """Runs ``work`` at once, then at most every ``interval`` seconds while requests keep coming.
-
-    The last request is always answered: forty keys that arrive in one read cost two rebuilds, not
-    forty. ``later`` runs a callback after so many seconds on the same thread (``set_timer``).
-    """
+class Pace:
+    """Calls ``start`` with what was wanted last, at once unless it rests after the one before:
+    forty keys that arrive in one read cost two drawings, not forty. ``later`` is a timer."""
 
     def __init__(
         self,
-        work: Callable[[], None],
+        start: Callable[..., object],
         later: Callable[[float, Callable[[], None]], object],
-        interval: float = 1 / 30,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._work, self._later, self._clock = work, later, clock
-        self._interval = interval
-        self._earliest = float("-inf")
-        self._waiting = False
+        self._start, self._later = start, later
+        self._wanted: tuple[object, ...] | None = None
+        self._is_busy = False
 
-    def request(self) -> None:
-        if self._waiting:
-            return
-        wait = self._earliest - self._clock()
-        if wait <= 0:
-            self._run()
-        else:
-            self._waiting = True
-            self._later(wait, self._run)
+    def want(self, *given: object) -> None:
+        """Ask for a start with what is ``given``, in place of one that has not begun."""
+        self._wanted = given
+        self._next()
 
-    def _run(self) -> None:
-        self._waiting = False
-        self._work()
-        self._earliest = self._clock() + self._interval
+    def forget(self) -> None:
+        """Take back what has not begun."""
+        self._wanted = None
 
+    def done(self, rest: float) -> None:
+        """What was started is done; rest for so many seconds."""
+        self._later(rest, self._rested)
+
+    def _rested(self) -> None:
+        self._is_busy = False
+        self._next()
+
+    def _next(self) -> None:
+        if self._wanted is not None and not self._is_busy:
+            given, self._wanted = self._wanted, None
+            self._is_busy = True
+            self._start(*given)
+
+
+BETWEEN_FRAMES = 1 / 30
+"""Seconds from one drawing of keys to the next."""
 
 _ASCII_ENDS = str.maketrans("├┤▾", "<>v")
 """Clearer characters for these than the ones that ``look.themes`` draws elsewhere."""
@@ -185,7 +189,7 @@ class Timeline(RowView, can_focus=True):
         self.most_rows: int | None = None
         """Rows that the canvas may take, and takes where it needs them; all it has if None."""
         self._styles: dict[str, Style] = {}
-        self._throttle = Throttle(self._redraw, self.set_timer)
+        self._pace = Pace(self._draw_in_turn, self.set_timer)
         self._drag: _Drag | None = None
 
     def show(self, state: TimelineState | None) -> None:
@@ -202,7 +206,7 @@ class Timeline(RowView, can_focus=True):
 
     def changed(self) -> None:
         """Draw the changed state soon, and post what is selected."""
-        self._throttle.request()
+        self._pace.want()
         self.post_message(self.SelectionChanged())
 
     def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
@@ -219,6 +223,10 @@ class Timeline(RowView, can_focus=True):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._styles.clear()
+
+    def _draw_in_turn(self) -> None:
+        self._redraw()
+        self._pace.done(BETWEEN_FRAMES)
 
     def _redraw(self) -> None:
         self.rows = self._make_rows()

@@ -191,6 +191,14 @@ def steady_bins(values: Sequence[float], first: int, columns: int) -> tuple[floa
     return tuple(bins)
 
 
+def charted(values: Sequence[float], total: int, columns: int, *, live: bool) -> Sequence[float]:
+    """The newest of ``total`` values in ``columns``: while the series grows, in bins that keep
+    their place; else over the whole width."""
+    if live:
+        return steady_bins(values, max(0, total - len(values)), columns)
+    return over_all_columns(values, columns)
+
+
 DOTS = 4
 """Dots of a cell from bottom to top."""
 

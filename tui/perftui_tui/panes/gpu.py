@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from perftui.telemetry.gpu.names import POWER, THERMAL, bits_of, clock_limit_words, gpu_name
 from perftui.trace.text import printable
-from perftui_tui.charts.cells import block_bar, over_all_columns, sparkline, steady_bins
+from perftui_tui.charts.cells import block_bar, charted, sparkline
 from perftui_tui.look.format import format_bytes, of_ceiling, percent, rate
 from perftui_tui.look.rows import Row, Span, crop, row
 from perftui_tui.panes.machine import ceilings
@@ -294,13 +294,16 @@ def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int
     use = [_use(table, prefix) for prefix in prefixes]
     left = cells - NAME_WIDTH - max(len(text) for text, _ in use) - 1
     columns, widths, fitting = _columns(snapshot, table, prefixes, left - SHORTEST_HISTORY)
-    history = min(LONGEST_HISTORY, left - sum(width + 2 for width in widths[:fitting]))
+    taken = sum(width + 2 for width in widths[:fitting])
+    history = max(min(LONGEST_HISTORY, left - taken), 1)
     live = snapshot.phase.is_live
     rows = []
     for at, prefix in enumerate(prefixes):
         text, style = use[at]
-        chart = _history(table, prefix, max(history, 1), live=live)
+        values = series(table, f"{prefix}.utilization")
+        shown = charted(values, samples(table), history, live=live)
         spans: list[Span] = [(gpu_name(prefix).ljust(NAME_WIDTH), "bold"), (text, style), (" ", "")]
+        chart = sparkline(shown, history, 0.0, 100.0)
         spans.append((chart, {"bad": "chart-bad"}.get(style, "chart")))
         for column, width in zip(columns[:fitting], widths, strict=False):
             spans += [("  ", ""), *_figure(column[at], width)]
@@ -347,12 +350,3 @@ def _use(table: Table, prefix: str) -> Span:
         return (STOPPED, "dim")
     word = busy_word(now)
     return (f"{percent(now):>5} {word:<3}", STYLES[word])
-
-
-def _history(table: Table, prefix: str, width: int, *, live: bool) -> str:
-    values = series(table, f"{prefix}.utilization")
-    if live:
-        values = steady_bins(values, max(0, samples(table) - len(values)), width)
-    else:
-        values = tuple(over_all_columns(values, width))
-    return sparkline(values, width, 0.0, 100.0)

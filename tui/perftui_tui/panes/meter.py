@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from textual import events
 
-from perftui_tui.charts.cells import (
-    braille_area,
-    over_all_columns,
-    resample,
-    sparkline,
-    steady_bins,
-)
+from perftui_tui.charts.cells import braille_area, charted, resample, sparkline
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
@@ -68,7 +62,7 @@ class Meter:
 
 
 def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
-    """One row: name, reading and word, sparkline, notes; see ``_columns`` for ``live``."""
+    """One row: name, reading and word, sparkline, notes; ``live`` while the series grows."""
     name = meter.name.ljust(NAME_WIDTH)
     if meter.absent:
         return [crop(row((name, "bold"), (meter.absent, "dim")), cells)]
@@ -77,7 +71,7 @@ def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
     room = min(max(left * 3 // 5, FIRST_CELLS + 1), left - SHORTEST_CHART, LONGEST_NOTES)
     notes = _fitting([*meter.beside, *_dim(meter.notes)], room - 1)
     chart_width = max(SHORTEST_CHART, left - max(room, 0))
-    values = _columns(meter, chart_width, live)
+    values = charted(meter.values, meter.total, chart_width, live=live)
     chart = sparkline(values, chart_width, meter.low, meter.high)
     drawn = row((name, "bold"), *reading, (chart, meter.chart_style), (" ", ""), *notes)
     return [crop(drawn, cells)]
@@ -88,7 +82,7 @@ def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> 
     if meter.absent:
         return [(), *wrap(meter.absent, cells, "dim")]
     chart_width, chart_height = max(1, cells - AXIS_WIDTH), max(1, height - 1)
-    values = _columns(meter, 2 * chart_width, live)
+    values = charted(meter.values, meter.total, 2 * chart_width, live=live)
     chart = braille_area(values, chart_width, chart_height, meter.low, meter.high)
     rows = [
         row((_axis(meter, y, chart_height), "dim"), (line, meter.chart_style))
@@ -96,8 +90,8 @@ def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> 
     ]
     if any(meter.marked):
         # A mark over the columns that have a highlighted value; the bins are those of the values.
-        highlighted = replace(meter, values=tuple(map(float, meter.marked)))
-        binned = resample(_columns(highlighted, 2 * chart_width, live), 2 * chart_width)
+        marked = charted([*map(float, meter.marked)], meter.total, 2 * chart_width, live=live)
+        binned = resample(marked, 2 * chart_width)
         halves = zip(chart[0], binned[::2], binned[1::2], strict=True)
         top = [
             (MARK, "warn") if left > 0 or right > 0 else (cell, meter.chart_style)
@@ -106,14 +100,6 @@ def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> 
         rows[0] = (rows[0][0], *joined(top))
     reading = _reading(meter)
     return [*rows, spread(reading, _fitting(_dim(meter.notes), cells - width(reading) - 2), cells)]
-
-
-def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:
-    """What is charted: while the series grows, bins that keep their place; else all of it, over
-    the whole width."""
-    if not live:
-        return tuple(over_all_columns(meter.values, columns))
-    return steady_bins(meter.values, max(0, meter.total - len(meter.values)), columns)
 
 
 def _dim(notes: Sequence[str]) -> list[Span]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from perftui.facts.gpu.memory import MemoryUse, gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
-from perftui_tui.charts.cells import over_all_columns, sparkline, steady_bins
+from perftui_tui.charts.cells import charted, over_all_columns, sparkline
 from perftui_tui.look.format import format_bytes, share
 from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, with_fitting, wrap
 from perftui_tui.panes.meter import Meter, draw_chart
@@ -328,11 +328,7 @@ def steps_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
     name, scale = row(("By step ", "dim")), row((f" 0 to {top}", "dim"))
     columns = max(1, cells - width(name) - width(scale))
     allocated = use.allocated.tolist()
-    # Bins that keep their place while the run grows, else the whole width.
-    is_live = snapshot.phase.is_live
-    values: Sequence[float] = (
-        steady_bins(allocated, 0, columns) if is_live else over_all_columns(allocated, columns)
-    )
+    values = charted(allocated, len(allocated), columns, live=snapshot.phase.is_live)
     line = sparkline(values, columns, 0, max(use.peak_allocated, 1))
     return [crop((*name, (line, "chart"), *scale), cells)]
 

@@ -316,7 +316,7 @@ MEMORY = counter([0], [2**31], "GPU memory", "B", 2.0**33)
 
 
 @pytest.fixture
-def state():
+def counted():
     trace = traced(("aten::mm", 0, 0, 400 * MS), ("gemm", 1, 0, 400 * MS))
     tracks = timeline_tracks(trace)
     state = TimelineState(analyse(trace), tracks, counters=counter_tracks([USE, MEMORY]))
@@ -360,92 +360,94 @@ def test_a_sample_is_as_high_as_its_value_and_time_without_one_is_blank():
     assert text(drawn(USE, 300 * MS, 400 * MS, 8)) == " " * 8
 
 
-def test_counters_stand_between_the_devices_and_the_threads(state):
-    assert kinds(state) == ["device", COUNTER, COUNTER, "thread"]
-    shown = rows_of(state)
+def test_counters_stand_between_the_devices_and_the_threads(counted):
+    assert kinds(counted) == ["device", COUNTER, COUNTER, "thread"]
+    shown = rows_of(counted)
     assert shown[1].startswith(" use 0-100 %")
     assert shown[2].startswith(" mem 0-8 GiB")
-    assert rows_of(state, 120)[1].startswith(" GPU use 0-100 %")
+    assert rows_of(counted, 120)[1].startswith(" GPU use 0-100 %")
     # Keys begin where there is something to find.
-    assert state.track.kind == "device"
+    assert counted.track.kind == "device"
 
 
-def test_counters_fold_where_there_is_no_room_and_by_key(state):
-    state.resized(3)
-    assert kinds(state) == ["device", COUNTER, "thread"]
-    assert rows_of(state)[1].startswith(" use 0-100 % +1")
-    select(state, COUNTER)
-    state.fold()
-    assert kinds(state).count(COUNTER) == 2
-    state.resized(10)
-    state.fold()
-    assert kinds(state).count(COUNTER) == 1
-    state.fold()
-    assert kinds(state).count(COUNTER) == 2
+def test_counters_fold_where_there_is_no_room_and_by_key(counted):
+    counted.resized(3)
+    assert kinds(counted) == ["device", COUNTER, "thread"]
+    assert rows_of(counted)[1].startswith(" use 0-100 % +1")
+    select(counted, COUNTER)
+    counted.fold()
+    assert kinds(counted).count(COUNTER) == 2
+    counted.resized(10)
+    counted.fold()
+    assert kinds(counted).count(COUNTER) == 1
+    counted.fold()
+    assert kinds(counted).count(COUNTER) == 2
 
 
-def test_counters_are_hidden_and_moved_together(state):
-    select(state, COUNTER)
-    assert state.reorder(1)
-    assert kinds(state) == ["device", "thread", COUNTER, COUNTER]
-    state.hide_track()
-    assert kinds(state) == ["device", "thread"]
-    assert state.hidden_count == 1
+def test_counters_are_hidden_and_moved_together(counted):
+    select(counted, COUNTER)
+    assert counted.reorder(1)
+    assert kinds(counted) == ["device", "thread", COUNTER, COUNTER]
+    counted.hide_track()
+    assert kinds(counted) == ["device", "thread"]
+    assert counted.hidden_count == 1
 
 
-def test_keys_go_from_sample_to_sample(state):
-    select(state, COUNTER)
-    whole = state.view
+def test_keys_go_from_sample_to_sample(counted):
+    select(counted, COUNTER)
+    whole = counted.view
     found = []
-    while state.next_event(1):
-        found.append(state.track.selected_sample(state.selected).value)
+    while counted.next_event(1):
+        found.append(counted.track.selected_sample(counted.selected).value)
     assert found == [25, 0, 100]
-    assert state.next_event(-1)
-    assert state.view == whole
-    state.view = state.view.showing(110 * MS, 120 * MS)
-    inside = state.view
-    state.selected = None
-    assert state.next_event(1)
-    assert state.track.selected_sample(state.selected).value == 0
-    assert state.view == inside
+    assert counted.next_event(-1)
+    assert counted.view == whole
+    counted.view = counted.view.showing(110 * MS, 120 * MS)
+    inside = counted.view
+    counted.selected = None
+    assert counted.next_event(1)
+    assert counted.track.selected_sample(counted.selected).value == 0
+    assert counted.view == inside
 
 
-def test_a_click_selects_the_sample_or_the_time_without_one(state):
-    use = next(shown.track for shown in state.shown() if shown.track.kind == COUNTER)
-    state.select_at(use, 150 * MS, 151 * MS)
-    lines = [line.text for line in counter_lines(use, state.selected)]
+def test_a_click_selects_the_sample_or_the_time_without_one(counted):
+    use = next(shown.track for shown in counted.shown() if shown.track.kind == COUNTER)
+    counted.select_at(use, 150 * MS, 151 * MS)
+    lines = [line.text for line in counter_lines(use, counted.selected)]
     assert lines[0] == "GPU use: 0 %"
     assert "sampled every 100 ms, drawn until the next  at 100 ms" in lines
     assert "3 samples in the trace  min 0 %  max 100 %  a full cell is 100 %" in lines
-    state.select_at(use, 350 * MS, 351 * MS)
-    assert counter_lines(use, state.selected)[0].text == "GPU use: no sample for 100 ms"
-    assert not state.follow_launch(1)
-    assert not state.same_name(1)
-    assert state.steps == state.analysis.steps
+    counted.select_at(use, 350 * MS, 351 * MS)
+    assert counter_lines(use, counted.selected)[0].text == "GPU use: no sample for 100 ms"
+    assert not counted.follow_launch(1)
+    assert not counted.same_name(1)
+    assert counted.steps == counted.analysis.steps
 
 
-def test_values_meanwhile_and_the_table_of_the_whole_time(state):
-    memory = state.counters[1]
-    state.select_at(memory, 0, 1)
-    first = counter_lines(memory, state.selected)[0].text
+def test_values_meanwhile_and_the_table_of_the_whole_time(counted):
+    memory = counted.counters[1]
+    counted.select_at(memory, 0, 1)
+    first = counter_lines(memory, counted.selected)[0].text
     assert first == "GPU memory: 2.00 GiB (2,147,483,648 B)"
-    (line,) = counters_at(state.counters, 0, 20 * MS)
+    (line,) = counters_at(counted.counters, 0, 20 * MS)
     assert line.text == "meanwhile  GPU use 25 %  GPU memory 2.00 GiB"
-    assert counters_at(state.counters, 350 * MS, 351 * MS) == []
-    lines = [line.text.split() for line in counter_table(state.counters, state.view)]
+    assert counters_at(counted.counters, 350 * MS, 351 * MS) == []
+    lines = [line.text.split() for line in counter_table(counted.counters, counted.view)]
     assert lines[0][-4:] == ["min", "mean", "max", "samples"]
     assert lines[1] == ["GPU", "use", "0", "%", "42", "%", "100", "%", "3"]
 
 
-def test_gaps_of_a_counter_are_times_without_a_sample(state):
+def test_gaps_of_a_counter_are_times_without_a_sample(counted):
     holed = counter([0, 300 * MS], [1, 2])
-    trace = state.trace
-    state = TimelineState(state.analysis, timeline_tracks(trace), counters=counter_tracks([holed]))
-    state.resized(10)
-    select(state, COUNTER)
-    assert state.next_gap(1)
-    assert (state.selected.start, state.selected.end) == (100 * MS, 300 * MS)
-    assert state.largest_gap()
+    trace = counted.trace
+    counted = TimelineState(
+        counted.analysis, timeline_tracks(trace), counters=counter_tracks([holed])
+    )
+    counted.resized(10)
+    select(counted, COUNTER)
+    assert counted.next_gap(1)
+    assert (counted.selected.start, counted.selected.end) == (100 * MS, 300 * MS)
+    assert counted.largest_gap()
 
 
 # Helper threads

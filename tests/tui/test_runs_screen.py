@@ -270,7 +270,7 @@ async def test_reading_says_how_far_it_is_and_the_tracks_come_first(
 ESCAPES = "\x1b]52;c;ZXZpbA==\x07\x9b2J\u202ename\r\n"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def is_careful(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.delenv("PERFTUI_TRUST_RUNS")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -305,6 +305,7 @@ def foreign(tmp_path: Path, script: Path) -> tuple[Path, Path]:
     [["try"], ["try", "loader-workers"], ["tune"], ["isolate"], ["diagnose"], ["apply"]],
     ids=" ".join,
 )
+@pytest.mark.usefixtures("is_careful")
 def test_commands_run_nothing_of_a_foreign_run(
     words: list[str], tmp_path: Path, script: Path, capsys: Capture
 ) -> None:
@@ -319,6 +320,7 @@ def test_commands_run_nothing_of_a_foreign_run(
     assert script.read_bytes() == before
 
 
+@pytest.mark.usefixtures("is_careful")
 @pytest.mark.subprocess
 def test_a_foreign_run_is_run_when_it_is_trusted(tmp_path: Path, script: Path) -> None:
     root, made = foreign(tmp_path, script)
@@ -326,6 +328,7 @@ def test_a_foreign_run_is_run_when_it_is_trusted(tmp_path: Path, script: Path) -
     assert made.exists()
 
 
+@pytest.mark.usefixtures("is_careful")
 def test_a_record_in_a_repository_undoes_nothing(
     tmp_path: Path, script: Path, capsys: Capture
 ) -> None:
@@ -348,6 +351,7 @@ def test_a_record_in_a_repository_undoes_nothing(
     assert target.read_text() == "mine"
 
 
+@pytest.mark.usefixtures("is_careful")
 def test_a_foreign_run_is_shown(tmp_path: Path, script: Path, capsys: Capture) -> None:
     root, made = foreign(tmp_path, script)
     assert "input-in-main-thread" in ran(capsys, "report", "--brief", str(root)).out
@@ -359,6 +363,7 @@ def test_a_foreign_run_is_shown(tmp_path: Path, script: Path, capsys: Capture) -
     [[], ["--brief"], ["--json"], ["--markdown"], ["--redact"]],
     ids=lambda form: "".join(form),
 )
+@pytest.mark.usefixtures("is_careful")
 def test_no_form_of_a_report_holds_an_escape_sequence(
     form: list[str], tmp_path: Path, capsys: Capture
 ) -> None:

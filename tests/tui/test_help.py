@@ -19,9 +19,9 @@ from perftui_tui.look.rows import plain, row
 from perftui_tui.look.themes import THEMES
 from perftui_tui.panes.gpu import LOW_BELOW
 from perftui_tui.panes.machine import FULL_CPU, FULL_DISK
-from perftui_tui.panes.meters import METERS
 from perftui_tui.panes.verdict import MARKS
 from perftui_tui.reading.snapshot import SLOW_RATIO
+from perftui_tui.screens.overview.dashboard import METERS
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import close, opened, press, text_of, until, until_shown
 from tests.tui.recorded import write_run

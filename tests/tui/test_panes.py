@@ -17,12 +17,12 @@ from perftui.run.layout import RunLayout
 from perftui_tui.look.format import format_ns, part_of_step, share
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.gpu import gpu
-from perftui_tui.panes.machine import cpu, disk, loader, network
+from perftui_tui.panes.machine import cpu, disk, loader, network, step_time
 from perftui_tui.panes.meter import Meter, draw_chart, draw_line
-from perftui_tui.panes.meters import METERS, draw_meter, step_time
 from perftui_tui.panes.step_bar import breakdown_bar, rows_of, step_bar, step_parts
 from perftui_tui.reading.snapshot import SHORT_NAMES, TRACE_STYLES, DrawnStep, Phase, Snapshot
 from perftui_tui.reading.view import RunView
+from perftui_tui.screens.overview.dashboard import METERS, draw_meter
 from tests.facts_given import facts_with, knowing
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import ENDED, MS, NOW, write_run

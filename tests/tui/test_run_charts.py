@@ -26,8 +26,8 @@ from perftui_tui.look.format import format_ns, milliseconds, per_second
 from perftui_tui.look.rows import plain
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.panes.experiments import earlier_rows
+from perftui_tui.panes.machine import step_time
 from perftui_tui.panes.meter import MARK, draw_chart
-from perftui_tui.panes.meters import step_time
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.compare.figures import Line, StepHistogram, _line, comparison, histogram
 from perftui_tui.widgets.row_view import RowView

@@ -27,7 +27,6 @@ from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui_tui.app import PerftuiApp
 from perftui_tui.look.rows import plain
-from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.verdict import findings, verdict
 from perftui_tui.reading import source as source
@@ -38,7 +37,7 @@ from perftui_tui.reading.source import BLAS_THREADS
 from perftui_tui.reading.view import Pictures, RunView
 from perftui_tui.screens.log import ALL_OUTPUT
 from perftui_tui.screens.memory.chart import memory_chart, memory_now
-from perftui_tui.screens.overview.dashboard import headline
+from perftui_tui.screens.overview.dashboard import METERS, draw_meter, headline
 from perftui_tui.screens.ranks import rank_headline
 from perftui_tui.widgets.header_line import header
 from tests.core.run.test_as_of import earlier

@@ -1,4 +1,4 @@
-"""The meters of processor, memory, disk, network and data loader; each core, each worker."""
+"""The meters of step, processor, memory, disk, network and loader; each core, each worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from perftui_tui.charts.cells import LOWER_EIGHTHS, filled_steps, nice_step, usu
 from perftui_tui.look.format import format_bytes, format_ns, of_ceiling, percent, rate
 from perftui_tui.look.rows import Row, crop, joined, row, with_fitting
 from perftui_tui.panes.meter import NAME_WIDTH, Meter
-from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.panes.verdict import own_cost
+from perftui_tui.reading.snapshot import SLOW_RATIO, Snapshot
 from perftui_tui.reading.telemetry import (
     RESIDENT,
     STOPPED,
@@ -371,3 +372,42 @@ def _busy_of_each(table: Table, facts: LoaderFacts) -> list[float]:
         made = int(rows["fetch"].sum() + rows["collate"].sum())
         shares.append(min(made / elapsed, 1.0) if elapsed else 0.0)
     return shares
+
+
+UNSTEADY_RATIO = 1.5
+"""p95 over p50 from which steps are called uneven: one in twenty takes half as long again."""
+
+
+def step_time(snapshot: Snapshot) -> Meter:
+    """Durations of the newest steps; beside them what perftui took of all."""
+    values = snapshot.step_ms
+    if not values:
+        return Meter("Step", absent="no training step yet")
+    top = usual_top(values)
+    breakdown = snapshot.breakdown
+    word = ""
+    if breakdown is not None and breakdown.mean.count > 1:
+        even = breakdown.mean.p95 < UNSTEADY_RATIO * breakdown.mean.p50
+        word = "EVEN" if even else "UNEVEN"
+    usual = sorted(values)[(len(values) - 1) // 2]
+    slow = tuple(value >= SLOW_RATIO * usual for value in values)
+    return Meter(
+        "Step",
+        format_ns(values[-1] * 1e6),
+        word,
+        values,
+        high=top,
+        limit=_time_scale(top),
+        beside=own_cost(snapshot),
+        notes=(f"! {sum(slow)} slow (from {SLOW_RATIO:g}x the median)",) if any(slow) else (),
+        total=snapshot.train_steps,
+        marked=slow,
+    )
+
+
+def _time_scale(milliseconds: float) -> str:
+    """The top of the axis in five cells: ``341ms``, ``12.5s``."""
+    seconds = milliseconds / 1000
+    if seconds < 1:
+        return f"{milliseconds:.0f}ms"
+    return f"{seconds:.1f}s" if seconds < 100 else f"{seconds:.0f}s"

@@ -32,9 +32,8 @@ from perftui_tui.look.format import (
 )
 from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.gpu import gpu_cards
-from perftui_tui.panes.machine import cpu, disk, loader, memory
+from perftui_tui.panes.machine import cpu, disk, loader, memory, step_time
 from perftui_tui.panes.meter import draw_chart, draw_line
-from perftui_tui.panes.meters import step_time
 from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.verdict import LABEL_WIDTH, headlines, verdict
 from perftui_tui.reading.run_list import Listed, RunList, RunLister

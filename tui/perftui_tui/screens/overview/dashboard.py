@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -21,14 +21,17 @@ from perftui_tui.panes.gpu import gpu, gpu_cards, sampled_gpus
 from perftui_tui.panes.machine import (
     busy_of_cores,
     cores,
+    cpu,
     disk,
+    loader,
+    memory,
     moves,
     network,
+    step_time,
     worker_count,
     workers,
 )
-from perftui_tui.panes.meter import Draw, Meter, SnapshotPane
-from perftui_tui.panes.meters import METERS, draw_at, draw_meter, gpu_place
+from perftui_tui.panes.meter import Draw, Meter, SnapshotPane, draw_chart, draw_line
 from perftui_tui.panes.step_bar import last_step, last_step_title, operators
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, proof_style, verdict, waits_for_window
 from perftui_tui.reading.snapshot import NextThing, Phase, Snapshot, Todo, next_thing, next_try
@@ -43,6 +46,48 @@ MOST_CARDS = 8
 
 MOST_CARDS_SHORT = 4
 """Rows that GPUs get on screens of at most 24 rows."""
+
+
+OPERATORS_FROM = 5
+"""Rows of the GPU pane from which a list in it is worth reading."""
+
+METERS: dict[str, tuple[Callable[[Snapshot], Meter], str]] = {
+    "Step time": (step_time, "step"),
+    "GPU": (gpu, "gpu"),
+    "Data loader": (loader, "loader"),
+    "CPU": (cpu, "cpu"),
+    "Memory": (memory, ""),
+    "Disk": (disk, "disk"),
+    "Network": (network, "network"),
+}
+"""By name, in the order they are shown, each with the chart that a click on it opens."""
+
+
+def gpu_place(snapshot: Snapshot, height: int, *, lists_below: bool) -> Meter | None:
+    """What the chart of the GPU shows: the GPU; on a machine without one the CPU where operators
+    are listed below it; else None for the operators, where a window and the height allow a list.
+    """
+    shown = gpu(snapshot)
+    if not shown.absent:
+        return shown
+    if lists_below:
+        processor = cpu(snapshot)
+        return shown if processor.absent else processor
+    is_listed = snapshot.analysis is not None and height >= OPERATORS_FROM
+    return None if is_listed else shown
+
+
+def draw_meter(read: Callable[[Snapshot], Meter]) -> Draw:
+    """A drawing of the meter: one line where there is one row, else a chart."""
+    return lambda snapshot, cells, height: draw_at(read(snapshot), snapshot, cells, height)
+
+
+def draw_at(meter: Meter, snapshot: Snapshot, cells: int, height: int) -> list[Row]:
+    """``meter`` as a line in up to two rows, else as a chart."""
+    live = snapshot.phase.is_live
+    if height < 3:
+        return draw_line(meter, cells, live=live)
+    return draw_chart(meter, cells, height, live=live)
 
 
 class Dashboard(Vertical):

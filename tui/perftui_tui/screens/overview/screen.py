@@ -16,8 +16,8 @@ from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import format_count, format_ns, percent
 from perftui_tui.look.rows import Row, fit, row, width
 from perftui_tui.panes.gpu import busy_word
+from perftui_tui.panes.machine import step_time
 from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, SnapshotPane, draw_line
-from perftui_tui.panes.meters import step_time
 from perftui_tui.panes.step_bar import kernels, operators, step_bar, top_ops
 from perftui_tui.panes.verdict import findings
 from perftui_tui.reading.output import Output

@@ -10,23 +10,12 @@ import numpy as np
 
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import run_breakdown, step_breakdown, step_count, step_kind
-from perftui.run.reader import RunReader, RunSnapshot
+from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from perftui_tui.reading.snapshot import DrawnStep, Snapshot, phase_of
 
 RECENT_STEPS = 4000
 """Steps that are charted: minutes of a quick training."""
-
-
-def first_look(reader: RunReader, now_ns: int, rank_number: int = 0) -> Snapshot:
-    """The run of ``reader`` as it is, without a window and not judged.
-
-    Raises:
-        ManifestError: it is not a readable run.
-        OSError: it cannot be read.
-    """
-    run = reader.poll()
-    return unjudged(run, Facts(run, None, rank_number), rank_number, now_ns)
 
 
 def unjudged(run: RunSnapshot, facts: Facts, rank_number: int, now_ns: int) -> Snapshot:

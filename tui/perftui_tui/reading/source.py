@@ -218,15 +218,17 @@ class RunSource(ReadingThread):
         frame does not wait for that, nor is it slowed by it. Returns what has read it."""
         if JUDGE in sys.modules:
             return None
+        from perftui.facts.fact import Facts
         from perftui.run.reader import RunReader
-        from perftui_tui.reading.first_look import first_look
+        from perftui_tui.reading.first_look import unjudged
 
-        reader = RunReader(self.path)
+        reader, number = RunReader(self.path), self._rank_number
         try:
-            snapshot = first_look(reader, self._clock(), self._rank_number)
+            run = reader.poll()
         except (ManifestError, OSError):
             # Every read after this one meets it too, and reports it.
             return None
+        snapshot = unjudged(run, Facts(run, None, number), number, self._clock())
         self.report(SnapshotReceived(snapshot))
         self.is_drawn.wait(DRAWN_SECONDS)
         return reader

@@ -82,21 +82,17 @@ STYLES = {"faster": "good", "slower": "bad", "no effect": "bad", "not comparable
 """By the outcome of a trial."""
 
 
-def ratio_text(ratio: float) -> str:
-    """``1.98x faster``, ``1.20x slower``."""
+def middle_text(state: TrialState) -> str:
+    """The median of the ratios so far: ``1.98x faster``, ``1.20x slower``."""
+    ratio = median(pair.ratio for pair in state.pairs)
     return f"{ratio:.2f}x faster" if ratio >= 1 else f"{1 / ratio:.2f}x slower"
-
-
-def middle_of(state: TrialState) -> float:
-    """The median of the ratios so far."""
-    return median(pair.ratio for pair in state.pairs)
 
 
 def so_far(state: TrialState) -> Span:
     """What the pairs come to, without what is still needed to be sure."""
     if state.verdict is not None and state.verdict.estimate is not None:
         return (state.verdict.headline, "bold")
-    return (f"{ratio_text(middle_of(state))} so far", "bold")
+    return (f"{middle_text(state)} so far", "bold")
 
 
 def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
@@ -240,7 +236,7 @@ def _outcome(state: TrialState, cells: int) -> list[Row]:
     rows = wrap(text, cells, style)
     verdict = state.verdict
     if verdict is not None and verdict.estimate is None and state.pairs:
-        rows.append(row(f"{ratio_text(middle_of(state))} so far (median of {len(state.pairs)})"))
+        rows.append(row(f"{middle_text(state)} so far (median of {len(state.pairs)})"))
         if len(state.pairs) >= HOPELESS and all(pair.ratio < 1 for pair in state.pairs):
             text = "slower in every pair so far: stop it unless you expect more"
             rows += wrap(text, cells, "warn")

@@ -186,8 +186,9 @@ class Experiment(Generic[State]):
     def show(self) -> None:
         from perftui_tui.dialogs.experiment import ExperimentDialog
 
-        self._dialog = ExperimentDialog(self.view.title, self._drawn)
-        self.app.ask(self._dialog)
+        if not self.app.is_asking:
+            self._dialog = ExperimentDialog(self.view.title, self._drawn)
+            self.app.ask(self._dialog)
 
     def _drawn(self, cells: int) -> tuple[list[Row], Sequence[Choice]]:
         """It in full, and what can be done with it."""

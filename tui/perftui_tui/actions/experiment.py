@@ -218,7 +218,7 @@ class Experiment(Generic[State]):
         if state is None:
             return
         self.app.refresh_experiment()
-        if self._dialog is not None and self._dialog.is_mounted:
+        if self._dialog is not None and self._dialog in self.app.screen_stack:
             self._dialog.show()
         if self.has_news:
             self.has_news = False

@@ -240,7 +240,6 @@ class LateRanks:
     """Steps that several ranks have made together; times in ns of a mean step."""
 
     steps: int
-    ranks: int
     lost: int
     """Excess of the last rank's own time in each step over the slowest rank's mean: what a step
     would save if each rank took its mean every time."""
@@ -284,7 +283,6 @@ def late_ranks(facts: Facts) -> LateRanks:
     part = max(lags, key=lambda name: lags[name])
     return LateRanks(
         steps=len(common),
-        ranks=len(places),
         lost=max(round(float(own.max(axis=1).mean() - own.mean(axis=0).max())), 0),
         often=places[int(counts.argmax())],
         often_share=float(counts.max()) / len(common),

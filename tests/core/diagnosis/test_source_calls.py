@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from perftui.diagnosis.symptoms.operators.attention import may_be_written_out
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LineShare
@@ -23,7 +22,6 @@ from perftui.facts.source.source_calls import (
     line_that_keeps_graph,
     loop_of,
     matching_line,
-    own_files,
 )
 from perftui.facts.step.uneven_steps import growing_steps
 from tests.core.diagnosis.runs import joined, script_run, step_table
@@ -286,35 +284,3 @@ def test_a_model_that_two_lines_call_is_called_again_at_the_later(script: Script
     assert second_call(script(TWICE + "        self.net(y)\n")) is None
     assert second_call(script(TWICE.replace("self.net(x).argmax", "x.argmax"))) is None
     assert second_call(script("def loss(net, x):\n    return net(x)\n")) is None
-
-
-EXPERTS = """
-class Layer(nn.Module):
-    def forward(self, x):
-        return self.weight @ x.unsqueeze(-1)
-class Experts(nn.Module):
-    def forward(self, x):
-        weights = self.gate(x).softmax(-1)
-        return (weights[..., None] * self.layer(x)).sum(1)
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (EXPERTS, False),
-        (EXPERTS.replace("* self.layer(x)", "@ self.layer(x)"), True),
-        (EXPERTS.replace("(weights[..., None] * self.layer(x)).sum(1)", "weights.mT"), True),
-        (EXPERTS.replace("self.layer(x)", "mix(weights, x)"), True),
-        (EXPERTS.replace("weights =", "self.kept ="), True),
-        (EXPERTS.replace("softmax", "log_softmax"), True),
-        (EXPERTS.replace("@", "*"), True),
-    ],
-    ids=["gate", "product", "returned", "handed on", "kept", "no softmax", "not at the line"],
-)
-def test_attention_is_not_where_no_softmax_gets_into_a_product(
-    script: Script, text: str, expected: bool
-) -> None:
-    facts = script(text)
-    (file,) = (str(path) for path, _ in own_files(facts))
-    assert may_be_written_out(facts, Place(file=file, line=4)) is expected

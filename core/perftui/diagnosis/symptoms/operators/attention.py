@@ -21,9 +21,8 @@ from perftui.diagnosis.symptoms.operators.work import KernelWork, kernel_work, o
 from perftui.facts.cpu.operators import Work, all_operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains, step_kernels
-from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
-from perftui.facts.source.source_calls import called, in_own_files, matching_lines
+from perftui.facts.source.source_calls import in_own_files
 from perftui.script.program import called_name, tree_of
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int64, Mask
@@ -199,7 +198,7 @@ def _unfused(facts: Facts) -> Lost | None:
     if not written.is_joined and not in_own_files(facts, joined_in_source):
         share = time.won / judged.of.mean
         raise UnknownError(Question(Evidence.SHAPES, "whether a softmax is attention", share))
-    lost = judged.lost(
+    return judged.lost(
         written.work,
         judged.line_of(FORWARD, _WRITTEN),
         "Between the two matrix products of attention{at} {part} goes into softmax, masks and "
@@ -208,59 +207,10 @@ def _unfused(facts: Facts) -> Lost | None:
         Figure("operators between them in forward", written.work.calls, "count"),
         operator="aten::softmax",
     )
-    # The fix would refuse what is not there.
-    return lost if may_be_written_out(facts, lost.place) else None
 
 
 _WRITTEN = r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm"
 """Lines with a part of attention that is written out."""
-
-_MULTIPLY = frozenset({"matmul", "bmm", "baddbmm", "einsum", "mm", "Softmax"})
-"""Products of matrices, and the layer, whose calls may have any name."""
-
-
-def may_be_written_out(facts: Facts, place: Place | None) -> bool:
-    """Whether attention may be what the line at ``place`` is a part of: not if it is written by
-    hand, and no softmax of the user's files gets into a product of matrices."""
-    lines = in_own_files(facts, lambda path, changed: matching_lines(path, changed, _WRITTEN))
-    if place is None or (place.file, place.line) not in lines:
-        return True
-    weighs = [one for _, one in in_own_files(facts, _weighs)]
-    return any(weighs) or not weighs
-
-
-def _weighs(path: Path, changed: int) -> Iterator[bool]:
-    """For each function that calls softmax, whether its value may be multiplied as a matrix: the
-    function has such a product, makes a layer, or hands the value on."""
-    for scope in ast.walk(tree_of(path, changed)):
-        if not isinstance(scope, ast.FunctionDef):
-            continue
-        nodes = list(ast.walk(scope))
-        calls = [node for node in nodes if isinstance(node, ast.Call)]
-        made = {call for call in calls if called(call).lower() == "softmax"}
-        if not made:
-            continue
-        stored = [node for node in nodes if isinstance(node, ast.Assign)]
-        names = {ast.unparse(one.targets[0]) for one in stored if _source(one.value) in made}
-        handed = [node.value for node in nodes if isinstance(node, ast.Return)]
-        handed += [arg for call in calls for arg in call.args]
-        handed += [one.value for one in stored if not isinstance(one.targets[0], ast.Name)]
-        yield (
-            any(called(call) in _MULTIPLY for call in calls)
-            or any(isinstance(getattr(node, "op", None), ast.MatMult) for node in nodes)
-            or any(one in made or ast.unparse(one) in names for one in map(_source, handed) if one)
-        )
-
-
-def _source(node: ast.expr | None) -> ast.expr | None:
-    """What ``node`` is a view or a method's result of."""
-    while not (isinstance(node, ast.Call) and called(node).lower() == "softmax"):
-        inner = node.func if isinstance(node, ast.Call) else node
-        if not isinstance(inner, (ast.Attribute, ast.Subscript)):
-            return node
-        node = inner.value
-    return node
-
 
 _BIAS = 3
 """Position of the mask among the inputs of the efficient kernel, after query, key and value."""

@@ -16,9 +16,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+_TRACE_PARTS = ("columns/native", "kineto/scan")
 _AGENT_PARTS = ("compiled", "around", "fast_path", "page")
 LIBRARIES = {
-    "core/perftui/trace/columns/_native.so": ("core/perftui/trace/columns/native.c",),
+    "core/perftui/trace/columns/_native.so": tuple(
+        f"core/perftui/trace/{name}.c" for name in _TRACE_PARTS
+    ),
     # Of the stable part of the Python API, hence for any Python from 3.10 on.
     "core/perftui/agent/native/_compiled.abi3.so": tuple(
         f"core/perftui/agent/native/{name}.c" for name in _AGENT_PARTS

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
+from perftui.trace.columns import native
 from perftui.trace.formats import find_traces, is_trace, load_trace
 from perftui.trace.kineto import source
-from perftui.trace.kineto.batches import Batch, Batches, arguments_in
+from perftui.trace.kineto.scanner import Batch, Batches, arguments_in
 from perftui.trace.kineto.source import State, inflate
 from perftui.trace.model import NONE, LoadCancelled, Trace, TraceError
 from tests.traces.events import cpu, event, load, memory, write
@@ -330,7 +331,12 @@ def test_loading_stops_when_asked(tmp_path: Path) -> None:
         load_trace(path, cancelled=lambda: next(answers))
 
 
-def test_memory_events_know_their_block_and_thread() -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_memory_events_know_their_block_and_thread(
+    monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    if not compiled:
+        monkeypatch.setattr(native, "compiled", lambda: None)
     known, elsewhere = memory(20, 64, 64, Addr=1 << 40), memory(30, -64, 0, tid=77)
     trace = load({"traceEvents": [elsewhere, cpu("aten::empty", 10, 20), known]})
     assert trace.memory.address.tolist() == [1 << 40, NONE]

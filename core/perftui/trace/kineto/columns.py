@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from perftui.trace.columns.arrays import GrowableArray
-from perftui.trace.kineto.batches import Batch, is_row
 from perftui.trace.kineto.events import (
     COMPLETE,
     TIMES,
@@ -24,6 +23,7 @@ from perftui.trace.kineto.events import (
     nanoseconds,
     time_column,
 )
+from perftui.trace.kineto.scanner import Batch, Scanned, Values
 from perftui.trace.model import (
     CPU_OP,
     DEVICE_ACTIVITY,
@@ -32,6 +32,7 @@ from perftui.trace.model import (
     NONE,
     ON_DEVICE,
     PYTHON,
+    SPAN,
     Int32,
     Int64,
     Ints,
@@ -171,6 +172,11 @@ _KNOWN = frozenset("XMBEIiCbnesftSTpFPNODVvRc(),")
 """Every kind of event that the trace event format names."""
 
 
+def becomes_row(event: Event) -> bool:
+    """Whether an event is a row: it has a duration, and is not the recording itself."""
+    return event.ph == COMPLETE and (event.cat is None or event.cat.lower() != SPAN)
+
+
 @dataclass
 class Tally:
     """Events with one fault."""
@@ -243,15 +249,39 @@ class Columns:
         self.events += len(batch.events)
         complete = [event for event in batch.events if event.ph == COMPLETE]
         self.complete_events += len(complete)
-        left_out = {
-            kind for kind in {event.cat for event in complete} if not is_row(COMPLETE, kind)
-        }
-        rows = [event for event in complete if event.cat not in left_out]
+        rows = [event for event in complete if becomes_row(event)]
         if rows:
             self._add_rows(rows, batch)
         if any(is_memory(event) for event in others):
             self._add_memory(batch)
         return len(rows)
+
+    def thread(self, process: Any, thread: Any) -> int:
+        """The number of a process and thread in ``threads``."""
+        return self.threads[label(process), label(thread)]
+
+    def add_memory(self, columns: Mapping[str, Int64]) -> None:
+        """Append actions of allocators, columns of ``MemoryEvents``."""
+        for name, column in self.memory.items():
+            column.extend(columns[name])
+
+    def append(
+        self, rows: Mapping[str, Ints], sides: Int32, event_of: Callable[[int], Event]
+    ) -> None:
+        """Append ``COLUMNS`` of a batch; ``event_of`` gives the event of one of its rows."""
+        for name, column in self.rows.items():
+            column.extend(rows[name])
+        # The tracks' table gets rows on devices until it knows their place.
+        tracks, on_device = rows["track"], sides == Side.DEVICE
+        for track in _distinct(tracks[on_device]):
+            if self.tracks.is_placed(track):
+                continue
+            rows_here = np.flatnonzero(on_device & (tracks == track))
+            categories = rows["category"][rows_here]
+            for category in _distinct(categories):
+                first = int(rows_here[np.argmax(categories == category)])
+                name = normalise(*list(self.categories)[category])
+                self.tracks.place(track, event_of(first), name)
 
     def sides(self, category: Ints) -> Int32:
         """Sides of events of each category, as numbers of ``Side``."""
@@ -275,28 +305,17 @@ class Columns:
         )
         sides = self.sides(category)
         tracks = [(e.pid, e.tid, side) for e, side in zip(rows, sides.tolist(), strict=True)]
-        track = _numbers(self.tracks.index, tracks)
         columns: dict[str, Ints] = {
             "start": start,
             "duration": duration,
             "name": _numbers(self.names, [event.name for event in rows]),
             "category": category,
-            "track": track,
+            "track": _numbers(self.tracks.index, tracks),
             "correlation": id_column([a.correlation for a in arguments]),
             "external_id": np.where(external == NONE, legacy, external),
             "bytes": id_column([a.bytes for a in arguments]),
         }
-        for name, column in self.rows.items():
-            column.extend(columns[name])
-        # The tracks' table gets rows on devices until it knows their place.
-        on_device = sides == Side.DEVICE
-        for number in _distinct(track[on_device]):
-            if self.tracks.is_placed(number):
-                continue
-            rows_here = np.flatnonzero(on_device & (track == number))
-            for kind in _distinct(category[rows_here]):
-                first = rows[int(rows_here[np.argmax(category[rows_here] == kind)])]
-                self.tracks.place(number, first, normalise(*list(self.categories)[kind]))
+        self.append(columns, sides, rows.__getitem__)
 
     def _add_memory(self, batch: Batch) -> None:
         events = [event for event in batch.events if is_memory(event)]
@@ -315,16 +334,15 @@ class Columns:
             "allocated": integers([a.allocated for a in arguments]),
             "reserved": integers([a.reserved for a in arguments]),
             "address": integers([a.address for a in arguments]),
-            "track": np.array([self.threads[label(e.pid), label(e.tid)] for e in events], np.int64),
+            "track": np.array([self.thread(event.pid, event.tid) for event in events], np.int64),
         }
-        for name, column in self.memory.items():
-            column.extend(columns[name][timed])
+        self.add_memory({name: column[timed] for name, column in columns.items()})
 
     def _times(self, rows: list[Event], batch: Batch) -> tuple[Int64, Int64]:
         start = time_column([event.ts for event in rows])
         duration = time_column([event.dur for event in rows])
         if start is None or duration is None:
-            spelled = self._spelled(batch, _is_row)
+            spelled = self._spelled(batch, becomes_row)
             starts = [nanoseconds(pair[0]) for pair in spelled]
             durations = [nanoseconds(pair[1]) for pair in spelled]
             for tally, values in ((self.untimed, starts), (self.unmeasured, durations)):
@@ -347,10 +365,6 @@ class Columns:
         return [(unquoted(text.ts), unquoted(text.dur)) for event, text in texts if chosen(event)]
 
 
-def _is_row(event: Event) -> bool:
-    return is_row(event.ph, event.cat)
-
-
 def is_memory(event: Event) -> bool:
     """Whether an event is an action of an allocator."""
     return event.ph == INSTANT and event.name == MEMORY
@@ -369,3 +383,63 @@ def _distinct(numbers: Ints) -> list[int]:
 
 def _numbers(table: dict[Any, int], keys: Sequence[Any]) -> Int32:
     return np.fromiter(map(table.__getitem__, keys), np.int32, len(keys))
+
+
+class ScannedColumns:
+    """Translates the scanner's numbers of names, categories and tracks to those of the columns."""
+
+    def __init__(self, columns: Columns, values: Values) -> None:
+        self._columns = columns
+        names, categories, self._ids = values
+        self._names = _Translation(lambda n: columns.names[names[n]])
+        self._categories = _Translation(lambda n: columns.categories[categories[n], ""])
+        self._tracks = _Translation(
+            lambda n: columns.tracks.index[self._ids[n // len(Side)] + (n % len(Side),)]
+        )
+        self._threads = _Translation(lambda n: columns.thread(*self._ids[n]))
+
+    def add(self, scanned: Scanned) -> int:
+        """Append the rows; returns their count."""
+        for event in scanned.metadata:
+            self._columns.tracks.name(event)
+        self._columns.events += scanned.events
+        self._columns.complete_events += scanned.complete
+        memory = scanned.memory
+        if len(memory["track"]):
+            track = self._threads.of(memory["track"]).astype(np.int64)
+            self._columns.add_memory({**memory, "track": track})
+        columns = scanned.columns
+        if not len(columns["start"]):
+            return 0
+        category = self._categories.of(columns["category"])
+        sides = self._columns.sides(category)
+        numbers = {
+            "name": self._names.of(columns["name"]),
+            "category": category,
+            "track": self._tracks.of(columns["track"] * len(Side) + sides),
+        }
+        self._columns.append({**columns, **numbers}, sides, scanned.event_at)
+        return len(category)
+
+
+class _Translation:
+    """An array that is filled as numbers appear, in that order."""
+
+    def __init__(self, number_of: Callable[[int], int]) -> None:
+        self._number_of = number_of
+        self._translated = np.full(64, -1, dtype=np.int32)
+
+    def of(self, numbers: Ints) -> Int32:
+        """The columns' numbers."""
+        largest = int(numbers.max())
+        if largest >= len(self._translated):
+            longer = np.full(2 * largest + 1, -1, dtype=np.int32)
+            longer[: len(self._translated)] = self._translated
+            self._translated = longer
+        result = self._translated[numbers]
+        new = numbers[result < 0]
+        if len(new):
+            for number in dict.fromkeys(new.tolist()):
+                self._translated[number] = self._number_of(number)
+            result = self._translated[numbers]
+        return result

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from perftui.trace.kineto.batches import Batch, Batches
 from perftui.trace.kineto.events import NOT_STRICT
 from perftui.trace.kineto.json_text import BYTE_ORDER_MARK, fields_before, fields_behind, recover
 from perftui.trace.kineto.load import chained, read_head
+from perftui.trace.kineto.scanner import Batch, Batches, Scanned, open_scanner
 from perftui.trace.kineto.source import Source
 
 _EVENTS = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
@@ -50,7 +50,7 @@ def with_events(
     for event in ours:
         yield separator + event
         separator = b",\n"
-    batches = Batches(begin)
+    batches = Batches(begin, open_scanner())
     for batch in batches.decode(chained(first, pieces)):
         if text := _events(batch, rewrite):
             yield separator
@@ -65,10 +65,10 @@ def with_events(
         yield b"]," + fields[:-1] + b"}" if fields else b"]}"
 
 
-def _events(batch: Batch, rewrite: Rewrite | None) -> bytes:
+def _events(batch: Batch | Scanned, rewrite: Rewrite | None) -> bytes:
     if rewrite is not None:
         return b",\n".join(_encoded(rewrite(event)) for event in _decoded(batch))
-    if batch.strict:
+    if isinstance(batch, Scanned) or batch.strict:
         return batch.text[1:-1]
     recovered = recover(batch.raw, last=True)
     texts = []
@@ -80,9 +80,9 @@ def _events(batch: Batch, rewrite: Rewrite | None) -> bytes:
     return b",\n".join(texts)
 
 
-def _decoded(batch: Batch) -> list[dict[str, Any]]:
+def _decoded(batch: Batch | Scanned) -> list[dict[str, Any]]:
     """All events with all of their fields."""
-    if batch.strict:
+    if isinstance(batch, Scanned) or batch.strict:
         try:
             return _EVENTS.decode(batch.text)
         except NOT_STRICT:

@@ -15,8 +15,7 @@ import numpy as np
 from perftui.trace.columns.arrays import downcast, nest_by_category, order, time_outliers
 from perftui.trace.foreign import HEAD, RECORD, refusal
 from perftui.trace.kineto.arguments import ArgumentReader, Chunk
-from perftui.trace.kineto.batches import Batches
-from perftui.trace.kineto.columns import Columns, Side, Tally
+from perftui.trace.kineto.columns import Columns, ScannedColumns, Side, Tally
 from perftui.trace.kineto.events import UNTIMED
 from perftui.trace.kineto.json_text import (
     LIMIT,
@@ -25,6 +24,7 @@ from perftui.trace.kineto.json_text import (
     top_level_fields,
     unproven_start,
 )
+from perftui.trace.kineto.scanner import Batch, Batches, open_scanner
 from perftui.trace.kineto.source import PIECE, Source, first_piece
 from perftui.trace.model import (
     FIRST_PREVIEW,
@@ -260,11 +260,14 @@ def load_kineto(
     with _collector_paused():
         pieces = _watched(source, progress, cancelled)
         head, first = read_head(path, pieces)
-        batches, columns = Batches(len(head)), Columns()
+        scanner = open_scanner()
+        batches = Batches(len(head), scanner)
+        columns = Columns()
         chunks: list[Chunk] = []
         previewed = FIRST_PREVIEW // PREVIEW_GROWTH
+        scanned = ScannedColumns(columns, scanner.values if scanner else ([], [], []))
         for batch in batches.decode(chained(first, pieces)):
-            rows = columns.add(batch)
+            rows = columns.add(batch) if isinstance(batch, Batch) else scanned.add(batch)
             read = len(columns.rows["start"])
             if rows:
                 place = batch.offset, batch.length, batch.strict

@@ -19,10 +19,12 @@ from perftui.diagnosis.slow_calls import (
     arrays,
     files,
     media,
+    models,
     reporting,
     standard_library,
     tables,
     tensors,
+    training,
 )
 from perftui.diagnosis.slow_calls.row import EVALUATION, ITEM, START, STEP, Seen, SlowCall
 from perftui.facts.cpu.machine import has_gpu
@@ -37,7 +39,7 @@ from perftui.run.table import Table
 from perftui.script.uses import Use, program_of, uses_at
 from perftui.trace.model import NONE, Trace
 
-_ROOMS = (files, tables, media, reporting, arrays, tensors, standard_library)
+_ROOMS = (files, tables, media, reporting, arrays, tensors, models, training, standard_library)
 ROWS: tuple[SlowCall, ...] = tuple(row for room in _ROOMS for row in room.ROWS)
 """The table, specific rows before general ones: of rows that fit as well the first counts."""
 

@@ -1,0 +1,409 @@
+"""Layers, losses and what is computed for them anew, or one by one, at each call."""
+
+from __future__ import annotations
+
+from perftui.diagnosis.slow_calls import sources
+from perftui.diagnosis.slow_calls.row import SlowCall
+
+EACH = "item step evaluation"
+
+ROWS = (
+    SlowCall(
+        "pairs-one-by-one",
+        "pairs of samples are compared one by one, in two loops",
+        "broadcast (x[:, None] - x[None]), torch.cdist, or a product of the matrix with its "
+        "transpose",
+        sources.VECTORIZE,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\([^\n]*:\n\s+(?:[^\n]*\n\s+)?for (\w+) in range\("
+        r"[\s\S]*\[\1\][\s\S]*\[\2\]",
+        where="step evaluation",
+        in_loop=True,
+        least=0.5,
+        general=True,
+    ),
+    SlowCall(
+        "samples-one-by-one",
+        "the samples of the batch are worked through one by one in Python",
+        "write it for the whole batch: batch dimensions of the operators, torch.func.vmap, "
+        "padding with a mask",
+        sources.VECTORIZE,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\((len\(\w+\)|\w*(batch_size|bs|B|N)|\w+\.(size\(0\)|"
+        r"shape\[0\]))\)[^\n]*:[\s\S]*\[\1\]",
+        where="step evaluation",
+        in_loop=True,
+        least=0.6,
+        general=True,
+    ),
+    SlowCall(
+        "time-steps-one-by-one",
+        "time steps are worked through one by one in Python, with small operators for each",
+        "apply what does not depend on the step before to the whole sequence at once; "
+        "nn.LSTM or nn.GRU for recurrences, cumsum or a scan, or torch.compile the loop",
+        sources.CELLS,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\((\w+\.(size\(1\)|shape\[1\])|"
+        r"\w*(seq_len|timesteps|time_steps|T|L|steps|horizon))\)[^\n]*:[\s\S]*\[:, \1",
+        where="step evaluation",
+        in_loop=True,
+        least=0.6,
+        general=True,
+    ),
+    SlowCall(
+        "experts-one-by-one",
+        "experts are called one after another, each on the tokens that a mask picks for it",
+        "sort the tokens by expert once, and use torch._grouped_mm, or torch.bmm of stacked "
+        "weights with a fixed capacity",
+        sources.EXPERTS,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"for (?:\w+, )?\w*expert\w* in |for \w+ in range\([^\n]*expert",
+        where="step evaluation",
+        in_loop=True,
+        least=0.5,
+        general=True,
+    ),
+    SlowCall(
+        "parametrized-each-use",
+        "the parametrized weight is computed anew at each use of its layer",
+        "put the step into with torch.nn.utils.parametrize.cached(), or take the weight once "
+        "before the loop",
+        sources.PARAMETRIZED,
+        "*.__call__ *.forward ?.*",
+        frames=r"torch/nn/utils/(parametrize|parametrizations|spectral_norm|weight_norm)\.py",
+        in_loop=True,
+    ),
+    SlowCall(
+        "parametrization",
+        "most of the line's time is computing a parametrized weight, not using it",
+        "torch.nn.utils.parametrize.cached() around a step that uses it several times; "
+        "orthogonal(orthogonal_map='cayley' or 'householder') is cheaper than 'matrix_exp'",
+        sources.PARAMETRIZED,
+        frames=r"torch/nn/utils/(parametrize|parametrizations)\.py",
+        least=0.5,
+    ),
+    SlowCall(
+        "cell-in-loop",
+        "a recurrent cell called in a Python loop launches its small operators for each time step",
+        "use nn.LSTM, nn.GRU or nn.RNN on the whole sequence, or torch.compile the loop",
+        sources.CELLS,
+        "torch.nn.LSTMCell.__call__ torch.nn.GRUCell.__call__ torch.nn.RNNCell.__call__",
+        frames=r"torch/nn/modules/rnn\.py",
+        in_loop=True,
+        operators="aten::lstm_cell aten::gru_cell aten::rnn_tanh_cell aten::_thnn_fused_lstm_cell "
+        "aten::_thnn_fused_gru_cell",
+    ),
+    SlowCall(
+        "cells-by-layer",
+        "recurrent cells are called one by one in Python, for each time step and layer",
+        "use nn.LSTM, nn.GRU or nn.RNN on the whole sequence, or torch.compile the loop",
+        sources.CELLS,
+        frames=r"torch/nn/modules/rnn\.py:\d+ (LSTM|GRU|RNN)Cell\.forward",
+    ),
+    SlowCall(
+        "packed-sequence",
+        "a packed sequence is computed in slices, one time step after another",
+        "pass padded batches (sorted into buckets by length) and mask the outputs",
+        sources.PACKED,
+        "torch.nn.utils.rnn.pack_padded_sequence torch.nn.utils.rnn.pack_sequence "
+        "torch.nn.utils.rnn.pad_packed_sequence torch.nn.*.__call__(torch.nn.utils.rnn."
+        "PackedSequence)",
+        frames=r"torch/nn/(utils|modules)/(rnn|module)\.py",
+        operators="aten::_pack_padded_sequence aten::_pad_packed_sequence "
+        "aten::_pack_padded_sequence_backward",
+    ),
+    SlowCall(
+        "matrix-inverted",
+        "{call} inverts a matrix to multiply by it",
+        "torch.linalg.solve, or a Cholesky factor with torch.cholesky_solve",
+        sources.SOLVE,
+        "torch.inverse torch.linalg.inv torch.linalg.pinv torch.pinverse *.inverse *.pinverse",
+        native=True,
+        operators="aten::linalg_inv aten::linalg_inv_ex aten::inverse aten::linalg_pinv",
+    ),
+    SlowCall(
+        "singular-values",
+        "{call} computes all singular values, anew each time",
+        "for the largest alone, some steps of power iteration with a vector that is kept (as "
+        "torch.nn.utils.parametrizations.spectral_norm does), every N steps, or for a batch "
+        "of matrices in one call",
+        sources.SPECTRAL,
+        "torch.linalg.svdvals torch.linalg.matrix_norm torch.linalg.cond",
+        given=r"svdvals|cond\(|ord=(-?2|'nuc')|, (-?2|'nuc')\)",
+        operators="aten::linalg_svdvals aten::linalg_matrix_norm",
+        native=True,
+    ),
+    SlowCall(
+        "matrix-decomposed",
+        "{call} decomposes matrices one after another; on a GPU the host waits for each",
+        "give it all matrices as one batch, do it every N steps, or on the CPU for small ones",
+        sources.SMALL_EIGEN,
+        "torch.svd torch.linalg.svd torch.linalg.eigh torch.linalg.eig torch.linalg.svdvals "
+        "torch.linalg.eigvalsh torch.symeig torch.svd_lowrank torch.pca_lowrank",
+        native=True,
+        operators="aten::linalg_svd aten::_linalg_svd aten::linalg_eigh aten::_linalg_eigh "
+        "aten::linalg_eig aten::svd LinalgSvdBackward0 LinalgEighBackward0",
+    ),
+    SlowCall(
+        "matrix-orthogonalised",
+        "{call} works on one matrix after another",
+        "less often, or for all matrices as one batch; small ones on the CPU or from a batched "
+        "Cholesky factor",
+        sources.QR_ON_GPU,
+        "torch.linalg.qr torch.qr torch.nn.utils.parametrizations.orthogonal torch.linalg.lstsq "
+        "torch.matrix_exp torch.linalg.matrix_exp",
+        native=True,
+        operators="aten::linalg_qr aten::linalg_lstsq aten::linalg_matrix_exp LinalgQrBackward0 "
+        "LinalgMatrixExpBackward0",
+    ),
+    SlowCall(
+        "distribution-validated",
+        "torch.distributions checks all parameters and samples, and waits for a GPU's answer",
+        "pass validate_args=False, or Distribution.set_default_validate_args(False) at the start",
+        sources.VALIDATION,
+        "torch.distributions.*",
+        frames=r"torch/distributions/(distribution|constraints)\.py",
+        without="validate_args=False",
+    ),
+    SlowCall(
+        "distribution-made",
+        "a distribution object is made, with its checks, for each call",
+        "write its formula, or make it once; validate_args=False",
+        sources.VALIDATION,
+        frames=r"torch/distributions/",
+        least=0.6,
+    ),
+    SlowCall(
+        "bilinear",
+        "a Bilinear layer goes through its outputs one by one, forward and backward",
+        "multiply one side by the weight as one matrix, then torch.bmm with the other; or "
+        "einsum in two steps",
+        sources.BILINEAR,
+        "torch.nn.Bilinear.__call__ torch.nn.functional.bilinear *.__call__",
+        frames=r"torch/nn/modules/linear\.py:\d+ Bilinear|torch/nn/functional\.py\S* bilinear",
+        operators="aten::bilinear aten::_trilinear TrilinearBackward0",
+    ),
+    SlowCall(
+        "einsum-of-three",
+        "without opt_einsum, {call} multiplies its operands from left to right, even where "
+        "that makes a huge tensor between",
+        "contract the small operand with one of the others first, then matmul, or pip "
+        "install opt_einsum",
+        sources.EINSUM,
+        "torch.einsum",
+        frames=r"^$|torch/functional\.py|opt_einsum",
+        given=r"einsum\(['\"][^'\"]*,[^'\"]*,",
+        least=0.5,
+    ),
+    SlowCall(
+        "loss-over-ignored",
+        "logits and softmax are computed for every position, also for those that the loss ignores",
+        "if they are many, select the positions first (hidden[labels != ignore_index]) and "
+        "apply the head to those",
+        sources.IGNORED,
+        "torch.nn.functional.cross_entropy",
+        frames=r"^$|torch/nn/functional\.py",
+        given=r"ignore_index=",
+        least=0.5,
+    ),
+    SlowCall(
+        "modules-one-by-one",
+        "many small modules are called on the same input, one after another",
+        "one layer with all outputs, split afterwards; else torch.bmm of stacked weights, or "
+        "torch.func.stack_module_state with vmap",
+        sources.HEADS,
+        "*.__call__",
+        frames=r"torch/nn/modules/(linear|module|conv|container|sparse|activation)\.py",
+        # The loop goes over what is called.
+        within=r"\b(\w+)\([^\n]*\bfor (?:\w+, )?\1 in "
+        r"|\bfor (?:\w+, )?(\w+) in [^\n]*\n[^\n]*\b\2\("
+        r"|\[(\w+)\]\([^\n]*\bfor \3 in |\bfor (\w+) in [^\n]*\n[^\n]*\[\4\]\(",
+        in_loop=True,
+        grown=False,
+        least=0.5,
+    ),
+    SlowCall(
+        "nodes-one-by-one",
+        "the function calls itself for each node or part, with small operators for each",
+        "compute all nodes of the same depth as one batch, in a loop over depths",
+        sources.HEADS,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"^(@.*\n)*def (\w+)\([\s\S]*\bself\.\2\(",
+        least=0.5,
+        general=True,
+    ),
+    SlowCall(
+        "mask-made-each-time",
+        "{call} builds the attention mask anew for each call",
+        "build it once for the longest sequence (register_buffer, persistent=False) and "
+        "slice it, or pass is_causal=True to scaled_dot_product_attention",
+        sources.CAUSAL_MASK,
+        "torch.tril torch.triu *.tril *.triu *.tril_ *.triu_ "
+        "torch.nn.Transformer.generate_square_subsequent_mask "
+        "*.generate_square_subsequent_mask",
+        frames=r"^$|torch/nn/modules/transformer\.py",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "positions-made-each-time",
+        "constants that depend on the length alone are computed anew for each call",
+        "compute them once (register_buffer, persistent=False) and slice, on the device of "
+        "the model",
+        sources.POSITION_CACHE,
+        "torch.arange torch.linspace torch.meshgrid torch.eye torch.hann_window "
+        "torch.hamming_window torch.fft.fftfreq torch.logspace",
+        given=r"^torch\.(\w+\.)?\w+\(",
+        within=r"^(@.*\n)*def (forward|__call__|encode|embed|get_\w*(grid|pos|emb)\w*)\(",
+        native=True,
+        where="step evaluation",
+        least=0.4,
+    ),
+    SlowCall(
+        "encoding-made-each-time",
+        "sines and cosines of the positions are computed anew for each call",
+        "compute them once for the longest sequence (register_buffer, persistent=False) and slice",
+        sources.POSITIONS,
+        "torch.sin torch.cos *.sin *.cos torch.outer",
+        within=r"^(@.*\n)*def (forward|__call__|\w*(pos|rope|rotary)\w*)\([\s\S]*(arange|inv_freq|"
+        r"positions?\b)",
+        native=True,
+        where="step evaluation",
+        least=0.4,
+    ),
+    SlowCall(
+        "classes-one-by-one",
+        "a mask and small operators for each class, one after another",
+        "one call for all classes: one_hot or bincount, scatter_add or index_add by the "
+        "labels, or a product with a matrix of classes",
+        sources.VECTORIZE,
+        "torch.Tensor.sum *.sum *.mean *.any torch.where torch.sum torch.mean "
+        "torch.logical_and torch.masked_select",
+        within=r"for (\w+) in (range\((\w+\.)*\w*(class|label|cls|categor|cluster|group|bin)\w*\)|"
+        r"torch\.unique\(|\w*(classes|labels|clusters|groups))[^\n]*:[\s\S]*==\s*\1\b",
+        native=True,
+        where="step evaluation",
+        in_loop=True,
+    ),
+    SlowCall(
+        "layer-made-each-time",
+        "a layer, with its weights, is made anew in each step",
+        "make it once in __init__; of a function without weights use torch.nn.functional",
+        sources.TUNING,
+        "torch.nn.*",
+        frames=r"torch/nn/(init|parameter)\.py|torch/nn/modules/\w+\.py\S* \S*(__init__|"
+        r"reset_parameters)",
+        given=r"^(torch\.)?(nn\.)?[A-Z]\w+\(",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "attention-with-weights",
+        "MultiheadAttention computes its weights as a large tensor, without the fused "
+        "attention, unless told that they are not needed",
+        "pass need_weights=False where they are thrown away",
+        sources.NEED_WEIGHTS,
+        "torch.nn.MultiheadAttention.*",
+        frames=r"multi_head_attention_forward|MultiheadAttention\.forward",
+        without=r"need_weights=False",
+        least=0.4,
+    ),
+    SlowCall(
+        "distances",
+        "{call} and its backward pass work pair by pair, without matrix products",
+        "where p is 2, compute them by matrix products: x.pow(2).sum(-1)[:, None] + "
+        "y.pow(2).sum(-1) - 2 * x @ y.T",
+        sources.CDIST,
+        "torch.cdist torch.pdist torch.nn.functional.pdist",
+        operators="aten::cdist aten::_cdist_forward aten::_cdist_backward aten::_pdist_forward "
+        "CdistBackward0 PdistBackward0",
+        native=True,
+    ),
+    SlowCall(
+        "sparse-built-each-time",
+        "{call} sorts and checks the indices of a sparse tensor each time",
+        "build it once, coalesced (or as CSR), and change its values only",
+        sources.GRAPHS,
+        "torch.sparse_coo_tensor torch.sparse.FloatTensor torch.sparse_csr_tensor *.coalesce "
+        "*.to_sparse *.to_sparse_csr",
+        frames=r"^$|torch/sparse",
+        operators="aten::coalesce aten::_coalesce aten::to_sparse aten::_to_sparse "
+        "aten::sparse_coo_tensor",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "graph-normalised",
+        "the graph is normalised or completed anew in each call of the layer",
+        "GCNConv(cached=True) for one fixed graph, or gcn_norm once before training with "
+        "normalize=False",
+        sources.GRAPHS,
+        frames=r"torch_geometric/(nn/conv/gcn_conv\.py\S* gcn_norm|utils/(loop|_?degree|_?scatter|"
+        r"num_nodes|undirected|_coalesce)\.py)",
+        where="step evaluation",
+        least=0.3,
+    ),
+    SlowCall(
+        "graph-built",
+        "{call} searches neighbours anew each time",
+        "build the graph once (pre_transform), or in the loader's workers, if positions do "
+        "not change",
+        sources.GRAPH_TRANSFORMS,
+        "torch_geometric.nn.radius_graph torch_geometric.nn.knn_graph torch_cluster.* "
+        "torch_geometric.utils.to_networkx torch_geometric.utils.to_dense_adj "
+        "torch_geometric.utils.to_dense_batch dgl.graph dgl.knn_graph scipy.spatial.KDTree "
+        "scipy.spatial.cKDTree sklearn.neighbors.KDTree",
+        frames=r"^(torch_cluster|torch_geometric|dgl|scipy/spatial|sklearn)/|^$",
+        where=EACH,
+    ),
+    SlowCall(
+        "graphs-joined",
+        "graphs of a batch are joined in Python, attribute by attribute",
+        "fewer attributes for each graph, larger graphs, or joined graphs stored once; more "
+        "workers",
+        sources.GRAPH_TRANSFORMS,
+        frames=r"^(torch_geometric/(data|loader)|dgl/(batch|dataloading))",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
+        "nms-in-loop",
+        "{call} is called for each class or image by itself",
+        "torchvision.ops.batched_nms with the class (or image) as idxs, and fewer boxes (a "
+        "higher score, topk first)",
+        sources.NMS_LOOPS,
+        "torchvision.ops.nms torchvision.ops.box_iou torchvision.ops.roi_align "
+        "torchvision.ops.generalized_box_iou",
+        frames=r"^torchvision/|^$",
+        in_loop=True,
+    ),
+    SlowCall(
+        "ode-solved",
+        "an ODE solver calls the model many times for each step of training",
+        "larger tolerances (rtol, atol), a fixed-step method (rk4 with few steps), fewer "
+        "output times",
+        sources.CELLS,
+        "torchdiffeq.odeint torchdiffeq.odeint_adjoint torchsde.sdeint diffrax.diffeqsolve",
+        frames=r"^(torchdiffeq|torchsde|torchode)/",
+    ),
+    SlowCall(
+        "frozen-encoder",
+        "a frozen encoder of diffusers runs on each batch",
+        "encode all images (or captions) once before training and store the latents, if "
+        "nothing random comes before",
+        sources.LATENTS,
+        "*.encode *.encode_prompt",
+        frames=r"^diffusers/",
+        where="step",
+    ),
+    SlowCall(
+        "text-generated",
+        "{call} generates text token by token, with a forward pass for each",
+        "fewer samples and evaluations, larger batches, a smaller max_new_tokens, use_cache=True",
+        sources.SCORE_PER_EPOCH,
+        "*.generate",
+        frames=r"^transformers/generation",
+    ),
+)

@@ -1,0 +1,331 @@
+"""The step around the model: gradients, weights, optimizers, checkpoints, ranks, the device."""
+
+from __future__ import annotations
+
+from perftui.diagnosis.slow_calls import sources
+from perftui.diagnosis.slow_calls.row import SlowCall
+
+ROWS = (
+    SlowCall(
+        "computed-in-hook",
+        "a hook works on every activation or gradient, each time its module is called",
+        "let it return at once except every N steps, or remove it (handle.remove()) when it "
+        "is not needed",
+        sources.HISTOGRAMS,
+        "*",
+        frames=r"^$|^torch/(_tensor|functional|nn/functional|_ops)\.py",
+        within=r"^(@.*\n)*def \w*hook\w*\(",
+        where="step evaluation",
+        least=0.5,
+        general=True,
+    ),
+    SlowCall(
+        "jacobian",
+        "{call} runs backward once for each output",
+        "pass vectorize=True, or torch.func.jacrev with vmap, or use vector products (jvp, vjp)",
+        sources.JACOBIAN,
+        "torch.autograd.functional.jacobian torch.autograd.functional.hessian",
+        frames=r"torch/autograd/functional\.py",
+        without=r"vectorize=True",
+    ),
+    SlowCall(
+        "gradient-of-gradient",
+        "{call} with create_graph=True makes backward go through backward, at several times "
+        "the cost of a step",
+        "if it is a penalty, every 8 or 16 steps with its weight times as many; on a part of "
+        "the batch",
+        sources.PENALTY,
+        "torch.autograd.grad *.backward torch.Tensor.backward",
+        frames=r"^$|torch/autograd|torch/_tensor\.py",
+        given=r"create_graph=True",
+        where="step",
+        least=0.4,
+    ),
+    SlowCall(
+        "gradient-in-loop",
+        "{call} runs backward once for each turn",
+        "torch.func.vmap over the loop, or is_grads_batched=True",
+        sources.JACOBIAN,
+        "torch.autograd.grad",
+        in_loop=True,
+        given=r"grad\(\s*[\w.]+\[",
+    ),
+    SlowCall(
+        "gradient-checked",
+        "{call} evaluates the function many times, in double precision",
+        "keep it in tests, out of the training",
+        sources.TUNING,
+        "torch.autograd.gradcheck torch.autograd.gradgradcheck",
+    ),
+    SlowCall(
+        "cache-emptied",
+        "{call} gives memory back to the driver, which must be asked for again",
+        "take it out of the loop; expandable_segments:True helps against fragmentation",
+        sources.EMPTY_CACHE,
+        "torch.cuda.empty_cache torch.cuda.ipc_collect torch.mps.empty_cache",
+        frames=r"^torch/(cuda|mps)/|^$",
+    ),
+    SlowCall(
+        "device-waited-for",
+        "{call} stops the host until the device has finished",
+        "take it out; to time the step, use torch.cuda.Event",
+        sources.SYNCS,
+        "torch.cuda.synchronize torch.cuda.Stream.synchronize torch.cuda.Event.synchronize "
+        "torch.xpu.synchronize torch.mps.synchronize",
+        frames=r"^torch/(cuda|xpu|mps)/|^$",
+    ),
+    SlowCall(
+        "memory-reported",
+        "{call} gathers the allocator's whole statistics each time",
+        "ask every N steps, or use torch.cuda.memory_allocated",
+        sources.EMPTY_CACHE,
+        "torch.cuda.memory_summary torch.cuda.memory_stats torch.cuda.memory_snapshot "
+        "torch.cuda.mem_get_info torch.cuda.utilization",
+        frames=r"torch/cuda/",
+    ),
+    SlowCall(
+        "gradients-clipped",
+        "{call} with foreach=False goes through the parameters one by one",
+        "leave foreach out: all norms are then computed at once",
+        sources.CLIPPING,
+        "torch.nn.utils.clip_grad_norm_ torch.nn.utils.clip_grad_norm "
+        "torch.nn.utils.clip_grad_value_ torch.nn.utils.clip_grad.clip_grad_norm_",
+        frames=r"torch/nn/utils/clip_grad\.py|^$",
+        given=r"foreach=False",
+    ),
+    SlowCall(
+        "gradients-one-by-one",
+        "gradients are changed one by one in Python",
+        "torch.nn.utils.clip_grad_norm_ or clip_grad_value_, or torch._foreach_mul_, "
+        "_foreach_add_ and the like on the list of gradients",
+        sources.CLIPPING,
+        "*.clamp_ *.mul_ *.add_ *.div_ *.zero_ *.clamp *.data *.sign_ torch.clamp",
+        given=r"\.grad\b",
+        native=True,
+        where="step",
+        in_loop=True,
+    ),
+    SlowCall(
+        "optimizer-by-hand",
+        "weights are updated one by one in Python",
+        "torch.optim with foreach=True or fused=True; by hand, torch._foreach_add_, "
+        "_foreach_addcdiv_ and the like on lists of tensors",
+        sources.POLYAK,
+        "*",
+        frames=r"^$|torch/_tensor\.py|torch/utils/_contextlib",
+        within=r"for (\w+)(?:, \w+)* in [^\n]*(param|weights|group)[^\n]*:[\s\S]*\b\1\.grad\b",
+        where="step",
+        in_loop=True,
+        least=0.6,
+        general=True,
+    ),
+    SlowCall(
+        "norm-of-weights",
+        "a penalty or norm of the weights is computed tensor by tensor",
+        "weight_decay of the optimizer, or torch._foreach_norm of all weights",
+        sources.CLIPPING,
+        "*.norm torch.norm *.pow *.square *.abs *.sum torch.sum torch.linalg.vector_norm",
+        within=r"for (\w+)(?:, \w+)* in [^\n]*parameters\(",
+        where="step",
+        in_loop=True,
+        native=True,
+    ),
+    SlowCall(
+        "norms-one-by-one",
+        "each gradient's norm is computed, and fetched, by itself",
+        "torch._foreach_norm, or torch.nn.utils.get_total_norm of all gradients",
+        sources.CLIP_SYNC,
+        "*.norm torch.norm torch.linalg.vector_norm",
+        frames=r"torch/(_tensor|functional)\.py|^$",
+        in_loop=True,
+        given=r"grad",
+    ),
+    SlowCall(
+        "buffer-saved",
+        "the checkpoint holds the whole buffer of samples, and the training waits until it "
+        "is written",
+        "save weights and optimizer alone; the buffer apart and rarely, or not at all",
+        sources.SERIALIZATION,
+        "torch.save pickle.dump joblib.dump",
+        frames=r"torch/serialization\.py|^joblib/|^$",
+        given=r"(?i)\b\w*(buffer|memory|replay)\w*(\.__dict__|\.\w*(buffer|memory|storage|"
+        r"data)\w*)?[,})]",
+        without=r"(?i)named_buffers|\.buffers\(",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "checkpoint-each-step",
+        "{call} writes a file in the step, and the training waits for it",
+        "save every few hundred steps, or in the background (torch.distributed.checkpoint."
+        "async_save)",
+        sources.SERIALIZATION,
+        "torch.save safetensors.torch.save_file *.save_pretrained *.save_checkpoint "
+        "joblib.dump pickle.dump",
+        frames=r"torch/serialization\.py|^safetensors/|save_pretrained|save_checkpoint|^joblib/|^$",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "weights-averaged-in-loop",
+        "an average of the weights is updated tensor by tensor, in Python",
+        "torch._foreach_lerp_(averages, weights, 1 - decay) on lists made once, or "
+        "swa_utils.AveragedModel(use_buffers=True)",
+        sources.POLYAK,
+        "*.copy_ *.lerp_ *.mul_ *.add_ *.mul *.add torch.lerp",
+        given=r"\btau\b|decay|alpha=|momentum|lerp|1(\.0)? -|beta",
+        within=r"for [^\n]* in zip\([^\n]*(parameters|state_dict|buffers|params|weights)",
+        native=True,
+        where="step",
+        in_loop=True,
+    ),
+    SlowCall(
+        "state-in-loop",
+        "{call} builds the dict of all weights anew in each turn of the loop",
+        "call it once before the loop; for an average, keep pairs of tensors and use "
+        "torch._foreach_lerp_",
+        sources.DEEPCOPY,
+        "*.state_dict *.named_parameters *.parameters",
+        frames=r"torch/nn/modules/module\.py",
+        in_loop=True,
+        where="step evaluation",
+    ),
+    SlowCall(
+        "weights-deepcopied",
+        "{call} copies all weights each time they are the best so far",
+        "copy them into tensors made once (torch._foreach_copy_), at most once per epoch, or "
+        "save them to a file",
+        sources.DEEPCOPY,
+        "copy.deepcopy",
+        frames=r"copy\.py|torch/(nn|_tensor|storage)",
+        given=r"state_dict|\bmodel\b|\bnet\b",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "state-copied",
+        "{call} goes through all weights one by one",
+        "copy with torch._foreach_copy_, or update an average in place (swa_utils.AveragedModel)",
+        sources.DEEPCOPY,
+        "*.load_state_dict *.state_dict torch.nn.utils.parameters_to_vector "
+        "torch.nn.utils.vector_to_parameters",
+        frames=r"torch/nn/(modules/module|utils/convert_parameters)\.py|torch/optim/",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "modules-walked",
+        "{call} walks through all modules of the model each time",
+        "walk once before the loop and keep the list",
+        sources.MODULE_WALK,
+        "*.named_modules *.modules *.named_parameters *.parameters *.named_buffers *.buffers "
+        "*.children *.get_submodule",
+        frames=r"torch/nn/modules/module\.py\S* (Module\.)?(named_\w+|_named_members|modules|"
+        r"parameters|children|buffers|get_submodule)\b",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "model-moved",
+        "{call} goes through all parameters each time",
+        "call it once, before the loop",
+        sources.TUNING,
+        "*.to *.cuda *.half *.float *.train *.eval *.requires_grad_",
+        frames=r"torch/nn/modules/module\.py:\d+ (Module\.)?(_apply|to|cuda|half|float|train|eval|"
+        r"requires_grad_)\b",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "objects-gathered",
+        "{call} pickles objects, and each rank waits for the others twice",
+        "gather tensors (all_reduce, all_gather_into_tensor), every N steps",
+        sources.OBJECTS,
+        "torch.distributed.all_gather_object torch.distributed.gather_object "
+        "torch.distributed.broadcast_object_list torch.distributed.scatter_object_list",
+        frames=r"torch/distributed/",
+    ),
+    SlowCall(
+        "number-reduced",
+        "{call} of a single number lets all ranks wait for each other, for a report",
+        "reduce every N steps, several numbers in one tensor, with async_op=True",
+        sources.SYNC_DIST,
+        "torch.distributed.all_reduce torch.distributed.reduce torch.distributed.all_gather",
+        frames=r"torch/distributed/|^$",
+        given=r"loss|acc|metric|correct|total|count|num_|torch\.tensor\(",
+        where="step evaluation",
+        least=0.4,
+    ),
+    SlowCall(
+        "collectives-one-by-one",
+        "{call} is called for each tensor by itself",
+        "flatten them into one buffer (torch._utils._flatten_dense_tensors), or leave it to "
+        "DistributedDataParallel",
+        sources.SYNC_DIST,
+        "torch.distributed.all_reduce torch.distributed.broadcast torch.distributed.all_gather",
+        frames=r"torch/distributed/|^$",
+        in_loop=True,
+        where="step",
+        least=0.4,
+    ),
+    SlowCall(
+        "gathered-by-accelerate",
+        "{call} lets all ranks wait for each other and copies tensors of all of them",
+        "gather once per epoch, or sums and counts only",
+        sources.SYNC_DIST,
+        "*.gather *.gather_for_metrics *.reduce *.pad_across_processes",
+        frames=r"^accelerate/",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "barrier",
+        "{call} lets every rank wait for the slowest",
+        "take it out of the loop: collectives wait by themselves",
+        sources.OBJECTS,
+        "torch.distributed.barrier torch.distributed.monitored_barrier *.wait_for_everyone",
+        frames=r"torch/distributed/|^accelerate/",
+    ),
+    SlowCall(
+        "compiled-in-loop",
+        "{call} compiles or traces anew each time",
+        "do it once, before the loop",
+        sources.TUNING,
+        "torch.compile torch.jit.trace torch.jit.script torch.fx.symbolic_trace "
+        "torch.export.export torch.onnx.export",
+        frames=r"torch/(jit|fx|_dynamo|onnx|export)/",
+    ),
+    SlowCall(
+        "values-checked",
+        "{call} looks at every value, and the host waits for the answer",
+        "check the loss only, every N steps; autograd.detect_anomaly while searching",
+        sources.SYNCS,
+        "torch.isnan torch.isinf torch.isfinite *.isnan *.isfinite torch.allclose torch.equal "
+        "*.isnan.any *.allclose *.equal",
+        native=True,
+        given=r"isnan|isinf|isfinite|allclose|equal",
+        waits=True,
+        where="step evaluation",
+    ),
+    SlowCall(
+        "hooks-of-python",
+        "{call} adds a hook each time, and all of them are called",
+        "register it once, before the loop, or call handle.remove()",
+        sources.TUNING,
+        "*.register_forward_hook *.register_backward_hook *.register_full_backward_hook "
+        "*.register_hook *.register_forward_pre_hook",
+        native=True,
+        where="step",
+    ),
+    SlowCall(
+        "optimizer-made-each-time",
+        "{call} makes an optimizer anew each time, which also forgets its averages",
+        "make it once before the loop; change the learning rate in optimizer.param_groups",
+        sources.TUNING,
+        "torch.optim.*",
+        frames=r"torch/optim/\w+\.py\S* \S*(__init__|add_param_group)",
+        where="step",
+    ),
+    SlowCall(
+        "hessian-product",
+        "{call} runs backward twice through the function, in a way that needs a third",
+        "torch.autograd.functional.vhp, which gives the same for a symmetric matrix, or "
+        "torch.func.jvp of torch.func.grad",
+        sources.JACOBIAN,
+        "torch.autograd.functional.hvp torch.autograd.functional.jvp",
+        frames=r"torch/autograd/functional\.py",
+    ),
+)

@@ -207,6 +207,9 @@ LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[float, Severity | None]]
      {9.9: None, 10.1: INFO, 15.1: WARNING, 25.1: CRITICAL}),
     ("python-bound", lambda ms: script_python.logging(ms, (1.0, 15, "report", script_python.JSON)),
      {4.9: None, 9.9: INFO, 10: WARNING}),
+    ("python-bound", lambda ms: script_python.logging(
+        ms, (0.6, 15, "report", script_python.JSON), (0.4, 25, "check", script_python.JSON)),
+     {16: INFO, 17: WARNING}),
     ("growing-steps", lambda ms: run_of(growth.growing(other=ms)),
      {0.031: None, 0.032: INFO, 0.05: INFO, 0.08: WARNING}),
     ("growing-steps", lambda ms: run_of(growth.growing(forward=ms)), {0.19: None, 0.3: CRITICAL}),

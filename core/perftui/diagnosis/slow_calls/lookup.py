@@ -53,7 +53,6 @@ _OF_LINES = _OF_INPUT | frozenset(
     | {"created-on-cpu", "many-small-copies", "slow-start", "allocator-churn", "unfused-attention"}
     | {"loop-of-indexing", "per-parameter-loop", "dropped-results", "layout-copies", "sorting"}
     | {"dense-gradients", "memory-bound-elementwise", "many-backward-passes", COMPUTE_BOUND_ID}
-    | {"page-faults"}
 )
 """Rules whose line, or operator, is what takes the time."""
 

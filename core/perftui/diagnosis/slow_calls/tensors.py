@@ -141,6 +141,7 @@ ROWS = (
         sources.ITEMS,
         "*.item",
         native=True,
+        waits=True,
         in_loop=True,
     ),
     SlowCall(

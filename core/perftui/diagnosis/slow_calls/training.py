@@ -29,6 +29,15 @@ ROWS = (
         without=r"vectorize=True",
     ),
     SlowCall(
+        "gradient-in-loop",
+        "{call} runs backward once for each turn",
+        "torch.func.vmap over the loop, or is_grads_batched=True",
+        sources.JACOBIAN,
+        "torch.autograd.grad",
+        in_loop=True,
+        given=r"grad\(\s*[\w.]+\[",
+    ),
+    SlowCall(
         "gradient-of-gradient",
         "{call} with create_graph=True makes backward go through backward, at several times "
         "the cost of a step",
@@ -40,15 +49,6 @@ ROWS = (
         given=r"create_graph=True",
         where="step",
         least=0.4,
-    ),
-    SlowCall(
-        "gradient-in-loop",
-        "{call} runs backward once for each turn",
-        "torch.func.vmap over the loop, or is_grads_batched=True",
-        sources.JACOBIAN,
-        "torch.autograd.grad",
-        in_loop=True,
-        given=r"grad\(\s*[\w.]+\[",
     ),
     SlowCall(
         "gradient-checked",

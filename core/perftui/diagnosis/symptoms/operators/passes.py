@@ -130,6 +130,9 @@ FEWEST = 8
 _ROWS = r"\b(jacobian|hessian)\("
 """Calls that run backward once for each number of their result."""
 
+_SAME_GRAPH = r"\b(grad|backward)\(.*retain_graph=True"
+"""Calls that run backward through a graph that is kept for the next one."""
+
 
 def _many(facts: Facts) -> Lost | None:
     """Cost of the number of passes: Python and short calls, which a single pass over all of the
@@ -144,7 +147,8 @@ def _many(facts: Facts) -> Lost | None:
     python = idle_in_step(work.operators, judged, between)
     python += sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
     cost = round(min(calls.ns + python, step.mean) * (1 - 1 / passes))
-    line = matching_line(facts, _ROWS, only=True) or line_of(facts, BACKWARD)
+    texts = (matching_line(facts, text, only=True) for text in (_ROWS, _SAME_GRAPH))
+    line = next(filter(None, texts), None) or line_of(facts, BACKWARD)
     return Lost(
         cost,
         step,

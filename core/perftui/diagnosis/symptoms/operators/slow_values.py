@@ -93,7 +93,7 @@ SLOW_PER_BYTE = 1.2
 SLOWER_THAN_OTHERS = 6
 """Ratio to their median from which some are slow: exp() usually takes three times as long."""
 
-FEWEST_BYTES = 1 << 18
+FEWEST_BYTES = 1 << 16
 """Of a call, so that calling takes little of its time."""
 
 

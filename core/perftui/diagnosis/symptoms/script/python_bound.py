@@ -11,7 +11,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, EXPOSED_COPIES, FORWARD, OPERATORS, OPTIMIZER, OTHER
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, line_figures, more_profiled
 from perftui.facts.cpu.machine import core_wait, has_gpu, without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
@@ -251,6 +251,9 @@ def _lost(facts: Facts) -> Lost | None:
     if not own.sees_operators:
         unproven = "a profiled window that shows the operators"
     who = "The GPU idles" if judged.on_device else "The script's own Python takes"
+    # Nothing to change at a single place.
+    limits, named = PYTHON.limits, own.at.share * own.ns if own.at else own.ns
+    is_spread = named < limits.warning * step.mean and own.ns < limits.critical * step.mean
     while_ = " while the script runs its own Python" if judged.on_device else ""
     return Lost(
         own.ns,
@@ -263,6 +266,7 @@ def _lost(facts: Facts) -> Lost | None:
         place=facts.at(at.line) if at else None,
         parts=own.parts,
         doubt=_doubt(judged, own, at),
+        worst=Severity.INFO if is_spread else Severity.CRITICAL,
         unproven=unproven,
     )
 

@@ -24,7 +24,7 @@ from perftui.report.next_command import (
 from perftui.report.output_text import SCHEMA, Command, Schema, Share
 from perftui.report.report import Report
 from perftui.run.manifest import Override
-from perftui.script.program import tree_of
+from perftui.script.program import program_of
 
 SeverityName = Literal["critical", "warning", "info", "healthy"]
 Key = Annotated[
@@ -163,11 +163,11 @@ def function_at(file: str, line: int) -> str:
             return ""
     except (OSError, ValueError):
         return ""
-    tree = tree_of(path, stat.st_mtime_ns)
-    named = (node for node in ast.walk(tree) if isinstance(node, _NAMED))
+    program = program_of(path, stat.st_mtime_ns)
+    named = (node for node in program.nodes if isinstance(node, _NAMED))
     # From the outermost on: what holds a line holds what is inside it.
     around = (n.name for n in named if n.lineno <= line <= (n.end_lineno or n.lineno))
-    return ".".join(around) or MODULE if tree.body else ""
+    return ".".join(around) or MODULE if program.tree.body else ""
 
 
 LONGEST = 100

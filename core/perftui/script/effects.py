@@ -12,6 +12,7 @@ from perftui.script.program import (
     Program,
     assigned_value,
     called_name,
+    called_names,
     receiver,
     root_of,
 )
@@ -265,8 +266,7 @@ def _refuse_best(program: Program, statements: Sequence[ast.stmt]) -> None:
 
 def saves(statement: ast.stmt) -> bool:
     """Whether ``statement`` saves something."""
-    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
-    return any(words(called_name(call)) & _SAVES for call in calls)
+    return any(words(name) & _SAVES for name in called_names(statement))
 
 
 def _deciding(node: ast.AST) -> Iterator[ast.expr]:

@@ -204,20 +204,21 @@ def _refuse_unless_evaluating(program: Program, loop: Loop) -> None:
 
 def _is_without(program: Program, loop: Loop) -> bool:
     """Whether the loop, or all that it does, is under ``no_grad`` already."""
+    if any(is_without_gradients(program, block) for block in loop.body):
+        return True
     for above in program.ancestors(loop):
-        if isinstance(above, (ast.With, ast.AsyncWith)) and _is_off(program, above):
+        if is_without_gradients(program, above):
             return True
         if isinstance(above, Function):
-            if any(_NO_GRAD.search(ast.unparse(node)) for node in above.decorator_list):
-                return True
             break
-    inner = [block for block in loop.body if isinstance(block, (ast.With, ast.AsyncWith))]
-    return any(_is_off(program, block) for block in inner)
+    return False
 
 
-def _is_off(program: Program, block: ast.With | ast.AsyncWith) -> bool:
-    called = (
-        item.context_expr.func for item in block.items if isinstance(item.context_expr, ast.Call)
-    )
+def is_without_gradients(program: Program, node: ast.AST) -> bool:
+    """Whether ``node`` is a function or a ``with`` block in which gradients may be off."""
+    if isinstance(node, Function):
+        return any(_NO_GRAD.search(ast.unparse(part)) for part in node.decorator_list)
+    items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else ()
+    called = (item.context_expr.func for item in items if isinstance(item.context_expr, ast.Call))
     names = (qualified_name(program, func) or ast.unparse(func) for func in called)
     return any(_NO_GRAD.search(name) for name in names)

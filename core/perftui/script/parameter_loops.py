@@ -17,6 +17,7 @@ from perftui.script.program import (
     assigned_value,
     bound_name,
     called_name,
+    called_names,
     receiver,
 )
 from perftui.script.templates import Templates, assigned_name
@@ -117,21 +118,15 @@ def goes_over_parameters(program: Program, over: ast.expr) -> bool:
         return called_name(over) in _OF_PARAMETERS
     if isinstance(over, (ast.ListComp, ast.DictComp)) and len(over.generators) == 1:
         return goes_over_parameters(program, over.generators[0].iter)
-    values = _values(program, over)
+    stores: Sequence[ast.AST] = program.bindings(over.id) if isinstance(over, ast.Name) else ()
+    if isinstance(over, ast.Attribute):
+        stores = program.attributes(over.attr, ast.Store)
+    values = [assigned_value(program, node) for node in stores]
     return bool(values) and all(
-        not isinstance(value, (ast.Name, ast.Attribute)) and goes_over_parameters(program, value)
+        not isinstance(value, (ast.Name, ast.Attribute, type(None)))
+        and goes_over_parameters(program, value)
         for value in values
     )
-
-
-def _values(program: Program, name: ast.expr) -> list[ast.expr]:
-    """All that the file assigns to a name or an attribute; none where one of them is not plain."""
-    stores: list[ast.AST] = program.bindings(name.id) if isinstance(name, ast.Name) else []
-    if isinstance(name, ast.Attribute):
-        stores = [*program.attributes(name.attr, ast.Store)]
-    values = [assigned_value(program, node) for node in stores]
-    plain = [value for value in values if value is not None]
-    return plain if len(plain) == len(stores) else []
 
 
 def _takes(parts: ParameterLoop, statement: ast.stmt) -> bool:
@@ -145,8 +140,7 @@ def _takes(parts: ParameterLoop, statement: ast.stmt) -> bool:
     names = [node.id for node, _ in pairs if isinstance(node, ast.Name)]
     if len(names) < len(pairs) or any(name in parts.values for name in names):
         return False
-    calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
-    if any(called_name(call) not in SAME | _FIGURES for call in calls):
+    if not called_names(value) <= SAME | _FIGURES:
         return False
     parts.values |= {
         name: _replaced(parts, node) for name, (_, node) in zip(names, pairs, strict=True)
@@ -175,9 +169,8 @@ def _text(parts: ParameterLoop, test: ast.expr, *, negated: bool = False) -> str
 
 def _is_plain(test: ast.expr) -> bool:
     """Whether ``test`` may be evaluated for all turns before the first one."""
-    calls = [node for node in ast.walk(test) if isinstance(node, ast.Call)]
     reads = [node for node in ast.walk(test) if isinstance(node, (ast.NamedExpr, ast.BinOp))]
-    return not reads and all(called_name(call) in _ASKS for call in calls)
+    return not reads and called_names(test).issubset(_ASKS)
 
 
 def _binds(node: ast.AST, name: str) -> bool:

@@ -114,6 +114,22 @@ class Program:
         classes = (above for above in self.ancestors(node) if isinstance(above, ast.ClassDef))
         return next(classes, None)
 
+    def loops(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Loops and comprehensions of the function that run ``node`` in each turn, innermost
+        first."""
+        child = node
+        for above in self.ancestors(node):
+            # The iterable of a loop is evaluated once.
+            if isinstance(above, COMPREHENSIONS):
+                is_once = child is above.generators[0]
+            else:
+                is_once = isinstance(above, (ast.For, ast.AsyncFor)) and child is above.iter
+            if isinstance(above, (Loop, *COMPREHENSIONS)) and not is_once:
+                yield above
+            if isinstance(above, FUNCTIONS):
+                return
+            child = above
+
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
         """Every node of the tree."""
@@ -254,13 +270,16 @@ def read_source(path: Path) -> bytes:
         raise PatchRefusedError(f"{path} cannot be read: {error.strerror}") from error
 
 
-@lru_cache(8)
-def tree_of(path: Path, changed: int) -> ast.Module:  # noqa: ARG001 - part of the key
-    """The syntax tree of a file that was last changed then, empty where it is no Python."""
+@lru_cache(16)
+def program_of(path: Path, changed: int) -> Program:  # noqa: ARG001 - part of the key
+    """The program of a file that was last changed then; only its lines where it is no Python."""
+    source = b""
     try:
-        return syntax_tree(read_regular(path))
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
+        source = read_source(path)
+        return parse_program(source)
+    except (PatchRefusedError, RecursionError):
+        lines = source.decode("utf-8", "replace").splitlines()
+        return Program(ast.Module([], []), {}, tuple(lines))
 
 
 def called_name(call: ast.Call) -> str:
@@ -268,6 +287,18 @@ def called_name(call: ast.Call) -> str:
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
     return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def called_names(*nodes: ast.AST) -> set[str]:
+    """Names of all that is called in ``nodes``."""
+    parts = (part for node in nodes for part in ast.walk(node))
+    return {called_name(part) for part in parts if isinstance(part, ast.Call)}
+
+
+def variables(*nodes: ast.AST) -> set[str]:
+    """Variables and attributes in ``nodes``, as written."""
+    parts = (part for node in nodes for part in ast.walk(node))
+    return {ast.unparse(part) for part in parts if isinstance(part, (ast.Name, ast.Attribute))}
 
 
 def receiver(call: ast.Call) -> ast.expr | None:
@@ -302,6 +333,19 @@ def assigned_value(program: Program, target: ast.AST) -> ast.expr | None:
         return statement.value
     if isinstance(statement, ast.AnnAssign) and statement.target is target:
         return statement.value
+    return None
+
+
+def value_given(program: Program, target: ast.AST) -> ast.expr | None:
+    """The value that an assignment gives ``target``, also one of several: ``a, b = c, d``."""
+    above = program.parents.get(target)
+    if isinstance(above, (ast.Assign, ast.AnnAssign)):
+        return above.value
+    if isinstance(above, (ast.Tuple, ast.List)):
+        whole = value_given(program, above)
+        if isinstance(whole, (ast.Tuple, ast.List)) and len(whole.elts) == len(above.elts):
+            pairs = zip(above.elts, whole.elts, strict=True)
+            return next((value for part, value in pairs if part is target), None)
     return None
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import count, takewhile
 from pathlib import Path
 
-from perftui.script.program import Function, tree_of
+from perftui.script.program import Function, program_of
 
 DEEPEST = 12
 """Calls within calls that are followed."""
@@ -75,7 +75,7 @@ def second_calls(files: tuple[tuple[Path, int], ...]) -> tuple[tuple[str, int], 
     """File and line of each call with the input of an earlier one; the first file is the script."""
     if not files:
         return ()
-    trees = [(str(path), tree_of(path, changed)) for path, changed in files]
+    trees = [(str(path), program_of(path, changed).tree) for path, changed in files]
     reader = _Reader(trees)
     path, tree = trees[0]
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from perftui.script.names import qualified_name
-from perftui.script.program import PatchRefusedError, Program, assigned_value, bound_name, root_of
+from perftui.script.program import PatchRefusedError, Program, bound_name, root_of, value_given
 
 
 class LocalValues:
@@ -139,24 +139,13 @@ def own_attribute(program: Program, node: ast.expr) -> ast.expr | None:
     if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self":
         return None
     stores = own_stores(program, node)
-    return assigned(program, stores[0]) if len(stores) == 1 else None
+    return value_given(program, stores[0]) if len(stores) == 1 else None
 
 
 def own_stores(program: Program, node: ast.Attribute) -> list[ast.Attribute]:
     """All stores of ``self.x`` in its class."""
     owner, stores = program.owner(node), program.attributes(node.attr, ast.Store, ast.Del)
     return [store for store in stores if owner is not None and owner in program.ancestors(store)]
-
-
-def assigned(program: Program, target: ast.expr) -> ast.expr | None:
-    """The value of ``target = value``, also where both are one of several, ``a, b = c, d``."""
-    above = program.parents[target]
-    if not isinstance(above, ast.Tuple):
-        return assigned_value(program, target)
-    value = assigned_value(program, above)
-    if not isinstance(value, ast.Tuple) or len(value.elts) != len(above.elts):
-        return None
-    return value.elts[above.elts.index(target)]
 
 
 Code = ast.AST | Sequence[ast.AST]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perftui.script.names import name_in_scope, qualified_name
@@ -15,8 +15,11 @@ from perftui.script.program import (
     Program,
     assigned_value,
     called_name,
+    called_names,
     keyword,
     receiver,
+    value_given,
+    variables,
 )
 
 TRAINS = frozenset({"backward", "step", "zero_grad"})
@@ -258,15 +261,24 @@ def step_loop(program: Program) -> Loop:
     return training[0]
 
 
-def trained_variables(calls: Iterable[ast.Call]) -> set[str]:
-    """The variables and attributes whose parameters ``calls`` ask for, to train them."""
-    return {
-        ast.unparse(call.func.value)
-        for call in calls
-        if called_name(call) in ("parameters", "named_parameters")
-        and isinstance(call.func, ast.Attribute)
-        and isinstance(call.func.value, (ast.Name, ast.Attribute))
-    }
+def trained_models(program: Program) -> Iterator[tuple[int, str]]:
+    """Variables and attributes whose parameters are asked for, each with the first line that gives
+    it what a call returns, not computed from itself."""
+    for name in _trained_variables(program, "parameters", "named_parameters"):
+        last = name.rpartition(".")[2]
+        lines = []
+        for store in (*program.bindings(last), *program.attributes(last, ast.Store)):
+            value = value_given(program, store) if ast.unparse(store) == name else None
+            if value is not None and called_names(value) and name not in variables(value):
+                lines.append(program.statement(store).lineno)
+        if lines:
+            yield min(lines), name
+
+
+def _trained_variables(program: Program, *methods: str) -> set[str]:
+    """Variables and attributes whose parameters the file asks for by ``methods``."""
+    owners = (receiver(call) for call in program.calls(*methods))
+    return {ast.unparse(of) for of in owners if isinstance(of, (ast.Name, ast.Attribute))}
 
 
 def model_name(program: Program, loop: Loop) -> str:
@@ -277,7 +289,7 @@ def model_name(program: Program, loop: Loop) -> str:
         for call in ast.walk(loop)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
     }
-    models = sorted(called & trained_variables(program.calls("parameters")))
+    models = sorted(called & _trained_variables(program, "parameters"))
     if len(models) != 1:
         which = ", ".join(models) or "none is known by name"
         raise PatchRefusedError(f"the loop has no single model: {which}")
@@ -407,7 +419,7 @@ def _is_module(program: Program, name: str) -> bool:
     plain = kind.rpartition(".")[2]
     if kind.startswith("torch.nn."):
         return plain[:1].isupper() and not plain.endswith("Loss") and plain not in _BARE
-    classes = _class_of(program, call)
+    classes = program.classes.get(called_name(call), ())
     if len(classes) == 1:
         return any(ast.unparse(base).endswith("Module") for base in classes[0].bases)
     uses = [program.parents[use] for use in program.loads(name)]
@@ -430,16 +442,12 @@ def _refuse_made_of(program: Program, name: str) -> None:
     """Refuse unless the module is made of numbers and imports alone: anything else may be a module
     that is trained."""
     call = _creation(program, name)
-    within: list[ast.AST] = [call, *_class_of(program, call)] if call is not None else []
-    for part in within:
+    classes = program.classes.get(called_name(call), ()) if call is not None else ()
+    for part in (call, *classes) if call is not None else ():
         for use in (node for node in ast.walk(part) if isinstance(node, ast.Name)):
             in_class = isinstance(part, ast.ClassDef)
             if isinstance(use.ctx, ast.Load) and not _is_plain(program, use, in_class):
                 raise PatchRefusedError(f"line {use.lineno} may create {name} of something trained")
-
-
-def _class_of(program: Program, call: ast.Call) -> list[ast.ClassDef]:
-    return program.classes.get(called_name(call), [])
 
 
 def _is_plain(program: Program, use: ast.Name, in_class: bool) -> bool:

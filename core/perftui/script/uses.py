@@ -9,18 +9,14 @@ import builtins
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 from perftui.script.names import bindings_of, qualified_name, values_given
 from perftui.script.program import (
     COMPREHENSIONS,
-    Function,
-    PatchRefusedError,
     Program,
-    called_name,
-    parse_program,
-    read_source,
+    called_names,
     receiver,
+    value_given,
 )
 from perftui.script.training import TRAINS
 
@@ -124,27 +120,10 @@ class Use:
     @cached_property
     def in_loop(self) -> bool:
         """Whether each turn of a loop or comprehension within the step runs it."""
-        inner: ast.AST = self.node
-        for above in self.program.ancestors(self.node):
-            if isinstance(above, Function):
-                break
-            # What is gone over, first in a comprehension, is evaluated once.
-            if isinstance(above, (ast.For, ast.While)) and inner is not getattr(above, "iter", 0):
-                calls = (node for node in ast.walk(above) if isinstance(node, ast.Call))
-                return TRAINS.isdisjoint(map(called_name, calls))
-            if isinstance(above, COMPREHENSIONS) and inner is not above.generators[0]:
-                return True
-            inner = above
-        return False
-
-
-@lru_cache(8)
-def program_of(path: Path, changed: int) -> Program | None:  # noqa: ARG001 - part of the key
-    """The program of a file that was last changed then; None where it is no Python."""
-    try:
-        return parse_program(read_source(path))
-    except (PatchRefusedError, RecursionError):
-        return None
+        loop = next(self.program.loops(self.node), None)
+        if loop is None or isinstance(loop, COMPREHENSIONS):
+            return loop is not None
+        return TRAINS.isdisjoint(called_names(loop))
 
 
 @lru_cache(64)
@@ -249,17 +228,11 @@ def _adds_nothing(program: Program, target: ast.AST) -> bool:
 
 
 def _value(program: Program, target: ast.AST) -> ast.expr | None:
-    """What an assignment gives ``target``, also as one of several."""
+    """What an assignment or ``with`` gives ``target``."""
     above = program.parents.get(target)
-    if isinstance(above, (ast.Tuple, ast.List)):
-        outer = _value(program, above)
-        if isinstance(outer, (ast.Tuple, ast.List)) and len(outer.elts) == len(above.elts):
-            pairs = zip(above.elts, outer.elts, strict=True)
-            return next((value for to, value in pairs if to is target), None)
-        return None
-    if isinstance(above, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.AugAssign)):
-        return above.value
-    return above.context_expr if isinstance(above, ast.withitem) else None
+    if isinstance(above, ast.withitem):
+        return above.context_expr
+    return above.value if isinstance(above, ast.NamedExpr) else value_given(program, target)
 
 
 def _bound(program: Program, target: ast.AST, deep: int) -> str:

@@ -36,7 +36,8 @@ from perftui.facts.source.lines import stack_samples
 from perftui.facts.source.source_calls import own_files
 from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
-from perftui.script.uses import Use, program_of, uses_at
+from perftui.script.program import program_of
+from perftui.script.uses import Use, uses_at
 from perftui.trace.model import NONE, Trace
 
 _ROOMS = (files, tables, media, reporting, arrays, tensors, models, training, standard_library)
@@ -122,8 +123,7 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
             stages[str(stage)] += held
     path = Path(place.file or "")
     changed = dict(own_files(facts)).get(path)
-    program = program_of(path, changed) if changed is not None else None
-    uses = uses_at(program, place.line or 0) if program else ()
+    uses = uses_at(program_of(path, changed), place.line or 0) if changed is not None else ()
     makes = sum(stages[stage] for stage in (FETCH, COLLATE)) * 2 > stages.total()
     in_item = any(re.match(_ITEMS, use.around) for use in uses)
     where = ITEM if makes or in_item else _WHERE.get(rule, STEP)

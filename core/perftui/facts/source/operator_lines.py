@@ -8,13 +8,10 @@ operator is taken, if the script can be read.
 from __future__ import annotations
 
 import ast
-import linecache
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -31,11 +28,13 @@ from perftui.facts.source.lines import (
     MOST_LINES,
     LinesByTime,
     LineShare,
+    at_frames,
     lines_by_time,
     main_thread,
     sampled,
+    text_of,
 )
-from perftui.facts.source.source_calls import call_of, in_own_files, own_files
+from perftui.facts.source.source_calls import call_of, in_own_files, name_of
 from perftui.facts.source.stack_profile import is_of_collectives
 from perftui.facts.step.judged_step import PYTHON_IN, STAGES, judged_step
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
@@ -43,8 +42,8 @@ from perftui.run.columns import BACKWARD as BACKWARD_SAMPLE
 from perftui.run.columns import FORWARD, OPTIMIZER
 from perftui.run.columns import STAGES as SAMPLED_STAGES
 from perftui.run.table import Table
-from perftui.script.program import tree_of
-from perftui.script.training import trained_variables
+from perftui.script.program import Program
+from perftui.script.training import trained_models
 from perftui.trace.model import NONE, PYTHON, Int64, Mask, Trace
 from perftui.trace.text import printable
 
@@ -145,9 +144,6 @@ def place_in_part(facts: Facts, part: str) -> Place:
     return facts.at(line) if line else Place(rank=facts.rank_number)
 
 
-_SHORT = re.compile(r"aten::_?(?P<name>\w+?)_?$")
-
-
 def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) -> LineShare | None:
     """The longest line of ``phase`` whose text matches ``pattern``, else the longest; None if no
     sample shows any, or with ``only`` if none matches. For backward also the only line that runs
@@ -157,7 +153,7 @@ def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) 
         return call_of(facts, "backward") if phase == BACKWARD and not only else None
     lines = [line for line in result.lines if line.file]
     if pattern:
-        matching = [line for line in lines if re.search(pattern, text_of(line))]
+        matching = [line for line in lines if re.search(pattern, text_of(line.file, line.line))]
         if matching or only:
             lines = matching
     return lines[0] if lines else None
@@ -166,28 +162,15 @@ def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) 
 def line_with(facts: Facts, names: frozenset[str]) -> LineShare | None:
     """The first line of the user's own files that uses one of ``names``, for what runs once and is
     not sampled; None if there is none."""
-    for path, changed in own_files(facts):
-        line = _first_use(path, changed, names)
-        if line:
-            return LineShare(str(path), line)
-    return None
 
+    def uses(program: Program) -> list[int]:
+        nodes: list[ast.expr] = []
+        for name in names:
+            nodes += [*program.loads(name), *program.attributes(name, ast.expr_context)]
+        return sorted(node.end_lineno or node.lineno for node in nodes)
 
-@lru_cache(maxsize=64)
-def _first_use(path: Path, changed: int, names: frozenset[str]) -> int:
-    """Line number of the first use; 0 without one, or if the text is no Python."""
-    used = (
-        node.end_lineno or node.lineno
-        for node in ast.walk(tree_of(path, changed))
-        if (isinstance(node, ast.Attribute) and node.attr in names)
-        or (isinstance(node, ast.Name) and node.id in names)
-    )
-    return min(used, default=0)
-
-
-def text_of(line: LineShare) -> str:
-    """The text of a line; empty if the file cannot be read."""
-    return linecache.getline(line.file, line.line)
+    lines = in_own_files(facts, uses)
+    return LineShare(*lines[0]) if lines else None
 
 
 def line_place(facts: Facts, line: LineShare | None, operator: str | None = None) -> Place | None:
@@ -199,10 +182,8 @@ def line_place(facts: Facts, line: LineShare | None, operator: str | None = None
 
 def calls_of(operator: str) -> str:
     """A pattern for the text of a call of ``operator``: ``aten::sort`` is found in ``x.sort()``."""
-    match = _SHORT.match(operator)
-    words = (match["name"] if match else operator).split("_")
-    stem = "_".join(words[1:] if words[0] in ("linalg", "native", "fft") else words)
-    return rf"\b{re.escape(stem.removesuffix('_backward').rstrip('0123456789'))}"
+    name = name_of(operator).removesuffix("_backward").rstrip("0123456789")
+    return rf"\b(vector_)?{re.escape(name)}"
 
 
 def at(line: LineShare | None) -> str:
@@ -217,7 +198,7 @@ def at(line: LineShare | None) -> str:
 def model_line(facts: Facts) -> LineShare | None:
     """The line that assigns the model to the only variable whose parameters are trained;
     ``function`` is that variable. None with several such variables, or none in the user's files."""
-    models = set(in_own_files(facts, _models))
+    models = set(in_own_files(facts, trained_models))
     if len(models) != 1:
         return None
     file, (line, name) = models.pop()
@@ -231,7 +212,7 @@ def made_where(facts: Facts, place: Place) -> Place:
     if model is None:
         return place
     if place.file is not None and place.line is not None:
-        text = text_of(LineShare(place.file, place.line))
+        text = text_of(place.file, place.line)
         if not re.search(rf"(?<![\w.]){re.escape(model.function)}\(", text):
             return place
     return replace(place, rank=facts.rank_number, file=model.file, line=model.line)
@@ -243,51 +224,13 @@ def second_call(facts: Facts) -> LineShare | None:
     model = model_line(facts)
     if model is None:
         return None
-    lines = in_own_files(facts, lambda path, changed: _calls(path, changed, model.function))
+
+    def lines_of(program: Program) -> list[int]:
+        calls = program.calls(model.function.rpartition(".")[2])
+        return sorted({call.lineno for call in calls if ast.unparse(call.func) == model.function})
+
+    lines = in_own_files(facts, lines_of)
     return LineShare(*lines[1]) if len(lines) == 2 else None
-
-
-@lru_cache(maxsize=64)
-def _calls(path: Path, changed: int, name: str) -> tuple[int, ...]:
-    nodes = (node for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Call))
-    return tuple(sorted({node.lineno for node in nodes if ast.unparse(node.func) == name}))
-
-
-@lru_cache(maxsize=64)
-def _models(path: Path, changed: int) -> tuple[tuple[int, str], ...]:
-    """Variables whose parameters are requested, each with the first line that makes its model."""
-    nodes = list(ast.walk(tree_of(path, changed)))
-    trained = trained_variables(node for node in nodes if isinstance(node, ast.Call))
-    lines: dict[str, int] = {}
-    for node in nodes:
-        for name in _makes(node):
-            if name in trained:
-                line = getattr(node, "lineno", 0)
-                lines[name] = min(lines.get(name, line), line)
-    return tuple((line, name) for name, line in lines.items())
-
-
-def _makes(node: ast.AST) -> Iterator[str]:
-    """Variables that ``node`` assigns a call's result to, not computed from themselves."""
-    for target, value in _assigned(node):
-        parts = list(ast.walk(value))
-        used = {ast.unparse(part) for part in parts if isinstance(part, (ast.Name, ast.Attribute))}
-        name = ast.unparse(target)
-        if name not in used and any(isinstance(part, ast.Call) for part in parts):
-            yield name
-
-
-def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each variable of an assignment with its value: ``a, b = x, y`` has two."""
-    if isinstance(node, ast.AnnAssign) and node.value is not None:
-        yield node.target, node.value
-    if not isinstance(node, ast.Assign):
-        return
-    for target in node.targets:
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            yield from zip(target.elts, node.value.elts, strict=False)
-        else:
-            yield target, node.value
 
 
 _ELSEWHERE = re.compile(
@@ -311,7 +254,7 @@ def forward_lines(facts: Facts) -> LinesByTime | None:
 @fact
 def operator_lines(facts: Facts) -> LinesByTime | None:
     """Lines of the forward pass that call operators directly, not through modules of torch."""
-    return _chosen(facts, lambda stacks: _forward(stacks) & ~_matching(stacks, _PRODUCTS))
+    return _chosen(facts, lambda stacks: _forward(stacks) & ~at_frames(_PRODUCTS)(stacks))
 
 
 @fact
@@ -320,7 +263,7 @@ def optimizer_lines(facts: Facts) -> LinesByTime | None:
 
     def choose(stacks: Table) -> Mask:
         staged = _staged(stacks, OPTIMIZER)
-        return staged if staged.any() else _matching(stacks, _OPTIMIZER)
+        return staged if staged.any() else at_frames(_OPTIMIZER)(stacks)
 
     return _chosen(facts, choose)
 
@@ -348,18 +291,13 @@ def _chosen(facts: Facts, choose: Callable[[Table], Mask]) -> LinesByTime | None
 def _forward(stacks: Table) -> Mask:
     if (marked := _staged(stacks, FORWARD)).any():
         return marked
-    return ~_staged(stacks, *SAMPLED_STAGES) & ~_matching(stacks, _ELSEWHERE)
+    return ~_staged(stacks, *SAMPLED_STAGES) & ~at_frames(_ELSEWHERE)(stacks)
 
 
 def _staged(stacks: Table, *stages: str) -> Mask:
     if "stage" not in stacks:
         return np.zeros(len(stacks), dtype=np.bool_)
     return np.isin(stacks["stage"], stages)
-
-
-def _matching(stacks: Table, pattern: re.Pattern[str]) -> Mask:
-    """Rows whose innermost frame matches ``pattern``."""
-    return np.array([pattern.search(str(inner)) is not None for inner in stacks["inner"]], bool)
 
 
 LEAST_NAMED = 0.25

@@ -17,9 +17,19 @@ from typing import TypeVar
 
 from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.source.lines import LineShare, main_thread, stack_samples
-from perftui.run.files import read_regular
-from perftui.script.program import Function, tree_of
+from perftui.script.evaluation import is_without_gradients
+from perftui.script.program import (
+    COMPREHENSIONS,
+    Function,
+    Loop,
+    Program,
+    called_name,
+    called_names,
+    program_of,
+    variables,
+)
 from perftui.script.same_input import second_calls
+from perftui.script.training import trains
 
 _T = TypeVar("_T")
 
@@ -33,13 +43,16 @@ def matching_line(facts: Facts, pattern: str, *, only: bool = False) -> LineShar
     """The first line that matches ``pattern``, outside comments and docstrings: in the script, then
     in files named by stack samples. None if none matches, if several do with ``only``, or if the
     files changed since the run began."""
-    lines = in_own_files(facts, lambda path, changed: matching_lines(path, changed, pattern))
+    lines = in_own_files(facts, lambda program: _matching(program, pattern))
     return None if not lines or (only and len(lines) > 1) else LineShare(*lines[0])
 
 
-def in_own_files(facts: Facts, read: Callable[[Path, int], Iterable[_T]]) -> list[tuple[str, _T]]:
+def in_own_files(facts: Facts, read: Callable[[Program], Iterable[_T]]) -> list[tuple[str, _T]]:
     """Results of ``read`` for each of the user's files, each with the file's name."""
-    return [(str(path), item) for path, changed in own_files(facts) for item in read(path, changed)]
+    files = own_files(facts)
+    return [
+        (str(path), item) for path, changed in files for item in read(program_of(path, changed))
+    ]
 
 
 @fact
@@ -50,8 +63,14 @@ def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
     if manifest is None:
         return ()
     result = []
+    scripts = (note.get("argv0") for note in notes_of(facts.events, "process"))
+    tables = (stacks["file"].tolist() for stacks in stack_samples(facts) if "file" in stacks)
+    names = [
+        *map(str, filter(None, scripts)),
+        *(file for table in tables for file in table if file),
+    ]
     # A script is named as it was launched, samples have its absolute path.
-    files = [Path(manifest.cwd) / file for file in _files(facts)]
+    files = [Path(manifest.cwd) / name for name in dict.fromkeys(names)]
     files += _imported(files[0]) if files else []
     for path in list(dict.fromkeys(files))[:MOST_FILES]:
         try:
@@ -66,11 +85,11 @@ def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
 def _imported(script: Path) -> list[Path]:
     """Modules in the directory of ``script`` that it imports, in that order."""
     try:
-        tree = tree_of(script, script.stat().st_mtime_ns)
+        program = program_of(script, script.stat().st_mtime_ns)
     except OSError:
         return []
     names: dict[str, None] = {}
-    for node in ast.walk(tree):
+    for node in program.nodes:
         if isinstance(node, ast.Import):
             names.update(dict.fromkeys(alias.name for alias in node.names))
         elif isinstance(node, ast.ImportFrom) and node.module and node.level < 2:
@@ -79,33 +98,15 @@ def _imported(script: Path) -> list[Path]:
     return [file for file in files if file.is_file()]
 
 
-def _files(facts: Facts) -> list[str]:
-    scripts = (note.get("argv0") for note in notes_of(facts.events, "process"))
-    names = dict.fromkeys(str(script) for script in scripts if script)
-    for stacks in stack_samples(facts):
-        if "file" in stacks:
-            names.update(dict.fromkeys(file for file in stacks["file"].tolist() if file))
-    return list(names)
-
-
 @lru_cache(128)
-def matching_lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:
+def _matching(program: Program, pattern: str) -> tuple[int, ...]:
     """Lines of a file that match ``pattern``, outside comments and docstrings."""
-    try:
-        text = read_regular(path).decode("utf-8", "replace")
-    except OSError:
-        return ()
-    matches, lines = re.compile(pattern).search, enumerate(text.splitlines(), 1)
+    matches, lines = re.compile(pattern).search, enumerate(program.lines, 1)
     numbers = [number for number, line in lines if matches(line.partition("#")[0])]
-    documented = _docstrings(path, changed) if numbers else set()
+    texts = [node for node in program.statements() if isinstance(node, ast.Expr)]
+    texts = [text for text in texts if isinstance(text.value, ast.Constant)]
+    documented = {line for text in texts for line in range(text.lineno, (text.end_lineno or 0) + 1)}
     return tuple(number for number in numbers if number not in documented)
-
-
-def _docstrings(path: Path, changed: int) -> set[int]:
-    """Lines of docstrings and other strings that are statements."""
-    values = (node.value for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Expr))
-    alone = (value for value in values if isinstance(value, ast.Constant))
-    return {line for text in alone for line in range(text.lineno, (text.end_lineno or 0) + 1)}
 
 
 FITS = 0.5
@@ -117,8 +118,7 @@ single one may be in any loop."""
 
 _WEIGHTS = re.compile(r"param|grad|weight|state_dict|buffers")
 
-_LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, *COMPREHENSIONS)
 
 _BY_SYNTAX: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Add: ("add",),
@@ -141,7 +141,7 @@ _BY_SYNTAX: dict[type[ast.AST], tuple[str, ...]] = {
 }
 """Operators of torch that Python's own syntax calls."""
 
-_PREFIXES = ("linalg_", "native_", "special_", "fft_")
+_PREFIXES = ("linalg_", "vector_", "native_", "special_", "fft_")
 
 
 @dataclass(frozen=True)
@@ -160,15 +160,15 @@ class _Loop:
 def call_of(facts: Facts, operator: str) -> LineShare | None:
     """The only line that calls ``operator`` (``aten::topk``) by name; None if there are several or
     none."""
-    name = _name_of(operator)
-    calls = in_own_files(facts, _calls)
-    return only_line((file, line) for file, (called, line) in calls if called == name)
+    name = name_of(operator)
+    calls = in_own_files(facts, Program.calls)
+    return only_line((file, call.lineno) for file, call in calls if _operator_of(call) == name)
 
 
 def loop_of(facts: Facts, operators: Sequence[str], *, pieces: bool = False) -> LineShare | None:
     """The innermost loop whose text calls most of ``operators``, at least half; None on a tie or
     without one. ``pieces`` restricts it to loops that index by their loop variable."""
-    wanted = {_name_of(operator) for operator in operators}
+    wanted = {name_of(operator) for operator in operators}
     fits = {
         (file, loop.line): len(wanted & loop.calls)
         for file, loop in in_own_files(facts, _loops)
@@ -199,47 +199,45 @@ def only_line(places: Iterable[tuple[str, int]]) -> LineShare | None:
     return LineShare(*lines.pop()) if len(lines) == 1 else None
 
 
-def _name_of(operator: str) -> str:
+def name_of(operator: str) -> str:
     """How Python calls an operator: ``aten::linalg_svdvals`` is called as ``svdvals``."""
     name = operator.removeprefix("aten::").strip("_")
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
-    return "norm" if name == "vector_norm" else name
+    return name
 
 
-@lru_cache(maxsize=64)
-def _calls(path: Path, changed: int) -> tuple[tuple[str, int], ...]:
-    calls = (node for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Call))
-    return tuple((called(node), node.lineno) for node in calls)
-
-
-@lru_cache(maxsize=64)
-def _loops(path: Path, changed: int) -> tuple[_Loop, ...]:
+@lru_cache(MOST_FILES)
+def _loops(program: Program) -> tuple[_Loop, ...]:
     loops = []
-    for node in ast.walk(tree_of(path, changed)):
+    for node in program.nodes:
         if isinstance(node, _LOOPS):
             inside = list(_turn(node))
             names = frozenset(name for part in inside for name in _names(part))
             if "backward" not in names and not any(isinstance(part, _LOOPS) for part in inside):
-                over = " ".join(map(ast.unparse, _over(node)))
+                heads = getattr(node, "generators", [node])
+                heads = [head for head in heads if hasattr(head, "iter")]
+                over = " ".join(ast.unparse(head.iter) for head in heads)
+                bound = variables(*(head.target for head in heads))
+                indices = (part.slice for part in inside if isinstance(part, ast.Subscript))
+                indexes = not bound.isdisjoint(variables(*indices))
                 is_over = _WEIGHTS.search(over) is not None
-                loops.append(_Loop(node.lineno, names, _indexes(node, inside), is_over))
+                loops.append(_Loop(node.lineno, names, indexes, is_over))
     return tuple(loops)
 
 
-@lru_cache(maxsize=64)
-def _repeated(path: Path, changed: int) -> tuple[int, ...]:
-    tree = tree_of(path, changed)
-    scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, _SCOPES))]
-    return tuple(line for scope in scopes for line in _repeated_in(scope))
+@lru_cache(MOST_FILES)
+def _repeated(program: Program) -> tuple[int, ...]:
+    scopes: dict[ast.AST, list[ast.Call]] = {}
+    for call in program.calls():
+        scopes.setdefault(program.scope(call), []).append(call)
+    return tuple(line for calls in scopes.values() for line in _repeated_in(calls))
 
 
-def _repeated_in(scope: ast.AST) -> Iterator[int]:
-    calls = sorted(
-        (node for node in _own(scope) if isinstance(node, ast.Call)),
-        key=lambda node: (node.lineno, node.col_offset),
-    )
-    back = [node for node in calls if called(node) == "backward"]
+def _repeated_in(calls: list[ast.Call]) -> Iterator[int]:
+    """Lines of calls repeated among those of one scope."""
+    calls = sorted(calls, key=lambda node: (node.lineno, node.col_offset))
+    back = [node for node in calls if called_name(node) == "backward"]
     if len(back) != 1:
         return
     loss, line = ast.unparse(back[0].func).removesuffix(".backward"), back[0].lineno
@@ -254,34 +252,26 @@ def _repeated_in(scope: ast.AST) -> Iterator[int]:
 
 def _may_be_model(call: ast.Call) -> bool:
     """Whether ``call`` is of a name, or an attribute of ``self``, with only variable arguments."""
-    function, arguments = call.func, call.args
-    of_self = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
-    is_name = isinstance(function, ast.Name) and not hasattr(builtins, function.id)
-    is_own = is_name or (of_self and ast.unparse(function).startswith("self."))
     plain = (ast.Name, ast.Attribute, ast.Subscript, ast.Starred)
-    return is_own and bool(arguments) and all(isinstance(argument, plain) for argument in arguments)
+    is_plain = bool(call.args) and all(isinstance(argument, plain) for argument in call.args)
+    return is_plain and _is_own(call.func) and ast.unparse(call.func).count(".") <= 1
 
 
-def _own(scope: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of ``scope`` without those of functions and classes defined in it."""
-    waiting = list(ast.iter_child_nodes(scope))
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, _SCOPES):
-            yield node
-            waiting += ast.iter_child_nodes(node)
+def _is_own(function: ast.expr) -> bool:
+    """Whether it is a variable, and no function of Python, or something of ``self``."""
+    if isinstance(function, ast.Name):
+        return not hasattr(builtins, function.id)
+    return isinstance(function, ast.Attribute) and ast.unparse(function).startswith("self.")
 
 
-def called(call: ast.Call) -> str:
-    """Name of the called function or method, without leading and trailing underscores."""
-    function = call.func
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return str(name).strip("_")
+def _operator_of(call: ast.Call) -> str:
+    """The name of what is called, as operators are named: ``mul`` of ``x.mul_()``."""
+    return called_name(call).strip("_")
 
 
 def _names(node: ast.AST) -> tuple[str, ...]:
     if isinstance(node, ast.Call):
-        return (called(node),)
+        return (_operator_of(node),)
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         return ("select", "slice", "index_put", "copy", "fill")
     return _BY_SYNTAX.get(type(node), ())
@@ -295,24 +285,10 @@ def _turn(loop: ast.AST) -> Iterator[ast.AST]:
             yield from ast.walk(item)
 
 
-def _over(loop: ast.AST) -> list[ast.expr]:
-    """What ``loop`` iterates over."""
-    return [head.iter for head in (*getattr(loop, "generators", []), loop) if hasattr(head, "iter")]
-
-
-def _indexes(loop: ast.AST, inside: Sequence[ast.AST]) -> bool:
-    heads = (*getattr(loop, "generators", []), loop)
-    targets = [head.target for head in heads if hasattr(head, "target")]
-    bound = {node.id for left in targets for node in ast.walk(left) if isinstance(node, ast.Name)}
-    return any(
-        isinstance(node, ast.Subscript)
-        and any(isinstance(name, ast.Name) and name.id in bound for name in ast.walk(node.slice))
-        for node in inside
-    )
-
-
-_OF_TORCH = {"detach", "item", "tolist", "numpy", "no_grad", "zeros", "zeros_like"}
-_WITHOUT_GRAPH = _OF_TORCH | {"float", "int", "len", "str", "format"}
+_WITHOUT_GRAPH = frozenset(
+    {"detach", "detach_", "item", "tolist", "numpy", "no_grad", "zeros", "zeros_like"}
+    | {"float", "int", "len", "str", "format"}
+)
 """Calls whose result has no autograd graph."""
 
 _KEEPERS = frozenset({"append", "appendleft", "add", "extend"})
@@ -321,56 +297,46 @@ _KEEPERS = frozenset({"append", "appendleft", "add", "extend"})
 def line_that_keeps_graph(facts: Facts) -> LineShare | None:
     """The only line of a loop around backward, or of a module, that updates a variable from itself,
     or appends a computed value, without detaching; None if there are several or none."""
-    return only_line(in_own_files(facts, _lines))
+    return only_line(in_own_files(facts, _keeping_lines))
 
 
-@lru_cache(maxsize=64)
-def _lines(path: Path, changed: int) -> tuple[int, ...]:
-    lines: list[int] = []
-    for node in ast.walk(tree_of(path, changed)):
-        if isinstance(node, (ast.For, ast.While)) and _runs_backward(node):
-            lines += _carried(node)
-        elif isinstance(node, Function) and not node.name.startswith("__"):
-            below = (sub for sub in ast.walk(node) if isinstance(sub, (ast.Assign, ast.AugAssign)))
-            lines += [sub.lineno for sub in below if _is_state(sub)]
+@lru_cache(MOST_FILES)
+def _keeping_lines(program: Program) -> tuple[int, ...]:
+    around = (above for call in program.calls("backward") for above in program.ancestors(call))
+    loops = {above for above in around if isinstance(above, Loop)}
+    outer = {above for loop in loops for above in program.ancestors(loop)}
+    lines = [line for loop in loops.difference(outer) for line in _carried(loop)]
+    for node in program.statements():
+        if isinstance(node, (ast.Assign, ast.AugAssign)) and _is_state(node):
+            functions = (above for above in program.ancestors(node) if isinstance(above, Function))
+            if any(not function.name.startswith("__") for function in functions):
+                lines.append(node.lineno)
     return tuple(lines)
 
 
-def _runs_backward(loop: ast.For | ast.While) -> bool:
-    """Whether ``loop`` is the innermost loop around a backward pass."""
-    inside = [node for statement in loop.body for node in ast.walk(statement)]
-    inner = (node for node in inside if isinstance(node, (ast.For, ast.While)))
-    return _calls_backward(inside) and not any(
-        _calls_backward(list(ast.walk(loop))) for loop in inner
-    )
-
-
-def _calls_backward(nodes: list[ast.AST]) -> bool:
-    return any(isinstance(node, ast.Call) and called(node) == "backward" for node in nodes)
-
-
-def _carried(loop: ast.For | ast.While) -> Iterator[int]:
+def _carried(loop: Loop) -> Iterator[int]:
     """Lines that update a variable from its value of the previous turn."""
-    fresh = _variables(loop.target) if isinstance(loop, ast.For) else set()
+    fresh = variables(loop.target) if not isinstance(loop, ast.While) else set()
     computed: set[str] = set()
     for node in _in_order(loop.body):
         if isinstance(node, (ast.Assign, ast.AugAssign)):
-            own, read = _targets(node), _read(node)
-            computes = _computes(node.value)
-            if own & read - fresh and (computes or read & computed) and not _cuts(node.value):
+            own, read, called = _targets(node), _read(node), called_names(node.value)
+            if own & read - fresh and (called or read & computed) and not called & _WITHOUT_GRAPH:
                 yield node.lineno
             fresh |= own
-            computed |= own if computes else set()
+            computed |= own if called else set()
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             call = node.value
-            if called(call) in _KEEPERS and call.args and not _cuts(call):
-                yield from [node.lineno] if _variables(call.args[0]) & computed else []
+            is_kept = called_name(call) in _KEEPERS and not called_names(call) & _WITHOUT_GRAPH
+            if is_kept and call.args:
+                yield from [node.lineno] if variables(call.args[0]) & computed else []
 
 
 def _is_state(node: ast.Assign | ast.AugAssign) -> bool:
     """Whether it makes an attribute of ``self`` from itself and something else."""
     own = {name for name in _targets(node) if name.startswith("self.")}
-    return bool(own & _read(node)) and _computes(node.value) and not _cuts(node.value)
+    called = called_names(node.value)
+    return bool(own & _read(node)) and bool(called) and not called & _WITHOUT_GRAPH
 
 
 def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -378,9 +344,7 @@ def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in body:
         if isinstance(statement, (Function, ast.ClassDef)):
             continue
-        if isinstance(statement, ast.With) and any(
-            _cuts(item.context_expr) for item in statement.items
-        ):
+        if isinstance(statement, ast.With) and called_names(*statement.items) & _WITHOUT_GRAPH:
             continue
         yield statement
         for name in ("body", "orelse", "finalbody"):
@@ -388,31 +352,11 @@ def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _targets(node: ast.Assign | ast.AugAssign) -> set[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return {name for target in targets for name in _variables(target)}
+    return variables(*(node.targets if isinstance(node, ast.Assign) else [node.target]))
 
 
 def _read(node: ast.Assign | ast.AugAssign) -> set[str]:
-    own = _targets(node) if isinstance(node, ast.AugAssign) else set()
-    return _variables(node.value) | own
-
-
-def _variables(node: ast.AST) -> set[str]:
-    """Variables and attributes, as written."""
-    plain = (part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute)))
-    return {ast.unparse(part) for part in plain}
-
-
-def _computes(node: ast.AST) -> bool:
-    return any(isinstance(part, ast.Call) for part in ast.walk(node))
-
-
-def _cuts(node: ast.AST) -> bool:
-    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
-    return any(called(call) in _WITHOUT_GRAPH for call in calls)
-
-
-_OFF = ("no_grad", "inference_mode")
+    return variables(node if isinstance(node, ast.AugAssign) else node.value)
 
 
 def line_without_gradients(facts: Facts) -> LineShare | None:
@@ -426,42 +370,28 @@ def line_without_gradients(facts: Facts) -> LineShare | None:
     return only_line((file, first) for file, (first, _) in loops)
 
 
-@lru_cache(maxsize=64)
-def _loops_without_gradients(path: Path, changed: int) -> tuple[tuple[int, int], ...]:
+@lru_cache(MOST_FILES)
+def _loops_without_gradients(program: Program) -> tuple[tuple[int, int], ...]:
     """First and last lines of the outermost loops that call a model without gradients."""
+    loops = (node for node in program.statements() if isinstance(node, Loop))
     return tuple(
         (loop.lineno, loop.end_lineno or loop.lineno)
-        for node in ast.walk(tree_of(path, changed))
-        if _is_off(node)
-        for loop in _outermost(node)
-        if _calls_model(loop)
+        for loop in loops
+        if _calls_model(loop) and _is_first_without(program, loop) and not trains(program, loop)
     )
 
 
-def _is_off(node: ast.AST) -> bool:
-    """Whether gradients are off in a function or a ``with`` block."""
-    parts: Sequence[ast.AST] = ()
-    if isinstance(node, Function):
-        parts = node.decorator_list
-    elif isinstance(node, ast.With):
-        parts = node.items
-    return any(name in ast.unparse(part) for part in parts for name in _OFF)
+def _is_first_without(program: Program, loop: Loop) -> bool:
+    """Whether gradients are off around ``loop``, with no other loop in between."""
+    for above in program.ancestors(loop):
+        if is_without_gradients(program, above):
+            return True
+        if isinstance(above, Loop):
+            break
+    return False
 
 
 def _calls_model(loop: ast.AST) -> bool:
-    """Whether the loop calls a variable, or an attribute of ``self``, with arguments."""
+    """Whether the loop calls a variable, or something of ``self``, with arguments."""
     calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call) and node.args)
-    return any(
-        ast.unparse(call.func).startswith("self.")
-        if isinstance(call.func, ast.Attribute)
-        else isinstance(call.func, ast.Name) and not hasattr(builtins, call.func.id)
-        for call in calls
-    )
-
-
-def _outermost(node: ast.AST) -> Iterator[ast.For | ast.While]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.For | ast.While):
-            yield child
-        else:
-            yield from _outermost(child)
+    return any(_is_own(call.func) for call in calls)

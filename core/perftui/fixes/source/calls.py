@@ -91,7 +91,7 @@ def call_at(program: Program, line: int, spec: CallSpec) -> ast.Call:
 def _makes_again(program: Program, call: ast.Call) -> bool:
     """Whether loops of its function run ``call`` many times, apart from loops over a few values,
     and from loops whose turns train for many epochs, as one over folds."""
-    loops = list(_loops(program, call))
+    loops = list(program.loops(call))
     again = loops[1:] if loops and _few(program, loops[0]) is not None else loops
     return any(not _trains_for_epochs(program, loop, call) for loop in again)
 
@@ -111,22 +111,6 @@ def _called_in_loops(program: Program, call: ast.Call) -> bool:
     name = getattr(next(around, None), "name", "")
     calls = program.calls(name) if len(program.functions.get(name, ())) == 1 else []
     return bool(calls) and all(_makes_again(program, other) for other in calls)
-
-
-def _loops(program: Program, call: ast.Call) -> Iterator[ast.AST]:
-    """Loops and comprehensions of the function that run ``call`` in each turn, innermost first."""
-    child: ast.AST = call
-    for above in program.ancestors(call):
-        # The iterable of a loop is evaluated once.
-        if isinstance(above, COMPREHENSIONS):
-            is_once = child is above.generators[0]
-        else:
-            is_once = isinstance(above, (ast.For, ast.AsyncFor)) and child is above.iter
-        if isinstance(above, (Loop, *COMPREHENSIONS)) and not is_once:
-            yield above
-        if isinstance(above, FUNCTIONS):
-            return
-        child = above
 
 
 def _few(program: Program, loop: ast.AST) -> ast.expr | None:
@@ -228,7 +212,7 @@ def consequences(
     program: Program, call: ast.Call, spec: CallSpec, readers: Iterable[ast.expr], file: str
 ) -> tuple[str, ...]:
     """Sentences for a person; ``readers`` are what else reads the changed value."""
-    over = next((_few(program, loop) for loop in _loops(program, call)), None)
+    over = next((_few(program, loop) for loop in program.loops(call)), None)
     several = (
         f"The call makes a {spec.noun} for each of {ast.unparse(over)}: all of them change."
         if over is not None

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains, step_kernels
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.source_calls import in_own_files
-from perftui.script.program import called_name, tree_of
+from perftui.script.program import Program, called_name
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int64, Mask
 
@@ -125,14 +124,11 @@ _SCALES = frozenset({"where", "masked_fill", "add", "mul", "div", "clamp", "drop
 """Functions whose result is as their argument, but for scale and mask."""
 
 
-@lru_cache(maxsize=64)
-def joined_in_source(path: Path, changed: int) -> tuple[int, ...]:
+@lru_cache(maxsize=16)
+def joined_in_source(program: Program) -> tuple[int, ...]:
     """Lines of products of a softmax of a product, followed by names within each function."""
-    functions = (node for node in ast.walk(tree_of(path, changed)) if isinstance(node, _FUNCTION))
+    functions = (node for named in program.functions.values() for node in named)
     return tuple(line for node in functions for line in _Scores(set(), set()).multiplied_in(node))
-
-
-_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)

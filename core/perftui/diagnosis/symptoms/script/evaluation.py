@@ -33,7 +33,7 @@ from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
 from perftui.run.aggregates import Group
 from perftui.run.table import Table
 from perftui.script.evaluation import makes_training_data
-from perftui.script.uses import program_of
+from perftui.script.program import program_of
 
 FEWEST_INSIDE = 2
 """Fewest samples that began within evaluation steps, in lines that training does not call. One may
@@ -176,8 +176,7 @@ def _is_trained_on(facts: Facts, place: Place | None) -> bool:
     """Whether the loop at ``place`` acts, or generates what is trained on, by the script's text."""
     for path, changed in own_files(facts):
         if place is not None and place.line and str(path) == place.file:
-            program = program_of(path, changed)
-            return program is not None and makes_training_data(program, place.line)
+            return makes_training_data(program_of(path, changed), place.line)
     return False
 
 

@@ -30,10 +30,10 @@ from perftui.script.program import (
     assigned_value,
     called_name,
     is_literal,
-    keyword,
     receiver,
+    value_given,
 )
-from perftui.script.templates import own_attribute
+from perftui.script.templates import own_stores
 
 _DEEPEST = 6
 
@@ -347,14 +347,16 @@ def is_number(program: Program, node: ast.expr | None, depth: int = _MOST_NAMES)
         return _is_numeric_call(program, node, depth)
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    bound: Sequence[ast.AST] = ()
     if isinstance(node, ast.Name) and depth > 0:
         bound = bindings_of(program, node)
-        return bool(bound) and all(_binds_number(program, node, depth - 1) for node in bound)
-    return (
-        isinstance(node, ast.Attribute)
-        and depth > 0
-        and _is_numeric_attribute(program, node, depth - 1)
-    )
+    elif isinstance(node, ast.Attribute) and depth > 0:
+        bound = _bindings_of_attribute(program, node)
+        if not bound:
+            options = declared_options(program)
+            kinds = {option.kind for option in options if option.dest == node.attr}
+            return bool(kinds) and kinds <= {int, float}
+    return bool(bound) and all(_binds_number(program, node, depth - 1) for node in bound)
 
 
 def _is_numeric_call(program: Program, call: ast.Call, depth: int) -> bool:
@@ -377,15 +379,18 @@ def _binds_number(program: Program, binding: ast.AST, depth: int) -> bool:
     above = program.parents[binding]
     if isinstance(above, ast.AugAssign):
         return is_number(program, above.value, depth)
-    if isinstance(above, ast.Tuple) and (value := assigned_value(program, above)) is not None:
-        return ast.unparse(value).endswith((".shape", ".size()"))
-    if isinstance(above, (ast.For, ast.Tuple)):
-        loop = above if isinstance(above, ast.For) else program.parents[above]
-        over = loop.iter if isinstance(loop, ast.For) else None
-        called = called_name(over) if isinstance(over, ast.Call) else ""
+    if isinstance(above, ast.AnnAssign) and isinstance(program.scope(above), ast.ClassDef):
+        # A field, such as of options that are read into a dataclass.
+        return ast.unparse(above.annotation) in _NUMERIC
+    loop = program.parents[above] if isinstance(above, ast.Tuple) else above
+    if isinstance(loop, ast.For):
+        called = called_name(loop.iter) if isinstance(loop.iter, ast.Call) else ""
         is_first = isinstance(above, ast.Tuple) and above.elts[0] is binding
         return called == "enumerate" if is_first else called in _COUNTING
-    return is_number(program, assigned_value(program, binding), depth)
+    sizes = assigned_value(program, above)
+    if sizes is not None and ast.unparse(sizes).endswith((".shape", ".size()")):
+        return True
+    return is_number(program, value_given(program, binding), depth)
 
 
 def _is_numeric_parameter(program: Program, parameter: ast.arg, depth: int) -> bool:
@@ -411,28 +416,14 @@ def _is_numeric_parameter(program: Program, parameter: ast.arg, depth: int) -> b
     return bool(passed) and all(is_number(program, value, depth) for value in passed)
 
 
-def _is_numeric_attribute(program: Program, node: ast.Attribute, depth: int) -> bool:
-    value = own_attribute(program, node)
-    if value is not None:
-        return is_number(program, value, depth)
-    stores = program.attributes(node.attr, ast.Store)
-    if stores:
-        return all(_binds_number(program, store, depth) for store in stores)
-    if fields := _fields(program, node.attr):
-        return all(ast.unparse(field.annotation) in _NUMERIC for field in fields)
-    options = (option for option in declared_options(program) if option.dest == node.attr)
-    kinds = [keyword(option.call, "type") for option in options]
-    return bool(kinds) and all(kind and ast.unparse(kind) in _NUMERIC for kind in kinds)
-
-
-def _fields(program: Program, name: str) -> list[ast.AnnAssign]:
-    """The fields ``name`` of the file's classes: options that are read into a dataclass."""
-    bodies = (node.body for classes in program.classes.values() for node in classes)
-    return [
-        statement
-        for body in bodies
-        for statement in body
-        if isinstance(statement, ast.AnnAssign)
-        and isinstance(statement.target, ast.Name)
-        and statement.target.id == name
-    ]
+def _bindings_of_attribute(program: Program, node: ast.Attribute) -> Sequence[ast.AST]:
+    """Stores of ``self.x`` in its class if there is one, else all of that name, else fields of the
+    file's classes."""
+    own = own_stores(program, node) if ast.unparse(node.value) == "self" else []
+    if len(own) == 1:
+        return own
+    fields = (
+        n for n in program.bindings(node.attr) if isinstance(program.parents[n], ast.AnnAssign)
+    )
+    in_classes = [field for field in fields if isinstance(program.scope(field), ast.ClassDef)]
+    return program.attributes(node.attr, ast.Store) or in_classes

@@ -86,7 +86,10 @@ def option_behind(program: Program, value: ast.expr, kind: type[object]) -> Decl
     Certain is: ``args`` is only ever the result of ``parse_args`` (or a parameter of that name),
     exactly one option of the file stores to ``x``, and nothing else sets it.
     """
-    if not isinstance(value, ast.Attribute) or not _is_path(value.value):
+    of = value.value if isinstance(value, ast.Attribute) else None
+    # A name, or an attribute of one: ``args``, ``self.args``.
+    root = of.value if isinstance(of, ast.Attribute) else of
+    if not isinstance(value, ast.Attribute) or not isinstance(root, ast.Name):
         return f"{ast.unparse(value)} is computed"
     name = ast.unparse(value)
     if not is_namespace(program, value.value):
@@ -259,11 +262,6 @@ def _kind(keywords: Mapping[str | None, ast.expr], action: str) -> type[object] 
     name = kind.id if isinstance(kind, ast.Name) else ""
     values = {"int": int, "float": float, "str": str}
     return bool if action else str if kind is None else values.get(name)
-
-
-def _is_path(value: ast.expr) -> bool:
-    """A name, or an attribute of one: ``args``, ``self.args``."""
-    return isinstance(value.value if isinstance(value, ast.Attribute) else value, ast.Name)
 
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?$")

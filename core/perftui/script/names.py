@@ -243,12 +243,8 @@ def _settings(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
     for above in program.ancestors(use):
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             break
-        if isinstance(inner, ast.stmt):
-            fields = (block for _, block in ast.iter_fields(above) if isinstance(block, list))
-            block = next((block for block in fields if inner in block), [inner])
-            for before in block[: block.index(inner)]:
-                if _sets(before, use.id):
-                    yield before
+        before = _until(above, inner, including=False)
+        yield from (statement for statement in before if _sets(statement, use.id))
         if isinstance(above, (ast.With, ast.AsyncWith)) and _sets(above, use.id):
             yield above
         if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
@@ -295,7 +291,9 @@ def is_only_read(program: Program, value: ast.expr, depth: int = 2) -> bool:
             return True  # ** copies
         above = program.parents[above]
     if isinstance(above, ast.Call):
-        return _reads(above)
+        root = root_of(above.func)
+        by_module = isinstance(root, ast.Name) and root.id in _READ_BY_MODULES
+        return by_module or called_name(above) in _READ
     if isinstance(above, ast.Attribute):
         return above.attr in _VIEWS and isinstance(program.parents[above], ast.Call)
     if isinstance(above, ast.Subscript):
@@ -322,12 +320,6 @@ def is_shown(program: Program, value: ast.expr) -> bool:
     if isinstance(above, (ast.FormattedValue, ast.JoinedStr)):
         return True
     return isinstance(above, ast.Call) and value is not above.func and called_name(above) in _SHOWS
-
-
-def _reads(call: ast.Call) -> bool:
-    root = root_of(call.func)
-    by_module = isinstance(root, ast.Name) and root.id in _READ_BY_MODULES
-    return by_module or called_name(call) in _READ
 
 
 _HARMLESS = frozenset(
@@ -436,27 +428,18 @@ def _passed_name(program: Program, function: Function, target: ast.Name) -> str:
     uses, calls = program.loads(function.name), program.calls(function.name)
     if not calls or len(uses) != len(calls) or len(program.functions[function.name]) > 1:
         raise PatchRefusedError(f"it is not certain what {function.name}() is given")
-    names = {_parameter(program, function, call, target) for call in calls}
-    name = names.pop() if len(names) == 1 else None
+    home, arguments = program.scope(target), function.args
+    name = None
+    if all(program.scope(call) is home and call.lineno >= target.lineno for call in calls):
+        for node in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            given = {getattr(value, "id", "") for value in values_given(program, node)}
+            name = name or (node.arg if given == {target.id} else None)
     if name is None:
         raise PatchRefusedError(f"{function.name}() may not be given {target.id}")
     within = [node for node in program.bindings(name) if function in program.ancestors(node)]
     if len(within) > 1:
         raise PatchRefusedError(f"line {_line(within[-1])} gives {name} another value")
     return name
-
-
-def _parameter(program: Program, function: Function, call: ast.Call, name: ast.Name) -> str | None:
-    """The parameter for which ``call`` passes ``name``; None where it is unclear."""
-    if program.scope(call) is not program.scope(name) or call.lineno < name.lineno:
-        return None
-    for parameter, value in zip(function.args.args, call.args, strict=False):
-        if isinstance(value, ast.Starred):
-            return None
-        if isinstance(value, ast.Name) and value.id == name.id:
-            return parameter.arg
-    names = (key for key in call.keywords if isinstance(key.value, ast.Name))
-    return next((key.arg for key in names if ast.unparse(key.value) == name.id), None)
 
 
 def _line(node: ast.AST) -> int:

@@ -204,7 +204,7 @@ def _refuse_other_count(program: Program, place: StepStatement, rest: ast.BinOp)
     """Refuse unless the left of ``rest`` counts steps of the loop, not of one around it."""
     names = [node for node in ast.walk(rest.left) if isinstance(node, (ast.Name, ast.Attribute))]
     counting = set(counters(program, place.loop))
-    bound = {n.id for n in ast.walk(place.loop) if isinstance(n, ast.Name) and _is_set(n)}
+    bound = {bound_name(node) for node in ast.walk(place.loop)}
     for node in names:
         name = node.id if isinstance(node, ast.Name) else node.attr
         around = program.function(rest)
@@ -213,10 +213,6 @@ def _refuse_other_count(program: Program, place: StepStatement, rest: ast.BinOp)
         if counts or (isinstance(node, ast.Attribute) and _COUNTS.search(name)):
             return
     raise PatchRefusedError(f"line {rest.lineno} may not count the steps of the loop")
-
-
-def _is_set(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
 
 
 def _asks_none(node: ast.AST) -> bool:
@@ -230,11 +226,9 @@ def _asks_none(node: ast.AST) -> bool:
 
 def _varies(program: Program, place: StepStatement, node: ast.If) -> bool:
     """Whether the condition of ``node`` may hold in some steps only."""
-    bound = {n.id for n in ast.walk(place.loop) if isinstance(n, ast.Name) and _is_set(n)}
     scope = program.scope(node)
-    if scope is not program.scope(place.loop):
-        bound = {n.arg for n in ast.walk(scope) if isinstance(n, ast.arg) and n.arg != "self"}
-        bound |= {n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and _is_set(n)}
+    around = place.loop if scope is program.scope(place.loop) else scope
+    bound = {bound_name(part) for part in ast.walk(around)} - {"self"}
     asked = [part for part in ast.walk(node.test) if _asks_none(part)]
     steady = {below for part in asked for below in ast.walk(part)}
     for below in ast.walk(node.test):

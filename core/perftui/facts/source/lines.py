@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import linecache
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -109,35 +110,28 @@ def lines_by_time(stacks: Table, time: Int64, samples: int | None = None) -> Lin
     if not len(stacks):
         return LinesByTime((), 0, 0)
     if samples is None:
-        samples = _samples(stacks, time)
+        every: Int64 = np.maximum(stacks["every"], 1)
+        periods = np.unique(every).tolist()
+        samples = sum(int(time[every == period].sum()) // period for period in periods)
     return LinesByTime(_by_line(stacks, time), int(time.sum()), samples)
 
 
-def _samples(stacks: Table, time: Int64) -> int:
-    every: Int64 = np.maximum(stacks["every"], 1)
-    return sum(int(time[every == period].sum()) // period for period in np.unique(every).tolist())
-
-
 def _by_line(stacks: Table, times: Int64) -> tuple[LineShare, ...]:
-    totals: dict[tuple[str, int, str], int] = {}
-    inner: dict[tuple[str, int, str], dict[str, int]] = {}
+    inner: defaultdict[tuple[str, int, str], Counter[str]] = defaultdict(Counter)
     rows = np.flatnonzero(times > 0)
     columns = [stacks[name][rows].tolist() for name in ("file", "line", "function", "inner")]
     for file, line, function, innermost, time in zip(*columns, times[rows].tolist(), strict=True):
-        key = (file, line, function)
-        totals[key] = totals.get(key, 0) + time
-        of_line = inner.setdefault(key, {})
-        of_line[innermost] = of_line.get(innermost, 0) + time
-    keys = sorted(totals, key=lambda key: (-totals[key], key))[:MOST_LINES]
+        inner[file, line, function][innermost] += time
+    lines = sorted(inner.items(), key=lambda item: (-item[1].total(), item[0]))[:MOST_LINES]
     return tuple(
         LineShare(
-            printable(str(key[0])),
-            key[1],
-            printable(str(key[2])),
-            printable(str(max(inner[key], key=lambda frame: inner[key][frame]))),
-            totals[key],
+            printable(str(file)),
+            line,
+            printable(str(function)),
+            printable(str(frames.most_common(1)[0][0])),
+            frames.total(),
         )
-        for key in keys
+        for (file, line, function), frames in lines
     )
 
 

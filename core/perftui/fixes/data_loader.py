@@ -14,7 +14,7 @@ from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.data_loader.input_wait import wait_pattern
 from perftui.facts.data_loader.loader import LoaderFacts, loader_work, training_loader, worker_use
 from perftui.facts.fact import Facts
-from perftui.facts.source.source_calls import own_files
+from perftui.facts.source.source_calls import in_own_files
 from perftui.fixes.fix import CallChange, Fix, LineChange, has_finding
 from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
@@ -29,10 +29,9 @@ from perftui.script.program import (
     assigned_value,
     bound_name,
     called_name,
+    called_names,
     is_literal,
     keyword,
-    parse_program,
-    read_source,
     receiver,
     root_of,
 )
@@ -494,8 +493,7 @@ def one_thread(program: Program, line: int) -> Sequence[Edit]:
     text = ast.unparse(number)
     if text in ("0", "1"):
         raise PatchRefusedError("each worker already has one thread")
-    called = [node for node in ast.walk(number) if isinstance(node, ast.Call)]
-    if any(called_name(node) not in _COUNTS for node in called) or isinstance(number, ast.Starred):
+    if not called_names(number) <= _COUNTS or isinstance(number, ast.Starred):
         raise PatchRefusedError(f"{text} may do more than count")
     return (ReplaceExpression(program.span(number), "1"),)
 
@@ -556,14 +554,8 @@ def _worker_threads(facts: Facts) -> LineChange | None:
 
 
 def _line(facts: Facts) -> tuple[str, int] | None:
-    for path, _ in own_files(facts):
-        try:
-            program = parse_program(read_source(path))
-        except PatchRefusedError:
-            continue
-        for call in thread_calls(program):
-            return str(path), call.lineno
-    return None
+    calls = in_own_files(facts, thread_calls)
+    return next(((file, call.lineno) for file, call in calls), None)
 
 
 WORKER_THREADS = Fix(

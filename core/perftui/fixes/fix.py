@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
-from perftui.facts.source.source_calls import own_files
+from perftui.facts.source.source_calls import in_own_files
 from perftui.fixes.apply_and_undo import applied_to, patch_store
 from perftui.fixes.option import WRITTEN, FixOption, Patch, Risk
 from perftui.fixes.source.calls import CallSpec, argument, call_at, each_changed
@@ -309,19 +310,12 @@ def script_with_finding(facts: Facts, *rules: str) -> NamedLine | None:
 
 def place_of_loop(facts: Facts) -> tuple[str | None, int | None]:
     """File and line of the loop that trains, in the first of the user's own files that has one."""
-    for path, _ in own_files(facts):
-        line = _line_of_loop(path, modified_ns(path))
-        if line is not None:
-            return str(path), line
-    return None, None
 
+    def line_of_loop(program: Program) -> Iterator[int]:
+        with suppress(PatchRefusedError):
+            yield training_loop(program).lineno
 
-@lru_cache(maxsize=64)
-def _line_of_loop(path: Path, _: int) -> int | None:
-    try:
-        return training_loop(parse_program(read_source(path))).lineno
-    except PatchRefusedError:
-        return None
+    return next(iter(in_own_files(facts, line_of_loop)), (None, None))
 
 
 def stands_in_source(fix: str, change: CallChange | LineChange, facts: Facts) -> bool:

@@ -12,7 +12,7 @@ from perftui.fixes.option import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression, edits_at, remove
 from perftui.script.layers import Attention, OneOperator, activation, attention_of, layer_norm
 from perftui.script.names import qualified_name, refuse_unbound, spelling
-from perftui.script.program import PatchRefusedError, Program, called_name
+from perftui.script.program import PatchRefusedError, Program, called_name, called_names
 from perftui.script.templates import LocalValues
 from perftui.script.training import statement_at
 
@@ -100,9 +100,8 @@ def one_operator(program: Program, _: int) -> Sequence[Edit]:
         yield ReplaceExpression(program.span(node), text)
 
     functions = [node for node in program.statements() if isinstance(node, ast.FunctionDef)]
-    calls = {node: [n for n in ast.walk(node) if isinstance(n, ast.Call)] for node in functions}
     # The other functions are not worth the time.
-    likely = (f for f in functions if not _IN_THEM.isdisjoint(map(called_name, calls[f])))
+    likely = (f for f in functions if not _IN_THEM.isdisjoint(called_names(f)))
     fused = (match for f in likely for match in _outermost(program, f))
     return edits_at(fused, edits_of, "no line is certainly an activation or a layer norm")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from perftui.script.effects import reached, words
 from perftui.script.names import calls_of, later_reads, names_bound, qualified_name
@@ -159,15 +160,12 @@ def evaluation_loop(program: Program, line: int) -> Loop:
 def makes_training_data(program: Program, line: int) -> bool:
     """Whether a backward pass of the file may go through what is made from the results of the loop
     around ``line``: it acts in an environment, or generates what is trained on."""
-    try:
+    loop = None
+    with suppress(PatchRefusedError):
         loop = _untrained_loop(program, line)
-    except PatchRefusedError:
-        return False
-    try:
         refuse_differentiated(program, loop)
-    except PatchRefusedError:
-        return True
-    return False
+        return False
+    return loop is not None
 
 
 def _untrained_loop(program: Program, line: int) -> Loop:

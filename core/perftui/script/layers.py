@@ -418,15 +418,12 @@ def _buffer(program: Program, node: ast.expr) -> ast.expr | None:
     """The value that the class registers as the buffer ``self.mask``, if it does that once."""
     if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self":
         return None
-    owner = program.owner(node)
+    calls = [call for call in program.calls("register_buffer") if len(call.args) >= 2]
     registered = [
         call.args[1]
-        for call in program.calls("register_buffer")
-        if owner is not None
-        and owner in program.ancestors(call)
-        and len(call.args) >= 2
-        and isinstance(call.args[0], ast.Constant)
-        and call.args[0].value == node.attr
+        for call in calls
+        if program.owner(call) is program.owner(node)
+        and ast.unparse(call.args[0]) == repr(node.attr)
     ]
     if len(registered) != 1 or own_stores(program, node):
         return None

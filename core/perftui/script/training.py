@@ -238,13 +238,13 @@ def _step_of(program: Program, node: ast.stmt, loop: Loop, path: list[ast.stmt])
 
 def _only_call(program: Program, node: ast.stmt) -> ast.stmt:
     """The statement with the only call of the function around ``node``."""
-    around = [above for above in program.ancestors(node) if isinstance(above, Function)]
-    if not around:
+    function = program.function(node)
+    if function is None:
         raise PatchRefusedError(f"line {node.lineno} is not in a loop over training steps")
-    name = around[0].name
-    if trains(program, around[0]):
+    name = function.name
+    if trains(program, function):
         raise PatchRefusedError(f"{name}() trains")
-    kind = ast.Attribute if isinstance(program.parents[around[0]], ast.ClassDef) else ast.Name
+    kind = ast.Attribute if isinstance(program.parents[function], ast.ClassDef) else ast.Name
     calls = [call for call in program.calls(name) if isinstance(call.func, kind)]
     if len(program.functions[name]) > 1 or len(calls) != 1:
         raise PatchRefusedError(f"{name}() is called at {len(calls)} places of the file")

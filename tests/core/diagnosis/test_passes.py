@@ -445,6 +445,9 @@ def choose(net, worlds):
         for world in worlds:
             print(world)
 """
+LEARNS = ACTS.replace("no_grad()", "set_grad_enabled(learns)").replace(
+    "argmax()", "sum().backward()"
+)
 
 
 def passes_alone_of(count: int, each: float = 2) -> Facts:
@@ -469,6 +472,8 @@ def passes_alone_of(count: int, each: float = 2) -> Facts:
         (SAMPLES.replace("    @torch.no_grad()\n", ""), None),
         (SAMPLES + SAMPLES, None),
         (ACTS, 4),
+        (ACTS.replace("no_grad()", "set_grad_enabled(learns)"), 4),
+        (LEARNS, None),
     ],
 )
 def test_the_only_loop_without_gradients_that_calls_the_model_is_named(

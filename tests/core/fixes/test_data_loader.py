@@ -169,7 +169,10 @@ def test_threads_are_set_at_the_line_of_the_script_or_advised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "train.py"
-    monkeypatch.setattr("perftui.fixes.data_loader.own_files", lambda _: ((script, 0),))
+    monkeypatch.setattr(
+        "perftui.facts.source.source_calls.own_files",
+        lambda _: ((script, script.stat().st_mtime_ns),),
+    )
     found = offered(script, START)["worker-threads"]
     assert (found.title, found.line) == ("threads of a worker 4 -> 1", 5)
     assert b"    torch.set_num_threads(1)\n" in found.patch.after

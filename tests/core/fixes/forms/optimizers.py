@@ -142,7 +142,7 @@ average: a dict of averages
     import torch
     class EMA:
         def __init__(self, model, decay: float):
-            self.decay, self.shadow = decay, {}
+            self.decay, self.shadow = loaded(decay)
             self.decay = decay
         def update(self, model):
             for name, p in model.named_parameters():

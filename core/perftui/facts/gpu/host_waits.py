@@ -7,8 +7,8 @@ is late or a later one.
 
 from __future__ import annotations
 
-import enum
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -48,17 +48,6 @@ _DEEPEST = 8
 """Levels of operators around a wait that are examined."""
 
 
-class WaitKind(str, enum.Enum):
-    """What the host waits for."""
-
-    VALUE = "value"
-    """A value that it reads, or just for the GPU."""
-    TO_DEVICE = "to device"
-    """Data copied to the GPU."""
-    TO_HOST = "to host"
-    """Data copied from the GPU."""
-
-
 @dataclass(frozen=True, eq=False)
 class Copies:
     """Copies between host and device in the steady steps; columns as long as ``rows``."""
@@ -80,17 +69,14 @@ class HostWaits:
     steps: TraceSteps
     rows: Int64
     """The operator that a person calls, else the call; in order of time."""
-    kind: tuple[WaitKind, ...]
+    reads: Mask
+    """Which are for a value, or just for the GPU, not for data that is moved."""
     lasting: Int64
     """ns that reading a value takes, or that a copy blocks; without time to allocate memory."""
     cost: Int64
     """Idle time of the device caused by each wait, ns in all steps."""
     idle: int
     """Idle time of the device that the host could have filled, ns in all steps."""
-
-    def of(self, kind: WaitKind) -> Int64:
-        """Indices of the waits of that kind."""
-        return np.array([at for at, other in enumerate(self.kind) if other is kind], dtype=np.int64)
 
 
 @trace_fact
@@ -129,10 +115,10 @@ def host_waits(analysis: TraceAnalysis) -> HostWaits:
     start = trace.start[rows]
     reach = np.concatenate((start[:1], np.maximum.accumulate(trace.ends_of(rows))[:-1]))
     rows = rows[start >= reach]
-    idle, kind = idle_of_host(analysis), _kinds(rows, copies)
-    lasting = _lasting(trace, rows, kind, calls)
+    idle, reads = idle_of_host(analysis), _reads(rows, copies)
+    lasting = _lasting(trace, rows, reads, calls)
     cost = _costs(trace.start[rows], lasting, idle, repeats=steps.steps > 0)
-    return HostWaits(steps, rows, kind, lasting, cost, idle.total)
+    return HostWaits(steps, rows, reads, lasting, cost, idle.total)
 
 
 def distinct(values: Int64) -> Int64:
@@ -175,22 +161,17 @@ def _waits(trace: Trace, steps: TraceSteps) -> Int64:
     return waits[mine]
 
 
-def _kinds(rows: Int64, copies: Copies) -> tuple[WaitKind, ...]:
-    moves_in = frozenset(copies.outer[copies.to_device].tolist())
-    sizes: dict[int, int] = {}
+def _reads(rows: Int64, copies: Copies) -> Mask:
+    """Which of ``rows`` copy nothing to the device, and no more than values from it."""
+    sizes = Counter[int]()
     for outer, size in zip(copies.outer.tolist(), copies.size.tolist(), strict=True):
-        sizes[outer] = sizes.get(outer, 0) + max(size, 0)
-    return tuple(
-        WaitKind.TO_DEVICE
-        if row in moves_in
-        else WaitKind.TO_HOST
-        if sizes.get(row, 0) > SMALL
-        else WaitKind.VALUE
-        for row in rows.tolist()
-    )
+        sizes[outer] += max(size, 0)
+    is_small = np.array([sizes[row] <= SMALL for row in rows.tolist()], dtype=bool)
+    result: Mask = is_small & ~np.isin(rows, copies.outer[copies.to_device])
+    return result
 
 
-def _lasting(trace: Trace, rows: Int64, kind: tuple[WaitKind, ...], calls: Int64) -> Int64:
+def _lasting(trace: Trace, rows: Int64, reads: Mask, calls: Int64) -> Int64:
     """ns lost in each of ``rows``: all of a read, as it only serves its value; of a copy, which is
     needed anyway, only what its ``calls`` block."""
     start, end = trace.start[rows], trace.ends_of(rows)
@@ -198,7 +179,6 @@ def _lasting(trace: Trace, rows: Int64, kind: tuple[WaitKind, ...], calls: Int64
     calls = calls[kinds.believable(trace)[calls]]
     getting = union(trace.start[got], trace.ends_of(got)).within(start, end)
     blocking = union(trace.start[calls], trace.ends_of(calls)).within(start, end)
-    reads = np.array([wait is WaitKind.VALUE for wait in kind], dtype=bool)
     return np.where(reads, end - start - getting, blocking)
 
 

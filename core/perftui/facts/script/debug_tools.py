@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import Facts, UnknownError, fact, notes_of, trace_fact
 from perftui.facts.source.lines import (
@@ -20,7 +18,7 @@ from perftui.facts.source.lines import (
     steady_held,
 )
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS
-from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import PROFILE
 from perftui.trace.model import NONE, Int64
 
@@ -33,28 +31,10 @@ FEWEST = 4
 """Fewest checks in the steady steps of a trace: a network of one layer has more."""
 
 
-@dataclass(frozen=True, eq=False)
-class AnomalyChecks:
-    """Rows of the operators that check gradients, in the steady steps."""
-
-    steps: TraceSteps
-    rows: Int64
-    time: int
-    """Host time of the checks, ns in all of those steps."""
-    checks: int
-    """Number of gradients checked."""
-    nodes: int
-    """Nodes of backward passes; each one's operator recorded its stack."""
-
-    @property
-    def count(self) -> int:
-        """Number of steps; 1 if the trace marks none."""
-        return max(self.steps.steps, 1)
-
-
 @trace_fact
-def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
-    """Anomaly checks in the newest window; None if gradients are not checked.
+def anomaly_checks(analysis: TraceAnalysis) -> tuple[Int64, int, int] | None:
+    """Rows of the operators that check gradients, in the steady steps; the gradients checked, and
+    the nodes of backward passes, each of which recorded its stack. None if none is checked.
 
     In each node of backward, after its own operators, the engine calls ``isnan`` and ``any`` on
     each gradient and reads the result. Unknown if the trace has no duration.
@@ -71,11 +51,8 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
     rows = rows[steps.inside[rows]].astype(np.int64)
     above = trace.parent[rows]
     rows = rows[(above != NONE) & nodes[above]]
-    checks = np.flatnonzero(kinds.named(trace, _IS_NAN.__eq__)[rows])
-    if len(checks) < FEWEST:
-        return None
-    covered = union(trace.start[rows], trace.ends_of(rows))
-    return AnomalyChecks(steps, rows, covered.total, len(checks), len(passed))
+    checks = int(np.count_nonzero(kinds.named(trace, _IS_NAN.__eq__)[rows]))
+    return (rows, checks, len(passed)) if checks >= FEWEST else None
 
 
 @fact

@@ -15,7 +15,7 @@ from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.script.python_bound import PYTHON, script_python
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.gpu.host_waits import HostWaits, SyncCalls, WaitKind, host_waits, syncs
+from perftui.facts.gpu.host_waits import HostWaits, SyncCalls, host_waits, syncs
 from perftui.facts.gpu.idle import (
     gap_place,
     idle_steps,
@@ -218,10 +218,10 @@ _SHOWN_GAPS = 3
 def _synchronising(facts: Facts) -> Lost | None:
     trace = idle_steps(facts)
     waits, step = host_waits(facts), window_step(facts)
-    values, checks = waits.of(WaitKind.VALUE), anomaly_checks.or_none(facts)
+    values, checks = np.flatnonzero(waits.reads), anomaly_checks.or_none(facts)
     if checks is not None:
         # The script does not read these.
-        values = values[~np.isin(waits.rows[values], checks.rows)]
+        values = values[~np.isin(waits.rows[values], checks[0])]
     counted = syncs(facts)
     counted = counted if counted and counted.on_gpu else None
     judged = judged_step(facts)

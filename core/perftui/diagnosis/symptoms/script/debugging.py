@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perftui import format as fmt
+from perftui.analysis.intervals import union
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import launch_of
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
@@ -174,25 +175,30 @@ def _left_on(facts: Facts) -> Lost | None:
 
 def _anomaly(facts: Facts, setup: Settings | None) -> _Flag | None:
     """By the window's checks of gradients, the samples, or the mode itself."""
-    checks, noted = anomaly_checks.or_none(facts), stack_notes(facts)
+    found, noted, steps = (
+        anomaly_checks.or_none(facts),
+        stack_notes(facts),
+        trace_steps.or_none(facts),
+    )
     is_on = bool(setup and setup.modes and setup.modes.anomaly)
-    if checks is None and not is_on:
+    if found is None and not is_on:
         # Other features record stacks too; a mode that is off between steps may be on within them.
         may_be = setup is None or matching_line(facts, _DETECTS) is not None
         if noted < LEAST_STACKS or not may_be:
             return None
     judged, place, checking = judged_step.or_none(facts), None, ""
     cost = round(noted * judged.of.mean) if judged else 0
-    if checks is not None:
-        place = rows_place(facts, checks.rows)
-        checking = f": it checks {checks.checks // checks.count} gradients in each step"
+    if found is not None and steps is not None:
+        (rows, checks, nodes), count = found, max(steps.steps, 1)
+        place = rows_place(facts, rows)
+        checking = f": it checks {checks // count} gradients in each step"
         if judged is not None:
             # The least time to record stacks, as few samples may miss it; then the checks.
-            step_ns, mean = checks.steps.step_ns, judged.of.mean
-            writing = checks.nodes * STACK_NS / checks.count
-            cost = max(cost, round(min(writing / step_ns, 1.0) * mean))
-            on_host = round(checks.time / checks.count / step_ns * mean)
-            cost += per_step(facts, checks.time) if judged.on_device else on_host
+            trace, mean = steps.analysis.trace, judged.of.mean
+            time = union(trace.start[rows], trace.ends_of(rows)).total
+            cost = max(cost, round(min(nodes * STACK_NS / count / steps.step_ns, 1.0) * mean))
+            on_host = round(time / count / steps.step_ns * mean)
+            cost += per_step(facts, time) if judged.on_device else on_host
     return _Flag(
         "anomaly detection",
         f"Anomaly detection is on{checking}",

@@ -20,8 +20,8 @@ from perftui.facts.ranks.rank_table import (
     NEWEST,
     RankRow,
     RankTable,
+    SlowRank,
     StepGrid,
-    Straggler,
     step_grid,
 )
 from perftui.run.columns import STEP_COLUMNS
@@ -175,7 +175,7 @@ def test_columns_that_do_not_fit_go_whole_and_the_largest_parts_stay(cells: int)
              "launch-bound": 2, "synchronisation": 9, "python": 20, "unexplained": 1}  # fmt: skip
     mean = sum(parts.values())
     ranks = tuple(RankRow(n, "node1", 9, 9, mean, mean, mean, tuple(parts.items())) for n in (0, 1))
-    table = RankTable(ranks, Straggler(1, 31 * MS, "python", 30 * MS, True))
+    table = RankTable(ranks, SlowRank(1, 31 * MS, "python", 30 * MS))
     columns = rank_table(table, 0, "none").columns
     shown = shown_columns(columns, cells)
     widths = column_widths(columns, shown, cells)
@@ -200,7 +200,7 @@ def test_a_rank_without_steps_shows_dashes_and_is_not_compared() -> None:
 
 @pytest.mark.parametrize("cells", [60, 200])
 def test_the_verdict_wraps(cells: int) -> None:
-    slow = Straggler(17, 31 * MS, "input_wait", 30 * MS, True)
+    slow = SlowRank(17, 31 * MS, "input_wait", 30 * MS)
     lines = rank_headline(RankTable(rows(1, 2), slow, 0.5, ("a note",)), cells)
     text = " ".join(" ".join(map(plain, lines)).split())
     assert "Rank 17 is 31.0 ms a step behind the others, 30.0 ms of it in data loader wait" in text

@@ -27,7 +27,8 @@ from perftui.facts.gpu.streams import (
     stream_work,
 )
 from perftui.facts.ranks.collectives import collectives_of_ranks
-from perftui.facts.ranks.straggler import SlowRank, slow_rank
+from perftui.facts.ranks.rank_table import SlowRank
+from perftui.facts.ranks.straggler import slow_rank
 from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
 from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.facts.step.own_cost import OwnCost, recording_cost

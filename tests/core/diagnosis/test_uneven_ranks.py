@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import Facts
-from perftui.facts.ranks.rank_table import RankRow, compared, late_ranks, rank_table
+from perftui.facts.ranks.rank_table import RankRow, compared, rank_table
 from perftui.facts.ranks.straggler import table_of_traces
 from perftui.facts.ranks.traced_ranks import TracedRank, read_rank
 from perftui.run.reader import RankSnapshot, RunSnapshot
@@ -44,14 +44,14 @@ def test_the_rank_that_the_others_wait_for() -> None:
     assert [row.mean for row in table.rows] == [140 * MS] * 4
     slow = table.straggler
     assert (slow.rank, slow.lag, slow.part, slow.part_lag) == (2, 40 * MS, "input_wait", 40 * MS)
-    assert slow.holds_up
+    assert table.holds_up
     assert table.spread == pytest.approx(0.8)
 
 
 def test_ranks_that_nobody_waits_for_even_ones_and_one_alone_hold_up_nobody() -> None:
     table = rank_table(Facts(run_of_phases(EVEN, EVEN, {**EVEN, "forward": 60})))
     assert (table.straggler.rank, table.straggler.part) == (2, "forward")
-    assert not table.straggler.holds_up
+    assert not table.holds_up
     table = rank_table(Facts(run_of_phases(EVEN, {**EVEN, "forward": 31}, EVEN)))
     assert table.straggler is None
     assert table.spread == pytest.approx(1 / 50)
@@ -142,9 +142,9 @@ def in_turn(step: int) -> int:
 def test_ranks_that_are_late_in_turn() -> None:
     """Each takes 40 ms and every fourth time 60 ms: 45 in the mean, and the latest always 60."""
     facts = Facts(run_of(in_turn, 20))
-    late = late_ranks(facts)
-    assert (late.part, late.part_lag, late.apart) == ("input_wait", 20 * MS, 0)
     finding = found(facts, "uneven-ranks")
+    figures = {figure.label: figure.value for figure in finding.facts}
+    assert figures["data loader wait, longer on the last"] == 20 * MS
     assert finding.cost_ns == pytest.approx(15 * MS, rel=0.05)
     assert "a different one each time" in finding.sentence
 

@@ -15,8 +15,8 @@ from perftui.facts.ranks.rank_table import (
     WAITS_IN_TRACE,
     RankRow,
     RankTable,
+    SlowRank,
     StepGrid,
-    Straggler,
     step_grid,
 )
 from perftui.facts.ranks.rank_table import rank_table as rank_table_of
@@ -58,7 +58,7 @@ def rank_headline(table: RankTable | None, cells: int, doing: str = "") -> list[
 def _sentence(table: RankTable, cells: int) -> list[Row]:
     known = [one for one in table.rows if one.steps]
     if table.straggler is not None:
-        return _slow(table.straggler, cells)
+        return _slow(table.straggler, cells, holds_up=table.holds_up)
     if len(table.rows) == 1:
         return wrap("Only one rank trains: there is nothing to compare.", cells, "dim")
     if len(known) < 2 or table.spread is None:
@@ -70,10 +70,10 @@ def _sentence(table: RankTable, cells: int) -> list[Row]:
     return wrap(text, cells, "good")
 
 
-def _slow(slow: Straggler, cells: int) -> list[Row]:
+def _slow(slow: SlowRank, cells: int, *, holds_up: bool) -> list[Row]:
     part = phase_name(slow.part)
     most = f", {format_ns(slow.part_lag)} of it in {part}" if slow.part_lag > 0 else ""
-    held = "; the others wait for it" if slow.holds_up else ""
+    held = "; the others wait for it" if holds_up else ""
     text = f"Rank {slow.rank} is {format_ns(slow.lag)} a step behind the others{most}{held}."
     first, *rest = wrap(text, cells, "bold", " " * 12)
     return [row((" STRAGGLER  ", "bad"), *first[1:]), *rest]

@@ -9,18 +9,15 @@ without that part. Only durations are compared, not points in time: two hosts ha
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.memory import peak_reserved
-from perftui.facts.ranks.collectives import MOST_RANKS
-from perftui.facts.step.steps import TRAIN, StepBreakdown, steady_rows, step_breakdown, step_count
-from perftui.run.columns import PHASES
+from perftui.facts.step.steps import TRAIN, StepBreakdown, step_breakdown, step_count
 from perftui.run.table import Table
 
 STRAGGLER_WARNING = 0.05
@@ -69,17 +66,18 @@ class RankRow:
 
 
 @dataclass(frozen=True)
-class Straggler:
-    """The slowest rank."""
+class SlowRank:
+    """The rank that arrives last at the collectives."""
 
     rank: int
     lag: int
-    """ns by which its steps, without waiting, exceed the median other rank's."""
+    """Excess of its step without waiting over the median other rank's, ns; for traces, how long the
+    shown rank waits for it."""
     part: str
-    """The part of a step with most of that lag."""
+    """The part of its step with the largest excess; empty if unknown."""
     part_lag: int
-    holds_up: bool
-    """Whether the others wait for it in every step; else it is only slower."""
+    collectives: Mapping[int, int] = field(default_factory=dict)
+    """Mean ns per step in collectives, by rank; empty without windows."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +85,14 @@ class RankTable:
     """All ranks, by number."""
 
     rows: tuple[RankRow, ...] = ()
-    straggler: Straggler | None = None
+    straggler: SlowRank | None = None
+    """The slowest rank, if one stands out."""
     spread: float | None = None
     """Longest own time over the median of the others, minus 1; None with fewer than two."""
     notes: tuple[str, ...] = ()
     """What cannot be compared, in words."""
+    holds_up: bool = False
+    """Whether the others wait for ``straggler`` in every step; else it is only slower."""
 
 
 @fact
@@ -127,19 +128,14 @@ def compared(rows: Sequence[RankRow], notes: tuple[str, ...] = ()) -> RankTable:
     others = [row for row in judged if row is not slowest]
     usual = statistics.median_low([row.own for row in others])
     spread = slowest.own / usual - 1 if usual else None
-    return RankTable(tuple(rows), _straggler(slowest, others, usual), spread, notes)
-
-
-def _straggler(slowest: RankRow, others: Sequence[RankRow], usual: int) -> Straggler | None:
-    """The slowest rank, if it is behind by more than noise."""
-    lag = slowest.own - usual
-    if lag < STRAGGLER_WARNING * slowest.mean:
-        return None
+    lag, straggler = slowest.own - usual, None
     lags = lags_of(slowest, others)
     waited = statistics.median_low([other.waits for other in others]) - slowest.waits
     own = [name for name in lags if name not in (WAITS_IN, WAITS_IN_TRACE)]
     part = max(own, key=lambda name: lags[name], default="")
-    return Straggler(slowest.rank, lag, part, lags.get(part, 0), 2 * waited >= lag)
+    if lag >= STRAGGLER_WARNING * slowest.mean:
+        straggler = SlowRank(slowest.rank, lag, part, lags.get(part, 0))
+    return RankTable(tuple(rows), straggler, spread, notes, holds_up=2 * waited >= lag)
 
 
 def lags_of(row: RankRow, others: Sequence[RankRow]) -> dict[str, int]:
@@ -226,67 +222,3 @@ def _own(steps: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         return np.zeros(0, np.int64), np.zeros(0)
     rows = steps.where(steps["kind"] == TRAIN)
     return rows["index"], (rows["duration"] - rows[WAITS_IN]).astype(np.float64)
-
-
-FEWEST_STEPS = 20
-"""Fewest common steps of all ranks to report how often each rank comes last."""
-
-OWN_PARTS = tuple(phase for phase in PHASES if phase != WAITS_IN)
-"""Phases in which a rank does not wait for others."""
-
-
-@dataclass(frozen=True)
-class LateRanks:
-    """Steps that several ranks have made together; times in ns of a mean step."""
-
-    steps: int
-    lost: int
-    """Excess of the last rank's own time in each step over the slowest rank's mean: what a step
-    would save if each rank took its mean every time."""
-    often: int
-    """The rank that is last most often."""
-    often_share: float
-    """Share of steps in which it is last."""
-    part: str
-    """The phase with the largest excess on the last rank."""
-    part_lag: int
-    apart: int
-    """Median spread of a step's length between ranks: small if they wait for each other."""
-
-
-@fact
-def late_ranks(facts: Facts) -> LateRanks:
-    """Ranks that come last, in the steady steps all ranks still keep. Not applicable with a single
-    process. Unknown with too few common steps."""
-    run = facts.run
-    places = sorted({rank.place for rank in run.ranks})[:MOST_RANKS] if run else []
-    if run is None or run.world < 2 or len(places) < 2:
-        raise NotApplicableError
-    tables = [steady_rows(facts.of_rank(place)) for place in places]
-    if not all(len(table) for table in tables):
-        raise UnknownError("not all ranks have steady steps")
-    common = reduce(np.intersect1d, (table["index"] for table in tables))
-    if len(common) < FEWEST_STEPS:
-        raise UnknownError(f"{len(common)} of {FEWEST_STEPS} steps of all ranks so far")
-    # Steps in rows, ranks in columns.
-    picked = [table.where(np.isin(table["index"], common)) for table in tables]
-    durations = np.stack([table["duration"] for table in picked], axis=1)
-    parts = {part: np.stack([table[part] for table in picked], axis=1) for part in OWN_PARTS}
-    own = sum(parts.values(), np.zeros_like(durations))
-    last = own.argmax(axis=1)
-    at = np.arange(len(common))
-    counts = np.bincount(last, minlength=len(places))
-    lags = {
-        part: float((times[at, last] - np.median(times, axis=1)).mean())
-        for part, times in parts.items()
-    }
-    part = max(lags, key=lambda name: lags[name])
-    return LateRanks(
-        steps=len(common),
-        lost=max(round(float(own.max(axis=1).mean() - own.mean(axis=0).max())), 0),
-        often=places[int(counts.argmax())],
-        often_share=float(counts.max()) / len(common),
-        part=part,
-        part_lag=max(round(lags[part]), 0),
-        apart=int(np.median(durations.max(axis=1) - durations.min(axis=1))),
-    )

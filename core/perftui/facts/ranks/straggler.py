@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from perftui.analysis.model import GapCause
@@ -17,7 +17,7 @@ from perftui.facts.ranks.rank_table import (
     WAITS_IN,
     WAITS_IN_TRACE,
     RankTable,
-    Straggler,
+    SlowRank,
     compared,
     lags_of,
     rank_table,
@@ -41,7 +41,7 @@ IDLE = "device idle"
 
 
 @fact
-def trace_straggler(facts: Facts) -> Straggler:
+def trace_straggler(facts: Facts) -> SlowRank:
     """The rank that causes most waits among those that share collectives with the open one.
 
     ``lag`` is how long the open rank waits for it in a mean step; if the open rank itself is late,
@@ -56,10 +56,9 @@ def trace_straggler(facts: Facts) -> Straggler:
 
 def straggler_among(
     ranks: Sequence[TracedRank], waits: CausedWaits, shown: int, late: int
-) -> Straggler:
+) -> SlowRank:
     """How long rank ``late`` makes rank ``shown`` wait, and the part of its step that is longer."""
-    part, part_lag = _longer_part(ranks, waits, late)
-    return Straggler(late, waits.between(shown, late), part, part_lag, holds_up=True)
+    return SlowRank(late, waits.between(shown, late), *_longer_part(ranks, waits, late))
 
 
 def _longer_part(ranks: Sequence[TracedRank], waits: CausedWaits, late: int) -> tuple[str, int]:
@@ -136,6 +135,7 @@ def table_of_traces(
         by_times,
         rows=tuple(replace(row, caused=caused.get(row.rank)) for row in rows),
         straggler=late if late.lag >= STRAGGLER_WARNING * usual else None,
+        holds_up=True,
     )
 
 
@@ -168,21 +168,6 @@ LEAST_LAG = 0.05
 by less."""
 
 
-@dataclass(frozen=True)
-class SlowRank:
-    """The rank that arrives last at the collectives."""
-
-    rank: int
-    lag: int
-    """Excess of its step without waiting over the median other rank's, ns; for traces, how long the
-    shown rank waits for it."""
-    part: str
-    """The part of its step with the largest excess; empty if unknown."""
-    part_lag: int
-    collectives: Mapping[int, int] = field(default_factory=dict)
-    """Mean ns per step in collectives, by rank; empty without windows."""
-
-
 @fact
 def slow_rank(facts: Facts) -> SlowRank | None:
     """The slow rank, by the collectives in the ranks' windows, else by their times outside
@@ -196,10 +181,10 @@ def slow_rank(facts: Facts) -> SlowRank | None:
     table, step = rank_table(facts), steady_step(facts)
     spent = collectives_of_ranks.or_none(facts)
     by_windows = _by_collectives(spent, table) if spent else None
-    by_times, slow = None, table.straggler
-    if slow is not None and slow.holds_up:
+    by_times = None
+    if table.straggler is not None and table.holds_up:
         # The rank by its excess in any part but backward.
-        by_times = SlowRank(slow.rank, slow.lag, slow.part, slow.part_lag, spent or {})
+        by_times = replace(table.straggler, collectives=spent or {})
     chosen = by_times or by_windows
     if by_times and by_windows and by_times.rank == by_windows.rank:
         # Backward is longer on it as well, which only its collectives show.
@@ -245,7 +230,7 @@ def _by_traces(facts: Facts) -> SlowRank | None:
         for rank in traced_ranks(facts).each
         if rank.collective_time is not None
     }
-    return SlowRank(late.rank, late.lag, late.part, late.part_lag, spent)
+    return replace(late, collectives=spent)
 
 
 def _by_collectives(spent: Mapping[int, int], table: RankTable) -> SlowRank:

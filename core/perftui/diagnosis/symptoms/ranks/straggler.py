@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
+import numpy as np
+
 from perftui import format as fmt
 from perftui.analysis.steps import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.model import Figure
@@ -13,7 +17,7 @@ from perftui.diagnosis.symptoms.ranks.collectives import (
     SYNC_BATCH_NORM,
 )
 from perftui.facts.cpu.machine import machine_use
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
 from perftui.facts.ranks.collectives import (
@@ -22,15 +26,15 @@ from perftui.facts.ranks.collectives import (
     collective_time,
     collectives_a_step,
 )
-from perftui.facts.ranks.rank_table import WAITS_IN, late_ranks, some_ranks
-from perftui.facts.ranks.straggler import SlowRank, slow_line, slow_rank, straggler_place
+from perftui.facts.ranks.rank_table import WAITS_IN, SlowRank, some_ranks
+from perftui.facts.ranks.straggler import slow_line, slow_rank, straggler_place
 from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.steps import steady_step
+from perftui.facts.step.steps import steady_rows, steady_step
 from perftui.facts.step.trace_steps import subject, trace_steps, trains
-from perftui.run.columns import phase_name
+from perftui.run.columns import PHASES, phase_name
 
 _SHOWN_RANKS = 8
 """Most ranks listed with their time in collectives."""
@@ -181,26 +185,61 @@ def _memory(facts: Facts) -> Lost | None:
     )
 
 
+FEWEST_STEPS = 20
+"""Fewest common steps of all ranks to report how often each rank comes last."""
+
+OWN_PARTS = tuple(phase for phase in PHASES if phase != WAITS_IN)
+"""Phases in which a rank does not wait for others."""
+
+
+@fact
 def _changing(facts: Facts) -> Lost | None:
-    late, step = late_ranks(facts), steady_step(facts)
-    if late.often_share >= ALWAYS or 2 * late.apart > late.lost:
+    """Ranks that come last in turn, in the steady steps that all ranks still keep."""
+    run = facts.run
+    places = sorted({rank.place for rank in run.ranks})[:MOST_RANKS] if run else []
+    if run is None or run.world < 2 or len(places) < 2:
+        raise NotApplicableError
+    tables = [steady_rows(facts.of_rank(place)) for place in places]
+    if not all(len(table) for table in tables):
+        raise UnknownError("not all ranks have steady steps")
+    common = reduce(np.intersect1d, (table["index"] for table in tables))
+    if len(common) < FEWEST_STEPS:
+        raise UnknownError(f"{len(common)} of {FEWEST_STEPS} steps of all ranks so far")
+    # Steps in rows, ranks in columns.
+    picked = [table.where(np.isin(table["index"], common)) for table in tables]
+    durations = np.stack([table["duration"] for table in picked], axis=1)
+    parts = {part: np.stack([table[part] for table in picked], axis=1) for part in OWN_PARTS}
+    own = sum(parts.values(), np.zeros_like(durations))
+    # What a step would save if each rank took its mean every time.
+    lost = max(round(float(own.max(axis=1).mean() - own.mean(axis=0).max())), 0)
+    last, step = own.argmax(axis=1), steady_step(facts)
+    counts = np.bincount(last, minlength=len(places))
+    often, often_share = places[int(counts.argmax())], float(counts.max()) / len(common)
+    # Ranks that wait for each other end a step together.
+    apart = int(np.median(durations.max(axis=1) - durations.min(axis=1)))
+    if often_share >= ALWAYS or 2 * apart > lost:
         return None
-    cost = min(late.lost, step.mean)
-    part = "their own code outside the model" if late.part == OTHER else phase_name(late.part)
+    at = np.arange(len(common))
+    lags = {
+        part: float((times[at, last] - np.median(times, axis=1)).mean())
+        for part, times in parts.items()
+    }
+    part, cost = max(lags, key=lambda name: lags[name]), min(lost, step.mean)
+    where = "their own code outside the model" if part == OTHER else phase_name(part)
     return Lost(
         cost,
         step,
         f"The ranks wait for each other {step.part_of(cost)}, for a different one "
-        f"each time: none is last in more than {fmt.percent(late.often_share)} of the steps. The "
-        f"last rank spends longer in {part}.",
+        f"each time: none is last in more than {fmt.percent(often_share)} of the steps. The "
+        f"last rank spends longer in {where}.",
         (
-            Figure.share(f"last most often, rank {late.often}", late.often_share, ALWAYS),
-            Figure(f"{phase_name(late.part)}, longer on the last", late.part_lag, "ns"),
+            Figure.share(f"last most often, rank {often}", often_share, ALWAYS),
+            Figure(f"{phase_name(part)}, longer on the last", max(round(lags[part]), 0), "ns"),
             Figure("mean step", step.mean, "ns"),
-            Figure("steps of all ranks", late.steps, "count"),
+            Figure("steps of all ranks", len(common), "count"),
         ),
         label="waiting for each other",
-        place=place_in_part(facts, late.part),
+        place=place_in_part(facts, part),
         parts=(EXPOSED_COMMUNICATION, WAITS_IN),
     )
 

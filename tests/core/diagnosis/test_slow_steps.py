@@ -71,8 +71,8 @@ def test_slow_steps_without_a_cause_are_placed_where_the_script_is() -> None:
 
 def evaluating_within(script: Path | None = None) -> RunSnapshot:
     """Every 25th step calls the model 50 times more; ``script`` is what was run."""
-    collective_arguments = (("process", {"argv0": str(script)}),) if script else ()
-    return run_of(every_25th(forward=500), events=event_table(events=collective_arguments))
+    notes = (("process", {"argv0": str(script)}),) if script else ()
+    return run_of(every_25th(forward=500), events=event_table(events=notes))
 
 
 def test_only_the_steps_that_evaluate_are_counted_as_evaluation() -> None:

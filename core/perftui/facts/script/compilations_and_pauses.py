@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,6 @@ from perftui.facts.source.stack_profile import FEWEST_MOMENTS, moments
 from perftui.facts.step.steps import steady_rows, steady_span, steady_step, usual_distance
 from perftui.run.table import Table
 from perftui.trace.model import Int64
-from perftui.trace.text import printable
 
 FULL = 2
 """The generation whose collection visits every object."""
@@ -147,84 +145,23 @@ def saves_within(events: Table, rows: Table) -> tuple[Table, Int64]:
     return saving.where(time > 0), time[time > 0]
 
 
-@dataclass(frozen=True)
-class Compilations:
-    """Compilations in the steady steps still kept; times in ns."""
-
-    per_step: int
-    """Mean time of a step in compilations."""
-    count: int
-    """Functions compiled, counted each time."""
-    again: int
-    """Recompilations, for other inputs."""
-    steps: int
-    """Steps with compilations."""
-    function: str
-    """The function compiled most often."""
-    file: str
-    line: int
-    """Where it is defined; empty and 0 outside the script's own code."""
-    reason: str
-    """Reason of the last recompilation; empty if torch gives none."""
-
-
-@fact
-def compilations(facts: Facts) -> Compilations | None:
-    """Compilations in the steady steps; None without any, as in older runs."""
-    rows = steady_rows(facts)
-    notes, start = _begun_within(facts.events, rows)
-    if not len(notes):
-        return None
-    # Backward is compiled with its forward and counts once with it.
-    forward = [data for data in notes["data"].tolist() if data.get("forward") is not False]
-    functions = Counter(_function(data) for data in forward)
-    name, file, line = functions.most_common(1)[0][0] if functions else ("", "", 0)
-    reasons = [printable(str(data["reason"])) for data in forward if data.get("reason")]
-    return Compilations(
-        per_step=_time(notes, start, rows) // len(rows),
-        count=len(forward),
-        again=len(reasons),
-        steps=len(np.unique(np.searchsorted(rows["start"], start, side="right"))),
-        function=name,
-        file=file,
-        line=line,
-        reason=reasons[-1] if reasons else "",
-    )
-
-
-def compiling_within(events: Table, rows: Table) -> int:
-    """Time of compilations that began in the steps ``rows``, within these steps, ns."""
-    notes, start = _begun_within(events, rows)
-    return _time(notes, start, rows)
-
-
-def _begun_within(events: Table, rows: Table) -> tuple[Table, Int64]:
-    """Compile events that began in those steps, and their starts."""
+def compiling_within(
+    events: Table, rows: Table
+) -> tuple[Sequence[Mapping[str, object]], Int64, int]:
+    """Notes on the compilations that began in the steps ``rows``, their starts, and their time
+    within these steps, ns; nested ones, such as backward's, count once."""
     compiles = events_of(events, "compile")
     notes = compiles["data"].tolist() if len(compiles) else []
     valid = [isinstance(data, Mapping) and isinstance(data.get("start"), int) for data in notes]
     if not any(valid) or not len(rows):
-        return Table(), np.zeros(0, dtype=np.int64)
+        return (), np.zeros(0, dtype=np.int64), 0
     compiles = compiles.where(np.array(valid, dtype=np.bool_))
     start: Int64 = np.array([data["start"] for data in compiles["data"].tolist()], dtype=np.int64)
-    inside = union(rows["start"], rows["start"] + rows["duration"]).holds(start)
-    return compiles.where(inside), start[inside]
-
-
-def _time(notes: Table, start: Int64, rows: Table) -> int:
-    """Time in the steps ``rows``, ns; nested compilations, such as backward's, count once."""
-    if not len(notes):
-        return 0
     during = union(rows["start"], rows["start"] + rows["duration"])
-    return intersect(union(start, start + notes["duration"]), during).total
-
-
-def _function(data: Mapping[str, object]) -> tuple[str, str, int]:
-    """Name, file and line; empty for modules, which are compiled through a function of torch."""
-    file, line = str(data.get("file") or ""), data.get("line")
-    if not file or "/torch/_dynamo/" in file or not isinstance(line, int):
-        return "", "", 0
-    return printable(str(data.get("function") or "")), printable(file), line
+    inside = during.holds(start)
+    compiles, start = compiles.where(inside), start[inside]
+    lasting = union(start, start + compiles["duration"])
+    return compiles["data"].tolist(), start, intersect(lasting, during).total
 
 
 @dataclass(frozen=True)

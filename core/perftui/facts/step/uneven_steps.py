@@ -171,7 +171,7 @@ def _cause(facts: Facts, slow: Table, excess: int) -> tuple[str, int, LinesByTim
     times = {
         COLLECTING: int(collected["duration"].sum()) if len(collected) else 0,
         SAVE: int(saves_within(facts.events, slow)[1].sum()),
-        COMPILE: compiling_within(facts.events, slow),
+        COMPILE: compiling_within(facts.events, slow)[2],
     }
     stacks = moments(facts)
     if stacks is None:

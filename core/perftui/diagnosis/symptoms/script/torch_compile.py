@@ -13,11 +13,7 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, notes_of
-from perftui.facts.script.compilations_and_pauses import (
-    Compilations,
-    compilations,
-    compiling_within,
-)
+from perftui.facts.script.compilations_and_pauses import compiling_within
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
@@ -42,7 +38,7 @@ def _unpaid(facts: Facts) -> Lost | None:
         raise NotApplicableError
     first = rows["start"][:1]
     before = Table((), {"start": np.zeros_like(first), "duration": first})
-    time = compiling_within(facts.events, before)
+    time = compiling_within(facts.events, before)[2]
     if not time:
         raise NotApplicableError
     steps, pays_from = step_count(facts), round(time / (USUAL_GAIN * step.mean))
@@ -90,63 +86,58 @@ _PHASES = ("forward", "backward", "other")
 
 def _lost(facts: Facts) -> Lost | None:
     """Compiling as reported by torch; by samples if it reports none, or they find much more."""
-    step, noted, stacks = steady_step(facts), compilations(facts), moments(facts)
-    if stacks is None and noted is None:
+    step, rows, stacks = steady_step(facts), steady_rows(facts), moments(facts)
+    notes, times, whole = compiling_within(facts.events, rows)
+    if stacks is None and not notes:
         raise UnknownError("too few stack samples")
-    cost, first, is_exact = noted.per_step if noted else 0, None, True
+    cost, first, is_exact = whole // max(len(rows), 1), None, True
     if stacks is not None:
         compiling = stacks.stage == COMPILE
         if stacks.count(compiling) >= FEWEST_MOMENTS:
             sampled = round(stacks.share(compiling) * step.mean)
-            is_exact = noted is not None and sampled <= MOSTLY_OTHERS * cost
+            is_exact = bool(notes) and sampled <= MOSTLY_OTHERS * cost
             cost = cost if is_exact else sampled
             first = stacks.lines(compiling).first_own
+            times = times if is_exact else stacks.time[compiling]
     cost = min(cost, step.mean)
     if not cost:
         return None
-    line = first or (noted if noted and noted.file else None)
+    # Backward is compiled with its forward and counts once with it.
+    forward = [note for note in notes if note.get("forward") is not False]
+    functions = Counter(map(_function, forward)).most_common(1)
+    function = functions[0][0] if functions else None
+    reasons = [printable(str(note["reason"])) for note in forward if note.get("reason")]
+    line = first or function
     place = facts.at(line) if line else None
     at = f" for {place.short}" if place else ""
     call = matching_line(facts, r"\btorch\.compile\b", only=True)
-    place = facts.at(call) if call else place
-    exact = noted if is_exact else None
-    within = exact.steps if exact else _steps_within(facts)
+    figures, why = list[Figure](), ", according to stack samples"
+    if is_exact:
+        figures += [Figure("compiled", len(forward), "count")]
+        figures += [Figure("again", len(reasons), "count")]
+        figures += [Figure("function", function.function)] if function and function.function else []
+        why = f', last because of "{reasons[-1]}"' if reasons else ""
+    of_step = np.searchsorted(rows["start"], times, side="right")
+    within = len(np.unique(of_step[of_step > 0]))
     return Lost(
         cost,
         step,
         f"torch.compile takes {step.part_of(cost)} after the warm-up: it "
-        f"recompiles{at} in {within} of {fmt.several(step.count, 'step')}{_why(exact)}.",
-        (Figure("steps seen compiling", within, "count"), *_figures(exact)),
+        f"recompiles{at} in {within} of {fmt.several(step.count, 'step')}{why}.",
+        (Figure("steps seen compiling", within, "count"), *figures),
         label="compiling",
-        place=place,
+        place=facts.at(call) if call else place,
         parts=host_parts(facts, _PHASES),
-        worst=Severity.INFO if exact and exact.again < FEWEST_AGAIN else Severity.CRITICAL,
+        worst=Severity.INFO if is_exact and len(reasons) < FEWEST_AGAIN else Severity.CRITICAL,
     )
 
 
-def _why(exact: Compilations | None) -> str:
-    if exact is None:
-        return ", according to stack samples"
-    return f', last because of "{exact.reason}"' if exact.reason else ""
-
-
-def _figures(exact: Compilations | None) -> list[Figure]:
-    if exact is None:
-        return []
-    figures = [Figure("compiled", exact.count, "count"), Figure("again", exact.again, "count")]
-    if exact.function:
-        figures.append(Figure("function", exact.function))
-    return figures
-
-
-def _steps_within(facts: Facts) -> int:
-    """Number of steps with a sample in the compiler."""
-    stacks, rows = moments(facts), steady_rows(facts)
-    if stacks is None or not len(rows):
-        return 0
-    times = stacks.time[stacks.stage == COMPILE]
-    at = np.searchsorted(rows["start"], times, side="right") - 1
-    return len(np.unique(at[at >= 0]))
+def _function(note: Mapping[str, object]) -> LineShare | None:
+    """The function that was compiled; None for modules, which are compiled through one of torch."""
+    file, line = str(note.get("file") or ""), note.get("line")
+    if not file or "/torch/_dynamo/" in file or not isinstance(line, int):
+        return None
+    return LineShare(printable(file), line, printable(str(note.get("function") or "")))
 
 
 RECOMPILES = Rule(

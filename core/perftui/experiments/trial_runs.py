@@ -31,6 +31,7 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status, StopReason, run_state, wait_until_over
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.worker_curve import CurvePoint
+from perftui.telemetry.gpu.names import THERMAL
 
 RUN_SECONDS = 5.0
 """Steady time of each run, where the training is long enough."""
@@ -220,11 +221,10 @@ def disturbance_notes(runs: Sequence[TrialRun]) -> tuple[str, ...]:
 
 
 def _of_card(card: GpuCard) -> str:
-    if card.thermal is not None and card.thermal >= HOT:
+    others = card.memory_others or 0.0
+    if (card.held_down(THERMAL) or 0.0) >= HOT:
         return f"heat throttled the clocks of {card.name}"
-    if card.memory_others is not None and card.memory_others >= OTHERS:
-        return f"other processes hold {fmt.size(card.memory_others)} of {card.name}"
-    return ""
+    return f"other processes hold {fmt.size(others)} of {card.name}" if others >= OTHERS else ""
 
 
 def _clocks(runs: Sequence[TrialRun]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from perftui.run.columns import LOCK_COLUMNS
 from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
+from perftui.telemetry.gpu.names import THERMAL
 from tests.core.diagnosis.runs import (
     MS,
     ON_GPU,
@@ -248,7 +249,8 @@ def test_figures_are_those_of_the_mig_device_that_the_run_uses_if_it_is_known() 
     assert [(one.name, one.share) for one in use.memory] == [("GPU0 MIG1", 0.3)]
     (card,) = cards(told)
     # Heat and clocks are the card's.
-    assert (card.busy, card.memory_total, card.temperature, card.thermal) == (0.4, 10.0, 90.0, 1.0)
+    assert (card.mean("utilization"), card.most("memory_total")) == (40.0, 10.0)
+    assert (card.most("temperature"), card.held_down(THERMAL)) == (90.0, 1.0)
     use = machine_use(noted_facts(None, telemetry=table, **ON_GPU))
     assert (use.gpu_busy, use.memory) == (None, ())
     held = divided(memory_used=3.0, memory_total=10.0, utilization=40.0, process_memory=2.0)

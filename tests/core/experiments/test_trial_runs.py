@@ -34,7 +34,7 @@ from perftui.fixes.workers import with_workers
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.worker_curve import read_worker_curve
-from tests.core.diagnosis.runs import MS
+from tests.core.diagnosis.runs import MS, telemetry_table
 from tests.facts_given import facts_with
 from tests.tui.recorded import ENDED, SCRIPT, write_run
 
@@ -204,6 +204,11 @@ def test_a_range_of_times_has_its_unit_once(fewest: float, most: float, words: s
 GIB = 1 << 30
 
 
+def card(prefix: str, **metrics: float) -> GpuCard:
+    named = {f"{prefix}.{name}": value for name, value in metrics.items()}
+    return GpuCard(prefix, telemetry_table(**named))
+
+
 def sampled_facts(*sampled: GpuCard, busy: str = "") -> Facts:
     return facts_with(Facts(None), {busy_host: busy, cards: sampled})
 
@@ -217,10 +222,14 @@ def disturbed(*made: tuple[Arm, str, float | None]) -> list[TrialRun]:
     [
         ((), "", ""),
         ((), "other programs used 1.0 of 2 cores", "the host was busy: other programs used 1.0"),
-        ((GpuCard("gpu1", thermal=0.3),), "", "heat throttled the clocks of GPU 1"),
-        ((GpuCard("gpu0", thermal=0.01, memory_others=GIB // 2),), "", ""),
+        ((card("gpu1", throttle_reasons=0x20),), "", "heat throttled the clocks of GPU 1"),
         (
-            (GpuCard("gpu0"), GpuCard("gpu2", memory_others=3.0 * GIB)),
+            (card("gpu0", throttle_reasons=0x04, memory_used=GIB // 2, process_memory=0),),
+            "",
+            "",
+        ),
+        (
+            (card("gpu0"), card("gpu2", memory_used=3.0 * GIB, process_memory=0)),
             "",
             "other processes hold 3.0 GiB of GPU 2",
         ),
@@ -235,13 +244,9 @@ def test_a_run_is_disturbed_by_others_and_by_heat(
 
 
 def test_the_clock_is_that_of_the_slowest_card() -> None:
-    assert (
-        clock(
-            sampled_facts(GpuCard("gpu0", clock=0.9), GpuCard("gpu1", clock=0.7), GpuCard("gpu2"))
-        )
-        == 0.7
-    )
-    assert clock(sampled_facts(GpuCard("gpu0"))) is None
+    clocks = [card(f"gpu{at}", clock_sm=of, clock_sm_max=1.0) for at, of in enumerate((0.9, 0.7))]
+    assert clock(sampled_facts(*clocks, card("gpu2"))) == 0.7
+    assert clock(sampled_facts(card("gpu0"))) is None
 
 
 def test_it_is_reported_for_how_many_runs() -> None:

@@ -27,7 +27,7 @@ from perftui.facts.step.steps import steady_span
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.aggregates import NO_AGGREGATES, Group
 from perftui.run.table import Table
-from perftui.telemetry.gpu.names import POWER, THERMAL, bits_of, gpu_name, gpu_prefixes
+from perftui.telemetry.gpu.names import bits_of, gpu_name, gpu_prefixes
 from perftui.trace.model import Mask
 
 BUSY_SHARE = 0.2
@@ -179,8 +179,9 @@ def machine_use(facts: Facts) -> MachineFacts:
     whole_ones = [gpu for gpu in gpus if not any(other.startswith(f"{gpu}.") for other in gpus)]
     if not holding and len(whole_ones) == 1 and computes_on_gpu(facts):
         used = whole_ones
-    of_ranks = _gpus_of_ranks(facts)
-    if of_ranks:
+    own = [own_gpus.or_none(facts.of_rank(place)) for place in _places_here(facts)]
+    # Unknown of any rank, the cards of the others are not all.
+    if None not in own and (of_ranks := {gpu for of_rank in own for gpu in of_rank or ()}):
         used = [gpu for gpu in gpus if gpu in of_ranks]
     shares = [steady.mean(f"{gpu}.utilization", 100) for gpu in used]
     system, trains = steady.mean("processes.ranks_system"), steady.mean("processes.ranks_cpu")
@@ -246,12 +247,6 @@ def _memory(whole: _Samples, gpus: list[str]) -> Iterator[DeviceMemory]:
         if len(used) and len(total) and total.max() > 0:
             peak = max(used.max(), whole.gone.of(f"{gpu}.memory_used").highest)
             yield DeviceMemory(gpu, int(total.max()), int(peak))
-
-
-def _gpus_of_ranks(facts: Facts) -> frozenset[str]:
-    """Column prefixes of the GPUs used by the ranks on the host; empty if unknown for any rank."""
-    own = [own_gpus.or_none(facts.of_rank(place)) for place in _places_here(facts)]
-    return frozenset(prefix for prefixes in own for prefix in prefixes or () if None not in own)
 
 
 @fact
@@ -421,39 +416,51 @@ def _waited(facts: Facts, taken: float | None) -> float:
 FEWEST_SAMPLES = 5
 """Fewest samples for a meaningful share."""
 
-_THERMAL = bits_of(THERMAL)
-_POWER = bits_of(POWER)
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GpuCard:
-    """One card; shares are 0 to 1, None if not sampled."""
+    """What was sampled of one card; shares are 0 to 1, None if not sampled."""
 
     prefix: str
     """Column prefix: ``gpu0``, or ``gpu0.mig1`` for a MIG device."""
-    thermal: float | None = None
-    """Share of samples with clocks held down by heat."""
-    power: float | None = None
-    """Share of samples with clocks held down by power."""
-    clock: float | None = None
-    """Mean SM clock over the maximum, while it computed."""
-    temperature: float | None = None
-    """Highest temperature, degrees Celsius."""
-    busy: float | None = None
-    """Share of time with a kernel of any process running."""
-    memory_total: float | None = None
-    memory_others: float | None = None
-    """Bytes that other processes held at all times."""
-    generation: float | None = None
-    """PCIe generation, highest seen: an idle link may slow down."""
-    most_generation: float | None = None
-    width: float | None = None
-    most_width: float | None = None
+    samples: Table
 
     @property
     def name(self) -> str:
         """Display name of the GPU."""
         return gpu_name(self.prefix)
+
+    def values(self, metric: str) -> npt.NDArray[np.float64]:
+        """Finite samples of a metric: clocks, heat and the link of a MIG device are of its card."""
+        own = f"{self.prefix}.{metric}"
+        of_card = f"{self.prefix.partition('.')[0]}.{metric}"
+        return finite(self.samples, own if own in self.samples else of_card)
+
+    def most(self, metric: str) -> float | None:
+        """The highest sample of a metric."""
+        return max(self.values(metric).tolist(), default=None)
+
+    def mean(self, metric: str) -> float | None:
+        """The mean sample of a metric."""
+        values = self.values(metric)
+        return float(values.mean()) if len(values) else None
+
+    def held_down(self, kind: str) -> float | None:
+        """Share of samples with clocks held down by ``THERMAL`` or ``POWER``."""
+        reasons = self.values("throttle_reasons").astype(np.int64)
+        return float(np.mean(reasons & bits_of(kind) != 0)) if len(reasons) else None
+
+    @property
+    def clock(self) -> float | None:
+        """Mean SM clock over the maximum, while it computed."""
+        clock, most = self.mean("clock_sm"), self.most("clock_sm_max")
+        return clock / most if clock and most else None
+
+    @property
+    def memory_others(self) -> float | None:
+        """Bytes that other processes held at all times."""
+        used, mine = self.values("memory_used"), self.values("process_memory")
+        return float((used - mine).min()) if len(used) == len(mine) > 0 else None
 
 
 @fact
@@ -464,37 +471,4 @@ def cards(facts: Facts) -> tuple[GpuCard, ...]:
         table = table.where((table["time"] >= during[0]) & (table["time"] <= during[1]))
     if len(table) < FEWEST_SAMPLES:
         return ()
-    return tuple(_card(table, memory.prefix) for memory in machine_use(facts).memory)
-
-
-def _card(table: Table, prefix: str) -> GpuCard:
-    def known(name: str) -> npt.NDArray[np.float64]:
-        column = f"{prefix}.{name}"
-        if column not in table:
-            # Clocks, heat and the link of a MIG device are those of its card.
-            column = f"{prefix.partition('.')[0]}.{name}"
-        return finite(table, column)
-
-    def one(name: str, of: str = "max") -> float | None:
-        values = known(name)
-        return float(getattr(values, of)()) if len(values) else None
-
-    reasons = known("throttle_reasons").astype(np.int64)
-    clock, most = one("clock_sm", "mean"), one("clock_sm_max")
-    used, mine = known("memory_used"), known("process_memory")
-    busy = one("utilization", "mean")
-    both = len(used) == len(mine) > 0
-    return GpuCard(
-        prefix,
-        thermal=float(np.mean(reasons & _THERMAL != 0)) if len(reasons) else None,
-        power=float(np.mean(reasons & _POWER != 0)) if len(reasons) else None,
-        clock=clock / most if clock and most else None,
-        temperature=one("temperature"),
-        busy=None if busy is None else busy / 100,
-        memory_total=one("memory_total"),
-        memory_others=float((used - mine).min()) if both else None,
-        generation=one("pcie_generation"),
-        most_generation=one("pcie_generation_max"),
-        width=one("pcie_width"),
-        most_width=one("pcie_width_max"),
-    )
+    return tuple(GpuCard(memory.prefix, table) for memory in machine_use(facts).memory)

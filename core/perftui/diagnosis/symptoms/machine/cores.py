@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,7 +30,6 @@ from perftui.facts.fact import (
     Facts,
     NotApplicableError,
     UnknownError,
-    fact,
     noted_of_host,
     trace_fact,
 )
@@ -63,19 +63,10 @@ _OLDER_CONVOLUTION = re.compile(r"aten::(_slow_conv2d_\w+|slow_conv\w*|thnn_conv
 """torch's convolutions on the CPU without oneDNN."""
 
 
-@dataclass(frozen=True)
-class CpuOperators:
-    """Shares of the time of the steady steps, 0 to 1."""
-
-    splittable: float
-    """Share in calls that torch splits and that are long enough to be split among threads."""
-    onednn: float
-    """Share in convolutions and recurrent layers."""
-
-
 @trace_fact
-def cpu_operators(analysis: TraceAnalysis) -> CpuOperators:
-    """CPU computing in the steady steps of a trace.
+def cpu_operators(analysis: TraceAnalysis) -> tuple[float, float]:
+    """Shares of the time of the steady steps, 0 to 1: in calls that torch splits and that are long
+    enough to be split among threads; in convolutions and recurrent layers.
 
     Raises:
         UnknownError: no profiled step shows the operators.
@@ -85,7 +76,7 @@ def cpu_operators(analysis: TraceAnalysis) -> CpuOperators:
     splits = (ops.own >= LONG_NS) & ~ops.named(_SERIAL.match)
     convolving = ops.rows[ops.named(_ONEDNN.match)]
     onednn = union(trace.start[convolving], trace.ends_of(convolving)).total
-    return CpuOperators(min(float(ops.own[splits].sum()) / whole, 1.0), min(onednn / whole, 1.0))
+    return min(float(ops.own[splits].sum()) / whole, 1.0), min(onednn / whole, 1.0)
 
 
 @trace_fact
@@ -161,7 +152,7 @@ def _threads(facts: Facts) -> Lost | None:
         cores.is_bound or cores.threads >= cores.allowed or more < LEAST_IDLE
     ):
         return None
-    lost = cpu_operators(facts).splittable
+    lost, _ = cpu_operators(facts)
     threads, allowed = fmt.several(cores.threads, "thread"), fmt.several(cores.allowed, "core")
     if cores.is_crowded:
         lost *= 1 - cores.allowed / cores.asked
@@ -199,7 +190,8 @@ def _affinity(facts: Facts) -> Lost | None:
     if cores.is_crowded or not cores.is_bound:
         return None
     waits = judged.part("input_wait") / judged.of.mean if cores.has_workers else 0.0
-    lost = (cpu_operators(facts).splittable + waits) * cores.gain * EFFICIENCY
+    splittable, _ = cpu_operators(facts)
+    lost = (splittable + waits) * cores.gain * EFFICIENCY
     cost = min(round(lost * judged.of.mean), judged.computing + judged.part("input_wait"))
     sentence = (
         f"The training may run on {cores.allowed} of {fmt.several(cores.installed, 'core')} and "
@@ -239,7 +231,7 @@ def _onednn_noted(facts: Facts) -> Lost | None:
     off = setup is not None and setup.mkldnn is not None and setup.mkldnn.enabled is False
     if setup is None or not off or (setup.mkldnn and setup.mkldnn.available is False):
         return None
-    share = cpu_operators(facts).onednn
+    _, share = cpu_operators(facts)
     step = judged.of
     cost = min(round(share * step.mean / 2), judged.computing)
     return Lost(
@@ -304,39 +296,25 @@ ONEDNN = Rule(
 _NAME_CELLS = 28
 
 
-@dataclass(frozen=True)
-class Program:
-    """A program beside the run."""
-
-    name: str
-    """Name with its script; safe to show, a long one with its middle cut out."""
-    cores: float
-    """Mean cores taken."""
-    pids: tuple[int, ...] = ()
-    """Its processes alive at the last sample, busiest first; if many, only the first."""
-
-    @property
-    def label(self) -> str:
-        """``pid 4123 python other.py``; several as ``pids 4123, 4124 python other.py``."""
-        if not self.pids:
-            return self.name
-        numbers = ", ".join(map(str, self.pids))
-        return f"{'pid' if len(self.pids) == 1 else 'pids'} {numbers} {self.name}"
-
-
-@fact
-def other_programs(facts: Facts) -> tuple[Program, ...]:
-    """The busiest programs beside the run on the rank's host, busiest first; empty if none was
-    seen, as in a container."""
+def other_programs(facts: Facts) -> list[tuple[str, float, list[int]]]:
+    """The busiest programs beside the run on the rank's host: the name of each with its script,
+    safe to show, the mean cores that it took, and its first processes alive at the last sample, the
+    busiest first. Empty if none was seen, as in a container."""
     host = noted_of_host(facts, OTHER_PROGRAMS) if facts.rank else None
     cores = host.get("cores") if isinstance(host, dict) else None
     pids = host.get("pids") if isinstance(host, dict) else None
     # Older recordings have no process ids.
     by_name = pids if isinstance(pids, dict) else {}
-    return tuple(
-        Program(middle(printable(name), _NAME_CELLS), taken, tuple(by_name.get(name, ())))
+    return [
+        (middle(printable(name), _NAME_CELLS), taken, list(by_name.get(name, ())))
         for name, taken in (cores.items() if isinstance(cores, dict) else ())
-    )
+    ]
+
+
+def _label(name: str, pids: Sequence[int]) -> str:
+    """``pid 4123 python other.py``; several as ``pids 4123, 4124 python other.py``."""
+    numbers = ", ".join(map(str, pids))
+    return f"{'pid' if len(pids) == 1 else 'pids'} {numbers} {name}" if pids else name
 
 
 TOO_LONG = "times too long, at most"
@@ -356,9 +334,9 @@ def _busy(facts: Facts) -> Lost | None:
         return None
     waited, judged, others = core_wait(facts), judged_step(facts), use.other_cores
     seen = other_programs(facts)
-    programs = [program for program in seen if program.cores >= WORTH_NAMING]
+    programs = [(name, taken, pids) for name, taken, pids in seen if taken >= WORTH_NAMING]
     # The first three, each with its busiest process.
-    first = ", ".join(replace(program, pids=program.pids[:1]).label for program in programs[:3])
+    first = ", ".join(_label(name, pids[:1]) for name, _, pids in programs[:3])
     names = f" ({first})" if first else ""
     lost = _waiting_for_cores(
         judged,
@@ -366,7 +344,10 @@ def _busy(facts: Facts) -> Lost | None:
         use,
         f"Other programs take {others:.1f} of {fmt.several(use.cores, 'core')}{names}",
         Figure("other programs, cores", round(others, 1), threshold=BUSY_SHARE * use.cores),
-        *(Figure.share(f"{program.label}, of a core", program.cores) for program in programs),
+        *(
+            Figure.share(f"{_label(name, pids)}, of a core", taken)
+            for name, taken, pids in programs
+        ),
     )
     share = lost.cost_ns / judged.of.mean
     longer = Figure.share(TOO_LONG, share / max(1 - share, 0.01))

@@ -14,6 +14,7 @@ from perftui.facts.gpu.cards import gpu_processes
 from perftui.facts.settings import Settings, settings
 from perftui.facts.source.lines import lines_by_time, stack_samples
 from perftui.facts.step.judged_step import judged_step
+from perftui.telemetry.gpu.names import POWER, THERMAL
 
 FASTER = 10
 """Least speedup of a GPU over the cores of its host."""
@@ -242,28 +243,31 @@ def _cards(facts: Facts) -> tuple[GpuCard, ...]:
 def _throttled(facts: Facts) -> Lost | None:
     """A card limited by heat or power. The power limit is normal for a busy card and only a hint;
     heat is a fault."""
-    sensed = [card for card in _cards(facts) if card.thermal is not None and card.clock is not None]
-    worst = max(sensed, key=lambda card: (card.thermal or 0, card.power or 0), default=None)
-    if worst is None or worst.clock is None or worst.clock >= FULL_CLOCK:
+    sensed = [
+        (thermal, card.held_down(POWER) or 0.0, card.clock, card)
+        for card in _cards(facts)
+        if (thermal := card.held_down(THERMAL)) is not None and card.clock is not None
+    ]
+    if not sensed:
         return None
-    thermal, power = worst.thermal or 0.0, worst.power or 0.0
-    if max(thermal, power) < HELD_DOWN:
+    thermal, power, clock, worst = max(sensed, key=lambda row: row[:2])
+    if clock >= FULL_CLOCK or max(thermal, power) < HELD_DOWN:
         return None
-    judged = judged_step.or_none(facts)
+    judged, hottest = judged_step.or_none(facts), worst.most("temperature")
     is_hot = thermal >= HELD_DOWN
-    slower = thermal * (1 - worst.clock) if is_hot else 0.0
+    slower = thermal * (1 - clock) if is_hot else 0.0
     computing = judged.part(COMPUTE) if judged and judged.on_device else 0
     why, often = ("Heat", thermal) if is_hot else ("Its power limit", power)
     return Lost(
         round(computing * slower),
         judged.of if judged and computing and is_hot else None,
         f"{why} limits the clock of {worst.name} in {fmt.percent(often)} of the samples, to "
-        f"{fmt.percent(worst.clock)} of its maximum on average.",
+        f"{fmt.percent(clock)} of its maximum on average.",
         (
             Figure.share("limited by heat", thermal, HELD_DOWN),
             Figure.share("limited by power", power),
-            Figure.share("clock, of the maximum", worst.clock, FULL_CLOCK),
-            *((Figure("hottest", worst.temperature, "°C"),) if worst.temperature else ()),
+            Figure.share("clock, of the maximum", clock, FULL_CLOCK),
+            *((Figure("hottest", hottest, "°C"),) if hottest else ()),
         ),
         parts=(COMPUTE,),
         shows_step=False,
@@ -275,21 +279,22 @@ def _shared(facts: Facts) -> Lost | None:
     own trace shows."""
     judged = judged_step.or_none(facts)
     for card in _cards(facts):
-        if not card.memory_others or not card.memory_total:
+        others, total, use = card.memory_others, card.most("memory_total"), card.mean("utilization")
+        if not others or not total:
             continue
-        share = (card.memory_others - DRIVER) / card.memory_total
+        share = (others - DRIVER) / total
         if share < SHARED_MEMORY:
             continue
         own = None
         if judged and judged.on_device:
             # A kernel that waits for other ranks also keeps the card busy.
             own = (judged.computing + judged.part(EXPOSED_COMMUNICATION)) / judged.of.mean
-        beside = card.busy - own if card.busy is not None and own is not None else 0.0
+        beside = use / 100 - own if use is not None and own is not None else 0.0
         busy = f" and keep it busy {fmt.percent(beside)} of the time besides this training"
         processes = gpu_processes(facts).get(card.prefix, ())[:MOST_NAMED]
         largest = f"; the largest is {processes[0].label}" if processes else ""
         return Lost.without_cost(
-            f"Other processes hold {fmt.size(card.memory_others)} of {card.name} "
+            f"Other processes hold {fmt.size(others)} of {card.name} "
             f"({fmt.percent(share)} of its memory){busy if beside >= SHARED_USE else ''}{largest}.",
             (
                 Figure.share("memory of other processes", share, SHARED_MEMORY),
@@ -308,13 +313,13 @@ def _shared(facts: Facts) -> Lost | None:
 
 def _slow_link(facts: Facts) -> Lost | None:
     for card in _cards(facts):
-        pairs = ((card.generation, card.most_generation), (card.width, card.most_width))
-        if any(now is None or not most for now, most in pairs):
+        # The highest seen: an idle link may slow down.
+        generation, width = card.most("pcie_generation"), card.most("pcie_width")
+        best, widest = card.most("pcie_generation_max"), card.most("pcie_width_max")
+        if generation is None or width is None or not best or not widest:
             continue
-        speed = 1.0
-        for (now, most), power in zip(pairs, (True, False), strict=True):
-            # Each generation of PCIe doubles the rate of a lane.
-            speed *= 2 ** ((now or 0) - (most or 0)) if power else (now or 0) / (most or 1)
+        # Each generation doubles the rate of a lane.
+        speed = 2 ** (generation - best) * width / widest
         if speed >= 1:
             continue
         judged = judged_step.or_none(facts)
@@ -323,8 +328,7 @@ def _slow_link(facts: Facts) -> Lost | None:
             round(copying * (1 - speed)),
             judged.of if judged and copying else None,
             f"The PCIe link of {card.name} runs at {fmt.percent(speed)} of what the card supports: "
-            f"generation {card.generation:.0f} of {card.most_generation:.0f}, {card.width:.0f} of "
-            f"{card.most_width:.0f} lanes.",
+            f"generation {generation:.0f} of {best:.0f}, {width:.0f} of {widest:.0f} lanes.",
             (Figure.share("of the link's speed", speed),),
             parts=(EXPOSED_COPIES,),
             shows_step=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,24 +42,11 @@ MUCH = 0.30
 of it in such kernels with 4 images a step, less than 0.12 with 128."""
 
 
-@dataclass(frozen=True)
-class Fill:
-    """Kernels launched with so few blocks that half of the card's multiprocessors have none."""
-
-    share: float
-    """Share of the time of all kernels of a step, 0 to 1."""
-    empty: float
-    """Share of that time that empty multiprocessors could have computed."""
-    multiprocessors: int
-    example: str
-    """Name of the longest one read; empty without any."""
-    place: Place
-    """Launch place of that kernel."""
-
-
 @trace_fact
-def fill(analysis: TraceAnalysis) -> Fill:
-    """Time of kernels with few blocks.
+def fill(analysis: TraceAnalysis) -> tuple[float, float, Place]:
+    """Kernels launched with so few blocks that half of the card's multiprocessors have none: their
+    share of the time of all kernels of a step, 0 to 1; that of what empty multiprocessors could
+    have computed meanwhile; and the launch place of the longest.
 
     Raises:
         UnknownError: the trace does not say how kernels were launched, or on which card.
@@ -74,17 +61,8 @@ def fill(analysis: TraceAnalysis) -> Fill:
         raise UnknownError("the trace does not record the number of blocks per kernel launch")
     few = has_blocks & (blocks <= FEW * card.multiprocessors) & ~read.are(*_NOT_OF_THE_BATCH)
     whole, time, chosen = int(duration[has_blocks].sum()), duration[few], read.where(few)
-    example = ""
-    if few.any():
-        example = analysis.trace.name_of(int(chosen.rows[np.argmax(chosen.duration)]))
-    unused = 1 - blocks[few] / card.multiprocessors
-    return Fill(
-        share=int(time.sum()) / whole,
-        empty=float((time * unused).sum()) / whole,
-        multiprocessors=card.multiprocessors,
-        example=example,
-        place=chosen.place if few.any() else Place(),
-    )
+    unused = float((time * (1 - blocks[few] / card.multiprocessors)).sum())
+    return int(time.sum()) / whole, unused / whole, chosen.place if few.any() else Place()
 
 
 def _chosen(count: int) -> Int64:
@@ -100,7 +78,7 @@ def _chosen(count: int) -> Int64:
 def fills_few(facts: Facts) -> bool:
     """Whether kernels with few blocks are known to take much of the time."""
     result = fill.or_none(facts)
-    return result is not None and result.share >= MUCH
+    return result is not None and result[0] >= MUCH
 
 
 def _blocks(kernels: StepKernels) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -360,30 +338,33 @@ WORTH = 0.10
 def _small(facts: Facts) -> Lost | None:
     """The gain is what the empty part of the card would have computed meanwhile."""
     work = kernel_work(facts)
-    memory = machine_use(facts).memory
+    memory, analysis = machine_use(facts).memory, work.kernels.analysis
     used = max((gpu.share for gpu in memory), default=0.0)
-    small = fill(work.kernels.analysis) if memory else fill.or_none(facts)
-    if small is None or small.share < MUCH or used > HALF:
+    small = fill(analysis) if memory else fill.or_none(facts)
+    share, empty, place = small or (0.0, 0.0, Place())
+    if share < MUCH or used > HALF:
         return None
     if not memory:
         raise UnknownError("how much of the GPU's memory a larger batch could take is not known")
-    cost = work.won(work.kernels.time * small.empty)
+    cost, row = work.won(work.kernels.time * empty), place.trace_row
     return Lost(
         cost,
         work.of,
-        f"Kernels that leave at least half of the GPU empty take {fmt.percent(small.share)} of its "
+        f"Kernels that leave at least half of the GPU empty take {fmt.percent(share)} of its "
         f"time, and {fmt.percent(used)} of its memory is in use: a larger batch takes less time "
         "per sample, but changes the training.",
         (
-            Figure.share("of GPU compute in kernels of few blocks", small.share, MUCH),
-            Figure("multiprocessors", small.multiprocessors, "count"),
+            Figure.share("of GPU compute in kernels of few blocks", share, MUCH),
+            Figure("multiprocessors", trace_card(analysis).multiprocessors, "count"),
             Figure.share("peak memory in use", used),
-            Figure("for example", small.example, place=small.place),
+            Figure(
+                "for example", analysis.trace.name_of(row) if row is not None else "", place=place
+            ),
             work.steps,
         ),
-        with_line(facts, small.place, forward_lines.or_none(facts)),
+        with_line(facts, place, forward_lines.or_none(facts)),
         PARTS,
-        share=small.share,
+        share=share,
         worst=Severity.WARNING if cost >= WORTH * work.of.mean else Severity.INFO,
     )
 

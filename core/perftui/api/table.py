@@ -199,7 +199,7 @@ def gap_table(facts: Facts) -> Table:
     """Idle gaps of the GPUs; with a run in ``facts`` its stack samples name lines, too."""
     gaps = facts.analysis.gaps if facts.analysis else ()
     sources = GapSources(facts)
-    places = [sources.of(gap) for gap in gaps]
+    places = [sources.of(gap)[1:] for gap in gaps]
     return table_of(
         {
             "device": whole(gap.device for gap in gaps),
@@ -207,8 +207,8 @@ def gap_table(facts: Facts) -> Table:
             "duration_ns": whole(gap.duration for gap in gaps),
             "cause": texts(gap.cause.value for gap in gaps),
             "phase": texts(gap.phase or None for gap in gaps),
-            "operator": texts(place.operator for place in places),
-            "source": texts(place.line for place in places),
+            "operator": texts(operator for operator, _ in places),
+            "source": texts(line for _, line in places),
         }
     )
 

@@ -28,16 +28,9 @@ from perftui.run.columns import PHASES, phase_name
 from perftui.run.table import Table
 from perftui.trace.model import Mask, TraceError
 
-
-@dataclass(frozen=True)
-class GapSource:
-    """What the host did in a gap; None where that is not known."""
-
-    step: int | None = None
-    """Number of the step that it begins in, where steps are known."""
-    operator: str | None = None
-    line: str | None = None
-    """``file:line`` of the user's code."""
+Source = tuple[int | None, str | None, str | None]
+"""What the host did in a gap: the number of the step that it begins in, the operator, and
+``file:line`` of the user's code; None where that is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,18 +39,18 @@ class GapSources:
 
     facts: Facts
 
-    def of(self, gap: Gap) -> GapSource:
+    def of(self, gap: Gap) -> Source:
         """The source of ``gap`` by the stacks of the trace, else by stack samples of its run."""
         steps, analysis = trace_steps.or_none(self.facts), self.facts.analysis
         if steps is None or analysis is None:
-            return GapSource()
+            return None, None, None
         place = gap_place(gap, steps)
         line = place.source
         if line is None and self._samples:
             seen = line_of_gap(self._samples, analysis, gap)
             first = seen.lines[0] if seen and seen.lines else None
             line = first.source if first and first.file else None
-        return GapSource(self._step_at(gap.start, analysis), place.operator, line)
+        return self._step_at(gap.start, analysis), place.operator, line
 
     def _step_at(self, time: int, analysis: TraceAnalysis) -> int | None:
         if not analysis.steps:
@@ -248,10 +241,9 @@ def _gaps(report: Report) -> CsvTable:
     analysis = report.subject.analysis
     sources, rows = GapSources(report.facts), []
     for gap in analysis.gaps[: report.top] if analysis else ():
-        at = sources.of(gap)
         times = (gap.device, gap.start, gap.end, gap.duration)
         phase = phase_name(gap.phase) if gap.phase else None
-        rows.append((*times, gap.cause.value, phase, at.step, at.operator, at.line))
+        rows.append((*times, gap.cause.value, phase, *sources.of(gap)))
     what = "gaps" if analysis and analysis.has_gpu else "GPU activity"
     note = _why_none(report, tuple(rows), what)
     if not counts_all(report.facts):

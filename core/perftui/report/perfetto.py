@@ -140,9 +140,9 @@ def _gaps(report: Report, analysis: TraceAnalysis) -> Mapping[int, Sequence[Span
     spans: dict[int, list[Span]] = {}
     sources = GapSources(report.facts)
     for gap in analysis.gaps:
-        at = sources.of(gap)
-        args = {"line": at.line, "operator": at.operator, "phase": phase_name(gap.phase) or None}
-        span = Span(gap.cause.value, gap.start, gap.end, {**args, "step": at.step})
+        step, operator, line = sources.of(gap)
+        args = {"line": line, "operator": operator, "phase": phase_name(gap.phase) or None}
+        span = Span(gap.cause.value, gap.start, gap.end, {**args, "step": step})
         spans.setdefault(gap.device, []).append(span)
     return spans
 
@@ -186,17 +186,9 @@ class PerfettoError(ValueError):
     """The trace cannot be written; the message says why."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """What was added to the trace."""
-
-    tracks: tuple[SpanTrack, ...]
-    has_original: bool
-    """Whether all events of the original are there, or only the kernels."""
-
-
-def write_perfetto(report: Report, path: Path) -> Written:
-    """Write the trace of ``report`` to ``path``, in gzip where it ends in ``.gz``.
+def write_perfetto(report: Report, path: Path) -> tuple[tuple[SpanTrack, ...], bool]:
+    """Write the trace of ``report`` to ``path``, in gzip where it ends in ``.gz``. The tracks that
+    were added to it, and whether all events of the original are there, not only the kernels.
 
     A Kineto trace is copied as it is, any other one gives its kernels, copies and sets. In a
     redacted report each text of a Kineto trace is redacted, and numbers keep all of their digits.
@@ -229,7 +221,7 @@ def write_perfetto(report: Report, path: Path) -> Written:
                 packed.writelines(text)
         else:
             file.writelines(text)
-    return Written(tracks, is_kineto)
+    return tracks, is_kineto
 
 
 def _check(report: Report, analysis: TraceAnalysis, path: Path) -> None:

@@ -56,7 +56,7 @@ class Subject:
     def facts(self) -> Facts:
         """All facts of the subject."""
         if self.ranks is not None and self.analysis is not None:
-            return facts_beside(self.analysis, self.ranks.each, self.ranks.problems)
+            return facts_beside(self.analysis, *self.ranks)
         return Facts(self.run, self.analysis, self.rank, self.beside)
 
 
@@ -156,17 +156,11 @@ def _open(
         raise SubjectError(text) from error
 
 
+ReadRanks = tuple[tuple[TracedRank, ...], tuple[str, ...]]
+"""All ranks of a directory whose traces could be read, and sentences about the other traces."""
+
 Progress = Callable[[int, int], None]
 """Called with the number of traces read and of all traces."""
-
-
-@dataclass(frozen=True)
-class ReadRanks:
-    """All ranks of a directory whose traces could be read, in any order."""
-
-    each: tuple[TracedRank, ...]
-    problems: tuple[str, ...]
-    """Sentences about traces that could not be read."""
 
 
 def read_beside(
@@ -190,4 +184,4 @@ def read_beside(
             ranks.append(result)
         if tell is not None:
             tell(done, len(beside))
-    return ReadRanks(tuple(ranks), tuple(why for _, why in sorted(problems)))
+    return tuple(ranks), tuple(why for _, why in sorted(problems))

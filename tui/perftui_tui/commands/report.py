@@ -163,8 +163,8 @@ def _write_trace(report: Report, path: Path) -> None:
         refusing(OSError, where=f"{path} cannot be written"),
         refusing(PerfettoError, RedactionError, TraceError),
     ):
-        written = write_perfetto(report, path)
-    tracks = ", ".join(f"{track.name} ({len(track.spans):,})" for track in written.tracks)
-    events = "all events of the trace" if written.has_original else "its kernels and copies"
+        added, is_whole = write_perfetto(report, path)
+    tracks = ", ".join(f"{track.name} ({len(track.spans):,})" for track in added)
+    events = "all events of the trace" if is_whole else "its kernels and copies"
     write(f"{printable(str(path))}: {events}, and tracks of perftui: {tracks or 'none'}\n")
     write("Open it at https://ui.perfetto.dev\n")

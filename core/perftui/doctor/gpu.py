@@ -258,10 +258,10 @@ def nsys_row() -> Row:
     if shutil.which("nsys") is None:
         return ok("nsys", "not found; needed only for --nsys and .nsys-rep files")
     try:
-        nsys = find_nsys()
+        path, version, _ = find_nsys()
     except NsysError as error:
         return warn("nsys", str(error), "Install a newer Nsight Systems for --nsys.")
-    return ok("nsys", f"{nsys.version}, {nsys.path}")
+    return ok("nsys", f"{version}, {path}")
 
 
 def ncu_row() -> Row:

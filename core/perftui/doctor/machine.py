@@ -41,7 +41,7 @@ def memory_of(root: Path = ROOT) -> tuple[int, int | None, int | None, bool]:
     group = memory_group(*_cgroup(root))
     usage = group_memory(group) if group else None
     installed = 1024 * fields(read_or_empty(f"{root}/proc/meminfo")).get(b"MemTotal", 0)
-    limit, used = memory_limit(*_cgroup(root)), usage.used if usage else None
+    limit, used = memory_limit(*_cgroup(root)), usage[0] if usage else None
     return installed, limit, used, not _is_older(root, "memory")
 
 

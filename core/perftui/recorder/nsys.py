@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -34,16 +34,6 @@ class NsysError(StartError):
     """nsys cannot be used; the message says why and what to do."""
 
 
-@dataclass(frozen=True)
-class Nsys:
-    """An installed nsys."""
-
-    path: str
-    version: str
-    options: tuple[str, ...]
-    """Options of ``nsys profile``, without the output's name."""
-
-
 class _CommandStatus(msgspec.Struct):
     """Status written by ``under_nsys``: the command's process, or how it ended."""
 
@@ -52,8 +42,9 @@ class _CommandStatus(msgspec.Struct):
     error: str = ""
 
 
-def find_nsys() -> Nsys:
-    """The nsys on the path, and its options for recording ranges of steps.
+def find_nsys() -> tuple[str, str, tuple[str, ...]]:
+    """Path and version of the nsys on ``PATH``, and the options of ``nsys profile`` for recording
+    ranges of steps, without the output's name.
 
     Raises:
         NsysError: there is none, or it is too old for that.
@@ -70,7 +61,7 @@ def find_nsys() -> Nsys:
         raise NsysError(f"{path} --version says {version.strip()[:80]!r}, which is no nsys version")
     if int(match[1]) < OLDEST:
         raise NsysError(f"nsys {match[0]} is too old for --nsys; {OLDEST} or later is needed")
-    return Nsys(path, match[0], _options(match[0], _ask(path, "profile", "--help")))
+    return path, match[0], _options(match[0], _ask(path, "profile", "--help"))
 
 
 def _ask(path: str, *words: str) -> str:
@@ -120,7 +111,7 @@ def below_nsys(command: Command, layout: RunLayout, spool: Path) -> Command:
     Raises:
         StartError: nsys cannot be used.
     """
-    nsys = find_nsys()
+    path, _, options = find_nsys()
     place = spool / "nsys"
     with no_start("there is no directory for the nsys reports"):
         place.mkdir(mode=PRIVATE_MODE, exist_ok=True)
@@ -133,7 +124,7 @@ def below_nsys(command: Command, layout: RunLayout, spool: Path) -> Command:
     around = (*ours, "lead", str(place), str(log))
     return replace(
         command,
-        arguments=(*around, nsys.path, "profile", *nsys.options, output, *below),
+        arguments=(*around, path, "profile", *options, output, *below),
         follow=lambda process, shares_group: BelowNsys(process, shares_group, place, log),
     )
 

@@ -16,6 +16,7 @@ from perftui.recorder.windows import (
     count_kernels,
     keep_file,
     limit_windows,
+    problem_of,
     take_samples,
 )
 from perftui.run.columns import (
@@ -397,7 +398,7 @@ class RankJournals:
 
     def _report_missing_kernels(self, window: Path) -> None:
         try:
-            problem = count_kernels(window).problem
+            problem = problem_of(*count_kernels(window))
         except OSError as error:
             self._faults.report("windows", f"{error}; its kernels were not counted")
             return

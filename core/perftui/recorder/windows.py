@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -126,25 +125,17 @@ TAKEN = (
 SOME = "a window has launches without their kernels: CUPTI lost them, so its GPU times are too low"
 
 
-@dataclass(frozen=True)
-class WindowKernels:
-    """GPU events in the file of a window."""
-
-    calls: int
-    """Calls of the GPU's interface; the end of a window alone makes one, to wait for kernels."""
-    launches: int
-    kernels: int
-
-    @property
-    def problem(self) -> str | None:
-        """The problem with a window of a script that uses a GPU; None if it is complete."""
-        if not self.calls or (self.launches and not self.kernels):
-            return TAKEN
-        return SOME if self.kernels < self.launches else None
+def problem_of(calls: int, launches: int, kernels: int) -> str | None:
+    """The problem with a window of a script that uses a GPU; None if it is complete. The end of a
+    window alone makes one call, to wait for kernels."""
+    if not calls or (launches and not kernels):
+        return TAKEN
+    return SOME if kernels < launches else None
 
 
-def count_kernels(path: Path) -> WindowKernels:
-    """Count in the trace at ``path``, a piece at a time.
+def count_kernels(path: Path) -> tuple[int, int, int]:
+    """Calls of the GPU's interface, launches and kernels in the trace at ``path``, counted a piece
+    at a time.
 
     Raises:
         OSError: it cannot be read.
@@ -157,7 +148,7 @@ def count_kernels(path: Path) -> WindowKernels:
             calls += len(_CALL.findall(text))
             launches += len(_LAUNCH.findall(text))
             kernels += len(_KERNEL.findall(text))
-    return WindowKernels(calls, launches, kernels)
+    return calls, launches, kernels
 
 
 class _Samples(msgspec.Struct):

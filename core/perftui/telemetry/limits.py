@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -14,17 +13,6 @@ from perftui.telemetry.files import fields, number, read_or_empty
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
-
-
-@dataclass(frozen=True)
-class GroupMemory:
-    """Bytes that the processes of a cgroup hold."""
-
-    used: int
-    """Without pages of files unused lately, which are given back when memory runs short (the
-    "working set" of container runtimes)."""
-    page_cache: int
-    """Pages of files, those used lately included, without shared memory."""
 
 
 def usable_cores(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int:
@@ -80,14 +68,16 @@ def memory_group(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> Path | Non
     return group if limit < _installed() else None
 
 
-def group_memory(group: Path) -> GroupMemory | None:
-    """Memory of the processes in ``group``; None if the kernel does not report it."""
+def group_memory(group: Path) -> tuple[int, int] | None:
+    """Bytes that the processes in ``group`` hold, without pages of files unused lately, which are
+    given back when memory runs short (the "working set" of container runtimes); and all pages of
+    files, without shared memory. None if the kernel does not report them."""
     current = number(read_or_empty(f"{group}/memory.current"))
     stat = fields(read_or_empty(f"{group}/memory.stat"))
     if current is None or b"inactive_file" not in stat:
         return None
     cached = stat.get(b"file", 0) - stat.get(b"shmem", 0)
-    return GroupMemory(max(current - stat[b"inactive_file"], 0), max(cached, 0))
+    return max(current - stat[b"inactive_file"], 0), max(cached, 0)
 
 
 def _memory_limits(root: Path, own: Path) -> list[tuple[int, Path]]:

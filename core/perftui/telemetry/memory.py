@@ -109,8 +109,7 @@ class MemorySource:
         used: int | None = self._usable - machine.available
         cached = machine.page_cache
         if self._group is not None:
-            group = group_memory(self._group)
-            used, cached = (group.used, group.page_cache) if group else (None, None)
+            used, cached = group_memory(self._group) or (None, None)
         left = None if used is None else max(min(machine.available, self._usable - used), 0)
         return {
             "memory.used": used,

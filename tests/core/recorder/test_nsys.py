@@ -245,9 +245,9 @@ def test_without_nsys_nothing_is_started(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_an_nsys_takes_is_asked_of_itself(nsys: Any) -> None:
     nsys("2021.2.1", "--capture-range --capture-range-end=none,stop,stop-shutdown --trace --kill")
 
-    found = find_nsys()
-    assert found.version == "2021.2.1"
-    assert found.options == (
+    _, version, options = find_nsys()
+    assert version == "2021.2.1"
+    assert options == (
         "--trace=cuda,nvtx,osrt",
         "--capture-range=cudaProfilerApi",
         "--capture-range-end=stop",

@@ -16,10 +16,10 @@ from perftui.recorder.windows import (
     SOME,
     TAKEN,
     SpoolFileError,
-    WindowKernels,
     count_kernels,
     keep_file,
     limit_windows,
+    problem_of,
 )
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalReader
@@ -99,9 +99,8 @@ def test_each_call_launch_and_kernel_is_counted_once(
     path.write_text(LINES["op"] * repeated + "".join(LINES[kind] for kind in kinds))
 
     launches = kinds.count("launch") + kinds.count("triton")
-    assert count_kernels(path) == WindowKernels(
-        launches + kinds.count("sync"), launches, kinds.count("kernel")
-    )
+    calls = launches + kinds.count("sync")
+    assert count_kernels(path) == (calls, launches, kinds.count("kernel"))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_each_call_launch_and_kernel_is_counted_once(
     ],
 )
 def test_what_is_missing_is_said(counts: tuple[int, int, int], problem: str | None) -> None:
-    assert WindowKernels(*counts).problem == problem
+    assert problem_of(*counts) == problem
 
 
 @pytest.mark.parametrize(("uses_cuda", "messages"), [(True, [TAKEN]), (False, [])])

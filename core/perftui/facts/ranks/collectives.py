@@ -41,21 +41,11 @@ _LEVELS = 4
 """Most ranges and operators around a launch: the call, its annotation, its operators."""
 
 
-@dataclass(frozen=True)
-class CollectiveArguments:
-    """Kind, size and ranks of one collective, as the trace records them."""
-
-    kind: str
-    """``all-reduce`` and the like; empty for other kinds."""
-    size: int | None
-    """Bytes of the whole tensor: the larger of a rank's input and output."""
-    ranks: int | None
-    """Number of participating ranks."""
-
-
-def collective_arguments(trace: Trace, row: int, launch: int) -> CollectiveArguments:
-    """The collective of the kernel at ``row`` launched at ``launch``: from its arguments, else its
-    name (RCCL's kernels have none) and the events around the launch."""
+def _described(trace: Trace, row: int, launch: int) -> tuple[str, int | None, int | None]:
+    """Kind, size and number of ranks of the collective of the kernel at ``row`` launched at
+    ``launch``: from its arguments, else its name (RCCL's kernels have none) and the events around
+    the launch. The kind is empty for others; the size is that of the whole tensor in bytes, the
+    larger of a rank's input and output."""
     args = _arguments(trace, row)
     kind = _kind(str(args.get("Collective name") or trace.name_of(row)))
     size = _counted(args)
@@ -73,7 +63,7 @@ def collective_arguments(trace: Trace, row: int, launch: int) -> CollectiveArgum
     info = trace.metadata.get("distributedInfo")
     counts = (args.get("Group size"), info.get("world_size") if isinstance(info, Mapping) else None)
     ranks = next((count for count in counts if isinstance(count, int) and count > 0), None)
-    return CollectiveArguments(kind, size, ranks)
+    return kind, size, ranks
 
 
 def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
@@ -167,17 +157,17 @@ def collective_calls(analysis: TraceAnalysis) -> CollectiveCalls:
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     launch = launch_of(trace, rows)
     calls = [
-        collective_arguments(trace, int(row), int(call))
+        _described(trace, int(row), int(call))
         for row, call in zip(rows[:MOST_CALLS], launch[:MOST_CALLS], strict=True)
     ]
-    calls += [CollectiveArguments("", None, None)] * (len(rows) - len(calls))
+    calls += [("", None, None)] * (len(rows) - len(calls))
     return CollectiveCalls(
         max(steps.steps, 1),
         rows,
         trace.duration[rows].astype(np.int64),
-        tuple(call.kind for call in calls),
-        np.array([call.size or NONE for call in calls], dtype=np.int64),
-        np.array([call.ranks or NONE for call in calls], dtype=np.int64),
+        tuple(kind for kind, _, _ in calls),
+        np.array([size or NONE for _, size, _ in calls], dtype=np.int64),
+        np.array([ranks or NONE for _, _, ranks in calls], dtype=np.int64),
         _under(analysis, launch.astype(np.int64), _SYNC_NORM),
         (trace.start[rows], trace.ends_of(rows)),
         _computing(steps),

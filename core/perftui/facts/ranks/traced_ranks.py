@@ -38,8 +38,6 @@ class CausedWaits:
     ranks: tuple[int, ...]
     waits: Int64
     steps: int
-    collectives: int
-    """Number of compared collectives."""
     linked: Mask
     """Which ranks meet in collectives, or wait for each other through others."""
     apart: tuple[int, ...] = ()
@@ -89,9 +87,7 @@ def caused_waits(of_ranks: Mapping[int, RankCollectives]) -> CausedWaits:
     waits = _total_waits(meetings, last, lost)
     np.fill_diagonal(waits, 0)
     linked = meetings.there.T.astype(np.int64) @ meetings.there.astype(np.int64) + waits + waits.T
-    return CausedWaits(
-        meetings.ranks, waits, meetings.steps, len(meetings.start), linked > 0, apart=meetings.apart
-    )
+    return CausedWaits(meetings.ranks, waits, meetings.steps, linked > 0, meetings.apart)
 
 
 def _last(meetings: Meetings) -> Int64:

@@ -75,25 +75,14 @@ def slowed(facts: Facts) -> tuple[Slowed, ...]:
     )
 
 
-@dataclass(frozen=True)
-class Piling:
-    """A number of things that grows from look to look."""
-
-    what: str
-    """``forward hooks``."""
-    first: int
-    last: int
-    name: str
-    """The newest hook, where most of them are; empty if they are none."""
-
-
 MUCH = 10
 """Least growth of a number of things, besides twice the first: a pool of threads fills once."""
 
 
 @fact
-def piling(facts: Facts) -> Piling | None:
-    """What the script adds to throughout the run; None without such a thing."""
+def piling(facts: Facts) -> tuple[str, int, int, str] | None:
+    """What the script adds to throughout the run, such as ``forward hooks``, and how many of them
+    the first and the last look saw; the newest, if they are hooks. None without such a thing."""
     looks = notes_of(facts.events, "look")
     names = {what: None for look in looks for what in look.get("counts") or ()}
     for what in names:
@@ -104,7 +93,7 @@ def piling(facts: Facts) -> Piling | None:
         late = rises[len(rises) // 2 :]
         if is_much and min(rises) >= 0 and sum(map(bool, late)) > len(late) / 2:
             hook = looks[-1].get("hook") if "hooks" in what else None
-            return Piling(what, counts[0], counts[-1], str((hook or {}).get("name", "")))
+            return what, counts[0], counts[-1], str((hook or {}).get("name", ""))
     return None
 
 

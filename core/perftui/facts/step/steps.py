@@ -360,30 +360,17 @@ def whole_training(facts: Facts) -> int | None:
     return step_count(facts) if int(steps["index"][-1]) + 1 == count else None
 
 
-@dataclass(frozen=True)
-class OtherSteps:
-    """Number of other steps, their time and the time of all steps, ns."""
-
-    count: int
-    time: int
-    whole: int
-
-    @property
-    def share(self) -> float:
-        """Share of these steps in the time of all, 0 to 1."""
-        return self.time / self.whole if self.whole else 0.0
-
-
 @fact
-def other_steps(facts: Facts) -> OtherSteps | None:
-    """Steps of other kinds than the judged ones; None before the first step."""
+def other_steps(facts: Facts) -> tuple[int, int, float] | None:
+    """Number of steps of other kinds than the judged ones, their time in ns, and its share in that
+    of all, 0 to 1; None before the first step."""
     steps, downsampled, kind = facts.steps, facts.downsampled, step_kind(facts)
     if not len(steps):
         return None
     judged = whole_sum(steps.where(steps["kind"] == kind), downsampled.of(kind), "duration")
     whole = whole_sum(steps, downsampled.of(), "duration")
     count = len(steps) + downsampled.of().rows - count_of(kind, facts)
-    return OtherSteps(count, whole - judged, whole)
+    return count, whole - judged, (whole - judged) / whole if whole else 0.0
 
 
 DEVICE_PHASES = ("forward", "backward", "optimizer")

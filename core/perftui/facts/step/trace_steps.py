@@ -228,11 +228,6 @@ class Missing:
         few = FEW if self.busy >= BUSY else INCOMPLETE
         return self.ahead_share < INCOMPLETE and self.lost < few * max(self.launches, 1)
 
-    @property
-    def only_ahead(self) -> bool:
-        """Whether only the beginning is missing: what follows can be trusted."""
-        return self.lost < INCOMPLETE * max(self.launches, 1) and self.ahead > 0
-
 
 @trace_fact
 def missing(analysis: TraceAnalysis) -> Missing:

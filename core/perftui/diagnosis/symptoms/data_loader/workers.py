@@ -43,7 +43,7 @@ from perftui.facts.data_loader.loader import (
     wait_cpu,
     worker_use,
 )
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import wait_p95
@@ -209,19 +209,18 @@ TOO_MANY = 1.2
 """Ratio of wanted to available cores from which workers and training slow each other down."""
 
 
-def _busy_use(facts: Facts) -> tuple[InputWait, WorkerUse] | None:
-    """The wait, and the resource use of workers that are mostly busy."""
+def _busy_use(facts: Facts) -> tuple[InputWait, WorkerUse]:
+    """The wait, and the resource use of workers; not applicable unless they are mostly busy."""
     wait, share = waits_for_workers(facts), busy(facts)
     if wait is None or share is None or share < WORKERS_IDLE:
-        return None
+        raise NotApplicableError
     return wait, worker_use(facts)
 
 
 def _oversubscribed(facts: Facts) -> Lost | None:
-    busy_use, cores = _busy_use(facts), machine_use(facts).cores
-    if busy_use is None or not cores:
+    (wait, use), cores = _busy_use(facts), machine_use(facts).cores
+    if not cores:
         return None
-    wait, use = busy_use
     asked = _asked(facts, wait, use)
     if asked < TOO_MANY * cores or use.delayed < DELAYED:
         return None
@@ -269,10 +268,7 @@ def _asked(facts: Facts, wait: InputWait, use: WorkerUse) -> float:
 
 
 def _computing(facts: Facts) -> Lost | None:
-    busy_use = _busy_use(facts)
-    if busy_use is None:
-        return None
-    wait, use = busy_use
+    wait, use = _busy_use(facts)
     if use.computing < COMPUTING:
         return None
     count = workers(facts)
@@ -285,10 +281,7 @@ def _computing(facts: Facts) -> Lost | None:
 
 
 def _disk(facts: Facts) -> Lost | None:
-    busy_use = _busy_use(facts)
-    if busy_use is None:
-        return None
-    wait, use = busy_use
+    wait, use = _busy_use(facts)
     if use.computing > 1 - BLOCKED:
         return None
     count = workers(facts)

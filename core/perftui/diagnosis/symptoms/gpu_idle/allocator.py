@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,36 +18,18 @@ from perftui.facts.gpu.idle import device_steps, rows_place, window_step
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
 from perftui.facts.source.lines import at_frames, lines_within
-from perftui.facts.step.trace_steps import TraceSteps, gpu_steps
+from perftui.facts.step.trace_steps import gpu_steps
 from perftui.trace.model import Int64
 
 _FREES = re.compile(r"Free|Release|Unmap")
 _EMPTIES = re.compile(r"torch/\w+/memory\.py:\d+ empty_cache$")
 
 
-@dataclass(frozen=True, eq=False)
-class Allocations:
-    """Calls that allocate or free driver memory in the steady steps, without those that set the
-    driver up."""
-
-    steps: TraceSteps
-    rows: Int64
-    time: int
-    """ns in all steady steps."""
-    frees: int
-    """Number of calls that free."""
-    in_steps: int
-    """Number of steps with any such call."""
-
-    @property
-    def gets(self) -> int:
-        """Number of calls that allocate."""
-        return len(self.rows) - self.frees
-
-
 @trace_fact
-def allocations(analysis: TraceAnalysis) -> Allocations:
-    """Allocations of GPU memory by all threads of the training.
+def allocations(analysis: TraceAnalysis) -> tuple[Int64, int, int, int]:
+    """Calls of any thread that allocate or free driver memory in the steady steps, without those
+    that set the driver up: their rows, their time in all of these steps, ns, how many of them free,
+    and the number of steps with any.
 
     Raises:
         UnknownError: the trace shows no GPU.
@@ -60,13 +41,8 @@ def allocations(analysis: TraceAnalysis) -> Allocations:
     frees = kinds.named(trace, _FREES.search)[rows]
     starts = np.array([part.step.start for part in steps.each], dtype=np.int64)
     of_step = np.searchsorted(starts, trace.start[rows], side="right")
-    return Allocations(
-        steps,
-        rows,
-        union(trace.start[rows], trace.ends_of(rows)).total,
-        int(np.count_nonzero(frees)),
-        len(distinct(of_step)),
-    )
+    time = union(trace.start[rows], trace.ends_of(rows)).total
+    return rows, time, int(np.count_nonzero(frees)), len(distinct(of_step))
 
 
 OFTEN = 0.2
@@ -74,22 +50,24 @@ OFTEN = 0.2
 
 
 def _churning(facts: Facts) -> Lost | None:
-    device_steps(facts)
-    calls, step = allocations(facts), window_step(facts)
-    if not len(calls.rows) or not _goes_on(facts, calls):
+    profiled, step = device_steps(facts).steps, window_step(facts)
+    rows, time, frees, in_steps = allocations(facts)
+    if not len(rows) or not (
+        frees or in_steps >= max(2, OFTEN * profiled) or _reserves_more(facts)
+    ):
         return None
-    count = max(calls.steps.steps, 1)
+    count = max(profiled, 1)
     # Driver calls take as long without the profiler.
-    cost = min(calls.time // count, host_waits(facts).idle // count, step.mean)
+    cost = min(time // count, host_waits(facts).idle // count, step.mean)
     emptied = lines_within(facts, at_frames(_EMPTIES))
     if emptied is not None:
         line = emptied.lines[0]
         place = Place(facts.rank_number, operator="empty_cache", file=line.file, line=line.line)
     else:
-        place = rows_place(facts, calls.rows)
+        place = rows_place(facts, rows)
     at = f" at {place.short}" if place.source else ""
     why = f"torch.cuda.empty_cache(){at}" if emptied is not None else ""
-    how = f"{fmt.several(calls.gets, 'call')} to allocate, {calls.frees} to free"
+    how = f"{fmt.several(len(rows) - frees, 'call')} to allocate, {frees} to free"
     return Lost(
         cost,
         step,
@@ -97,20 +75,17 @@ def _churning(facts: Facts) -> Lost | None:
         f"{step.part_of(cost)}{f', after {why}' if why else at}: {how}.",
         (
             Figure.share("in calls of the driver", cost / step.mean, CHURN.limits.warning, place),
-            Figure("calls that allocate", calls.gets, "count"),
-            Figure("calls that free", calls.frees, "count"),
-            Figure("profiled steps", calls.steps.steps, "count"),
+            Figure("calls that allocate", len(rows) - frees, "count"),
+            Figure("calls that free", frees, "count"),
+            Figure("profiled steps", profiled, "count"),
         ),
         place=place,
         parts=(GapCause.ALLOCATION.value, GapCause.LAUNCH.value),
     )
 
 
-def _goes_on(facts: Facts, calls: Allocations) -> bool:
-    """Whether allocating continues after the first steps: memory is also freed, or many steps
-    allocate."""
-    if calls.frees or calls.in_steps >= max(2, OFTEN * calls.steps.steps):
-        return True
+def _reserves_more(facts: Facts) -> bool:
+    """Whether what PyTorch reserves still changes often in the later half of the steps."""
     memory = gpu_memory(facts)
     if memory is None or len(memory.reserved) < 2:
         return False

@@ -38,21 +38,12 @@ MOST_READ = 64
 """Softmaxes whose sizes are read from the file: all steps do the same."""
 
 
-@dataclass(frozen=True, eq=False)
-class WrittenOut:
-    """Work between two batched products with a softmax in between, as in attention."""
-
-    work: Work
-    """Without the products, but with the backward pass."""
-    is_joined: bool
-    """Whether sizes show that the softmax is of the first product and an operand of the second;
-    else they are not recorded."""
-
-
 @trace_fact
-def written_out_attention(analysis: TraceAnalysis) -> WrittenOut | None:
-    """Attention that is written out; None without any, or if sizes show that each softmax is
-    something else, such as a gate between two products."""
+def written_out_attention(analysis: TraceAnalysis) -> tuple[Work, bool] | None:
+    """Work between two batched products with a softmax in between, as in attention: without the
+    products, but with the backward pass. And whether sizes show that the softmax is of the first
+    product and an operand of the second; else they are not recorded. None without any, or if sizes
+    show that each softmax is something else, such as a gate between two products."""
     ops = all_operators(analysis)
     top, batched = ops.top_by_start, np.flatnonzero(ops.named(_BATCHED.__contains__))
     outer = batched
@@ -84,7 +75,7 @@ def written_out_attention(analysis: TraceAnalysis) -> WrittenOut | None:
         node = ops.named(lambda name: name.endswith(": SoftmaxBackward0"))[top]
         back = ops.named(lambda name: name.endswith((": BmmBackward0", ": BaddbmmBackward0")))[top]
         mine[top[_between(_around(node, back, BEFORE), len(top))]] = True
-    return WrittenOut(work_of(ops, ops.within(mine), counted), is_joined)
+    return work_of(ops, ops.within(mine), counted), is_joined
 
 
 def _around(softmax: Mask, product: Mask, behind: int) -> Int64:
@@ -190,17 +181,17 @@ def _unfused(facts: Facts) -> Lost | None:
     written = None if _MATH in analysis.trace.names else written_out_attention(analysis)
     if written is None:
         return None
-    time = judged.time_of(written.work)
-    if not written.is_joined and not in_own_files(facts, joined_in_source):
-        share = time.won / judged.of.mean
+    work, is_joined = written
+    if not is_joined and not in_own_files(facts, joined_in_source):
+        share = judged.time_of(work).won / judged.of.mean
         raise UnknownError(Question(Evidence.SHAPES, "whether a softmax is attention", share))
     return judged.lost(
-        written.work,
+        work,
         judged.line_of(FORWARD, _WRITTEN),
         "Between the two matrix products of attention{at} {part} goes into softmax, masks and "
         "scaling, each of which moves the scores of all pairs of positions through memory.",
         "between the products of attention",
-        Figure("operators between them in forward", written.work.calls, "count"),
+        Figure("operators between them in forward", work.calls, "count"),
         operator="aten::softmax",
     )
 

@@ -184,7 +184,7 @@ def from_first_kernel(steps: TraceSteps) -> StepBreakdown | None:
     """The mean of ``steps`` without device work that the trace lacks; None unless it is only
     missing at the beginning."""
     lacks = missing(steps.analysis)
-    if not lacks.only_ahead or lacks.ahead_share < INCOMPLETE:
+    if lacks.lost >= INCOMPLETE * max(lacks.launches, 1) or lacks.ahead_share < INCOMPLETE:
         return None
     of, queued = steps.breakdown, GapCause.QUEUED.value
     ahead = min(lacks.ahead // max(steps.steps, 1), of.part(queued))

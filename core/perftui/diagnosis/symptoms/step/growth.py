@@ -79,13 +79,14 @@ def _piling(facts: Facts) -> tuple[str, LineShare | None]:
     more = piling(facts)
     if more is None:
         return "", None
-    calls = _ADDS.get(more.what, r"register_\w*hook")
+    what, first, last, name = more
+    calls = _ADDS.get(what, r"register_\w*hook")
     call = rf"\b({calls})\s*\("
-    bare = re.escape(more.name.rpartition(".")[2])
+    bare = re.escape(name.rpartition(".")[2])
     line = matching_line(facts, rf"{call}.*\b{bare}\b") if bare else None
     line = line or matching_line(facts, call)
     at = f", added at {line.short}" if line else ""
-    return f"{more.what} pile up: {more.first} at first, {more.last} at last{at}", line
+    return f"{what} pile up: {first} at first, {last} at last{at}", line
 
 
 def _steps(facts: Facts) -> Lost | None:

@@ -33,6 +33,9 @@ MACHINE_COLUMNS = (
     "cpu.utilization",
     "processes.cpu",
     "processes.rss",
+    "processes.ranks_rss",
+    "processes.workers_rss",
+    "processes.rest_rss",
     "disk.read",
     "disk.write",
     "disk.utilization",
@@ -173,8 +176,8 @@ def _write_telemetry(layout: RunLayout, host: str, gpu: bool, until: int) -> Non
 
 def _sample(number: int, gpu: bool, every: int) -> list[float]:
     wave = number * 13 % 17
-    machine = [22.0 + wave, 180.0 + wave, 9.1e9, 2.0e8 + wave * 4e6, 1e6, 35.0, 3e5 + wave, 2e5]
-    machine += [21.0 * 2**30, 64.0 * 2**30]
+    machine = [22.0 + wave, 180.0 + wave, 9.1e9, 8.3e9, 0.8e9, 0.0]
+    machine += [2.0e8 + wave * 4e6, 1e6, 35.0, 3e5 + wave, 2e5, 21.0 * 2**30, 64.0 * 2**30]
     card = [50.0 + wave, 31.0 * 2**30, 141.0 * 2**30, 412.0, 54.0] if gpu else []
     return [START + number * every, *machine, *card]
 

@@ -93,7 +93,7 @@ async def test_a_run_on_the_gpu(tmp_path: Path) -> None:
 async def test_without_a_gpu_it_is_the_processes(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (_, pilot):
         await press(pilot, "7", until="No GPU memory was recorded")
-        await until_shown(pilot, "8.48 GiB", "shared pages count once per process")
+        await until_shown(pilot, "now 8.48 GiB:", "main 7.73 GiB", "workers 763 MiB")
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])

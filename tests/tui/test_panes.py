@@ -236,20 +236,16 @@ def test_the_work_of_the_loader_is_told_as_far_as_it_is_known(
     assert meter.notes[3:] == notes
 
 
-@pytest.mark.parametrize("tells_roles", [True, False])
-def test_what_workers_take_of_the_machine_is_told_where_they_are_told_apart(
-    tmp_path: Path, tells_roles: bool
-) -> None:
+def test_what_workers_take_of_the_machine_is_told(tmp_path: Path) -> None:
     root = write_run(tmp_path / "runs", workers=2)
-    roles = ["processes.ranks_cpu"] if tells_roles else ["processes.main_cpu"]
-    names = ["time", *roles, "processes.workers_cpu", "processes.workers_read"]
+    names = ["time", "processes.workers_cpu", "processes.workers_read"]
     (telemetry,) = RunLayout(root).telemetry_files()
     telemetry.unlink()
     journal = JournalWriter(telemetry, [Column(name) for name in names])
-    journal.append([[NOW, 90.0, 150.0, 2e6]])
+    journal.append([[NOW, 150.0, 2e6]])
     journal.close()
     meter = loader(RunView(root, lambda: NOW, lambda: False).read())
-    assert meter.notes[3:] == (("workers use 1.5 cores", "read 2 MB/s") if tells_roles else ())
+    assert meter.notes[3:] == ("workers use 1.5 cores", "read 2 MB/s")
 
 
 @pytest.mark.parametrize(

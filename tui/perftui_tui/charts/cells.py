@@ -245,12 +245,6 @@ def nice_step(span: float, count: int) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
 
 
-def round_ticks(top: float, count: int) -> list[float]:
-    """Ticks from 0 up to ``top``: at most ``count`` steps of 1, 2 or 5 times a power of ten."""
-    step = nice_step(top, count)
-    return [number * step for number in range(math.floor(top / step + 1e-9) + 1)]
-
-
 def usual_top(values: Sequence[float]) -> float:
     """The top of a scale from 0 on which a slow first step does not flatten all others.
 

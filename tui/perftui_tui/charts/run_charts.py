@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +67,12 @@ class Chart:
     is_distribution: bool = False
     is_bytes: bool = False
     """Whether round values are those of binary units."""
+
+    @property
+    def whole(self) -> tuple[float, float]:
+        """The range of the horizontal axis; never empty."""
+        left, right = float(self.x[0]), float(self.x[-1])
+        return left, right if right > left else left + 1
 
 
 def charts_of(snapshot: Snapshot) -> tuple[Chart, ...]:
@@ -275,7 +281,7 @@ def _metric(
 
 
 BEFORE, AFTER = 1, 0
-"""Styles of the two runs, as on the Compare screen."""
+"""Styles of the two runs."""
 
 
 def comparison_charts(before: Snapshot, after: Snapshot) -> tuple[Chart, ...]:
@@ -284,7 +290,7 @@ def comparison_charts(before: Snapshot, after: Snapshot) -> tuple[Chart, ...]:
     First the share of each run's steps in bins of equal length, the last of which has what lies far
     above; then each step over its number, where a run that was shorter ends earlier.
     """
-    runs = ("before", before), ("after", after)
+    runs = ("before", _beside(before, after)), ("after", _beside(after, before))
     durations = [durations_of(run) for _, run in runs]
     if not all(map(len, durations)):
         return ()
@@ -316,6 +322,14 @@ def comparison_charts(before: Snapshot, after: Snapshot) -> tuple[Chart, ...]:
             note="; ".join(notes),
         ),
     )
+
+
+def _beside(shown: Snapshot, other: Snapshot) -> Snapshot:
+    """What is compared of a run beside a trace: the steps of its window."""
+    if shown.run is None or other.run is not None:
+        return shown
+    steps = shown.analysis.steps if shown.analysis else ()
+    return replace(shown, train=None, step_ms=tuple(step.duration / 1e6 for step in steps))
 
 
 def _pair(before: Floats, after: Floats) -> tuple[Series, Series]:

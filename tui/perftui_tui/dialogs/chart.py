@@ -40,17 +40,19 @@ FRAME_ROWS = 4
 
 
 class ChartPlot(PlotextPlot):
-    """Draws one chart between ``left`` and ``right``."""
+    """Draws one chart, or a part of it."""
 
     _chart: Chart | None = None
     _view = (0.0, 1.0)
-    _at = 0
+    _at: int | None = None
     axis_cells = 1
     """Columns left of the plot, taken by the numbers of the axis."""
 
-    def show(self, chart: Chart, left: float, right: float, at: int) -> None:
-        """Draw the range from ``left`` to ``right``, and the cursor at point ``at``."""
-        self._chart, self._view, self._at = chart, (left, right), at
+    def show(
+        self, chart: Chart, view: tuple[float, float] | None = None, at: int | None = None
+    ) -> None:
+        """Draw the range of ``view``, by default all of it, and a cursor at point ``at``."""
+        self._chart, self._view, self._at = chart, view or chart.whole, at
         self.refresh()
 
     def render(self) -> RenderResult:
@@ -107,7 +109,8 @@ class ChartPlot(PlotextPlot):
                 plot.vline(level, color=self._colour("accent"))
             elif bottom <= level <= top:
                 plot.hline(level, color=self._colour("accent"))
-        plot.vline(float(chart.x[self._at]), color=self._colour("caution"))
+        if self._at is not None:
+            plot.vline(float(chart.x[self._at]), color=self._colour("caution"))
 
     def _colour(self, variable: str) -> tuple[int, int, int]:
         return Color.parse(self.app.theme_variables[variable]).rgb
@@ -212,10 +215,7 @@ class ChartScreen(ModalScreen[None]):
         return self._charts[self._chosen]
 
     def action_whole(self) -> None:
-        x = self.chart.x
-        left, right = float(x[0]), float(x[-1])
-        self.view = (left, right if right > left else left + 1)
-        self.at = len(x) - 1
+        self.view, self.at = self.chart.whole, len(self.chart.x) - 1
         self._draw()
 
     def _draw(self) -> None:
@@ -224,7 +224,7 @@ class ChartScreen(ModalScreen[None]):
         cells = self.size.width
         self.query_one("#chart-title", RowView).rows = [self._title(cells)]
         self.query_one("#chart-value", RowView).rows = [self._value(cells)]
-        self.query_one(ChartPlot).show(self.chart, *self.view, self.at)
+        self.query_one(ChartPlot).show(self.chart, self.view, self.at)
 
     def _title(self, cells: int) -> Row:
         chart = self.chart

@@ -304,8 +304,7 @@ def _effort(work: LoaderWork | None) -> list[str]:
 def _resources(snapshot: Snapshot) -> list[str]:
     table = table_of(snapshot)
     cores = latest(table, "processes.workers_cpu")
-    # Before it was known who loads data, the column held whatever the training had started.
-    if cores is None or table is None or "processes.ranks_cpu" not in table:
+    if cores is None:
         return []
     notes = [f"workers use {cores / 100:.1f} cores"]
     read = latest(table, "processes.workers_read")

@@ -1,15 +1,10 @@
-"""Two runs or traces side by side: figures, operators and kernels, and both distributions."""
+"""Two runs or traces side by side: figures, operators and kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-
-import numpy as np
-from textual.app import RenderResult
-from textual.color import Color
-from textual_plotext import PlotextPlot
 
 from perftui.analysis.kernels.names import short_names
 from perftui.experiments.comparison import (
@@ -33,7 +28,6 @@ from perftui.format import middle
 from perftui.report.comparison import difference_lines, value_of
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
-from perftui_tui.charts.cells import round_ticks, usual_top
 from perftui_tui.look.format import format_ns, per_second
 from perftui_tui.look.rows import Row, crop, fold, row, wrap
 from perftui_tui.panes.verdict import proof_style
@@ -286,53 +280,3 @@ def _of_all(change: int, whole: int) -> str:
 def _times(amount: Amount) -> str:
     """Calls of a mean step: whole where each step makes as many."""
     return f"{amount.calls:.1f}".removesuffix(".0") if amount.calls else "–"
-
-
-BINS = 40
-TICK_CELLS, TICK_ROWS = 8, 3
-"""Room for the number at a tick of either axis."""
-
-RUNS = (("before", "part-input-wait", "dot"), ("after", "part-forward", "braille"))
-"""Each run with its colour, a variable of the theme, and its marker, for those who see none."""
-
-
-class StepHistogram(PlotextPlot):
-    """Two distributions of step times in ms, each as a share of its run's steps."""
-
-    BORDER_TITLE = "Step times"
-    _tops = (1.0, 1.0)
-    """Where the scales of both axes end, ms and per cent."""
-
-    def show(self, before: Sequence[float], after: Sequence[float]) -> None:
-        """Draw both; nothing is drawn for a run without steps."""
-        plot = self.plt
-        plot.clear_figure()
-        top, highest = max((usual_top(one) for one in (before, after) if one), default=1.0), 0.0
-        for values, (label, ground, marker) in zip((before, after), RUNS, strict=True):
-            if values:
-                middles, shares = histogram(values, top)
-                highest = max(highest, *shares)
-                colour = Color.parse(self.app.theme_variables[ground]).rgb
-                plot.plot(middles, shares, label=label, marker=marker, fillx=True, color=colour)
-        plot.xlabel("step time, ms")
-        plot.ylabel("% of steps")
-        plot.xlim(0, top)
-        self._tops = (top, highest or 1.0)
-        self.refresh()
-
-    def render(self) -> RenderResult:
-        rooms = self.size.width // TICK_CELLS, self.size.height // TICK_ROWS
-        axes = self.plt.xticks, self.plt.yticks
-        for set_ticks, top, room in zip(axes, self._tops, rooms, strict=True):
-            ticks = round_ticks(top, max(room, 1))
-            set_ticks(ticks, [f"{tick:g}" for tick in ticks])
-        return super().render()
-
-
-def histogram(values: Sequence[float], top: float) -> tuple[list[float], list[float]]:
-    """Middles of ``BINS`` equal bins from 0 to ``top``, and the share of values in each, per cent.
-
-    Values above ``top`` are counted in the last bin, so that the shares sum to 100.
-    """
-    counts, edges = np.histogram(np.minimum(values, top), BINS, (0, top))
-    return ((edges[:-1] + edges[1:]) / 2).tolist(), (100 * counts / len(values)).tolist()

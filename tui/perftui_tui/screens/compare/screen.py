@@ -14,18 +14,13 @@ from perftui.experiments.journal import Proof
 from perftui.facts.fact import Facts
 from perftui.facts.step.trace_steps import trace_steps
 from perftui_tui.charts.run_charts import Chart, comparison_charts
+from perftui_tui.dialogs.chart import ChartPlot
 from perftui_tui.keys.own_keys import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.experiments import earlier_rows, newest, proof_rows
 from perftui_tui.panes.step_bar import breakdown_bar
 from perftui_tui.reading.snapshot import DrawnStep, Snapshot, of_trace
-from perftui_tui.screens.compare.figures import (
-    StepHistogram,
-    comparison,
-    lacks_tables,
-    work_out,
-    work_rows,
-)
+from perftui_tui.screens.compare.figures import comparison, lacks_tables, work_out, work_rows
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
@@ -93,7 +88,9 @@ class CompareScreen(RunScreen):
         yield RowView(id="breakdowns")
         figures = RowView(id="figures", title="Before and after")
         changed = RowView(id="changed", title="What changed most")
-        beside = Vertical(StepHistogram(id="distribution"), changed, id="beside")
+        plot = ChartPlot(id="distribution")
+        plot.border_title = "Step times"
+        beside = Vertical(plot, changed, id="beside")
         yield Container(figures, beside, id="compare")
 
     def useless_actions(self) -> frozenset[str]:
@@ -122,7 +119,11 @@ class CompareScreen(RunScreen):
         if waits:
             self._work_out(known)
         self._show_work(rows, ([], []) if waits else work_rows(found, cells))
-        self.query_one(StepHistogram).show(*(step_times(one, found) for one in pair))
+        spread = comparison_charts(*pair)[:1] if self.has_class("-tall") else ()
+        plot = self.query_one(ChartPlot)
+        plot.visible = bool(spread)
+        for chart in spread:
+            plot.show(chart)
 
     def _alone(self, snapshot: Snapshot, cells: int) -> list[Row]:
         """What stands in place of a comparison: a trial, or how to get another run."""
@@ -216,11 +217,3 @@ def _titled(
         name = ((f" {manifest.name or 'as it is'}  ", ""), (manifest.run_id, "dim"))
     title = row((f" {label:<7}", "accent"), *name)
     return [title, *breakdown_bar(breakdown, width, cells)]
-
-
-def step_times(snapshot: Snapshot, found: Comparison) -> tuple[float, ...]:
-    """Durations of steps in ms, as they are compared: beside a trace those of a run's window."""
-    if not found.of_traces or snapshot.run is None:
-        return snapshot.step_ms
-    steps = snapshot.analysis.steps if snapshot.analysis else ()
-    return tuple(step.duration / 1e6 for step in steps)

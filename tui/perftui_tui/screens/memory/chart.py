@@ -12,7 +12,6 @@ from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.cells import charted, over_all_columns, sparkline
 from perftui_tui.look.format import format_bytes, share
 from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, with_fitting, wrap
-from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.reading.memory import memory_curves
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.telemetry import RESIDENT, gpus, last_known, latest, table_of, why_absent
@@ -125,20 +124,16 @@ _IN_LINE = (RESIDENT, "processes.pss", "memory.page_cache", "swap.used", "memory
 
 
 def processes_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-    """Resident memory of the run's processes, stacked by role where that was sampled."""
+    """Resident memory of the run's processes, stacked by role."""
     if snapshot.run is None:
         return []
-    table = table_of(snapshot)
-    if table is not None and all(role.column in table for role in ROLES):
-        return _by_role(snapshot, table, cells, height)
-    return _resident(snapshot, table, cells, height)
-
-
-def _by_role(snapshot: Snapshot, table: Table, cells: int, height: int) -> Sequence[Row]:
+    table, absent = table_of(snapshot), f"the processes' memory: {why_absent(snapshot)}"
+    if table is None or any(role.column not in table for role in ROLES):
+        return wrap(absent, cells, "dim")
     parts = np.array([table[role.column] for role in ROLES])
     known = ~np.isnan(parts).any(axis=0)
     if not known.any():
-        return wrap(f"the processes' memory: {why_absent(snapshot)}", cells, "dim")
+        return wrap(absent, cells, "dim")
     columns, rows = max(1, cells - AXIS_CELLS), max(1, height - 2)
     sizes = parts[:, known].astype(np.int64)
     shown = highest_of_bins(sizes, columns, snapshot.phase.is_live)
@@ -156,30 +151,6 @@ def _by_role(snapshot: Snapshot, table: Table, cells: int, height: int) -> Seque
         said = f" {role.label} {format_bytes(size)}   "
         legend = (*legend, (role.glyph * 2, role.style), (said, ""))
     return [*drawn, times_row, crop(legend, cells)]
-
-
-def _resident(snapshot: Snapshot, table: Table | None, cells: int, height: int) -> Sequence[Row]:
-    """Resident memory of all processes together, which older runs have alone."""
-    values = tuple(table[RESIDENT].tolist()) if table and RESIDENT in table else ()
-    known = [value for value in values if value == value]
-    if not known:
-        return wrap(f"the processes' memory: {why_absent(snapshot)}", cells, "dim")
-    whole = snapshot.manifest.memory_bytes if snapshot.manifest else 0
-    high = max(known) * 1.1
-    meter = Meter(
-        "RSS",
-        format_bytes(known[-1]),
-        values=values,
-        high=high,
-        limit=format_bytes(high).replace(" ", "")[:5],
-        notes=(
-            f"highest {format_bytes(max(known))}",
-            *((f"{format_bytes(whole)} in the machine",) if whole else ()),
-            "shared pages count once per process",
-        ),
-        total=len(values),
-    )
-    return draw_chart(meter, cells, height, live=snapshot.phase.is_live)
 
 
 NO_GPU_MEMORY = (

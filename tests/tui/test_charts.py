@@ -17,7 +17,6 @@ from perftui_tui.charts.cells import (
     DOTS,
     LOWER_EIGHTHS,
     apportion,
-    area,
     braille_area,
     column_steps,
     exact_ns,
@@ -52,10 +51,9 @@ from tests.tui.driving import in_ascii
 VALUES = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=60)
 
 
-def test_rows_of_an_area_go_from_top_to_bottom_and_begin_at_the_right():
-    assert area([0, 1, 2, 3, 4], width=5, height=2, low=0, high=4) == ["   ▄█", "▁▄███"]
-    assert sparkline([0, math.nan, 8], width=3, low=0, high=8) == "▁ █"
-    assert sparkline([8, 4], width=5, low=0, high=8) == "   █▄"
+def test_a_line_begins_at_the_right_and_shows_what_is_missing():
+    assert sparkline([0, math.nan, 8], width=3, high=8) == "▁ █"
+    assert sparkline([8, 4], width=5, high=8) == "   █▄"
     assert resample([1, 9, 1, 1, 2, 1], 3) == [9, 1, 2]
 
 
@@ -67,12 +65,6 @@ def test_what_is_over_fills_all_columns_in_order(values, columns):
     assert max(shown, default=0) == max(values, default=0)
     if 0 < len(values) <= columns:
         assert [shown[-(-at * columns // len(values))] for at in range(len(values))] == values
-
-
-@given(VALUES, st.integers(1, 40), st.integers(1, 8))
-def test_every_row_is_as_wide_as_asked(values, width, height):
-    rows = area(values, width, height, -10, 10)
-    assert [len(row) for row in rows] == [width] * height
 
 
 @given(VALUES, st.integers(1, 40))
@@ -110,24 +102,23 @@ def heights(rows: list[str]) -> list[int]:
 
 
 def test_rows_of_braille_hold_two_values_in_a_cell() -> None:
-    assert braille_area([1, 2, 3, 4], width=2, height=1, low=0, high=4) == ["⣠⣾"]
-    assert braille_area([4, 8], width=1, height=2, low=0, high=8) == ["⢸", "⣿"]
-    assert braille_area([8, 4], width=3, height=1, low=0, high=8) == ["  ⣧"]
+    assert braille_area([1, 2, 3, 4], width=2, height=1, high=4) == ["⣠⣾"]
+    assert braille_area([4, 8], width=1, height=2, high=8) == ["⢸", "⣿"]
+    assert braille_area([8, 4], width=3, height=1, high=8) == ["  ⣧"]
 
 
 @given(VALUES, st.integers(1, 30), st.integers(1, 8))
-def test_every_row_of_braille_is_as_wide_as_asked(
-    values: list[float], width: int, height: int
-) -> None:
-    rows = braille_area(values, width, height, -10, 10)
+def test_every_row_is_as_wide_as_asked(values: list[float], width: int, height: int) -> None:
+    assert len(sparkline(values, width, 10)) == width
+    rows = braille_area(values, width, height, 10)
     assert [len(row) for row in rows] == [width] * height
 
 
 @given(st.lists(st.floats(0, 10) | st.just(math.nan), max_size=20), st.integers(1, 6))
 def test_every_column_is_as_high_as_its_value(values: list[float], height: int) -> None:
-    rows = braille_area(values, 10, height, 0, 10)
+    rows = braille_area(values, 10, height, 10)
     padded = [math.nan] * (20 - len(values)) + values
-    assert heights(rows) == [column_steps(value, 0, 10, height * DOTS) for value in padded]
+    assert heights(rows) == [column_steps(value, 10, height * DOTS) for value in padded]
 
 
 PARTS = st.lists(st.integers(0, 10**12), min_size=1, max_size=10)

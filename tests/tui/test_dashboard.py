@@ -403,7 +403,7 @@ def test_without_a_window_the_key_for_one_is_told() -> None:
     told = hint("no window profiled yet: {app.capture} profiles one")
     assert text(last_step(live, 80, 3)) == [told]
     over = Snapshot(Path("run"), Phase.ENDED, "train.py", 0)
-    assert text(last_step(over, 80, 3)) == ["no step was profiled"]
+    assert text(last_step(over, 80, 3)) == ["no window was profiled"]
 
 
 @settings(deadline=None)

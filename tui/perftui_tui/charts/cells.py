@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from perftui_tui.look.rows import Row, joined
 
@@ -141,32 +141,17 @@ def resample(values: Sequence[float], width: int) -> list[float]:
     return [max((v for v in share if not math.isnan(v)), default=math.nan) for share in shares]
 
 
-def column_steps(value: float, low: float, high: float, steps: int) -> int:
-    """Steps to fill for ``value``: 0 where it is missing, at least 1 from ``low`` down."""
+def column_steps(value: float, high: float, steps: int) -> int:
+    """Steps to fill for ``value`` of ``high``: 0 where it is missing, at least 1 from 0 down."""
     if math.isnan(value):
         return 0
-    span = high - low
-    return max(filled_steps((value - low) / span if span > 0 else 0.0, steps), 1)
+    return max(filled_steps(value / high if high > 0 else 0.0, steps), 1)
 
 
-def area(values: Sequence[float], width: int, height: int, low: float, high: float) -> list[str]:
-    """Rows, top first, of an area chart; NaN is blank, other values are clamped."""
-    rows = _fills(values, width, height, low, high, len(LOWER_EIGHTHS) - 1)
-    return ["".join(LOWER_EIGHTHS[fill] for fill in row) for row in rows]
-
-
-def _fills(
-    values: Sequence[float], width: int, height: int, low: float, high: float, full: int
-) -> Iterator[list[int]]:
-    """How far each cell of each row is filled, of ``full`` steps."""
-    steps = [column_steps(v, low, high, height * full) for v in resample(values, width)]
-    for row in reversed(range(height)):
-        yield [min(max(step - row * full, 0), full) for step in steps]
-
-
-def sparkline(values: Sequence[float], width: int, low: float, high: float) -> str:
-    """The one-row ``area``."""
-    return area(values, width, 1, low, high)[0]
+def sparkline(values: Sequence[float], width: int, high: float) -> str:
+    """An area chart of one row, from 0 to ``high``; NaN is blank, other values are clamped."""
+    shown = resample(values, width)
+    return "".join(LOWER_EIGHTHS[column_steps(v, high, len(LOWER_EIGHTHS) - 1)] for v in shown)
 
 
 def steady_bins(values: Sequence[float], first: int, columns: int) -> tuple[float, ...]:
@@ -207,15 +192,15 @@ _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
 _FIRST = 0x2800
 
 
-def braille_area(
-    values: Sequence[float], width: int, height: int, low: float, high: float
-) -> list[str]:
-    """Rows, top first, of ``width`` cells; NaN is blank, other values are clamped.
+def braille_area(values: Sequence[float], width: int, height: int, high: float) -> list[str]:
+    """Rows, top first, of an area chart from 0 to ``high``; NaN is blank, others are clamped.
 
-    More values than two a cell are binned by their maximum, as ``area`` does.
+    More values than two a cell are binned by their maximum.
     """
     rows = []
-    for dots in _fills(values, 2 * width, height, low, high, DOTS):
+    steps = [column_steps(value, high, height * DOTS) for value in resample(values, 2 * width)]
+    for row in reversed(range(height)):
+        dots = [min(max(step - row * DOTS, 0), DOTS) for step in steps]
         pairs = zip(dots[::2], dots[1::2], strict=True)
         # A blank takes one byte, an empty pattern three.
         cells = (chr(_FIRST + _LEFT[a] + _RIGHT[b]) if a or b else " " for a, b in pairs)

@@ -138,13 +138,6 @@ def percent(value: float) -> str:
     return "<1 %" if 0 < value < 0.5 else f"{value:.0f} %"
 
 
-def fine_percent(value: float) -> str:
-    """A small value of 0 to 100 with one decimal: ``0.4 %``, ``<0.1 %``; from 10 on ``38 %``."""
-    if 0 < value < 0.05:
-        return "<0.1 %"
-    return f"{value:.1f} %" if value < 9.95 else percent(value)
-
-
 def date_and_time(ns: int) -> str:
     """``2026-11-27 17:18``: local time of ``ns`` since the epoch."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(ns / 1e9))

@@ -75,14 +75,26 @@ def fit(line: Row, cells: int) -> Row:
     return (*line, (" " * missing, "")) if missing > 0 else line
 
 
-def with_fitting(line: Row, figures: Iterable[Span], cells: int) -> Row:
-    """The row with as many of ``figures`` behind it as fit whole: one that is cut is wrong."""
+def with_fitting(line: Row, figures: Iterable[Span], cells: int, gap: str = "   ") -> Row:
+    """The row with those of ``figures`` behind it that fit whole, the first ones first: a figure
+    that is cut is wrong."""
     for figure in figures:
-        longer = (*line, ("   ", ""), figure)
-        if width(longer) > cells:
-            break
-        line = longer
+        longer = (*line, (gap, ""), figure) if line else (figure,)
+        if width(longer) <= cells:
+            line = longer
     return line
+
+
+def packed(items: Iterable[Row], cells: int) -> list[Row]:
+    """``items`` beside each other, in as few rows as hold them whole."""
+    rows: list[Row] = []
+    for item in items:
+        longer = (*rows[-1], ("   ", ""), *item) if rows else item
+        if rows and width(longer) <= cells:
+            rows[-1] = longer
+        else:
+            rows.append(item)
+    return rows
 
 
 def fold(line: Row, cells: int) -> list[Row]:

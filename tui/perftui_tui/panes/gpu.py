@@ -303,7 +303,7 @@ def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int
         values = series(table, f"{prefix}.utilization")
         shown = charted(values, samples(table), history, live=live)
         spans: list[Span] = [(gpu_name(prefix).ljust(NAME_WIDTH), "bold"), (text, style), (" ", "")]
-        chart = sparkline(shown, history, 0.0, 100.0)
+        chart = sparkline(shown, history, 100.0)
         spans.append((chart, {"bad": "chart-bad"}.get(style, "chart")))
         for column, width in zip(columns[:fitting], widths, strict=False):
             spans += [("  ", ""), *_figure(column[at], width)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perftui.format import several
-from perftui_tui.charts.cells import LOWER_EIGHTHS, filled_steps, nice_step, usual_top
+from perftui_tui.charts.cells import nice_step, sparkline, usual_top
 from perftui_tui.look.format import format_bytes, format_ns, of_ceiling, percent, rate
 from perftui_tui.look.rows import Row, crop, joined, row, with_fitting
 from perftui_tui.panes.meter import NAME_WIDTH, Meter
@@ -48,12 +48,9 @@ def cores(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: AR
         group = -(-len(busy) // max(1, room - len(_GROUPED)))
         words += _GROUPED.format(group)
     shown = [max(busy[at : at + group]) for at in range(0, len(busy), group)]
-    full = len(LOWER_EIGHTHS) - 1
-    blocks = [
-        (LOWER_EIGHTHS[max(filled_steps(v / 100, full), 1)], "chart-warn" if v >= FULL else "chart")
-        for v in shown
-    ]
-    drawn = row(("Cores".ljust(NAME_WIDTH), "bold"), *joined(blocks), (words, "dim"))
+    styles = ["chart-warn" if value >= FULL else "chart" for value in shown]
+    blocks = joined(list(zip(sparkline(shown, len(shown), 100.0), styles, strict=True)))
+    drawn = row(("Cores".ljust(NAME_WIDTH), "bold"), *blocks, (words, "dim"))
     return [crop(drawn, cells)]
 
 
@@ -240,9 +237,8 @@ def loader(snapshot: Snapshot) -> Meter:
     if not snapshot.train:
         return Meter("Loader", absent="no training step yet")
     from perftui.diagnosis.symptoms.data_loader.input_wait import WAIT_LIMITS
-    from perftui.facts.data_loader.loader import training_loader
 
-    facts, steps = snapshot.ask(training_loader), snapshot.train
+    facts, steps = _facts(snapshot), snapshot.train
     waits = steps["input_wait"][-RECENT_VALUES:].tolist()
     durations = steps["duration"][-RECENT_VALUES:].tolist()
     recent = waits[-RECENT_STEPS:]
@@ -326,9 +322,9 @@ def workers(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: 
     if facts is None or rank is None or not facts.num_workers:
         return []
     busy = _busy_of_each(rank.workers, facts)
-    full = len(LOWER_EIGHTHS) - 1
-    blocks = "".join(LOWER_EIGHTHS[max(filled_steps(one, full), 1)] for one in busy[:MOST_BLOCKS])
-    head = row(("Workers".ljust(NAME_WIDTH), "bold"), (blocks, "chart"))
+    shown = busy[:MOST_BLOCKS]
+    blocks = (sparkline(shown, len(shown), 1.0), "chart")
+    head = row(("Workers".ljust(NAME_WIDTH), "bold"), blocks)
     texts = [*queue_notes(snapshot, facts)[::-1], *_work(rank.workers, facts, busy)]
     return [crop(with_fitting(head, [(text, "dim") for text in texts], cells), cells)]
 

@@ -10,7 +10,8 @@ from typing import Any
 from textual import events
 
 from perftui_tui.charts.cells import braille_area, charted, resample, sparkline
-from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
+from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, with_fitting, wrap
+from perftui_tui.look.rows import width as width_of
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 
@@ -32,7 +33,7 @@ STYLES = {"": "", "OK": "good", "EVEN": "good", "UNEVEN": "warn"} | dict.fromkey
 
 @dataclass(frozen=True)
 class Meter:
-    """What one pane shows. ``values`` are drawn from ``low`` to ``high``, oldest first.
+    """What one pane shows. ``values`` are drawn from 0 to ``high``, oldest first.
 
     ``absent`` is why there is nothing to show, where that is so.
     """
@@ -42,7 +43,6 @@ class Meter:
     word: str = ""
     """One of ``STYLES``."""
     values: tuple[float, ...] = ()
-    low: float = 0.0
     high: float = 100.0
     limit: str = "100 %"
     """The top of the scale, as text."""
@@ -69,10 +69,10 @@ def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
     reading = fit(_reading(meter), READING_WIDTH)
     left = cells - NAME_WIDTH - READING_WIDTH
     room = min(max(left * 3 // 5, FIRST_CELLS + 1), left - SHORTEST_CHART, LONGEST_NOTES)
-    notes = _fitting([*meter.beside, *_dim(meter.notes)], room - 1)
+    notes = with_fitting((), [*meter.beside, *_dim(meter.notes)], room - 1, "  ")
     chart_width = max(SHORTEST_CHART, left - max(room, 0))
     values = charted(meter.values, meter.total, chart_width, live=live)
-    chart = sparkline(values, chart_width, meter.low, meter.high)
+    chart = sparkline(values, chart_width, meter.high)
     drawn = row((name, "bold"), *reading, (chart, meter.chart_style), (" ", ""), *notes)
     return [crop(drawn, cells)]
 
@@ -83,7 +83,7 @@ def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> 
         return [(), *wrap(meter.absent, cells, "dim")]
     chart_width, chart_height = max(1, cells - AXIS_WIDTH), max(1, height - 1)
     values = charted(meter.values, meter.total, 2 * chart_width, live=live)
-    chart = braille_area(values, chart_width, chart_height, meter.low, meter.high)
+    chart = braille_area(values, chart_width, chart_height, meter.high)
     rows = [
         row((_axis(meter, y, chart_height), "dim"), (line, meter.chart_style))
         for y, line in enumerate(chart)
@@ -99,21 +99,12 @@ def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> 
         ]
         rows[0] = (rows[0][0], *joined(top))
     reading = _reading(meter)
-    return [*rows, spread(reading, _fitting(_dim(meter.notes), cells - width(reading) - 2), cells)]
+    notes = with_fitting((), _dim(meter.notes), cells - width_of(reading) - 2, "  ")
+    return [*rows, spread(reading, notes, cells)]
 
 
 def _dim(notes: Sequence[str]) -> list[Span]:
     return [(note, "dim") for note in notes]
-
-
-def _fitting(notes: Sequence[Span], cells: int) -> Row:
-    """Those of ``notes`` that fit whole, the first ones first: a figure that is cut is wrong."""
-    spans: list[Span] = []
-    for text, style in notes:
-        gap: list[Span] = [("  ", "")] if spans else []
-        if width((*spans, *gap, (text, style))) <= cells:
-            spans += [*gap, (text, style)]
-    return tuple(spans)
 
 
 def _reading(meter: Meter) -> Row:
@@ -122,7 +113,7 @@ def _reading(meter: Meter) -> Row:
 
 
 def _axis(meter: Meter, y: int, height: int) -> str:
-    label = meter.limit if y == 0 else ("0" if y == height - 1 and meter.low == 0 else "")
+    label = meter.limit if y == 0 else "0" if y == height - 1 else ""
     return f"{label[: AXIS_WIDTH - 1]:>{AXIS_WIDTH - 1}}" + ("┤" if label else "│")
 
 

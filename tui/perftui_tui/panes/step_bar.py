@@ -159,27 +159,20 @@ LOW_SHARE = 0.5
 
 def last_step(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """A row of phases, one for each device, and one or two that name the longest gaps."""
-    columns = cells - NAME_WIDTH
-    step = None
-    if snapshot.analysis is not None:
-        from perftui.analysis.timeline.measure import step_columns
+    if snapshot.analysis is None:
+        return _no_window(snapshot, cells)
+    from perftui.analysis.timeline.measure import step_columns
 
-        step = step_columns(snapshot.analysis, columns)
+    columns = cells - NAME_WIDTH
+    step = step_columns(snapshot.analysis, columns)
     if step is None:
-        return [crop(row((_why_absent(snapshot), "dim")), cells)]
+        return [crop(row(("the profiled window marks no step", "dim")), cells)]
     gap_rows = 1 if step.gaps else 0
     devices = step.busy[: max(1, height - 1 - gap_rows)]
     rows = [_phases(step), *(_busy(one) for one in devices)]
     if gap_rows and len(rows) < height:
         rows.append(_gaps(step, columns))
     return [crop(line, cells) for line in rows[:height]]
-
-
-def _why_absent(snapshot: Snapshot) -> str:
-    if snapshot.analysis is not None:
-        return "the profiled window marks no step"
-    asking = hint("no window profiled yet: {app.capture} profiles one")
-    return asking if snapshot.phase.is_live else "no step was profiled"
 
 
 def last_step_title(snapshot: Snapshot) -> str:
@@ -245,7 +238,7 @@ def kernels(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """One row for each kernel, costliest first: name, time in the window, share."""
     analysis = snapshot.analysis
     if analysis is None:
-        return _no_window(snapshot)
+        return _no_window(snapshot, cells)
     table = analysis.kernels
     return _ranking("GPU time, by kernel", table.short_names, table.total.tolist(), cells, height)
 
@@ -254,7 +247,7 @@ def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """The top operators, by the GPU time they launched, else by their own CPU time."""
     analysis = snapshot.analysis
     if analysis is None:
-        return _no_window(snapshot)
+        return _no_window(snapshot, cells)
     ops = analysis.ops
     on_device = bool(ops.device_self.sum())
     times = (ops.device_self if on_device else ops.cpu_self).tolist()
@@ -262,10 +255,10 @@ def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     return _ranking(title, ops.names, times, cells, height)
 
 
-def _no_window(snapshot: Snapshot) -> list[Row]:
+def _no_window(snapshot: Snapshot, cells: int) -> list[Row]:
     asking = hint("no window profiled yet: {app.capture} profiles one")
-    text = asking if snapshot.phase.is_live else "no trace"
-    return [row((text, "dim"))]
+    text = asking if snapshot.phase.is_live else "no window was profiled"
+    return [crop(row((text, "dim")), cells)]
 
 
 def _ranking(

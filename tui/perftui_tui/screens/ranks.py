@@ -21,16 +21,14 @@ from perftui.facts.ranks.rank_table import (
 )
 from perftui.facts.ranks.rank_table import rank_table as rank_table_of
 from perftui.run.columns import phase_name
-from perftui.trace.model import Int64
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import LOWER_EIGHTHS, apportion, filled_steps
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import (
-    MISSING,
-    fine_percent,
     format_bytes,
     format_count,
     format_ns,
+    format_percent,
     share,
 )
 from perftui_tui.look.rows import PART_STYLES, Row, Span, crop, fit, joined, row, wrap
@@ -64,7 +62,7 @@ def _sentence(table: RankTable, cells: int) -> list[Row]:
     if len(known) < 2 or table.spread is None:
         return wrap("Too few ranks have steady steps yet to compare.", cells, "dim")
     text = (
-        f"The ranks are even: the slowest is {fine_percent(100 * max(table.spread, 0))} behind "
+        f"The ranks are even: the slowest is {format_percent(max(table.spread, 0))} behind "
         f"the median of the others ({len(known)} ranks)."
     )
     return wrap(text, cells, "good")
@@ -266,12 +264,12 @@ def rank_table(
         texts = [share(row.waits, row.mean) for row in rows]
         columns.append(Column("waits ≤", waits, texts.__getitem__, 8, optional=13))
     known = [(windows or {}).get(row.rank) for row in rows]
-    exposed = [one.part(COMMUNICATION) if one else -1 for one in known]
-    if max(exposed, default=0) > 0:
-        columns.append(_known_times("comm", exposed, TIME_CELLS, 11))
-    caused = [-1 if row.caused is None else row.caused for row in rows]
-    if max(caused, default=-1) >= 0:
-        columns.append(_known_times("waits caused", caused, 13, 10))
+    exposed = [one.part(COMMUNICATION) if one else None for one in known]
+    if any(exposed):
+        columns.append(known_column("comm", exposed, format_ns, TIME_CELLS, 11, "ns"))
+    caused = [row.caused for row in rows]
+    if any(one is not None for one in caused):
+        columns.append(known_column("waits caused", caused, format_ns, 13, 10, "ns"))
     if slowest is not None:
         marks = [SLOWEST if row.rank == slowest else "" for row in rows]
         columns.insert(1, Column("", marks, marks.__getitem__, len(SLOWEST), LEFT))
@@ -283,15 +281,6 @@ def rank_table(
     hosts = [printable(row.host) for row in rows]
     columns.append(Column("host", hosts, hosts.__getitem__, 0, LEFT, optional=17))
     return TableData(names, tuple(columns), sort_column=0, descending=False, empty=empty)
-
-
-def _known_times(title: str, values: Sequence[int], width: int, optional: int) -> Column:
-    """Times, of which -1 is one that is not known."""
-
-    def text(at: int) -> str:
-        return MISSING if values[at] < 0 else format_ns(values[at])
-
-    return Column(title, np.array(values, np.int64), text, width, optional=optional)
 
 
 def _parts(rows: Sequence[RankRow]) -> list[Column]:
@@ -310,14 +299,9 @@ def _parts(rows: Sequence[RankRow]) -> list[Column]:
 
 
 def _times(title: str, values: Sequence[int], rows: Sequence[RankRow], optional: int = 0) -> Column:
-    keys: Int64 = np.array(values, np.int64)
-    return Column(
-        name_within(title, 13) or title[:13],
-        keys,
-        lambda at: format_ns(values[at]) if rows[at].mean else MISSING,
-        max(TIME_CELLS, min(13, len(title) + 2)),
-        optional=optional,
-    )
+    known = [value if row.mean else None for value, row in zip(values, rows, strict=True)]
+    name = name_within(title, 13) or title[:13]
+    return known_column(name, known, format_ns, TIME_CELLS, optional, "ns")
 
 
 NO_RANK = "no rank has recorded a step yet"

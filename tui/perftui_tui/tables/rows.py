@@ -347,15 +347,13 @@ def tensor_column(time: TensorCoreTime) -> Column:
     """The share of own device time on tensor cores, by names of kernels; ``≥`` where some may use
     them too, a dash for work that they do not do."""
 
-    def text(used: int, unused: int, unknown: int, own: int) -> str:
+    def of(rows: Int64) -> str:
+        parts = (time.used, time.unused, time.unknown, time.own)
+        used, unused, unknown, own = (int(part[rows].sum()) for part in parts)
         if not used + unused:
             return TensorCores.UNKNOWN.value if unknown else MISSING
         return f"{'≥ ' if unknown else ''}{format_percent(used / own)}"
 
-    def of(rows: Int64) -> str:
-        return text(*(int(part[rows].sum()) for part in columns))
-
-    columns = (time.used, time.unused, time.unknown, time.own)
     is_known = (time.used + time.unused > 0) & (time.own > 0)
     shares = np.where(is_known, time.used / np.maximum(time.own, 1), -1.0)
     return Column(

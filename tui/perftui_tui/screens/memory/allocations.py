@@ -14,7 +14,7 @@ from perftui.facts.rounding import apportioned
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import apportion
 from perftui_tui.look.format import MISSING, format_bytes, format_count, format_ns, percent, share
-from perftui_tui.look.rows import Row, Span, crop, fit, joined, plain, row, spread, width, wrap
+from perftui_tui.look.rows import Row, Span, crop, fit, joined, packed, plain, row, spread, wrap
 from perftui_tui.reading.memory import memory_curves
 
 if TYPE_CHECKING:
@@ -282,17 +282,12 @@ def _time_row(memory: MemoryOverTime, columns: int, peak: int) -> Row:
 
 def legend_rows(memory: MemoryOverTime, cells: int) -> list[Row]:
     """Each category at the peak, its size and share, in so many rows as there are for it."""
-    rows: list[Row] = []
-    line: Row = ()
+    items = []
     for (category, size, _), tenths in _at_peak(memory):
         glyph, style = GLYPHS[category]
         text = f" {category.label} {format_bytes(size)} {percent(tenths / 10)}"
-        item = row((glyph * 2, style), text)
-        if line and width(line) + width(item) + 3 > cells:
-            rows.append(line)
-            line = ()
-        line = (*line, ("   ", ""), *item) if line else item
-    return [crop(each, cells) for each in (*rows, line) if each][:LEGEND_ROWS]
+        items.append(row((glyph * 2, style), text))
+    return [crop(each, cells) for each in packed(items, cells)][:LEGEND_ROWS]
 
 
 def _at_peak(memory: MemoryOverTime) -> list[tuple[tuple[Category, int, int | None], int]]:

@@ -82,7 +82,7 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         text = "".join(f"{figure:>{FIGURE_CELLS}}" for figure in figures)
         columns = max(1, chart)
         history = over_all_columns(known.tolist(), columns)
-        line = sparkline(history, columns, 0, max(most, 1.0))
+        line = sparkline(history, columns, max(most, 1.0))
         rows.append(fit(row(f"{name:<{NAME_CELLS}}", text, (f" {line}", "chart")), cells))
     notes = wrap(NOTE, cells, "dim") if "processes.pss" in table else []
     return [*rows, *(notes if len(rows) + len(notes) <= height else [])][:height]
@@ -300,7 +300,7 @@ def steps_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
     columns = max(1, cells - width(name) - width(scale))
     allocated = use.allocated.tolist()
     values = charted(allocated, len(allocated), columns, live=snapshot.phase.is_live)
-    line = sparkline(values, columns, 0, max(use.peak_allocated, 1))
+    line = sparkline(values, columns, max(use.peak_allocated, 1))
     return [crop((*name, (line, "chart"), *scale), cells)]
 
 

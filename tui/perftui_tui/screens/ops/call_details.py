@@ -14,7 +14,7 @@ from perftui.trace.model import KERNEL, NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import block_bar, exact_ns
 from perftui_tui.look.format import MISSING, format_count, format_ns, format_percent
-from perftui_tui.look.rows import Row, wrap
+from perftui_tui.look.rows import Row, packed, wrap
 from perftui_tui.tables.rows import LEFT, RIGHT, fit
 
 
@@ -186,8 +186,9 @@ class _Page:
             f"longest {format_ns(spread.longest)}",
             f"mean {format_ns(spread.total / spread.count)}",
         ]
-        for text in (*_joined(figures, self.width), *_joined(parts, self.width)):
-            yield line((text, ""))
+        for texts in (figures, parts):
+            facts = [((text, ""),) for text in texts]
+            yield from map(LinkedLine, packed(facts, self.width))
         where = [
             f"{printable(track_label(self.trace, int(place.label)))} {format_count(place.count)}x"
             for place in detail.places[:4]
@@ -297,17 +298,6 @@ class _Page:
             yield from self.title(f"{what} are being read")
         else:
             yield from self.title(f"{what} were not recorded: --{option} records them")
-
-
-def _joined(facts: Sequence[str], width: int) -> list[str]:
-    """Facts in as few rows as hold them, none of them broken."""
-    rows: list[str] = []
-    for fact in facts:
-        if rows and len(rows[-1]) + 3 + len(fact) <= width:
-            rows[-1] = f"{rows[-1]}   {fact}"
-        else:
-            rows.append(fact)
-    return rows
 
 
 def _sizes(sizes: Sequence[int]) -> str:

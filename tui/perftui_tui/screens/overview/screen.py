@@ -14,7 +14,7 @@ from perftui.trace.text import printable
 from perftui_tui.dialogs.too_small import NEEDED, NEEDED_FOR_STRIP, is_too_small
 from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import format_count, format_ns, percent
-from perftui_tui.look.rows import Row, fit, row, width
+from perftui_tui.look.rows import Row, fit, row, with_fitting
 from perftui_tui.panes.gpu import busy_word
 from perftui_tui.panes.machine import step_time
 from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, SnapshotPane, draw_line
@@ -58,22 +58,17 @@ def _device(device: DeviceActivity, cells: int) -> Row:
     busy = 100 * device.busy / device.span if device.span else 0.0
     word = busy_word(busy)
     name = (f"GPU {device.device}".ljust(NAME_WIDTH), "bold")
-    reading = fit(row(f"busy {percent(busy)} ", (word, STYLES[word])), READING_WIDTH)
-    line = row(name, *reading)
+    # The figures stand behind a gap of three cells.
+    reading = fit(row(f"busy {percent(busy)} ", (word, STYLES[word])), READING_WIDTH - 3)
     copies = device.memcpy_count + device.memset_count
     copied = device.memcpy_sum + device.memset_sum
-    # The most telling first: what does not fit is left out.
-    for figure in (
+    figures = [
         (f"of {format_ns(device.span)}", ""),
         (f"{format_count(device.kernel_count)} kernels {format_ns(device.kernel_sum)}", ""),
         (f"{format_count(copies)} copies {format_ns(copied)}", ""),
-        (printable(device.name), "dim"),
-    ):
-        longer = (*line, figure, ("   ", "")) if figure[0] else line
-        if width(longer) - 3 > cells:
-            break
-        line = longer
-    return line
+        *([(printable(device.name), "dim")] if device.name else []),
+    ]
+    return with_fitting(row(name, *reading), figures, cells)
 
 
 MOST_FINDING_ROWS = 10

@@ -119,7 +119,7 @@ def counter_cells(counter: Counter, view: Viewport, columns: int, glyphs: Glyphs
     # The view has a sample of its own, or the counter has every change.
     is_near = not counter.interval or counter.is_sampled_in(view.start, view.end)
     style = DRAWN if is_near else HELD
-    levels = [column_steps(mean, 0, counter.top, len(ramp) - 1) for mean in means.tolist()]
+    levels = [column_steps(mean, counter.top, len(ramp) - 1) for mean in means.tolist()]
     cells = [(ramp[level], style) if level else BLANK for level in levels]
     for sample in _in_view(counter, view, columns):
         first, last = _columns(sample, view, columns)

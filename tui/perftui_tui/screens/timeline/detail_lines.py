@@ -15,12 +15,14 @@ from perftui.analysis.timeline.measure import Launches, Measure, NameTime, measu
 from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import idle_by_cause
+from perftui.facts.step.trace_steps import trace_steps
 from perftui.format import middle, several
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import DERIVED, NONE, Int64, Trace, TraceError
 from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import counted, format_bytes, format_count, format_ns, format_percent
+from perftui_tui.reading.snapshot import of_trace
 from perftui_tui.screens.timeline.detail_pane import (
     Line,
     Target,
@@ -380,21 +382,15 @@ def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:
 
 def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
     """The mean step by part, as the overview's bar has it."""
-    steps = [each for each in analysis.step_parts if each.step.duration]
-    total = sum(each.step.duration for each in steps)
-    if not total:
+    step = of_trace(trace_steps(analysis))
+    if step is None:
         return
-    what = "whole trace" if steps[0].step.index < 0 else "mean step"
-    mean = total / len(steps)
-    yield Line(f"{what}: {format_ns(mean)}", "bold")
-    sums: dict[str, int] = {}
-    for each in steps:
-        for name, time in each.parts:
-            sums[name] = sums.get(name, 0) + time
-    for name, time in sorted(sums.items(), key=lambda item: -item[1]):
-        if time:
-            figures = f"{format_ns(time / len(steps)):>10}  {format_percent(time / total):>7}"
-            yield Line(f"{figures}  {phase_label(name)}", one_row=True)
+    mean = step.mean.mean
+    yield Line(f"{'mean step' if step.is_step else 'whole trace'}: {format_ns(mean)}", "bold")
+    for part in sorted(step.parts, key=lambda part: -part.ns):
+        if part.ns:
+            figures = f"{format_ns(part.ns):>10}  {format_percent(part.ns / mean):>7}"
+            yield Line(f"{figures}  {part.name}", one_row=True)
 
 
 def _top(

@@ -45,8 +45,7 @@ class DrawnStep:
     def parts(self) -> tuple[Part, ...]:
         """Parts of the step by the names and styles they are drawn with."""
         return tuple(
-            Part(self.mean.shown(name), ns, name if self.mean.of_run else style_of(name))
-            for name, ns in self.mean.parts
+            Part(self.mean.shown(name), ns, style_of(name)) for name, ns in self.mean.parts
         )
 
     @property
@@ -87,6 +86,7 @@ TRACE_STYLES = {
     "exposed copies": "copies",
     "data loader wait": "idle",
     "input_wait": "input_wait",
+    "loader_start": "loader_start",
     "forward": "forward",
     "backward": "backward",
     "optimizer": "optimizer",
@@ -98,7 +98,7 @@ TRACE_STYLES = {
 
 
 def style_of(name: str) -> str:
-    """The style of a part of a trace."""
+    """The style of a part of a step, of a run or of a trace."""
     return TRACE_STYLES.get(name, "other")
 
 

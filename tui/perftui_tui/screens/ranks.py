@@ -31,9 +31,9 @@ from perftui_tui.look.format import (
     format_percent,
     share,
 )
-from perftui_tui.look.rows import PART_STYLES, Row, Span, crop, fit, joined, row, wrap
+from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, wrap
 from perftui_tui.panes.step_bar import EDGE
-from perftui_tui.reading.snapshot import TRACE_STYLES, Snapshot, name_within
+from perftui_tui.reading.snapshot import Snapshot, name_within, style_of
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.rows import LEFT, Column, TableData, known_column
 from perftui_tui.tables.virtual import VirtualTable
@@ -88,7 +88,7 @@ def rank_bars(table: RankTable | None, cells: int, height: int) -> list[Row]:
     hidden = len(rows) - len(drawn)
     legend = row(" " * LABEL_WIDTH)
     for name in dict.fromkeys(name for one in rows for name, ns in one.parts if ns):
-        part = (f"{EDGE}{phase_name(name)} ", f"part-{_style(name)}")
+        part = (f"{EDGE}{phase_name(name)} ", f"part-{style_of(name)}")
         legend = (*legend, part, ("  ", ""))
     more = (f"and {hidden} more ranks" if hidden else "", "dim")
     return [*drawn, crop((*legend, more), cells)]
@@ -98,7 +98,7 @@ def _bar(one: RankRow, longest: int, room: int) -> Row:
     whole = max(1, room * one.mean // longest)
     widths = apportion([ns for _, ns in one.parts], whole)
     spans: list[Span] = [
-        (_label(name, ns, one.mean, width), f"part-{_style(name)}")
+        (_label(name, ns, one.mean, width), f"part-{style_of(name)}")
         for (name, ns), width in zip(one.parts, widths, strict=True)
         if width
     ]
@@ -112,11 +112,6 @@ def _label(name: str, ns: int, whole: int, width: int) -> str:
     name = name_within(phase_name(name), room - 1 - len(part))
     text = f"{name} {part}" if name else part
     return EDGE + (text if len(text) <= room else "").ljust(room)
-
-
-def _style(name: str) -> str:
-    style = TRACE_STYLES.get(name, name)
-    return style if style in PART_STYLES else "other"
 
 
 NAME_CELLS, DIFFERENCE_CELLS, SHARE_CELLS = 24, 12, 9

@@ -201,12 +201,6 @@ def lacks_tables(facts: Facts) -> bool:
     return analysis is not None and any(table not in analysis.worked_out for table in TABLES)
 
 
-def work_out(facts: Facts) -> None:
-    """Work them out: of a million rows that takes a second, with shapes some more."""
-    for table in TABLES:
-        table.or_none(facts)
-
-
 def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
     """Kernels, and operators, each with a blank row above; nothing where a side has no trace."""
     if found.tables is None:

@@ -20,7 +20,7 @@ from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.experiments import earlier_rows, newest, proof_rows
 from perftui_tui.panes.step_bar import breakdown_bar
 from perftui_tui.reading.snapshot import DrawnStep, Snapshot, of_trace
-from perftui_tui.screens.compare.figures import comparison, lacks_tables, work_out, work_rows
+from perftui_tui.screens.compare.figures import TABLES, comparison, lacks_tables, work_rows
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
@@ -150,9 +150,10 @@ class CompareScreen(RunScreen):
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="compare-tables")
     def _work_out(self, known: Sequence[Facts]) -> None:
-        """The operators and kernels of both."""
+        """The operators and kernels of both: of a million rows that takes seconds."""
         for one in known:
-            work_out(one)
+            for table in TABLES:
+                table.or_none(one)
         self.app.call_from_thread(self.redraw)
 
     def _pair(self, snapshot: Snapshot) -> tuple[Snapshot, Snapshot] | None:

@@ -161,7 +161,7 @@ class RooflineChart(PlotextPlot):
         for row, letter in reversed(drawn.items()):
             colour = self._colour("caution" if row == self._selected else "accent")
             shown = f"[{letter}]" if row == self._selected else letter
-            at = place_of(calls[row])
+            at = [math.log10(rate or 1.0) for rate in (calls[row].intensity, calls[row].flop_rate)]
             # Without one of its own plotext takes white, whatever the canvas has.
             ground = self._colour("surface")
             plot.text(shown, *at, color=colour, background=ground, alignment="center")
@@ -175,11 +175,6 @@ class RooflineChart(PlotextPlot):
 
     def _colour(self, variable: str) -> tuple[int, int, int]:
         return Color.parse(self.app.theme_variables[variable]).rgb
-
-
-def place_of(one: RoofedCall) -> tuple[float, float]:
-    """Operations for each byte, and each second, as powers of ten; of a call with arithmetic."""
-    return math.log10(one.intensity or 1.0), math.log10(one.flop_rate or 1.0)
 
 
 def roof(card: Card, precision: Precision, left: float, right: float) -> list[tuple[float, float]]:

@@ -63,20 +63,6 @@ METERS: dict[str, tuple[Callable[[Snapshot], Meter], str]] = {
 """By name, in the order they are shown, each with the chart that a click on it opens."""
 
 
-def gpu_place(snapshot: Snapshot, height: int, *, lists_below: bool) -> Meter | None:
-    """What the chart of the GPU shows: the GPU; on a machine without one the CPU where operators
-    are listed below it; else None for the operators, where a window and the height allow a list.
-    """
-    shown = gpu(snapshot)
-    if not shown.absent:
-        return shown
-    if lists_below:
-        processor = cpu(snapshot)
-        return shown if processor.absent else processor
-    is_listed = snapshot.analysis is not None and height >= OPERATORS_FROM
-    return None if is_listed else shown
-
-
 def draw_meter(read: Callable[[Snapshot], Meter]) -> Draw:
     """A drawing of the meter: one line where there is one row, else a chart."""
     return lambda snapshot, cells, height: draw_at(read(snapshot), snapshot, cells, height)
@@ -139,7 +125,17 @@ class Dashboard(Vertical):
         return draw_at(meter, snapshot, cells, height)
 
     def _gpu_place(self, snapshot: Snapshot, height: int) -> Meter | None:
-        return gpu_place(snapshot, height, lists_below=self.screen.has_class("-wide"))
+        """What the chart of the GPU shows: the GPU; on a machine without one the CPU where
+        operators are listed below it; else None for the operators, where a window and the height
+        allow a list."""
+        shown = gpu(snapshot)
+        if not shown.absent:
+            return shown
+        if self.screen.has_class("-wide"):
+            processor = cpu(snapshot)
+            return shown if processor.absent else processor
+        is_listed = snapshot.analysis is not None and height >= OPERATORS_FROM
+        return None if is_listed else shown
 
     def show(self, snapshot: Snapshot) -> None:
         """Show the rows that have something to say, and name what stands in the GPU's place."""

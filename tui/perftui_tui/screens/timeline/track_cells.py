@@ -22,7 +22,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.cells import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row
-from perftui_tui.reading.snapshot import TRACE_STYLES, name_within
+from perftui_tui.reading.snapshot import name_within, style_of
 from perftui_tui.screens.timeline.navigation import Matches, Viewport
 
 Cell = tuple[str, str]
@@ -167,7 +167,7 @@ def phase_label(name: str) -> str:
 
 def phase_style(name: str) -> str:
     """The end of the names of its styles: ``part-...`` is the ground, ``phase-...`` its colour."""
-    return TRACE_STYLES.get(name.removeprefix(OWN_MARK), "other")
+    return style_of(name.removeprefix(OWN_MARK))
 
 
 @dataclass(frozen=True, eq=False)

@@ -202,11 +202,9 @@ def demo(line: CommandLine) -> int:
     from perftui_tui import demo as bundled
 
     source = Path(bundled.__file__).with_name("train.py")
-    try:
+    with refusing(OSError, where="the demo cannot be copied"):
         script = Path(tempfile.mkdtemp(prefix="perftui-demo-")) / "train.py"
         shutil.copyfile(source, script)
-    except OSError as error:
-        raise UsageError(f"the demo cannot be copied: {error}") from error
     return run_launch(line, launch_of(replace(line, action="script", words=(str(script),))))
 
 
@@ -272,12 +270,9 @@ def launch_again(line: CommandLine) -> Launch:
     if "python" in line.values:
         raise UsageError("a run is repeated with its own interpreter: drop --python")
     place = find_target(line)
-    try:
+    where = f"{place.path} contains no run to repeat"
+    with refusing(ManifestError, OSError, where=where), refusing(ForeignRunError):
         launch = repeat_launch(RunReader(place.path).poll())
-    except ForeignRunError as error:
-        raise UsageError(str(error)) from error
-    except (ManifestError, OSError) as error:
-        raise UsageError(f"{place.path} contains no run to repeat: {error}") from error
     options, usual = options_of_line(line), type(launch.options)()
     changed = {
         field.name: value

@@ -293,9 +293,8 @@ def _own_first(snapshot: Snapshot, table: Table, prefixes: Sequence[str]) -> lis
 def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int) -> list[Row]:
     use = [_use(table, prefix) for prefix in prefixes]
     left = cells - NAME_WIDTH - max(len(text) for text, _ in use) - 1
-    columns, widths, fitting = _columns(snapshot, table, prefixes, left - SHORTEST_HISTORY)
-    taken = sum(width + 2 for width in widths[:fitting])
-    history = max(min(LONGEST_HISTORY, left - taken), 1)
+    columns, widths = _columns(snapshot, table, prefixes, left - SHORTEST_HISTORY)
+    history = max(min(LONGEST_HISTORY, left - sum(width + 2 for width in widths)), 1)
     live = snapshot.phase.is_live
     rows = []
     for at, prefix in enumerate(prefixes):
@@ -305,7 +304,7 @@ def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int
         spans: list[Span] = [(gpu_name(prefix).ljust(NAME_WIDTH), "bold"), (text, style), (" ", "")]
         chart = sparkline(shown, history, 100.0)
         spans.append((chart, {"bad": "chart-bad"}.get(style, "chart")))
-        for column, width in zip(columns[:fitting], widths, strict=False):
+        for column, width in zip(columns, widths, strict=True):
             spans += [("  ", ""), *_figure(column[at], width)]
         rows.append(crop(tuple(spans), cells))
     return rows
@@ -313,12 +312,12 @@ def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int
 
 def _columns(
     snapshot: Snapshot, table: Table, prefixes: Sequence[str], room: int
-) -> tuple[list[list[Figure]], list[int], int]:
-    """Figures of all cards, their widths, and how many fit: beside what was measured on this
-    machine, unless a figure had to go for that."""
+) -> tuple[list[list[Figure]], list[int]]:
+    """Figures of all cards that fit, and their widths: beside what was measured on this machine,
+    unless a figure had to go for that."""
     from perftui.facts.gpu.cards import gpu_processes
 
-    def of(known: OwnCeilings | None) -> tuple[list[list[Figure]], list[int], int]:
+    def of(known: OwnCeilings | None) -> tuple[list[list[Figure]], list[int]]:
         cards = [Card(table, prefix, known, others.get(prefix, ())) for prefix in prefixes]
         columns = [[read(card) for card in cards] for read in FIGURES]
         columns = [column for column in columns if any(figure.text for figure in column)]
@@ -328,12 +327,12 @@ def _columns(
             for column in columns
         ]
         fitting = sum(used <= room for used in accumulate(width + 2 for width in widths))
-        return columns, widths, fitting
+        return columns[:fitting], widths[:fitting]
 
     others = snapshot.ask(gpu_processes) or {}
     plain, known = of(None), ceilings(snapshot)
     measured = plain if known is None else of(known)
-    return measured if measured[2] >= plain[2] else plain
+    return measured if len(measured[1]) >= len(plain[1]) else plain
 
 
 def _figure(figure: Figure, width: int) -> list[Span]:

@@ -73,17 +73,18 @@ def latest(table: Table | None, name: str) -> float | None:
 
 def last_known(table: Table | None, name: str) -> float | None:
     """The last value of a metric that is read seldom, however old; None if it never was."""
-    values = _known_in(table, name)
+    values = known_in(table, name)
     return float(values[-1]) if len(values) else None
 
 
 def mean(table: Table, name: str) -> float | None:
     """The mean of a metric over the whole run, None where no sample knows it."""
-    values = _known_in(table, name)
+    values = known_in(table, name)
     return float(values.mean()) if len(values) else None
 
 
-def _known_in(table: Table | None, name: str) -> Any:
+def known_in(table: Table | None, name: str) -> Any:
+    """The samples of a metric that know it, oldest first."""
     if table is None or name not in table:
         return ()
     values = table[name]

@@ -13,13 +13,14 @@ from typing import overload
 
 import numpy as np
 import numpy.typing as npt
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from perftui import format as fmt
 from perftui.analysis.kernels.category import TensorCores, TensorCoreTime
 from perftui.trace.model import Int64
 from perftui_tui.charts.cells import block_bar
 from perftui_tui.look.format import MISSING, format_count, format_ns, format_percent
+from perftui_tui.look.rows import crop, plain
 
 LEFT = "left"
 RIGHT = "right"
@@ -169,13 +170,11 @@ def column_widths(columns: Sequence[Column], shown: Sequence[int], width: int) -
 def fit(text: str, width: int, align: str, *, middle: bool = False) -> str:
     """``text`` in exactly ``width`` cells; of a longer one an ellipsis replaces the end, or the
     ``middle``."""
-    length = cell_len(text)
-    if length > width:
-        if middle and length == len(text):
-            return fmt.middle(text, width)
-        return set_cell_size(text, width - 1) + "…" if width > 1 else "…" * width
-    blank = " " * (width - length)
-    return blank + text if align == RIGHT else text + blank
+    if middle and cell_len(text) == len(text):
+        text = fmt.middle(text, width)
+    shown = plain(crop(((text, ""),), width))
+    blank = " " * (width - cell_len(shown))
+    return blank + shown if align == RIGHT else shown + blank
 
 
 def row_text(texts: Sequence[str], widths: Sequence[int], aligns: Sequence[str]) -> str:

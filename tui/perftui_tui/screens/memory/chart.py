@@ -14,7 +14,7 @@ from perftui_tui.look.format import format_bytes, share
 from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, with_fitting, wrap
 from perftui_tui.reading.memory import memory_curves
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.reading.telemetry import RESIDENT, gpus, last_known, latest, table_of, why_absent
+from perftui_tui.reading.telemetry import RESIDENT, gpus, known_in, latest, table_of, why_absent
 from perftui_tui.screens.memory.allocations import (
     AXIS_CELLS,
     below_axis,
@@ -66,20 +66,17 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     found = list(sampled(table)) if table is not None else []
     if table is None or not found:
         return wrap(f"the host's memory: {why_absent(snapshot)}", cells, "dim")
-    chart = cells - NAME_CELLS - 3 * FIGURE_CELLS - 1
-    has_capacity = chart >= MOST_NARROW
-    if not has_capacity:
+    chart, names = cells - NAME_CELLS - 3 * FIGURE_CELLS - 1, ["now", "highest", "capacity"]
+    if chart < MOST_NARROW:
         chart += FIGURE_CELLS
-    names = ("now", "highest", "capacity")[: 3 if has_capacity else 2]
+        names.remove("capacity")
     head = " " * NAME_CELLS + "".join(f"{name:>{FIGURE_CELLS}}" for name in names)
     rows = [row((head, "dim"))]
-    for name, _, limit, known in found:
+    for name, _, of, known in found:
         most = float(known.max())
-        of = last_known(table, limit) if limit else None
-        figures = [format_bytes(float(known[-1])), format_bytes(most)]
-        if has_capacity:
-            figures.append("" if of is None else format_bytes(of))
-        text = "".join(f"{figure:>{FIGURE_CELLS}}" for figure in figures)
+        capacity = "" if of is None else format_bytes(of)
+        figures = (format_bytes(float(known[-1])), format_bytes(most), capacity)
+        text = "".join(f"{figure:>{FIGURE_CELLS}}" for figure in figures[: len(names)])
         columns = max(1, chart)
         history = over_all_columns(known.tolist(), columns)
         line = sparkline(history, columns, max(most, 1.0))
@@ -92,17 +89,14 @@ MOST_NARROW = 12
 """Cells of history below which the capacities give way."""
 
 
-def sampled(table: Table) -> Iterator[tuple[str, str, str, Any]]:
-    """Those of ``ROWS`` of which there are samples, with these; other processes only where there
-    are any."""
+def sampled(table: Table) -> Iterator[tuple[str, str, float | None, Any]]:
+    """Those of ``ROWS`` of which there are samples: name, metric, capacity if known, and these;
+    other processes only where there are any."""
     for name, column, limit in ROWS:
-        if column not in table:
-            continue
-        values = table[column]
-        # NaN is not equal to itself.
-        known = values[values == values]
+        known = known_in(table, column)
         if len(known) and (column != ROLES[-1].column or known.max() > 0):
-            yield name, column, limit, known
+            capacity = known_in(table, limit)
+            yield name, column, float(capacity[-1]) if len(capacity) else None, known
 
 
 def host_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
@@ -112,8 +106,7 @@ def host_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa
         return []
     line = row(("Host ", "dim"))
     spans = []
-    for name, column, limit, known in sampled(table):
-        of = last_known(table, limit) if limit else None
+    for name, column, of, known in sampled(table):
         if column in _IN_LINE:
             whole = f" of {format_bytes(of)}" if of else ""
             spans.append((f"{name} {format_bytes(float(known[-1]))}{whole}", ""))

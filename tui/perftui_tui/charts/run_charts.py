@@ -65,8 +65,6 @@ class Chart:
     """Points that stand out, and what they are called."""
     note: str = ""
     is_distribution: bool = False
-    is_bytes: bool = False
-    """Whether round values are those of binary units."""
 
     @property
     def whole(self) -> tuple[float, float]:
@@ -222,7 +220,7 @@ def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
         peak = (("peak", float(use.peak_allocated)),)
         index = use.step.astype(np.float64)
         yield Chart("memory", "GPU memory at the end of each step", index, "step", lines,
-                    format_bytes, peak, note=_not_drawn(use.summed), is_bytes=True)  # fmt: skip
+                    format_bytes, peak, note=_not_drawn(use.summed))  # fmt: skip
     for number, curve in enumerate(memory_curves(snapshot)):
         yield _by_category(curve, f"category{number + 1}" if number else "category")
 
@@ -244,7 +242,7 @@ def _by_category(curve: MemoryCurve, name: str) -> Chart:
     title = f"{curve.device} memory by category over {curve.source}"
     since = "ms since the recording began" if memory.timed else "events"
     peak = (("peak of all", float(memory.level.max())),)
-    return Chart(name, title, x, since, tuple(lines), format_bytes, peak, is_bytes=True)
+    return Chart(name, title, x, since, tuple(lines), format_bytes, peak)
 
 
 def _of_machine(snapshot: Snapshot) -> Iterator[Chart]:
@@ -277,7 +275,7 @@ def _metric(
     if lines:
         seconds = (table["time"] - table["time"][0]) / 1e9
         label = "seconds since the first sample"
-        yield Chart(name, title, seconds, label, lines, text, is_bytes=text is format_bytes)
+        yield Chart(name, title, seconds, label, lines, text)
 
 
 BEFORE, AFTER = 1, 0

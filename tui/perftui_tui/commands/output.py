@@ -14,7 +14,6 @@ from perftui.trace.text import printable
 if TYPE_CHECKING:
     from perftui.experiments.comparison import Verdict
     from perftui.experiments.trial_verdict import Outcome
-    from perftui.trace.nsys.report import Exporting
 
 
 DONE, ERROR, USAGE, SLOWER, NO_DIFFERENCE, INCONCLUSIVE, NO_EFFECT = range(7)
@@ -100,13 +99,6 @@ def write_result(
 
 
 TELL_EVERY_S = 10.0
-
-
-def export_progress(name: str) -> Callable[[Exporting], None]:
-    """Logs how far ``nsys`` has come: that can take minutes."""
-    from perftui_tui.look.format import exported
-
-    return log_now_and_then(lambda now: exported(name, now.seconds, now.written), at_once=True)
 
 
 def log_now_and_then(sentence: Callable[..., str], *, at_once: bool = False) -> Callable[..., None]:

@@ -13,8 +13,9 @@ from perftui.run.files import replace_file
 from perftui.trace.model import TraceError
 from perftui.trace.text import printable
 from perftui_tui.commands.line import FORMS, CommandLine, UsageError
-from perftui_tui.commands.output import export_progress, log, log_now_and_then, refusing, write
+from perftui_tui.commands.output import log, log_now_and_then, refusing, write
 from perftui_tui.commands.target import Target, find_target
+from perftui_tui.look.format import exported
 
 if TYPE_CHECKING:
     from perftui.report.kind import Kind
@@ -103,8 +104,10 @@ def _report(
     from perftui.report.report import make_report
     from perftui.report.subject import SubjectError, load_subject, paths_of, read_beside
 
+    name = target.path.name
+    exporting = log_now_and_then(lambda now: exported(name, now.seconds, now.written), at_once=True)
     with refusing(SubjectError, ClusterError, OSError):
-        subject = load_subject(target.path, export_progress(target.path.name), target.rank or 0)
+        subject = load_subject(target.path, exporting, target.rank or 0)
         if measured is not None and subject.analysis is None:
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
         notes = (*target.notes, *subject.notes)

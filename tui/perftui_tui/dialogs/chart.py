@@ -17,7 +17,7 @@ from textual_plotext import PlotextPlot
 from perftui_tui.charts.cells import nice_step
 from perftui_tui.charts.run_charts import Chart, Floats
 from perftui_tui.keys.own_keys import bindings
-from perftui_tui.look.format import MISSING, format_ns
+from perftui_tui.look.format import MISSING, format_bytes, format_ns
 from perftui_tui.look.rows import Row, Span, crop, row, spread, width, with_fitting
 from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.row_view import RowView
@@ -89,9 +89,9 @@ class ChartPlot(PlotextPlot):
         columns = self.size.width // TICK_CELLS
         _ticks(plot.xticks, left, right, columns, partial(x_text, chart), least=least)
         # Of bytes, the largest power of 1024 that is not larger than the highest value.
-        unit = float(1024 ** max(0, int(np.log2(max(top, 1.0)) // 10))) if chart.is_bytes else 1.0
+        power = max(0, int(np.log2(max(top, 1.0)) // 10)) if chart.text is format_bytes else 0
         room = self.size.height // TICK_ROWS
-        labels = _ticks(plot.yticks, bottom, top, room, chart.text, unit)
+        labels = _ticks(plot.yticks, bottom, top, room, chart.text, 1024.0**power)
         self.axis_cells = max(map(len, labels), default=0) + 1
 
     def _draw_marks(

@@ -17,12 +17,6 @@ from perftui.trace.text import printable
 Span = tuple[str, str]
 Row = tuple[Span, ...]
 
-PART_STYLES = (
-    *("input_wait", "loader_start", "forward", "backward", "optimizer", "profiler", "other"),
-    *("compute", "communication", "copies", "idle"),
-)
-"""Styles of the parts of a step, of a run and of a trace: text on a coloured ground."""
-
 CONTINUED = "↳ "
 """Marks a row that goes on with the one above."""
 

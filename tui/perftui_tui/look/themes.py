@@ -13,7 +13,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.filter import LineFilter
 from textual.theme import Theme
 
-from perftui_tui.look.rows import PART_STYLES
+from perftui.run.columns import PHASES
 
 DEFAULT_THEME = "perftui-dark"
 
@@ -113,14 +113,6 @@ PLAIN = {
 ON_GROUND = {"key": "accent", "selected": "primary", "match": "caution"}
 """Text on a coloured ground."""
 
-PART_GROUNDS = {
-    "compute": "forward",
-    "communication": "optimizer",
-    "copies": "loader_start",
-    "idle": "input_wait",
-}
-"""Parts of a trace's step have the colours of a run's: both are never shown in one bar."""
-
 
 def palette(variables: Mapping[str, str]) -> Mapping[str, Style]:
     """A style for each name that a span may have, in the colours of the theme's ``variables``."""
@@ -138,17 +130,17 @@ def _palette(variables: tuple[tuple[str, str], ...]) -> Mapping[str, Style]:
         for name, of in ON_GROUND.items()
     }
     return styles | {
-        f"part-{part}": Style(color=text, bgcolor=colours[_ground(part)]) for part in PART_STYLES
+        f"part-{part}": Style(color=text, bgcolor=colours[_ground(part)]) for part in PHASES
     }
 
 
 def _needed() -> set[str]:
     names = {*BOLD.values(), *PLAIN.values(), *ON_GROUND.values()} - {""}
-    return {*names, "part-text", *map(_ground, PART_STYLES)}
+    return {*names, "part-text", *map(_ground, PHASES)}
 
 
 def _ground(part: str) -> str:
-    return "part-" + PART_GROUNDS.get(part, part).replace("_", "-")
+    return "part-" + part.replace("_", "-")
 
 
 class SteadyStylesheet(Stylesheet):

@@ -258,6 +258,10 @@ LONGEST_HISTORY = 60
 SHORTEST_HISTORY = 8
 
 
+MOST_CARDS = 8
+"""Rows that GPUs get; those that the run uses come first."""
+
+
 def gpu_cards(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """A row for each card, those first that the run uses; why there is none where so."""
     table = table_of(snapshot)

@@ -15,7 +15,7 @@ from perftui_tui.reading.snapshot import SLOW_RATIO, Snapshot
 from perftui_tui.reading.telemetry import (
     RESIDENT,
     STOPPED,
-    last_known,
+    known_in,
     latest,
     samples,
     series,
@@ -135,7 +135,9 @@ def memory(snapshot: Snapshot) -> Meter:
 def _memory_notes(table: Table | None) -> list[str]:
     """What the run holds, then what else can run out, where there is anything of it."""
     notes = []
-    held = last_known(table, "processes.pss") or latest(table, RESIDENT)
+    # What is read seldom, however old.
+    shared_once = known_in(table, "processes.pss")
+    held = float(shared_once[-1]) if len(shared_once) else latest(table, RESIDENT)
     if held is not None:
         notes.append(f"training {format_bytes(held)}")
     shared, most = latest(table, "memory.shm_used"), latest(table, "memory.shm_total")

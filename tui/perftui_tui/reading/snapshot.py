@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """One exclusive part of a step; ``style`` is one of ``rows.PART_STYLES``."""
+    """One exclusive part of a step; ``style`` is one of ``PHASES``."""
 
     name: str
     ns: int
@@ -81,10 +81,10 @@ def name_within(name: str, room: int) -> str:
 
 
 TRACE_STYLES = {
-    "gpu compute": "compute",
-    "exposed communication": "communication",
-    "exposed copies": "copies",
-    "data loader wait": "idle",
+    "gpu compute": "forward",
+    "exposed communication": "optimizer",
+    "exposed copies": "loader_start",
+    "data loader wait": "input_wait",
     "input_wait": "input_wait",
     "loader_start": "loader_start",
     "forward": "forward",
@@ -95,6 +95,7 @@ TRACE_STYLES = {
     "launch-bound": "loader_start",
     "python": "optimizer",
 }
+"""Parts of a trace's step have the colours of a run's: both are never shown in one bar."""
 
 
 def style_of(name: str) -> str:

@@ -71,12 +71,6 @@ def latest(table: Table | None, name: str) -> float | None:
     return next((value for value in reversed(newest) if not math.isnan(value)), None)
 
 
-def last_known(table: Table | None, name: str) -> float | None:
-    """The last value of a metric that is read seldom, however old; None if it never was."""
-    values = known_in(table, name)
-    return float(values[-1]) if len(values) else None
-
-
 def mean(table: Table, name: str) -> float | None:
     """The mean of a metric over the whole run, None where no sample knows it."""
     values = known_in(table, name)

@@ -36,7 +36,7 @@ from perftui_tui.panes.step_bar import EDGE
 from perftui_tui.reading.snapshot import Snapshot, name_within, style_of
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.rows import LEFT, Column, TableData, known_column
-from perftui_tui.tables.virtual import VirtualTable
+from perftui_tui.tables.virtual import TABLE_ROWS, VirtualTable
 from perftui_tui.widgets.row_view import RowView
 
 LABEL_WIDTH = 10
@@ -310,9 +310,6 @@ FRAME_ROWS = 3
 
 OTHER_ROWS = 3
 """The header, the verdict and the keys."""
-
-TABLE_ROWS = 3
-"""The header of the table, its last row, and a blank."""
 
 
 class RanksScreen(RunScreen):

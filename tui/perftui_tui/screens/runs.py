@@ -31,7 +31,7 @@ from perftui_tui.look.format import (
     short_path,
 )
 from perftui_tui.look.rows import Row, row, wrap
-from perftui_tui.panes.gpu import gpu_cards
+from perftui_tui.panes.gpu import MOST_CARDS, gpu_cards
 from perftui_tui.panes.machine import cpu, disk, loader, memory, step_time
 from perftui_tui.panes.meter import draw_chart, draw_line
 from perftui_tui.panes.step_bar import step_bar
@@ -41,14 +41,10 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.view import read_once
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.rows import LEFT, Column, TableData, known_column, name_column, text_column
-from perftui_tui.tables.virtual import VirtualTable
+from perftui_tui.tables.virtual import TABLE_ROWS, VirtualTable
 from perftui_tui.widgets.row_view import Make, RowView
 
 FEWEST_CHART_ROWS, MOST_CHART_ROWS = 4, 20
-
-
-MOST_CARDS = 8
-"""Rows that GPUs get."""
 
 
 def preview(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
@@ -145,9 +141,6 @@ def _verdict(one: Listed) -> str:
 
 REFRESH_SECONDS = 3.0
 """Seconds between two listings of the directory while the screen is shown."""
-
-TABLE_ROWS = 3
-"""The header of the table, its last row, and a blank."""
 
 REST_SECONDS = 0.3
 """How long a run has to be selected before it is read: keys that are held pass over many."""

@@ -30,6 +30,9 @@ from perftui_tui.tables.rows import (
 _FRAME_ROWS = 2
 """The header above the rows and the sums below them, which do not scroll."""
 
+TABLE_ROWS = _FRAME_ROWS + 1
+"""Rows of a table beside those of its data, with a blank."""
+
 
 class VirtualTable(ScrollView, can_focus=True):
     """Rows of a ``TableData`` under a header and over a line of sums.

@@ -1,4 +1,4 @@
-"""Rows on the screen, and what stands there while they are read."""
+"""Rows on the screen, and in words what stands there while they are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from perftui_tui.look.format import exported, percent
-from perftui_tui.look.rows import Row, Span, fit, row, safe, width
+from perftui_tui.look.rows import Row, fit, safe
 from perftui_tui.look.themes import palette
 
 if TYPE_CHECKING:
@@ -108,28 +108,8 @@ class RowView(ScrollView, can_focus=False):
         return Strip(segments)
 
 
-LABEL_WIDTH = 12
-SHORTEST_BAR = 4
-
-
 def loading(name: str, done: float | Exporting) -> str:
     """The state of reading a file that cannot be shown yet."""
     if not isinstance(done, float):
         return exported(name, done.seconds, done.written)
     return f"reading {name} {percent(100 * done)}" if done < 1 else f"analysing {name}"
-
-
-def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
-    """The progress with a bar, and what can be done meanwhile."""
-    text = f" {loading(name, done)}"
-    room = min(40, cells - LABEL_WIDTH - width(row(text)) - 2)
-    bar: tuple[Span, ...] = ()
-    # The progress of another program is not known as a share.
-    if isinstance(done, float) and room >= SHORTEST_BAR:
-        filled = round(done * room)
-        bar = (("━" * filled, "accent"), ("─" * (room - filled), "dim"))
-    tracks = " shows the tracks read so far, "
-    return [
-        row((" READING".ljust(LABEL_WIDTH), "accent"), (text, "bold"), "  ", *bar),
-        row((" NEXT".ljust(LABEL_WIDTH), "dim"), " ", ("2", "key"), tracks, ("q", "key"), " quits"),
-    ]

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input, Static
-from textual.worker import Worker, WorkerState, get_current_worker
+from textual.worker import get_current_worker
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.call_groups import By
@@ -24,6 +24,7 @@ from perftui.trace.ncu import KernelMetrics
 from perftui.trace.rank_files import without_endings
 from perftui.trace.text import printable
 from perftui_tui.actions.clipboard import copy_text
+from perftui_tui.actions.host import Host
 from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import format_count
 from perftui_tui.reading.snapshot import Phase, Snapshot
@@ -217,10 +218,8 @@ class OpsView(Vertical):
             self._working = ""
             self._refresh()
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Notify of failed background work of this widget: the app gets only its own."""
-        if event.state is WorkerState.ERROR:
-            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
+    # The app gets only its own.
+    on_worker_state_changed = Host.on_worker_state_changed
 
     def _title(self) -> str:
         """What is shown of what could be, in brackets; so that no colour is needed."""

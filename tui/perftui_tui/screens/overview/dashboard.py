@@ -17,7 +17,7 @@ from perftui.run.columns import phase_name
 from perftui_tui.keys.own_keys import hint, shown_key
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
-from perftui_tui.panes.gpu import gpu, gpu_cards, sampled_gpus
+from perftui_tui.panes.gpu import MOST_CARDS, gpu, gpu_cards, sampled_gpus
 from perftui_tui.panes.machine import (
     busy_of_cores,
     cores,
@@ -40,9 +40,6 @@ from perftui_tui.reading.telemetry import table_of
 if TYPE_CHECKING:
     from perftui.analysis.model import Gap, TraceAnalysis
     from perftui.facts.gpu.idle import IdleOfCause
-
-MOST_CARDS = 8
-"""Rows that GPUs get; those that the run uses come first."""
 
 MOST_CARDS_SHORT = 4
 """Rows that GPUs get on screens of at most 24 rows."""

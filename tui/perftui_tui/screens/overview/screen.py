@@ -14,18 +14,18 @@ from perftui.trace.text import printable
 from perftui_tui.dialogs.too_small import NEEDED, NEEDED_FOR_STRIP, is_too_small
 from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import format_count, format_ns, percent
-from perftui_tui.look.rows import Row, fit, row, with_fitting
+from perftui_tui.look.rows import Row, fit, row, width, with_fitting
 from perftui_tui.panes.gpu import busy_word
 from perftui_tui.panes.machine import step_time
 from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, SnapshotPane, draw_line
 from perftui_tui.panes.step_bar import kernels, operators, step_bar, top_ops
-from perftui_tui.panes.verdict import findings
+from perftui_tui.panes.verdict import LABEL_WIDTH, findings, label
 from perftui_tui.reading.output import Output
 from perftui_tui.reading.snapshot import Phase, Snapshot, next_thing, next_try
 from perftui_tui.screens.overview.dashboard import Dashboard, GapList, headline
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.log_view import nothing_printed, tail_rows
-from perftui_tui.widgets.row_view import RowView, loading_rows
+from perftui_tui.widgets.row_view import RowView, loading
 
 if TYPE_CHECKING:
     from perftui.analysis.model import DeviceActivity
@@ -69,6 +69,26 @@ def _device(device: DeviceActivity, cells: int) -> Row:
         *([(printable(device.name), "dim")] if device.name else []),
     ]
     return with_fitting(row(name, *reading), figures, cells)
+
+
+SHORTEST_BAR = 4
+
+
+def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
+    """The progress with a bar, and what can be done meanwhile."""
+    text = f" {loading(name, done)}"
+    room = min(40, cells - LABEL_WIDTH - width(row(text)) - 2)
+    bar: Row = ()
+    # The progress of another program is not known as a share.
+    if isinstance(done, float) and room >= SHORTEST_BAR:
+        filled = round(done * room)
+        bar = (("━" * filled, "accent"), ("─" * (room - filled), "dim"))
+    keys = [(shown_key(action), "key") for action in ("app.show('timeline')", "app.quit")]
+    tracks = " shows the tracks read so far, "
+    return [
+        row(label("READING", "accent"), (text, "bold"), "  ", *bar),
+        row(label("NEXT", "dim"), " ", keys[0], tracks, keys[1], " quits"),
+    ]
 
 
 MOST_FINDING_ROWS = 10

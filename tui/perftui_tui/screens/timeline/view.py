@@ -11,7 +11,7 @@ from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Input, Static
-from textual.worker import Worker, WorkerState, get_current_worker
+from textual.worker import get_current_worker
 
 from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.model import TraceAnalysis
@@ -25,6 +25,7 @@ from perftui.facts.fact import Facts, RankPaths
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, LoadCancelled, Trace
 from perftui_tui.actions.clipboard import copy_text
+from perftui_tui.actions.host import Host
 from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import counted
 from perftui_tui.screens.timeline.counters import (
@@ -423,10 +424,8 @@ class TimelineView(Vertical):
     def action_copy_detail(self) -> None:
         copy_text(self.app, self._detail.text, "details")
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Notify of failed background work of this widget: the app gets only its own."""
-        if event.state is WorkerState.ERROR:
-            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
+    # The app gets only its own.
+    on_worker_state_changed = Host.on_worker_state_changed
 
     # How the rows of the screen are shared out
 

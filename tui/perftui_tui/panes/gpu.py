@@ -15,7 +15,7 @@ from perftui_tui.look.rows import Row, Span, crop, row
 from perftui_tui.panes.machine import ceilings
 from perftui_tui.panes.meter import NAME_WIDTH, STYLES, Meter
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.telemetry import STOPPED, gpus, latest, mean, samples, series, table_of
+from perftui_tui.reading.telemetry import STOPPED, gpus, latest, mean, series, table_of
 
 if TYPE_CHECKING:
     from perftui.facts.gpu.cards import GpuProcess, OwnCeilings
@@ -47,7 +47,7 @@ def gpu(snapshot: Snapshot) -> Meter:
         "" if now is None else busy_word(now),
         series(table, f"{prefix}.utilization"),
         notes=tuple(_notes(snapshot, prefix)),
-        total=samples(table),
+        total=len(table or ()),
     )
 
 
@@ -304,7 +304,7 @@ def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int
     for at, prefix in enumerate(prefixes):
         text, style = use[at]
         values = series(table, f"{prefix}.utilization")
-        shown = charted(values, samples(table), history, live=live)
+        shown = charted(values, len(table or ()), history, live=live)
         spans: list[Span] = [(gpu_name(prefix).ljust(NAME_WIDTH), "bold"), (text, style), (" ", "")]
         chart = sparkline(shown, history, 100.0)
         spans.append((chart, {"bad": "chart-bad"}.get(style, "chart")))

@@ -17,10 +17,8 @@ from perftui_tui.reading.telemetry import (
     STOPPED,
     known_in,
     latest,
-    samples,
     series,
     table_of,
-    total,
     why_absent,
 )
 
@@ -110,7 +108,7 @@ def cpu(snapshot: Snapshot) -> Meter:
     if memory is not None:
         notes.append(f"mem {format_bytes(memory)}")
     word = _full(now, FULL_CPU)
-    return Meter("CPU", reading, word, values, notes=tuple(notes), total=samples(table))
+    return Meter("CPU", reading, word, values, notes=tuple(notes), total=len(table or ()))
 
 
 def memory(snapshot: Snapshot) -> Meter:
@@ -128,7 +126,7 @@ def memory(snapshot: Snapshot) -> Meter:
         word,
         values,
         notes=tuple(_memory_notes(table)),
-        total=samples(table),
+        total=len(table or ()),
     )
 
 
@@ -182,7 +180,8 @@ def _traffic(
     """Bytes a second both ways, each by its word and its metric; the first is the reading."""
     table = table_of(snapshot)
     known = series(table, first[1])
-    both = total(known, series(table, second[1]))
+    other = series(table, second[1])
+    both = tuple(map(sum, zip(known, other, strict=True))) if known and other else known or other
     if not both:
         return Meter(name, absent=why_absent(snapshot))
     flows = [
@@ -200,7 +199,7 @@ def _traffic(
         high=top,
         limit=_scale(top),
         notes=(*flows[1], *([] if busy is None else [f"busy {percent(busy)}"])),
-        total=samples(table),
+        total=len(table or ()),
     )
 
 

@@ -119,7 +119,6 @@ def _figure(part: Part, width: int, whole: int) -> str:
 
 
 NAME_CELLS, TIME_CELLS, SHARE_CELLS = 23, 10, 7
-HEADINGS = 1
 
 
 def step_parts(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
@@ -140,14 +139,6 @@ def step_parts(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     figures = f"{format_ns(whole):>{TIME_CELLS}}{'100 %':>{SHARE_CELLS}}"
     rows.append(row((f"{'mean step':<{NAME_CELLS}}{figures}", "bold")))
     return [crop(each, cells) for each in rows][:height]
-
-
-def rows_of(snapshot: Snapshot) -> int:
-    """How many rows ``step_parts`` takes."""
-    breakdown = snapshot.breakdown
-    if breakdown is None or not breakdown.mean.mean:
-        return 1
-    return sum(1 for part in breakdown.parts if part.ns) + HEADINGS + 1
 
 
 NAME_WIDTH = 7

@@ -60,11 +60,6 @@ def series(table: Table | None, name: str) -> tuple[float, ...]:
     return () if all(math.isnan(value) for value in values) else tuple(values)
 
 
-def samples(table: Table | None) -> int:
-    """Number of samples in all."""
-    return 0 if table is None else len(table)
-
-
 def latest(table: Table | None, name: str) -> float | None:
     """The present value of a metric, None where the newest samples do not know it."""
     newest = series(table, name)[-NOW_SAMPLES:]
@@ -98,9 +93,3 @@ def gpus(table: Table | None) -> list[str]:
     from perftui.telemetry.gpu.names import gpu_prefixes
 
     return gpu_prefixes(column.name for column in table.columns)
-
-
-def total(*parts: tuple[float, ...]) -> tuple[float, ...]:
-    """Series added sample by sample; an empty series adds nothing."""
-    present = [part for part in parts if part]
-    return tuple(map(sum, zip(*present, strict=True))) if present else ()

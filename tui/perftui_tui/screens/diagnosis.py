@@ -27,7 +27,7 @@ from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import date_and_time, format_ns, quantity, share
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
 from perftui_tui.panes.meter import SnapshotPane
-from perftui_tui.panes.step_bar import rows_of, step_parts, top_ops
+from perftui_tui.panes.step_bar import step_parts, top_ops
 from perftui_tui.panes.verdict import LEGEND, headlines, proof_style
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
@@ -375,7 +375,8 @@ class DiagnosisScreen(RunScreen):
         if {"-tall", "-wide"} <= self.classes:
             for pane in self.walk_children(SnapshotPane):
                 pane.show(snapshot)
-            self.query_one("#finding-step").styles.height = rows_of(snapshot) + FRAME_ROWS
+            needed = len(step_parts(snapshot, self.size.width, self.size.height))
+            self.query_one("#finding-step").styles.height = needed + FRAME_ROWS
         count = len(snapshot.diagnosis.findings)
         title = f"{self._at + 1}/{count}  {self.finding.rule}" if self.finding else "No finding"
         detailed.entitle(title, fixes)

@@ -56,9 +56,7 @@ def roofline_table(found: Roofline) -> TableData:
         text_column(
             "precision", [one.precision.value if one.flops else MISSING for one in calls], 14, 8
         ),
-        replace(
-            count_column("calls", np.array([one.calls for one in calls], np.int64)), optional=9
-        ),
+        replace(count_column("calls", _whole([one.calls for one in calls])), optional=9),
         known_column("FLOP/byte", [one.intensity for one in calls], significant, 7, 6),
         known_column("TFLOP/s", flops, lambda rate: significant(rate / 1e12), 7, 3),
         known_column("GB/s", moved, lambda rate: significant(rate / 1e9), 7, 4),
@@ -69,7 +67,7 @@ def roofline_table(found: Roofline) -> TableData:
             1,
         ),
         *([percent_column("of measured", measured, 2)] if is_beside else []),
-        time_column("time", np.array([one.time for one in calls], np.int64)),
+        time_column("time", _whole([one.time for one in calls])),
         known_column("could save", [one.saved for one in calls], format_ns, TIME_WIDTH, unit="ns"),
     ]
     ids = [(one.operator, one.sizes, one.kernel) for one in calls]
@@ -106,6 +104,10 @@ def _peaks(card: Card) -> str:
     rates = (("float32", card.float32), ("TF32", card.tf32), ("16 bit", card.half))
     known = ", ".join(f"{name} {significant(rate)}" for name, rate in rates if rate)
     return f"{known} TFLOP/s, memory {significant(card.bandwidth / 1e3)} TB/s"
+
+
+def _whole(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(values, np.int64)
 
 
 NOTHING = "no call with matrix products, convolutions or attention to draw"
@@ -161,7 +163,7 @@ class RooflineChart(PlotextPlot):
         for row, letter in reversed(drawn.items()):
             colour = self._colour("caution" if row == self._selected else "accent")
             shown = f"[{letter}]" if row == self._selected else letter
-            at = [math.log10(rate or 1.0) for rate in (calls[row].intensity, calls[row].flop_rate)]
+            at = place_of(calls[row])
             # Without one of its own plotext takes white, whatever the canvas has.
             ground = self._colour("surface")
             plot.text(shown, *at, color=colour, background=ground, alignment="center")
@@ -175,6 +177,11 @@ class RooflineChart(PlotextPlot):
 
     def _colour(self, variable: str) -> tuple[int, int, int]:
         return Color.parse(self.app.theme_variables[variable]).rgb
+
+
+def place_of(one: RoofedCall) -> tuple[float, float]:
+    """Operations for each byte, and each second, as powers of ten; of a call with arithmetic."""
+    return math.log10(one.intensity or 1.0), math.log10(one.flop_rate or 1.0)
 
 
 def roof(card: Card, precision: Precision, left: float, right: float) -> list[tuple[float, float]]:

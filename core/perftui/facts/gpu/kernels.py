@@ -215,21 +215,11 @@ _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 """Operators for batched matrix products."""
 
 
-@dataclass(frozen=True, eq=False)
-class Chains:
-    """Kernels in chains, and the time saved by fusing them."""
-
-    kernels: StepKernels
-    """Kernels of chains that are not part of attention."""
-    saved: int
-    """ns per step."""
-    attention: StepKernels
-    """Kernels of chains around a softmax between two matrix products."""
-
-
 @trace_fact
-def kernel_chains(analysis: TraceAnalysis) -> Chains:
-    """Chains of the steady steps, except the optimizer's. Unknown if the trace shows no kernels."""
+def kernel_chains(analysis: TraceAnalysis) -> tuple[StepKernels, int, StepKernels]:
+    """Kernels in chains of the steady steps, except the optimizer's: those that are not part of
+    attention, ns per step that fusing them saves, and those around a softmax between two matrix
+    products. Unknown if the trace shows no kernels."""
     kernels, trace = step_kernels(analysis), analysis.trace
     if not len(kernels):
         raise UnknownError("the steady steps of the trace launch no kernels")
@@ -244,7 +234,7 @@ def kernel_chains(analysis: TraceAnalysis) -> Chains:
     counts = np.zeros(len(times), dtype=bool)
     counts[chain[member & ~in_attention[chain]]] = True
     saved = np.maximum(times - _FUSED_PASSES * longest, 0)
-    return Chains(
+    return (
         kernels.where(member & ~in_attention[chain]),
         int(saved[counts].sum()) // kernels.steps,
         kernels.where(member & in_attention[chain]),

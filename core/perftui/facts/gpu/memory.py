@@ -102,21 +102,14 @@ def peak_reserved(facts: Facts) -> int | None:
     return peak if peak >= 0 else None
 
 
-@dataclass(frozen=True)
-class PeakMemory:
-    """Bytes, of a rank's GPU or of all processes of the run on its machine."""
-
-    size: int
-    is_gpu: bool
-
-
 @fact
-def peak_memory(facts: Facts) -> PeakMemory:
+def peak_memory(facts: Facts) -> tuple[int, bool]:
     """Peak of torch's allocator; without a GPU the resident memory of the training and its workers,
-    which counts shared pages in each process. Unknown if neither was recorded."""
+    which counts shared pages in each process. In bytes, and whether it is the GPU's. Unknown if
+    neither was recorded."""
     run, rank = facts.run, facts.rank
     if run is not None and rank is not None:
         for table, column in ((facts.steps, "peak_allocated"), (samples(facts), "processes.rss")):
             if peak := int(finite(table, column).max(initial=0)):
-                return PeakMemory(peak, is_gpu=table is facts.steps)
+                return peak, table is facts.steps
     raise UnknownError("no memory was recorded")

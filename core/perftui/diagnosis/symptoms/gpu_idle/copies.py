@@ -57,22 +57,10 @@ _LEVELS = 10
 """Levels of calls within an operator searched for device work."""
 
 
-@dataclass(frozen=True, eq=False)
-class CpuMade:
-    """Tensors created by chains of operators of one thread; columns as long as ``copies``."""
-
-    copies: Int64
-    """The operator that copies the tensor to the device."""
-    first: Int64
-    """The first operator of the chain."""
-    maker: Int64
-    """The longest operator that creates values."""
-    lasting: Int64
-    """ns to create and copy the tensor, without what comes between, such as getting memory from the
-    driver."""
-
-
-NOTHING = CpuMade(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
+CpuMade = tuple[Int64, Int64, Int64, Int64]
+"""Tensors created by chains of operators of one thread, in columns: the operator that copies the
+tensor to the device, the first of the chain, the longest that creates values, and ns to create and
+copy it, without what comes between, such as getting memory from the driver."""
 
 
 @trace_fact
@@ -94,7 +82,7 @@ def made_on_cpu(analysis: TraceAnalysis) -> CpuMade:
     called = called_operators(trace, kinds.operators(trace) & same_track)
     calls: Int64 = called.rows[called.caller == NONE].astype(np.int64)
     if not len(calls):
-        return NOTHING
+        return calls, calls, calls, calls
     at = np.minimum(np.searchsorted(calls, outer), max(len(calls) - 1, 0))
     valid = calls[at] == outer
     first = np.minimum(np.searchsorted(ordered, outer[valid]), max(len(ordered) - 1, 0))
@@ -132,7 +120,7 @@ def _chains(
     created = maker != NONE
     making = np.maximum(trace.start[outer] - trace.start[first], 0)
     copying = trace.ends_of(outer) - trace.start[launch]
-    return CpuMade(
+    return (
         outer[created],
         first[created].astype(np.int64),
         maker[created].astype(np.int64),
@@ -221,7 +209,7 @@ def copy_costs(analysis: TraceAnalysis) -> dict[CopyKind, CopyCost]:
         UnknownError: the trace shows no GPU.
     """
     copies = host_copies(analysis)
-    created = np.isin(copies.outer, made_on_cpu(analysis).copies) & (copies.outer != NONE)
+    created = np.isin(copies.outer, made_on_cpu(analysis)[0]) & (copies.outer != NONE)
     to_device = copies.to_device
     masks = {
         CopyKind.MADE: to_device & created,
@@ -372,18 +360,21 @@ def _exposed(facts: Facts) -> Lost | None:
 
 def _created_on_cpu(facts: Facts) -> Lost | None:
     steps, step = device_steps(facts), window_step(facts)
-    copying, chain = copy_costs(facts).get(CopyKind.MADE), made_on_cpu(facts)
-    if copying is None or not len(chain.copies):
+    copying, (copied, first, maker, lasting) = (
+        copy_costs(facts).get(CopyKind.MADE),
+        made_on_cpu(facts),
+    )
+    if copying is None or not len(copied):
         return None
     trace, count = steps.analysis.trace, max(steps.steps, 1)
-    host = int(chain.lasting.sum()) - len(chain.copies) * ENQUEUE
+    host = int(lasting.sum()) - len(copied) * ENQUEUE
     lost = min(max(host, 0), host_waits(facts).idle + copying.exposed)
     cost = min(per_step(facts, lost), step.mean)
-    longest = chain.maker[trace.duration[chain.maker].argmax()]
-    chains = union(trace.start[chain.first], trace.ends_of(chain.copies))
-    place = rows_place(facts, chain.maker, trace.name_of(int(longest)), chains)
+    longest = maker[trace.duration[maker].argmax()]
+    chains = union(trace.start[first], trace.ends_of(copied))
+    place = rows_place(facts, maker, trace.name_of(int(longest)), chains)
     place = with_line(facts, place, None) or place
-    number = len(chain.copies) // count
+    number = len(copied) // count
     return Lost(
         cost,
         step,

@@ -256,7 +256,7 @@ def _mask(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     analysis = work.kernels.analysis
     if _MATH in analysis.trace.names:
-        attention = kernel_chains(analysis).attention
+        attention = kernel_chains(analysis)[2]
         return _lost(
             work,
             attention,

@@ -240,19 +240,18 @@ half of it."""
 
 def _elementwise(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    chains, busy = kernel_chains(work.kernels.analysis), work.kernels.time
-    chained = chains.kernels
-    time = chained.time
+    chained, saved, _ = kernel_chains(work.kernels.analysis)
+    time, busy = chained.time, work.kernels.time
     if not time or time < _MEMORY_BOUND_SHARE * busy:
         return None
     kernels = fmt.several(chained.count, "kernel")
     return work.lost(
         chained,
-        chains.saved,
+        saved,
         f"The GPU spends {work.of_step(time)} in {kernels} for elementwise work, normalisation and "
         "reductions, each of which moves whole tensors through memory.",
         Figure.share("of GPU compute", time / busy, _MEMORY_BOUND_SHARE),
-        Figure("fused they would save", chains.saved, "ns"),
+        Figure("fused they would save", saved, "ns"),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -188,22 +187,11 @@ def optimizer_calls(facts: Facts) -> int:
     return time_in(ops, judged, chosen).ns
 
 
-@dataclass(frozen=True, eq=False)
-class OptimizerLoop:
-    """The optimizer of the steady steps."""
-
-    name: str
-    """The optimizer's class; empty if the trace does not name it."""
-    launches: int
-    """Launches per step, without kernels for many tensors at once."""
-    kernels: StepKernels
-    span: int
-    """ns per step from the optimizer's first kernel to the end of its last one."""
-
-
 @trace_fact
-def optimizer_loop(analysis: TraceAnalysis) -> OptimizerLoop | None:
-    """An optimizer that launches kernels for one parameter at a time; None if they are few.
+def optimizer_loop(analysis: TraceAnalysis) -> tuple[str, int, StepKernels, int] | None:
+    """An optimizer that launches kernels for one parameter at a time: its class, empty if the trace
+    does not name it; its launches per step, without kernels for many tensors at once; its kernels,
+    and ns per step from the first to the end of the last. None if they are few.
 
     Raises:
         UnknownError: the trace shows no kernels.
@@ -217,12 +205,9 @@ def optimizer_loop(analysis: TraceAnalysis) -> OptimizerLoop | None:
     launches = int(np.count_nonzero(called)) // all_kernels.steps
     if launches < MANY_LAUNCHES:
         return None
-    return OptimizerLoop(_name(analysis), launches, mine, _span(mine))
-
-
-def _name(analysis: TraceAnalysis) -> str:
     matches = (_STEP.match(name) for name in analysis.trace.names)
-    return next((match.group(1) for match in matches if match), "")
+    optimizer = next((match.group(1) for match in matches if match), "")
+    return optimizer, launches, mine, _span(mine)
 
 
 def _span(kernels: StepKernels) -> int:
@@ -249,31 +234,27 @@ def _single_tensor(facts: Facts) -> Lost | None:
     loop = optimizer_loop.or_none(facts)
     if loop is None:
         return None if facts.run is None or has_gpu(facts) else _on_cpu(facts)
-    return _on_gpu(facts, loop)
-
-
-def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
-    """The loss by the kernels: if launched one parameter at a time, the GPU waits for them."""
-    step = judged_step(facts).of
-    # The profiler slows the host, and so the launches.
-    span = loop.span if facts.run is None else min(loop.span, steady_step(facts).part("optimizer"))
-    waits = max(span - loop.kernels.time, 0)
+    (name, launches, kernels, span), step = loop, judged_step(facts).of
+    if facts.run is not None:
+        # The profiler slows the host, and so the launches.
+        span = min(span, steady_step(facts).part("optimizer"))
+    waits = max(span - kernels.time, 0)
     settings_of = single_tensor_optimizer(facts)
-    line = call_of(facts, loop.name) if loop.name else None
+    line = call_of(facts, name) if name else None
     if settings_of is not None:
         place: Place | None = facts.at(settings_of)
     elif line is not None:
         place = line_place(facts, line)
     else:
-        place = with_line(facts, loop.kernels.place, optimizer_lines.or_none(facts))
+        place = with_line(facts, kernels.place, optimizer_lines.or_none(facts))
     return Lost(
-        min(round(waits * _SAVED_WAITS) + loop.kernels.time // 2, step.mean),
+        min(round(waits * _SAVED_WAITS) + kernels.time // 2, step.mean),
         step,
         f"The optimizer occupies the GPU for {step.part_of(min(span, step.mean))}: "
-        f"{loop.name or 'it'} launches {loop.launches} kernels, one parameter at a time.",
+        f"{name or 'it'} launches {launches} kernels, one parameter at a time.",
         (
-            Figure("kernels of the optimizer", loop.launches, "count", MANY_LAUNCHES),
-            Figure("in its kernels", loop.kernels.time, "ns"),
+            Figure("kernels of the optimizer", launches, "count", MANY_LAUNCHES),
+            Figure("in its kernels", kernels.time, "ns"),
             Figure("waiting for their launches", waits, "ns"),
             Figure("steady steps", step.count, "count"),
         ),

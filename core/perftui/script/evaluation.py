@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import takewhile
 
 from perftui.script.effects import reached, words
 from perftui.script.names import calls_of, later_reads, names_bound, qualified_name
@@ -202,17 +203,12 @@ def _refuse_unless_evaluating(program: Program, loop: Loop) -> None:
 
 def _is_without(program: Program, loop: Loop) -> bool:
     """Whether the loop, or all that it does, is under ``no_grad`` already."""
-    if any(is_without_gradients(program, block) for block in loop.body):
-        return True
-    for above in program.ancestors(loop):
-        if is_without_gradients(program, above):
-            return True
-        if isinstance(above, Function):
-            break
-    return False
+    above = takewhile(lambda node: not isinstance(node, Function), program.ancestors(loop))
+    blocks = (*loop.body, *above, program.function(loop))
+    return any(is_without_gradients(program, block) for block in blocks)
 
 
-def is_without_gradients(program: Program, node: ast.AST) -> bool:
+def is_without_gradients(program: Program, node: ast.AST | None) -> bool:
     """Whether ``node`` is a function or a ``with`` block in which gradients may be off."""
     if isinstance(node, Function):
         return any(_NO_GRAD.search(ast.unparse(part)) for part in node.decorator_list)

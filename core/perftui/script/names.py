@@ -14,6 +14,7 @@ from perftui.script.program import (
     Loop,
     PatchRefusedError,
     Program,
+    bound_name,
     called_name,
     root_of,
 )
@@ -244,20 +245,14 @@ def _settings(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             break
         before = _until(above, inner, including=False)
-        yield from (statement for statement in before if _sets(statement, use.id))
-        if isinstance(above, (ast.With, ast.AsyncWith)) and _sets(above, use.id):
-            yield above
+        opened = [above] if isinstance(above, (ast.With, ast.AsyncWith)) else []
+        for statement in (*before, *opened):
+            if use.id in map(bound_name, certainly_binds(statement)):
+                yield statement
         if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
             targets = (node for node in ast.walk(above.target) if isinstance(node, ast.Name))
             yield from (above for node in targets if node.id == use.id)
         inner = above
-
-
-def _sets(statement: ast.stmt, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-        for node in certainly_binds(statement)
-    )
 
 
 def _place(node: ast.stmt | ast.expr) -> tuple[int, int]:

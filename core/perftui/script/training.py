@@ -429,7 +429,8 @@ def _is_module(program: Program, name: str) -> bool:
 def _creation(program: Program, name: str) -> ast.Call | None:
     """The call that makes ``name``, its only value apart from ``name.to(...)`` and the like."""
     values = [assigned_value(program, binding) for binding in program.bindings(name)]
-    calls = [value for value in values if not _is_itself(value, name)]
+    itself = {f"{name}.{method}" for method in _ITSELF}
+    calls = [v for v in values if not (isinstance(v, ast.Call) and ast.unparse(v.func) in itself)]
     call = calls[0] if len(calls) == 1 else None
     if not isinstance(call, ast.Call):
         return None
@@ -464,13 +465,6 @@ def _is_plain(program: Program, use: ast.Name, in_class: bool) -> bool:
         if not (is_number or is_parsed or is_defined or is_own):
             return False
     return True
-
-
-def _is_itself(value: ast.expr | None, name: str) -> bool:
-    """``backbone.to(device)`` of ``backbone``."""
-    owner = receiver(value) if isinstance(value, ast.Call) else None
-    is_own = isinstance(owner, ast.Name) and owner.id == name
-    return is_own and isinstance(value, ast.Call) and called_name(value) in _ITSELF
 
 
 def _refuse_shared(program: Program, name: str) -> None:

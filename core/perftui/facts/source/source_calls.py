@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
@@ -373,25 +374,12 @@ def line_without_gradients(facts: Facts) -> LineShare | None:
 @lru_cache(MOST_FILES)
 def _loops_without_gradients(program: Program) -> tuple[tuple[int, int], ...]:
     """First and last lines of the outermost loops that call a model without gradients."""
-    loops = (node for node in program.statements() if isinstance(node, Loop))
-    return tuple(
-        (loop.lineno, loop.end_lineno or loop.lineno)
-        for loop in loops
-        if _calls_model(loop) and _is_first_without(program, loop) and not trains(program, loop)
-    )
-
-
-def _is_first_without(program: Program, loop: Loop) -> bool:
-    """Whether gradients are off around ``loop``, with no other loop in between."""
-    for above in program.ancestors(loop):
-        if is_without_gradients(program, above):
-            return True
-        if isinstance(above, Loop):
-            break
-    return False
-
-
-def _calls_model(loop: ast.AST) -> bool:
-    """Whether the loop calls a variable, or something of ``self``, with arguments."""
-    calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call) and node.args)
-    return any(_is_own(call.func) for call in calls)
+    lines = []
+    for loop in (node for node in program.statements() if isinstance(node, Loop)):
+        # Up to the next loop around it.
+        above = takewhile(lambda node: not isinstance(node, Loop), program.ancestors(loop))
+        is_off = any(is_without_gradients(program, node) for node in above)
+        calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call) and node.args)
+        if is_off and any(_is_own(call.func) for call in calls) and not trains(program, loop):
+            lines.append((loop.lineno, loop.end_lineno or loop.lineno))
+    return tuple(lines)

@@ -203,20 +203,18 @@ def later_reads(program: Program, statement: ast.stmt, name: str) -> Iterator[as
     for use in (*program.loads(name), *onto):
         if use in inside or not inside.intersection(bindings_of(program, use)):
             continue
-        if not _is_of_comprehension(program, use, name) and not _is_set_anew(
-            program, statement, use
-        ):
+        if not _is_of_comprehension(program, use) and not _is_set_anew(program, statement, use):
             yield use
 
 
-def _is_of_comprehension(program: Program, node: ast.Name, name: str = "") -> bool:
+def _is_of_comprehension(program: Program, node: ast.Name) -> bool:
     """Whether a comprehension around ``node`` has that name for itself."""
     for above in program.ancestors(node):
         if isinstance(above, ast.stmt):
             return False
         if isinstance(above, COMPREHENSIONS):
             targets = (n for gen in above.generators for n in ast.walk(gen.target))
-            if any(isinstance(n, ast.Name) and n.id == (name or node.id) for n in targets):
+            if any(bound_name(n) == node.id for n in targets):
                 return True
     return False
 

@@ -104,6 +104,7 @@ def option_behind(program: Program, value: ast.expr, kind: type[object]) -> Decl
     return options[0]
 
 
+_PARSES = ("parse_args", "parse_known_args")
 _DEEPEST = 3
 """Functions and attributes that hand the parsed command line on."""
 
@@ -114,7 +115,7 @@ def is_namespace(program: Program, value: ast.expr, depth: int = _DEEPEST) -> bo
     if depth < 0:
         return False
     if isinstance(value, ast.Call):
-        return _parses(value) or _returns_parsed(program, value, depth)
+        return called_name(value) in _PARSES or _returns_parsed(program, value, depth)
     if isinstance(value, ast.Attribute):
         stored = [
             _value(program, node) for node in program.attributes(value.attr, ast.Store, ast.Del)
@@ -173,10 +174,6 @@ def _value(program: Program, target: ast.AST) -> ast.expr | None:
     return value
 
 
-def _parses(value: ast.Call) -> bool:
-    return called_name(value) in ("parse_args", "parse_known_args")
-
-
 def _is_its_own_parser(program: Program, binding: ast.AST) -> bool:
     """Whether ``args = parser()`` is overwritten by the next statement, ``args =
     args.parse_args()``."""
@@ -186,7 +183,7 @@ def _is_its_own_parser(program: Program, binding: ast.AST) -> bool:
     block = program.block(statement)
     after = block[block.index(statement) + 1 :][:1]
     value = after[0].value if after and isinstance(after[0], ast.Assign) else None
-    if not isinstance(value, ast.Call) or not _parses(value):
+    if not isinstance(value, ast.Call) or called_name(value) not in _PARSES:
         return False
     by = receiver(value)
     targets = after[0].targets if isinstance(after[0], ast.Assign) else []

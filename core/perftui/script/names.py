@@ -240,7 +240,7 @@ def _settings(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
     """Statements that certainly give the name a value before ``use`` runs, each time it does."""
     inner: ast.AST = use
     for above in program.ancestors(use):
-        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(above, FUNCTIONS):
             break
         before = _until(above, inner, including=False)
         opened = [above] if isinstance(above, (ast.With, ast.AsyncWith)) else []

@@ -229,26 +229,20 @@ def _loops(program: Program) -> tuple[_Loop, ...]:
 
 @lru_cache(MOST_FILES)
 def _repeated(program: Program) -> tuple[int, ...]:
-    scopes: dict[ast.AST, list[ast.Call]] = {}
-    for call in program.calls():
-        scopes.setdefault(program.scope(call), []).append(call)
-    return tuple(line for calls in scopes.values() for line in _repeated_in(calls))
-
-
-def _repeated_in(calls: list[ast.Call]) -> Iterator[int]:
-    """Lines of calls repeated among those of one scope."""
-    calls = sorted(calls, key=lambda node: (node.lineno, node.col_offset))
-    back = [node for node in calls if called_name(node) == "backward"]
-    if len(back) != 1:
-        return
-    loss, line = ast.unparse(back[0].func).removesuffix(".backward"), back[0].lineno
-    alike: dict[str, list[int]] = {}
-    for node in calls:
-        if _may_be_model(node) and loss not in map(ast.unparse, node.args):
-            alike.setdefault(ast.unparse(node), []).append(node.lineno)
-    for lines in alike.values():
-        if len(lines) > 1 and lines[0] < line:
-            yield next((later for later in lines if later > line), lines[1])
+    passes, lines = program.calls("backward"), []
+    scopes = [program.scope(call) for call in passes]
+    for back, scope in zip(passes, scopes, strict=True):
+        if scopes.count(scope) > 1:
+            continue
+        calls = [call for call in program.calls() if program.scope(call) is scope]
+        loss = ast.unparse(back.func).removesuffix(".backward")
+        alike: dict[str, list[int]] = {}
+        for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
+            if _may_be_model(call) and loss not in map(ast.unparse, call.args):
+                alike.setdefault(ast.unparse(call), []).append(call.lineno)
+        again = [same for same in alike.values() if len(same) > 1 and same[0] < back.lineno]
+        lines += [next((at for at in same if at > back.lineno), same[1]) for same in again]
+    return tuple(lines)
 
 
 def _may_be_model(call: ast.Call) -> bool:

@@ -12,10 +12,9 @@ from perftui.analysis.kinds import OWN_MARK
 from perftui.analysis.merged_ranks import overview_tracks
 from perftui.analysis.model import Step, TraceAnalysis
 from perftui.analysis.timeline.track import TimelineTrack
-from perftui.run.aggregates import consistent_rows
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunSnapshot
-from perftui.run.table import Table
+from perftui.run.table import Table, consistent_rows
 from perftui.trace.model import ANNOTATION, NONE, Trace, Track
 
 ONLY_STEPS = "perftui.onlySteps"

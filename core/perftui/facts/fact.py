@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from perftui.facts.place import Place, SourceLine
 from perftui.facts.question import Question
-from perftui.run.aggregates import NO_AGGREGATES
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import Table
 
@@ -72,9 +71,7 @@ class Facts:
         self.rank_number = self.rank.rank if self.rank else None
         """The number of ``rank``; None without a rank."""
         self.steps = self.rank.steps if self.rank else Table()
-        """The rank's steps still kept as rows, by ``STEP_COLUMNS``; no columns before the first."""
-        self.downsampled = self.rank.downsampled if self.rank else NO_AGGREGATES
-        """Sums of the rank's steps no longer kept as rows."""
+        """The rank's steps, by ``STEP_COLUMNS``; no columns before the first."""
         self.events = self.rank.events if self.rank else Table()
         """The rank's events, by ``EVENT_COLUMNS``; no columns before the first event."""
         self.worked_out: dict[object, object] = {}

@@ -15,13 +15,12 @@ from typing import Any
 import msgspec
 
 from perftui.recorder.faults import FaultLog
-from perftui.run.aggregates import Aggregates, aggregates_of
 from perftui.run.columns import STACK_TEXT
 from perftui.run.files import replace_file
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.journal_table import Downsampled, Segments
 from perftui.run.manifest import Manifest, overwrite_manifest, write_manifest
-from perftui.run.table import GrowingTable
+from perftui.run.table import Aggregates, GrowingTable, aggregates_of
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 """Size of a segment: some 80,000 steps or two hours of samples. With the first, those kept and
@@ -108,8 +107,8 @@ class DownsamplingSink(JournalSink):
         self._segments = Segments(path)
         self._number = 0
         self._rows = self._no_rows()
-        self._aggregates = Aggregates()
-        self._kept: deque[Aggregates] = deque()
+        self._sums: deque[Aggregates] = deque()
+        """Of the segments after the first, the last of which is being written."""
         self._downsampled = Downsampled()
         names = [column.name for column in columns]
         self._profiled = names.index("profiled") if "profiled" in names else None
@@ -140,19 +139,18 @@ class DownsamplingSink(JournalSink):
         return GrowingTable(self._columns, self._floats, self._text)
 
     def _aggregate(self) -> None:
-        self._aggregates = self._aggregates.plus(aggregates_of(self._rows.freeze()))
+        self._sums[-1] = self._sums[-1].plus(aggregates_of(self._rows.freeze()))
         self._rows = self._no_rows()
 
     def _begin_next(self) -> None:
         if self._number:
             self._aggregate()
-            self._kept.append(self._aggregates)
-            self._aggregates = Aggregates()
+        self._sums.append(Aggregates())
         self.close()
         self._number += 1
         self._path, self._makes_directory = self._segments.path(self._number), True
         try:
-            while len(self._kept) > KEPT_SEGMENTS:
+            while len(self._sums) > KEPT_SEGMENTS + 1:
                 self._downsample()
         except OSError as error:
             self._faults.report(self._segments.root.name, f"{error}; will retry later")
@@ -160,10 +158,10 @@ class DownsamplingSink(JournalSink):
     def _downsample(self) -> None:
         """Replace the oldest segment after the first by its aggregates."""
         oldest = self._downsampled.segments + 1
-        downsampled = Downsampled(oldest, self._downsampled.sums.plus(self._kept[0]))
+        downsampled = Downsampled(oldest, self._downsampled.sums.plus(self._sums[0]))
         replace_file(self._segments.sums, msgspec.json.encode(downsampled))
         self._downsampled = downsampled
-        self._kept.popleft()
+        self._sums.popleft()
         self._segments.path(oldest).unlink(missing_ok=True)
 
 

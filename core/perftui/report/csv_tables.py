@@ -23,9 +23,8 @@ from perftui.report.findings_as_json import severity_name
 from perftui.report.output_text import printable, replaced
 from perftui.report.report import OpRow, Report, longest_kernels
 from perftui.report.wording import NO_VERDICT
-from perftui.run.aggregates import consistent_rows
 from perftui.run.columns import PHASES, phase_name
-from perftui.run.table import Table
+from perftui.run.table import Table, consistent_rows
 from perftui.trace.model import Mask, TraceError
 
 Source = tuple[int | None, str | None, str | None]
@@ -164,7 +163,7 @@ def _titles(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _left_out(facts: Facts, whole: Mask) -> Iterator[str]:
-    summed = facts.downsampled.of().rows
+    summed = facts.steps.sums.of().rows
     if summed:
         yield f"{summed:,} of {summed + len(whole):,} steps are only kept as sums and have no row"
     if not whole.all():

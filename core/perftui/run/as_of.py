@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates
 from perftui.run.columns import MEMORY_SNAPSHOT
 from perftui.run.manifest import Manifest, Status
 from perftui.run.reader import STACKS, RankSnapshot, RunSnapshot
@@ -49,15 +48,14 @@ class Stops:
 def stops_of(run: RunSnapshot, rank: int = 0) -> Stops:
     """The times at which ``run`` can be looked at, by the steps of ``rank``."""
     rank_snapshot = run.rank(rank)
-    steps = rank_snapshot.steps if rank_snapshot else None
-    if rank_snapshot is None or steps is None or not len(steps):
+    steps = rank_snapshot.steps if rank_snapshot else Table()
+    if not len(steps):
         ends = index = np.zeros(0, np.int64)
     else:
         index = steps["index"]
         # A step that another thread ends may be written late; times must not decrease.
         ends = np.maximum.accumulate(steps["start"] + steps["duration"])
-    summed = rank_snapshot.downsampled.of().rows if rank_snapshot else 0
-    return Stops(run.manifest.started_ns, _end(run), ends, index, summed)
+    return Stops(run.manifest.started_ns, _end(run), ends, index, steps.sums.of().rows)
 
 
 def _end(run: RunSnapshot) -> int:
@@ -77,16 +75,11 @@ def as_of(run: RunSnapshot, time: int) -> RunSnapshot:
     if time >= _end(run):
         return run
     ranks = tuple(cut for rank in run.ranks if (cut := _rank_as_of(rank, time)) is not None)
-    telemetry = {
-        host: table.where(table["time"] <= time) if "time" in table else table
-        for host, table in run.telemetry.items()
-    }
     return replace(
         run,
         manifest=_manifest_as_of(run.manifest, ranks),
         ranks=ranks,
-        telemetry=telemetry,
-        downsampled={host: _aggregates_known(sums, time) for host, sums in run.downsampled.items()},
+        telemetry={host: _until(table, time) for host, table in run.telemetry.items()},
     )
 
 
@@ -107,7 +100,7 @@ def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
     # Notes have the time at which they were written, pauses that at which they began.
     pauses = np.where(rank.events["kind"] == "gc", rank.events["duration"], 0)
     events = rank.events.where(rank.events["time"] + pauses <= time)
-    steps = rank.steps.where(rank.steps["start"] + rank.steps["duration"] <= time)
+    steps = _until(rank.steps, time)
     if not len(events) and not len(steps):
         return None
     tables: Any = {name: _until(getattr(rank, name), time) for name in ("workers", *STACKS)}
@@ -117,17 +110,18 @@ def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
         events=events,
         windows=_windows_known(rank, events, steps),
         memory_files=_memory_known(rank, time),
-        downsampled=_aggregates_known(rank.downsampled, time),
         **tables,
     )
 
 
 def _until(table: Table, time: int) -> Table:
-    """Rows up to ``time``, at which they were written or their interval began."""
-    if "time" not in table:
+    """Rows that had ended by ``time``, and sums if all of their rows had."""
+    start = "start" if "start" in table else "time"
+    if start not in table:
         return table
-    end = table["time"] + table["held"] if "held" in table else table["time"]
-    return table.where(end <= time)
+    length = next((table[name] for name in ("duration", "held") if name in table), 0)
+    rows = table.where(table[start] + length <= time)
+    return replace(rows, sums=table.sums) if table.sums.of().last <= time else rows
 
 
 def _windows_known(rank: RankSnapshot, events: Table, steps: Table) -> tuple[Path, ...]:
@@ -164,8 +158,3 @@ def _window_names(events: Table) -> frozenset[str]:
 def _first_step(path: Path) -> int:
     number = path.name.split(".", 1)[0]
     return int(number) if number.isdecimal() else 0
-
-
-def _aggregates_known(sums: Aggregates, time: int) -> Aggregates:
-    """The sums, once all their rows had been written."""
-    return sums if sums and sums.of().last <= time else NO_AGGREGATES

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.files import NewerError, UnreadableError, decode_versioned, read_regular
 from perftui.run.journal import Column, JournalReader
-from perftui.run.table import GrowingTable, Table
+from perftui.run.table import Aggregates, GrowingTable, Table, aggregates_of
 
 # ``steps.jsonl`` is the first segment and stays. Once it is long enough, rows continue in
 # ``steps.more/1.jsonl``, then ``2.jsonl`` and so on. Older segments between are removed once their
@@ -59,85 +58,6 @@ class Downsampled(msgspec.Struct, frozen=True, rename={"segments": "pieces"}):
     schema: int = SCHEMA
 
 
-class SegmentReader:
-    """Tails a journal in segments. ``restarts`` grows when all rows returned before become void.
-
-    That happens if segments were summed before they were read: rows then start over.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.restarts = 0
-        self.sums = Aggregates()
-        """Sums of the segments that were removed before they were read."""
-        self._segments = Segments(path)
-        self._stamp: tuple[int, int] | None = None
-        self._skipped = 0
-        self._begin()
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns, empty until the first line has been read."""
-        return self._columns or self._journal.columns
-
-    @property
-    def skipped(self) -> int:
-        """Number of skipped lines."""
-        return self._skipped + self._journal.skipped
-
-    def poll(self) -> list[list[Any]] | None:
-        """Next rows, sometimes none; None once there are no more.
-
-        Raises:
-            NewerError: a file has a schema that this version does not know.
-            OSError: a file is there and cannot be read.
-        """
-        self._notice_downsampling()
-        follows = self._segments.path(self._number + 1 if self._number else self._n_summed + 1)
-        # Asked before reading: a segment that has a successor no longer grows.
-        is_complete = follows.exists()
-        before = self._journal.position
-        rows = self._journal.poll(CHUNK)
-        if self._journal.position != before:
-            return rows
-        return self._go_on() if is_complete else None
-
-    def _begin(self) -> None:
-        self._number = self._n_summed = 0
-        self._columns: tuple[Column, ...] = ()
-        self._journal = JournalReader(self._segments.path(0))
-
-    def _go_on(self) -> list[list[Any]]:
-        self._columns = self.columns
-        self._skipped += self._journal.skipped
-        self._number = self._number + 1 if self._number else self._n_summed + 1
-        self._journal = JournalReader(self._segments.path(self._number))
-        return []
-
-    def _notice_downsampling(self) -> None:
-        sums = self._segments.sums
-        try:
-            status = sums.stat()
-            stamp = (status.st_mtime_ns, status.st_ino)
-            if stamp == self._stamp:
-                return
-            downsampled = decode_versioned(read_regular(sums), Downsampled, SCHEMA, "sums")
-        except FileNotFoundError:
-            return
-        except NewerError as error:
-            raise NewerError(f"{sums}: {error}") from error
-        except UnreadableError:
-            self._skipped += 1
-            downsampled = Downsampled(segments=self._segments.lowest() - 1)
-        self._stamp = stamp
-        if self._number and downsampled.segments < self._number:
-            return
-        if self._number:
-            self._skipped = 0
-            self.restarts += 1
-            self._begin()
-        self._n_summed, self.sums = downsampled.segments, downsampled.sums
-
-
 @dataclass(frozen=True)
 class Kept:
     """How many rows are kept: the first, and from ``newest`` to twice as many newest."""
@@ -158,7 +78,8 @@ KEPT_STACKS = Kept(4096, 32768)
 
 
 class JournalTable:
-    """Follows the journal at ``path``. Without ``kept`` all its rows are kept.
+    """Follows the journal at ``path`` through its segments. Without ``kept`` all rows are kept that
+    are in one of them.
 
     ``expected`` are the columns while there is no journal yet.
     """
@@ -172,57 +93,95 @@ class JournalTable:
         text: frozenset[str] = frozenset(),
         kept: Kept | None = None,
     ) -> None:
-        self._journal = SegmentReader(path)
+        self._segments = Segments(path)
         self._empty = GrowingTable(expected, floats, text).freeze()
         self._floats = floats
         self._text = text
         self._kept = kept
+        self._stamp: tuple[int, int] | None = None
+        self._removed = Downsampled()
+        """The segments that were summed before they were read."""
         self._begin()
 
     @property
     def skipped(self) -> int:
         """Number of skipped lines: damaged ones and those that do not fit their columns."""
-        return self._journal.skipped + (self._table.refused if self._table else 0)
-
-    @property
-    def sums(self) -> Aggregates:
-        """Sums of the rows that are not in the table."""
-        return self._journal.sums.plus(self._sums)
+        refused = self._table.refused if self._table else 0
+        return self._skipped + self._journal.skipped + refused
 
     def poll(self) -> Table:
-        """All rows up to the end of the journal: one call reads all of a run that is over.
+        """All rows up to the end of the journal, with the sums of those that are not kept: one call
+        reads all of a run that is over.
 
         Raises:
-            NewerError: it was written by a newer version.
+            NewerError: a file has a schema that this version does not know.
             OSError: a file is there and cannot be read.
         """
-        while (rows := self._journal.poll()) is not None:
-            if self._journal.restarts != self._restarts:
-                self._begin()
-            self._take(rows)
-        return self._empty if self._table is None else self._table.freeze()
+        while self._read_on():
+            pass
+        table = self._empty if self._table is None else self._table.freeze()
+        return replace(table, sums=self._removed.sums.plus(self._sums))
 
     def _begin(self) -> None:
-        self._restarts = self._journal.restarts
+        self._number = self._skipped = self._first = 0
+        self._journal = JournalReader(self._segments.path(0))
         self._table: GrowingTable | None = None
-        self._sums = NO_AGGREGATES
-        self._first = 0
+        self._sums = Aggregates()
 
-    def _take(self, rows: list[list[Any]]) -> None:
-        if self._table is None:
-            if not self._journal.columns:
-                return
+    def _read_on(self) -> bool:
+        """Take the next rows, sometimes none; whether there may be more."""
+        self._notice_downsampling()
+        # Segments after the first may have been summed.
+        following = max(self._number, self._removed.segments) + 1
+        # Asked before reading: a segment that has a successor no longer grows.
+        is_complete = self._segments.path(following).exists()
+        before = self._journal.position
+        rows = self._journal.poll(CHUNK)
+        if self._table is None and self._journal.columns:
             self._table = GrowingTable(self._journal.columns, self._floats, self._text)
-        self._table.extend(rows)
-        if self._kept and len(self._table) > self._kept.first + 2 * self._kept.newest:
-            self._downsample(self._table, self._kept)
+        if self._table is not None:
+            self._take(self._table, rows)
+        if self._journal.position != before:
+            return True
+        if is_complete:
+            self._skipped += self._journal.skipped
+            self._number = following
+            self._journal = JournalReader(self._segments.path(following))
+        return is_complete
 
-    def _downsample(self, table: GrowingTable, kept: Kept) -> None:
-        """Sum the rows between the first and the newest."""
-        rows = table.freeze()
-        first = self._first or _undisturbed(rows, kept.first)
-        end = _undisturbed(rows, len(rows) - kept.newest)
-        if first < end < len(rows):
+    def _notice_downsampling(self) -> None:
+        """Begin anew if segments were summed before they were read to their end."""
+        sums = self._segments.sums
+        try:
+            status = sums.stat()
+            stamp = (status.st_mtime_ns, status.st_ino)
+            if stamp == self._stamp:
+                return
+            removed = decode_versioned(read_regular(sums), Downsampled, SCHEMA, "sums")
+        except FileNotFoundError:
+            return
+        except NewerError as error:
+            raise NewerError(f"{sums}: {error}") from error
+        except UnreadableError:
+            self._skipped += 1
+            removed = Downsampled(segments=self._segments.lowest() - 1)
+        self._stamp = stamp
+        if self._number and removed.segments < self._number:
+            return
+        if self._number:
+            self._begin()
+        self._removed = removed
+
+    def _take(self, table: GrowingTable, rows: list[list[Any]]) -> None:
+        """Append ``rows``; of very many, sum those between the first and the newest."""
+        table.extend(rows)
+        kept = self._kept
+        if kept is None or len(table) <= kept.first + 2 * kept.newest:
+            return
+        frozen = table.freeze()
+        first = self._first or _undisturbed(frozen, kept.first)
+        end = _undisturbed(frozen, len(frozen) - kept.newest)
+        if first < end < len(frozen):
             self._first = first
             self._sums = self._sums.plus(aggregates_of(table.remove(first, end)))
 

@@ -5,14 +5,13 @@ Output of several recorders of one run is merged into one snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates
 from perftui.run.columns import (
     EVENT_COLUMNS,
     LOCK_COLUMNS,
@@ -50,8 +49,6 @@ class RankSnapshot:
     events: Table
     windows: tuple[Path, ...]
     """Profiled windows by their first step."""
-    downsampled: Aggregates = NO_AGGREGATES
-    """Sums of the steps between the first and the newest, if there are too many for ``steps``."""
     workers: Table = field(default_factory=Table)
     """Work of the workers of its data loaders, by ``WORKER_COLUMNS``; of very many rows the first
     and the newest."""
@@ -95,8 +92,6 @@ class RunSnapshot:
     which keeps a time of today to 128 ns on either side."""
     skipped_lines: int
     """Damaged journal lines that were skipped."""
-    downsampled: Mapping[str, Aggregates] = field(default_factory=dict)
-    """Sums of samples by host, between the first and the newest, if there are too many."""
 
     def rank(self, rank: int = 0) -> RankSnapshot | None:
         """The rank of that number, or the first there is, or None before any has written.
@@ -148,7 +143,6 @@ class _RankReader:
         return RankSnapshot(
             self._rank,
             **tables,
-            downsampled=self.tables["steps"].sums,
             windows=tuple(self._layout.window_files()),
             memory_files=tuple(self._layout.memory_files()),
         )
@@ -206,7 +200,6 @@ class RunReader:
             ranks,
             telemetry,
             sum(table.skipped for table in (*self._telemetry.values(), *journals)),
-            {host: table.sums for host, table in self._telemetry.items()},
         )
 
 
@@ -220,44 +213,28 @@ def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:
         return own
     every = (own, *parts)
     ranks, notes = _ranks(every)
-    machines = {host: _samples(host, every) for host in {h for run in every for h in run.telemetry}}
+    hosts = {host for run in every for host in run.telemetry}
     return replace(
         own,
         manifest=_manifest(own.manifest, [part.manifest for part in parts], notes),
         ranks=ranks,
-        telemetry={host: table for host, (table, _) in machines.items()},
-        downsampled={host: sums for host, (_, sums) in machines.items()},
+        telemetry={host: _samples(host, every) for host in hosts},
         skipped_lines=sum(run.skipped_lines for run in every),
     )
 
 
-_Samples = tuple[Table, Aggregates]
-"""Samples of one machine: row by row, and summed."""
-
-
-def _samples(host: str, runs: Sequence[RunSnapshot]) -> _Samples:
+def _samples(host: str, runs: Sequence[RunSnapshot]) -> Table:
     """Samples of the recorders on ``host``, one after the other."""
-    all_of_it = [
-        (run.telemetry[host], run.downsampled.get(host, NO_AGGREGATES))
-        for run in runs
-        if host in run.telemetry
-    ]
-    filled = [(table, sums) for table, sums in all_of_it if len(table)]
-    if not filled:
-        return all_of_it[0]
-    first, *later = sorted(filled, key=lambda part: float(part[0]["time"][0]))
-    return reduce(_followed, later, first)
+    tables = [run.telemetry[host] for run in runs if host in run.telemetry]
+    filled = sorted((one for one in tables if len(one)), key=lambda one: float(one["time"][0]))
+    return reduce(_followed, filled) if filled else tables[0]
 
 
-def _followed(before: _Samples, after: _Samples) -> _Samples:
+def _followed(before: Table, after: Table) -> Table:
     """``before`` and the later samples of ``after``."""
-    (rows, sums), (later_rows, later_sums) = before, after
-    fresh = later_rows["time"] > rows["time"][-1]
-    if not fresh.any():
-        return before
+    fresh = after["time"] > before["time"][-1]
     # Overlapping samples are summed already, or known.
-    downsampled = sums.plus(later_sums) if fresh.all() else sums
-    return rows.then(later_rows.where(fresh)), downsampled
+    return before.then(after if fresh.all() else after.where(fresh))
 
 
 def _ranks(runs: Sequence[RunSnapshot]) -> tuple[tuple[RankSnapshot, ...], list[str]]:

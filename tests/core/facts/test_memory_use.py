@@ -1,5 +1,6 @@
 """GPU memory by step, of steps that are kept and of those that were summed."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.gpu.memory import MemoryUse, gpu_memory
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.table import Table
+from perftui.run.table import Table, aggregates_of
 from tests.core.diagnosis.runs import facts_of
 from tests.step_rows import step_row, table_of
 
@@ -21,8 +21,8 @@ def steps(rows: list[dict[str, Any]]) -> Table:
     return table_of(STEP_COLUMNS, found)
 
 
-def memory_use(rows: Table, downsampled: Aggregates = NO_AGGREGATES) -> MemoryUse | None:
-    return gpu_memory(facts_of(steps=rows, downsampled=downsampled))
+def memory_use(rows: Table) -> MemoryUse | None:
+    return gpu_memory(facts_of(steps=rows))
 
 
 def known(allocated: int, peak: int = -1, reserved: int = 0, **more: int) -> dict[str, int]:
@@ -67,7 +67,7 @@ def test_with_sums_it_is_as_without(allocated: list[int], data: st.DataObject) -
     number = np.arange(len(rows))
     between = (number >= first) & (number < end)
     whole = memory_use(table)
-    part = memory_use(table.where(~between), aggregates_of(table.where(between)))
+    part = memory_use(replace(table.where(~between), sums=aggregates_of(table.where(between))))
     assert part.summed == end - first
     for name in ("peak_allocated", "peak_reserved", "retries", "failures"):
         assert getattr(part, name) == getattr(whole, name)

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from perftui.facts.notes import MOST_MESSAGES, problems
 from perftui.facts.step.own_cost import BESIDE, SETTLED, OwnCost, Slowed, recording_cost, slowed
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates, after_disturbance, aggregates_of
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
 from perftui.run.reader import RunSnapshot
-from perftui.run.table import Table
+from perftui.run.table import Table, after_disturbance, aggregates_of
 from tests.core.diagnosis.runs import facts_of, make_run
 from tests.step_rows import table_of
 
@@ -33,8 +32,8 @@ def steps(*rows: list[Any]) -> Table:
     return table_of(STEP_COLUMNS, rows)
 
 
-def own_cost(rows: Table, downsampled: Aggregates = NO_AGGREGATES) -> OwnCost | None:
-    return recording_cost(facts_of(steps=rows, downsampled=downsampled))
+def own_cost(rows: Table) -> OwnCost | None:
+    return recording_cost(facts_of(steps=rows))
 
 
 def test_hooks_stalls_and_slower_steps_are_counted() -> None:
@@ -95,7 +94,7 @@ def test_without_a_step_to_compare_with_nothing_was_slowed(profiled: int) -> Non
 def test_steps_that_are_no_longer_kept_count_all_the_same(rows: list[list[Any]]) -> None:
     recent = [row(30 * MS)] * 41
     together = own_cost(steps(*rows, *recent))
-    apart = own_cost(steps(*recent), aggregates_of(steps(*rows)))
+    apart = own_cost(replace(steps(*recent), sums=aggregates_of(steps(*rows))))
 
     assert (apart.hooks, apart.stalls, apart.whole) == (
         together.hooks,
@@ -135,7 +134,7 @@ def one_by_one(table: Table) -> tuple[float, float]:
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 4).map(lambda n: n == 0))))
 def test_windows_are_compared_with_the_steps_beside_them(rows: list[tuple[int, bool]]) -> None:
     table = profiled_steps([duration for duration, _ in rows], [profiled for _, profiled in rows])
-    found = slowed(table, "train", NO_AGGREGATES)
+    found = slowed(table, "train")
     estimate, variance = one_by_one(table)
 
     assert found.estimate == pytest.approx(estimate, rel=1e-6, abs=1000)
@@ -147,7 +146,7 @@ def test_a_pace_that_changes_is_no_cost_of_windows() -> None:
     profiled = [*[False] * 20, True, *[False] * 420]
     table = profiled_steps([900 * MS, *slow[1:], 201 * MS, *slow, *fast], profiled)
 
-    assert slowed(table, "train", NO_AGGREGATES) == Slowed(MS, 0.0)
+    assert slowed(table, "train") == Slowed(MS, 0.0)
 
 
 @pytest.mark.slow
@@ -159,7 +158,7 @@ def test_a_known_cost_lies_within_what_is_reported() -> None:
     for _ in range(200):
         usual = [chance.gauss(100 * MS, 10 * MS) for _ in profiled]
         durations = [round(ns) + 5 * MS * extra for ns, extra in zip(usual, profiled, strict=True)]
-        found = slowed(profiled_steps(durations, profiled), "train", NO_AGGREGATES)
+        found = slowed(profiled_steps(durations, profiled), "train")
         within += found.at_most >= 4 * 5 * MS
     assert within >= 190
 
@@ -169,7 +168,7 @@ def test_steps_that_are_no_longer_kept_count() -> None:
     usual, unseen = [30 * MS] * 60, [False] * 60
     kept = profiled_steps([*usual, 32 * MS, *usual], [*unseen, True, *unseen])
 
-    found = slowed(kept, "train", gone)
+    found = slowed(replace(kept, sums=gone), "train")
 
     assert found.certain == found.at_most == 9 * MS
 

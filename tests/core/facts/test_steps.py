@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.fact import Facts
 from perftui.facts.rounding import whole_quotients
 from perftui.facts.step.steps import (
     EVAL,
@@ -25,9 +27,8 @@ from perftui.facts.step.steps import (
     step_kind,
     warm_up_length,
 )
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates, Weighed, aggregates_of
 from perftui.run.columns import PHASES, STEP_COLUMNS
-from perftui.run.table import Table
+from perftui.run.table import Table, Weighed, aggregates_of
 from tests.core.diagnosis.runs import facts_of
 from tests.step_rows import step_row, table_of
 
@@ -97,17 +98,19 @@ def test_the_median_is_that_of_numpy(numbers: list[int]) -> None:
     assert median(values / 7) == float(np.median(values / 7))
 
 
-def main_kind(kinds: list[str], downsampled: Aggregates = NO_AGGREGATES) -> str:
-    return step_kind(facts_of(steps=steps_of(kinds), downsampled=downsampled))
+def facts_with(kept: Iterable[str], gone: Iterable[str]) -> Facts:
+    """Of steps of these kinds, of which the first are rows and the others only sums."""
+    return facts_of(steps=replace(steps_of(kept), sums=aggregates_of(steps_of(gone))))
+
+
+def main_kind(kept: list[str], *gone: str) -> str:
+    return step_kind(facts_with(kept, gone))
 
 
 def test_steps_are_training_or_what_came_more_often() -> None:
-    def gone(*kinds: str) -> Aggregates:
-        return aggregates_of(steps_of(kinds))
-
-    assert main_kind([EVAL] * 9 + [TRAIN]) == main_kind([EVAL] * 9, gone(TRAIN)) == TRAIN
-    assert main_kind([INFER, EVAL, INFER]) == main_kind([], gone(INFER)) == INFER
-    assert main_kind([INFER, EVAL, EVAL]) == main_kind([INFER], gone(EVAL, EVAL)) == EVAL
+    assert main_kind([EVAL] * 9 + [TRAIN]) == main_kind([EVAL] * 9, TRAIN) == TRAIN
+    assert main_kind([INFER, EVAL, INFER]) == main_kind([], INFER) == INFER
+    assert main_kind([INFER, EVAL, EVAL]) == main_kind([INFER], EVAL, EVAL) == EVAL
     assert main_kind([]) == step_kind(facts_of(steps=Table())) == TRAIN
 
 
@@ -118,7 +121,7 @@ KINDS = st.lists(st.sampled_from((TRAIN, EVAL, INFER)))
 @given(kept=KINDS, gone=KINDS)
 def test_steps_are_counted_alike_whether_kept_or_summed(kept: list[str], gone: list[str]) -> None:
     counts = Counter(kept + gone)
-    facts = facts_of(steps=steps_of(kept), downsampled=aggregates_of(steps_of(gone)))
+    facts = facts_with(kept, gone)
     for kind in (TRAIN, EVAL, INFER):
         assert count_of(kind, facts) == counts[kind]
 

@@ -13,10 +13,10 @@ from perftui.recorder import rank_journals, spool
 from perftui.recorder import sink as thinning
 from perftui.recorder.rank_journals import ONE_BY_ONE, SHARED_ROW_NS, Pauses
 from perftui.recorder.spool import Record
-from perftui.run.aggregates import Group, aggregates_of
 from perftui.run.columns import PHASES
 from perftui.run.journal_table import Kept
-from perftui.run.reader import RankSnapshot, RunReader
+from perftui.run.reader import RunReader
+from perftui.run.table import Group, Table, aggregates_of
 from tests.core.recorder.week import HOST, Week, size_of
 
 SECOND = 1_000_000_000
@@ -57,8 +57,8 @@ def test_pauses_that_share_rows_keep_their_number_and_their_sum(
     assert kept.rest() == []
 
 
-def everything(rank: RankSnapshot) -> Group:
-    return aggregates_of(rank.steps).plus(rank.downsampled).of("train")
+def everything(rows: Table) -> Group:
+    return aggregates_of(rows).plus(rows.sums).of()
 
 
 @pytest.mark.slow
@@ -90,11 +90,11 @@ def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
     for late in (reader, RunReader(week.layout.root)):
         run = late.poll()
         (rank,) = run.ranks
-        found = everything(rank)
+        found = everything(rank.steps)
         assert (found.rows, found.of("duration").total) == (count, week.duration)
         assert found.of("input_wait").total == week.waited
         assert sum(found.of(phase).total for phase in PHASES) == week.duration
-        samples = aggregates_of(run.telemetry[HOST]).plus(run.downsampled[HOST]).of()
+        samples = everything(run.telemetry[HOST])
         assert samples.rows == week.sampled
         assert set(rank.events["kind"].tolist()) == {"gc"}
         assert int(rank.events["duration"].sum()) == week.paused

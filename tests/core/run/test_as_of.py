@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perftui.run.aggregates import aggregates_of
 from perftui.run.as_of import as_of, stops_of
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, read_manifest, write_manifest
 from perftui.run.reader import RunReader, RunSnapshot
+from perftui.run.table import aggregates_of
 from tests.tui.recorded import START, write_run
 
 END = START + 200 * 10**9
@@ -103,8 +103,9 @@ def test_sums_are_known_from_the_last_of_them_on(run: RunSnapshot) -> None:
     rows = np.arange(len(rank.steps))
     between = (rows >= 20) & (rows < 40)
     sums = aggregates_of(rank.steps.where(between))
-    run = replace(run, ranks=(replace(rank, steps=rank.steps.where(~between), downsampled=sums),))
+    kept = replace(rank.steps.where(~between), sums=sums)
+    run = replace(run, ranks=(replace(rank, steps=kept),))
     stops = stops_of(run)
     assert stops.summed == 20
-    assert not as_of(run, stops.at_step(20)).ranks[0].downsampled
-    assert as_of(run, stops.at_step(21)).ranks[0].downsampled.of("train").rows == 20
+    assert not as_of(run, stops.at_step(20)).ranks[0].steps.sums
+    assert as_of(run, stops.at_step(21)).ranks[0].steps.sums.of("train").rows == 20

@@ -1,5 +1,6 @@
 """Journals that are downsampled out: sums stay exact, quantiles close, readers keep their place."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,11 @@ from hypothesis import strategies as st
 from perftui.facts.step.steps import run_breakdown
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.sink import KEPT_SEGMENTS, DownsamplingSink
-from perftui.run.aggregates import Aggregates, Group, Weighed, added, aggregates_of, histogram
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
 from perftui.run.files import NewerError
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.journal_table import JournalTable, Kept, Segments
-from perftui.run.table import Table
+from perftui.run.table import Aggregates, Group, Table, Weighed, aggregates_of, histogram
 from tests.step_rows import table_of
 
 VALUES = st.lists(st.integers(0, 10**13), max_size=60)
@@ -62,7 +62,8 @@ def test_a_trimmed_mean_of_both_is_within_a_bucket(values: list[int], counted: l
 
 @given(VALUES, VALUES)
 def test_histograms_add_up(one: list[int], other: list[int]) -> None:
-    both = added(histogram(ints(one)), histogram(ints(other)))
+    sums = [Aggregates((Group(histograms={"x": histogram(ints(v))}),)) for v in (one, other)]
+    both = sums[0].plus(sums[1]).of().histograms["x"]
     assert both == histogram(ints(one + other))
     assert sum(count for count, _ in both.values()) == len(one) + len(other)
     assert sum(total for _, total in both.values()) == sum(one) + sum(other)
@@ -105,7 +106,7 @@ def groups(sums: Aggregates) -> dict[tuple[str, bool, bool], Group]:
 def everything(journal: JournalTable) -> dict[tuple[str, bool, bool], Group]:
     """The sums over what a reader has as rows and what it has as sums."""
     rows = journal.poll()
-    return groups(aggregates_of(rows).plus(journal.sums))
+    return groups(aggregates_of(rows).plus(rows.sums))
 
 
 def reader_of(path: Path, kept: Kept | None = None) -> JournalTable:
@@ -140,7 +141,8 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
     mask[90:92] = False
     whole = run_breakdown(every, mask)
     kept = np.arange(400) < 40
-    few = run_breakdown(every.where(kept), mask[kept], aggregates_of(every.where(~kept)))
+    rest = replace(every.where(kept), sums=aggregates_of(every.where(~kept)))
+    few = run_breakdown(rest, mask[kept])
     assert (few.count, few.mean, few.parts) == (whole.count, whole.mean, whole.parts)
     assert few.inconsistent == whole.inconsistent == 8
     for name in ("p5", "p50", "p95", "usual"):
@@ -149,7 +151,8 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
 
 def test_steps_known_only_by_their_sums_make_a_budget() -> None:
     rows = [step(at, "train", 3000 + at, False, False) for at in range(9)]
-    share = run_breakdown(Table(), np.zeros(0, dtype=bool), aggregates_of(steps_of(rows)))
+    steps = Table(sums=aggregates_of(steps_of(rows)))
+    share = run_breakdown(steps, np.zeros(0, dtype=bool))
     assert (share.count, share.mean, sum(ns for _, ns in share.parts)) == (9, 3004, 3004)
 
 
@@ -214,7 +217,7 @@ def test_sums_that_cannot_be_written_cost_no_piece(
     sink.close()
     reader = reader_of(path)
     assert everything(reader) == groups(aggregates_of(steps_of(rows)))
-    assert reader.sums.of().rows > 60
+    assert reader.poll().sums.of().rows > 60
     assert len(list(Segments(path).root.glob("*.jsonl"))) <= KEPT_SEGMENTS + 1
 
 
@@ -247,7 +250,7 @@ def test_samples_of_a_machine_are_summed_as_far_as_they_are_known(tmp_path: Path
     rows = reader.poll()
     assert [path.name for path in tmp_path.glob("telemetry-*.jsonl")] == [path.name]
     assert len(rows) <= 4 + 2 * 8
-    whole = aggregates_of(rows).plus(reader.sums).of()
+    whole = aggregates_of(rows).plus(rows.sums).of()
     assert (whole.rows, whole.first, whole.last) == (400, 0, 399)
     assert whole.of("cpu.utilization").total == sum(range(400)) / 4
     assert (whole.of("gpu0.power").count, whole.of("gpu0.power").total) == (200, 200 * 300.5)

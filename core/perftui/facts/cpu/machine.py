@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,6 @@ from perftui.facts.fact import (
     UnknownError,
     fact,
     finite,
-    host_of,
     samples,
 )
 from perftui.facts.gpu.cards import own_gpus
@@ -25,10 +25,8 @@ from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import steady_span
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.run.aggregates import NO_AGGREGATES, Group
-from perftui.run.table import Table
+from perftui.run.table import Aggregates, Table
 from perftui.telemetry.gpu.names import bits_of, gpu_name, gpu_prefixes
-from perftui.trace.model import Mask
 
 BUSY_SHARE = 0.2
 """Share of the cores from which other programs slow a training that uses all of them."""
@@ -132,25 +130,11 @@ class MachineFacts:
         return max(self.installed_cores - self.cores, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Samples:
-    """Samples of one host: selected rows, and sums of dropped rows."""
-
-    table: Table
-    rows: Mask
-    gone: Group
-
-    def known(self, name: str) -> npt.NDArray[np.float64]:
-        if name not in self.table:
-            return np.zeros(0)
-        values = np.asarray(self.table[name][self.rows], dtype=np.float64)
-        return values[np.isfinite(values)]
-
-    def mean(self, name: str, unit: float = 1.0) -> float | None:
-        """Mean of the metric ``name`` in ``unit``; None if not sampled."""
-        values, sums = self.known(name), self.gone.of(name)
-        count = len(values) + sums.count
-        return (float(values.sum()) + sums.total) / count / unit if count else None
+def _mean(table: Table, name: str, unit: float = 1.0) -> float | None:
+    """Mean of the metric ``name`` in ``unit``; None if not sampled."""
+    values, sums = finite(table, name), table.sums.of().of(name)
+    count = len(values) + sums.count
+    return (float(values.sum()) + sums.total) / count / unit if count else None
 
 
 @fact
@@ -159,12 +143,12 @@ def machine_use(facts: Facts) -> MachineFacts:
     run, rank = facts.run, facts.rank
     if run is None or rank is None:
         return MachineFacts()
-    table, sums = samples(facts), run.downsampled.get(host_of(facts), NO_AGGREGATES).of()
-    whole = _Samples(table, np.ones(len(table), dtype=np.bool_), sums)
-    steady = _within(whole, steady_span(facts))
-    cores, counted = run.manifest.cpu_count or None, steady.mean("cpu.cores")
+    table = samples(facts)
+    sums = table.sums.of()
+    mean = partial(_mean, _within(table, steady_span(facts)))
+    cores, counted = run.manifest.cpu_count or None, mean("cpu.cores")
     installed = cores if counted is None else round(counted)
-    busy = steady.mean("cpu.utilization", 100)
+    busy = mean("cpu.utilization", 100)
     # In older runs the column covers everything the training had started.
     tells_workers = "processes.ranks_cpu" in table
     gpus = gpu_prefixes(column.name for column in table.columns)
@@ -173,7 +157,7 @@ def machine_use(facts: Facts) -> MachineFacts:
     used = holding = [
         gpu
         for gpu, name in ((gpu, f"{gpu}.process_memory") for gpu in gpus)
-        if (whole.known(name) > 0).any() or whole.gone.of(name).above_zero
+        if (finite(table, name) > 0).any() or sums.of(name).above_zero
     ]
     # Of a card in MIG mode, only its MIG devices are used.
     whole_ones = [gpu for gpu in gpus if not any(other.startswith(f"{gpu}.") for other in gpus)]
@@ -183,42 +167,41 @@ def machine_use(facts: Facts) -> MachineFacts:
     # Unknown of any rank, the cards of the others are not all.
     if None not in own and (of_ranks := {gpu for of_rank in own for gpu in of_rank or ()}):
         used = [gpu for gpu in gpus if gpu in of_ranks]
-    shares = [steady.mean(f"{gpu}.utilization", 100) for gpu in used]
-    system, trains = steady.mean("processes.ranks_system"), steady.mean("processes.ranks_cpu")
+    shares = [mean(f"{gpu}.utilization", 100) for gpu in used]
+    system, trains = mean("processes.ranks_system"), mean("processes.ranks_cpu")
     return MachineFacts(
         cores=cores,
         installed_cores=installed,
-        tree_cores=steady.mean("processes.cpu", 100),
-        workers_cores=steady.mean("processes.workers_cpu", 100) if tells_workers else None,
-        rest_cores=steady.mean("processes.rest_cpu", 100) if tells_workers else None,
-        perftui_cores=steady.mean("processes.perftui_cpu", 100),
-        workers_read=steady.mean("processes.workers_read"),
+        tree_cores=mean("processes.cpu", 100),
+        workers_cores=mean("processes.workers_cpu", 100) if tells_workers else None,
+        rest_cores=mean("processes.rest_cpu", 100) if tells_workers else None,
+        perftui_cores=mean("processes.perftui_cpu", 100),
+        workers_read=mean("processes.workers_read"),
         machine_cores=None if busy is None or not installed else busy * installed,
-        pressure=steady.mean("pressure.cpu"),
+        pressure=mean("pressure.cpu"),
         system_share=min(system / trains, 1.0) if system is not None and trains else None,
-        minor_faults=steady.mean("processes.ranks_minor_faults"),
-        swapped_in=steady.mean("swap.in"),
-        memory_pressure=steady.mean("pressure.memory"),
-        delayed=steady.mean("processes.delayed", 100),
+        minor_faults=mean("processes.ranks_minor_faults"),
+        swapped_in=mean("swap.in"),
+        memory_pressure=mean("pressure.memory"),
+        delayed=mean("processes.delayed", 100),
         cards=len(cards),
         holds_memory=bool(holding),
         gpu_busy=max((share for share in shares if share is not None), default=None),
-        idle_cards=sum(steady.mean(f"{card}.utilization") == 0 for card in cards),
-        memory=tuple(_memory(whole, used)),
+        idle_cards=sum(mean(f"{card}.utilization") == 0 for card in cards),
+        memory=tuple(_memory(table, used)),
     )
 
 
-def _within(whole: _Samples, during: tuple[int, int] | None) -> _Samples:
+def _within(table: Table, during: tuple[int, int] | None) -> Table:
     """Samples taken inside ``during``; all if there are none (steps shorter than the interval)."""
-    table, sums = whole.table, whole.gone
     if during is None:
-        return whole
-    if not during[0] <= sums.first <= sums.last <= during[1]:
-        sums = Group()
-    if "time" not in table:
-        return _Samples(table, whole.rows, sums)
-    inside = (table["time"] >= during[0]) & (table["time"] <= during[1])
-    return _Samples(table, inside if inside.any() else whole.rows, sums)
+        return table
+    rows, sums = table, table.sums.of()
+    if "time" in table:
+        inside = (table["time"] >= during[0]) & (table["time"] <= during[1])
+        rows = table.where(inside) if inside.any() else table
+    is_within = during[0] <= sums.first <= sums.last <= during[1]
+    return replace(rows, sums=table.sums if is_within else Aggregates())
 
 
 @fact
@@ -239,13 +222,13 @@ def computes_on_gpu(facts: Facts) -> bool:
     return peak_reserved(facts) is not None or bool(trace and trace.has_gpu)
 
 
-def _memory(whole: _Samples, gpus: list[str]) -> Iterator[DeviceMemory]:
+def _memory(table: Table, gpus: list[str]) -> Iterator[DeviceMemory]:
     """Peaks over the whole run: memory that ran short in the warm-up ran short."""
     for gpu in gpus:
-        used = whole.known(f"{gpu}.memory_used")
-        total = whole.known(f"{gpu}.memory_total")
+        used = finite(table, f"{gpu}.memory_used")
+        total = finite(table, f"{gpu}.memory_total")
         if len(used) and len(total) and total.max() > 0:
-            peak = max(used.max(), whole.gone.of(f"{gpu}.memory_used").highest)
+            peak = max(used.max(), table.sums.of().of(f"{gpu}.memory_used").highest)
             yield DeviceMemory(gpu, int(total.max()), int(peak))
 
 

@@ -45,7 +45,7 @@ class MemoryUse:
 @fact
 def gpu_memory(facts: Facts) -> MemoryUse | None:
     """GPU memory of the rank by step; None if no step has any, as without a GPU."""
-    steps, sums = facts.steps, facts.downsampled.of()
+    steps, sums = facts.steps, facts.steps.sums.of()
     if not len(steps) or "allocated" not in steps:
         return None
     valid = steps.where((steps["allocated"] >= 0) & (steps["reserved"] >= 0))
@@ -88,7 +88,7 @@ def _column(steps: Table, name: str) -> Int64:
 def _counted(facts: Facts, name: str) -> int | None:
     """The sum of a column over the steps that have it; None if none does."""
     values = _column(facts.steps, name)
-    valid, sums = values[values >= 0], facts.downsampled.of().of(name)
+    valid, sums = values[values >= 0], facts.steps.sums.of().of(name)
     return int(valid.sum()) + int(sums.total) if len(valid) or sums.count else None
 
 
@@ -97,7 +97,7 @@ def peak_reserved(facts: Facts) -> int | None:
     """Peak GPU memory reserved by PyTorch at the end of a step, bytes; None if not recorded."""
     if "reserved" not in facts.steps or not len(facts.steps):
         return None
-    sums = facts.downsampled.of().of("reserved")
+    sums = facts.steps.sums.of().of("reserved")
     peak = max(int(facts.steps["reserved"].max()), int(sums.highest))
     return peak if peak >= 0 else None
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import median, run_is_over, step_kind, whole_sum
-from perftui.run.aggregates import Aggregates, after_disturbance
-from perftui.run.table import Table
+from perftui.run.table import Table, after_disturbance
 
 BESIDE = 10
 """Steps before and after a window that show how long its steps would have been. The pace of a
@@ -52,13 +51,13 @@ class Slowed:
 NONE_SLOWED = Slowed(0.0, 0.0)
 
 
-def slowed(steps: Table, kind: str, downsampled: Aggregates) -> Slowed:
+def slowed(steps: Table, kind: str) -> Slowed:
     """Time that windows added to the steps of ``kind``, besides the training's waits for them.
 
     Each window is compared with the mean of the undisturbed steps around it, and skipped if there
     are fewer than two. For steps no longer kept as rows, the means are compared.
     """
-    in_rows, in_sums = _in_rows(steps, kind), _in_aggregates(kind, downsampled)
+    in_rows, in_sums = _in_rows(steps, kind), _in_sums(steps, kind)
     # Their errors are independent.
     return Slowed(in_rows.estimate + in_sums.estimate, math.hypot(in_rows.error, in_sums.error))
 
@@ -102,14 +101,14 @@ def _moments(
     return mean + middle, np.maximum(variance, 0.0)
 
 
-def _in_aggregates(kind: str, downsampled: Aggregates) -> Slowed:
-    profiled, plain = downsampled.of(kind, True), downsampled.of(kind, False)
+def _in_sums(steps: Table, kind: str) -> Slowed:
+    profiled, plain = steps.sums.of(kind, True), steps.sums.of(kind, False)
     if not profiled.rows or plain.rows < 2:
         return NONE_SLOWED
     usual = (plain.of("duration").total - plain.of("profiler").total) / plain.rows
     total = profiled.of("duration").total - profiled.of("profiler").total
     # Values within a bucket of the histogram differ by 0.4 % at most.
-    values = list(plain.histogram("duration").values())
+    values = list(plain.histograms["duration"].values())
     counts = np.array([count for count, _ in values], dtype=np.float64)
     means = np.array([total for _, total in values], dtype=np.float64) / counts
     squares = counts * (means - np.average(means, weights=counts)) ** 2
@@ -156,13 +155,13 @@ def recording_cost(facts: Facts) -> OwnCost | None:
     Profiled steps of the judged kind are compared with others. None before the first step, or if
     the agent did not count.
     """
-    steps, sums = facts.steps, facts.downsampled.of()
+    steps, sums = facts.steps, facts.steps.sums.of()
     if "overhead" not in steps:
         return None
     whole = whole_sum(steps, sums, "duration")
     if not whole:
         return None
-    longer = slowed(steps, step_kind(facts), facts.downsampled)
+    longer = slowed(steps, step_kind(facts))
     return OwnCost(
         hooks=int(steps["overhead"].clip(min=0).sum()) + int(sums.of("overhead").total),
         stalls=whole_sum(steps, sums, "profiler"),

@@ -16,17 +16,9 @@ import numpy.typing as npt
 from perftui import format as fmt
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.rounding import whole_quotients
-from perftui.run.aggregates import (
-    NO_AGGREGATES,
-    Aggregates,
-    Group,
-    Weighed,
-    after_disturbance,
-    consistent_rows,
-)
 from perftui.run.columns import PHASES, phase_name
 from perftui.run.manifest import Status
-from perftui.run.table import Table
+from perftui.run.table import Group, Table, Weighed, after_disturbance, consistent_rows
 
 if TYPE_CHECKING:
     from perftui.analysis.model import StepParts
@@ -152,16 +144,14 @@ class StepBreakdown:
         return 1e9 / self.mean if self.mean else 0.0
 
 
-def run_breakdown(
-    steps: Table, mask: Mask, downsampled: Aggregates = NO_AGGREGATES, kind: str = "train"
-) -> StepBreakdown | None:
+def run_breakdown(steps: Table, mask: Mask, kind: str = "train") -> StepBreakdown | None:
     """The breakdown over the rows of ``steps`` that ``mask`` selects; None if none is usable.
 
-    It includes the undisturbed steps of ``kind`` in ``downsampled``: mean and parts stay exact,
-    quantiles take a step for the mean of those within 0.4 %.
+    It includes the undisturbed steps of ``kind`` that are only kept as sums: mean and parts stay
+    exact, quantiles take a step for the mean of those within 0.4 %.
     """
     chosen = steps.where(mask)
-    sums = downsampled.steady(kind, consistent=True)
+    sums = steps.sums.of(kind, disturbed=False, consistent=True)
     whole = consistent_rows(chosen) if len(chosen) else np.zeros(0, dtype=np.bool_)
     usable = chosen.where(whole)
     count = len(usable) + sums.rows
@@ -169,8 +159,9 @@ def run_breakdown(
         return None
     totals = [whole_sum(usable, sums, phase) for phase in PHASES]
     durations = usable["duration"] if len(usable) else np.zeros(0, dtype=np.int64)
-    left_out = len(chosen) - len(usable) + downsampled.steady(kind, consistent=False).rows
-    spread = Weighed(durations, sums.histogram("duration"))
+    left_out = len(chosen) - len(usable)
+    left_out += steps.sums.of(kind, disturbed=False, consistent=False).rows
+    spread = Weighed(durations, sums.histograms.get("duration"))
     result = _breakdown(count, PHASES, totals, spread)
     return replace(result, inconsistent=left_out, of_run=True)
 
@@ -226,7 +217,7 @@ WORK = {TRAIN: "training", EVAL: "evaluation", INFER: "inference"}
 def count_of(kind: str, facts: Facts) -> int:
     """Number of steps of that kind recorded by the rank."""
     rows = int(np.count_nonzero(facts.steps["kind"] == kind)) if len(facts.steps) else 0
-    return rows + facts.downsampled.of(kind).rows
+    return rows + facts.steps.sums.of(kind).rows
 
 
 @fact
@@ -259,7 +250,7 @@ def steady_mask(facts: Facts) -> Mask:
     """Which rows of the rank's steps are steady; all rows of an ended run of a few long steps, none
     of which would be steady."""
     mask, steps = steady(facts.steps, step_kind(facts)), facts.steps
-    if not len(steps) or int(mask.sum()) >= FEWEST_STEPS or facts.downsampled:
+    if not len(steps) or int(mask.sum()) >= FEWEST_STEPS or steps.sums:
         return mask
     of_kind: Mask = steps["kind"] == step_kind(facts)
     is_long = int(steps["duration"][of_kind].sum()) >= LONG_RUN_NS
@@ -283,7 +274,7 @@ def steady_span(facts: Facts) -> tuple[int, int] | None:
 @fact
 def step_breakdown(facts: Facts) -> StepBreakdown | None:
     """Mean steady step of the run by phase of the training thread; None without steady steps."""
-    return run_breakdown(facts.steps, steady_mask(facts), facts.downsampled, step_kind(facts))
+    return run_breakdown(facts.steps, steady_mask(facts), step_kind(facts))
 
 
 @fact
@@ -333,8 +324,8 @@ def steady_rows(facts: Facts) -> Table:
 
 @fact
 def steady_sums(facts: Facts) -> Group:
-    """Aggregates of steady steps no longer kept as rows."""
-    return facts.downsampled.steady(step_kind(facts))
+    """Sums of steady steps no longer kept as rows, all of which came after the warm-up."""
+    return facts.steps.sums.of(step_kind(facts), disturbed=False)
 
 
 def _quantile(facts: Facts, column: str, percent: int) -> int | None:
@@ -342,7 +333,7 @@ def _quantile(facts: Facts, column: str, percent: int) -> int | None:
     if column not in rows:
         return None
     values = rows[column]
-    valid = Weighed(values[values >= 0], steady_sums(facts).histogram(column))
+    valid = Weighed(values[values >= 0], steady_sums(facts).histograms.get(column))
     return valid.nearest_rank(percent) if len(valid) else None
 
 
@@ -356,7 +347,7 @@ def whole_training(facts: Facts) -> int | None:
     ended = manifest.status is Status.EXITED and manifest.exit_code == 0
     if not ended or manifest.profile.get("max_steps") is not None:
         return None
-    count = len(steps) + facts.downsampled.of().rows
+    count = len(steps) + steps.sums.of().rows
     return step_count(facts) if int(steps["index"][-1]) + 1 == count else None
 
 
@@ -364,12 +355,12 @@ def whole_training(facts: Facts) -> int | None:
 def other_steps(facts: Facts) -> tuple[int, int, float] | None:
     """Number of steps of other kinds than the judged ones, their time in ns, and its share in that
     of all, 0 to 1; None before the first step."""
-    steps, downsampled, kind = facts.steps, facts.downsampled, step_kind(facts)
+    steps, kind = facts.steps, step_kind(facts)
     if not len(steps):
         return None
-    judged = whole_sum(steps.where(steps["kind"] == kind), downsampled.of(kind), "duration")
-    whole = whole_sum(steps, downsampled.of(), "duration")
-    count = len(steps) + downsampled.of().rows - count_of(kind, facts)
+    judged = whole_sum(steps.where(steps["kind"] == kind), steps.sums.of(kind), "duration")
+    whole = whole_sum(steps, steps.sums.of(), "duration")
+    count = len(steps) + steps.sums.of().rows - count_of(kind, facts)
     return count, whole - judged, (whole - judged) / whole if whole else 0.0
 
 

@@ -22,7 +22,7 @@ from perftui.facts.source.operator_lines import line_of
 from perftui.facts.step.judged_step import host_parts
 from perftui.facts.step.steps import TRAIN, median, steady_rows, steady_step
 from perftui.facts.step.uneven_steps import FAR
-from perftui.run.aggregates import after_disturbance
+from perftui.run.table import after_disturbance
 
 SUBNORMAL = 0.01
 """Share of subnormal numbers among the values read from which they may slow products: their

@@ -30,8 +30,7 @@ from perftui.facts.step.steps import (
     whole_sum,
 )
 from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
-from perftui.run.aggregates import Group
-from perftui.run.table import Table
+from perftui.run.table import Group, Table
 from perftui.script.evaluation import makes_training_data
 from perftui.script.program import program_of
 
@@ -68,7 +67,7 @@ def evaluation(facts: Facts) -> Evaluation | None:
     if facts.run is None or step_kind(facts) != TRAIN or not len(facts.steps):
         raise NotApplicableError
     of_train = facts.steps.where(facts.steps["kind"] == TRAIN)
-    summed, sums = facts.downsampled.of(TRAIN), facts.downsampled.of(EVAL)
+    summed, sums = facts.steps.sums.of(TRAIN), facts.steps.sums.of(EVAL)
     # Before the first training step a model prepares data, or is tried: that is the start.
     begun = min([*of_train["start"][:1].tolist(), *([summed.first] if summed.rows else [])])
     later = (facts.steps["kind"] == EVAL) & (facts.steps["start"] >= begun)

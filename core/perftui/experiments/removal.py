@@ -12,7 +12,7 @@ from pathlib import Path
 from perftui.experiments.files_of_trials import is_to_restore
 from perftui.run.history import RunEntry, list_runs
 from perftui.run.layout import TRIALS, RunLayout, is_run_directory, trials_of
-from perftui.run.manifest import ManifestError, read_manifest, with_liveness
+from perftui.run.manifest import ManifestError, run_state
 
 GOING = ".deleted-"
 """Start of the name of a directory that is being removed; no run is called so."""
@@ -114,7 +114,7 @@ def _is_own(path: Path) -> bool:
 
 def _why_alive(layout: RunLayout) -> str:
     try:
-        manifest = with_liveness(read_manifest(layout.manifest))
+        manifest = run_state(layout.root)
     except ManifestError as error:
         return f"whether it still runs is not known: {error}"
     if manifest.status.is_over:

@@ -126,35 +126,27 @@ def _until(table: Table, time: int) -> Table:
 
 def _windows_known(rank: RankSnapshot, events: Table, steps: Table) -> tuple[Path, ...]:
     """The windows that had been saved."""
-    every = _window_names(rank.events)
-    names = _window_names(events)
+    every, names = _files(rank.events, "window"), _files(events, "window")
     last = int(steps["index"].max(initial=-1)) if len(steps) else -1
     return tuple(
         path
         for path in rank.windows
         # A window without a note counts from its first step.
-        if (path.name in names if path.name in every else _first_step(path) <= last)
+        if (path.name in names if path.name in every else int(path.name.split(".", 1)[0]) <= last)
     )
 
 
 def _memory_known(rank: RankSnapshot, time: int) -> tuple[Path, ...]:
     """Snapshots of memory that had been taken; a later one replaces the one before it."""
-    is_snapshot = rank.events["kind"] == MEMORY_SNAPSHOT
-    newest: dict[str, int] = {}
-    for when, data in zip(
-        rank.events["time"][is_snapshot], rank.events["data"][is_snapshot], strict=True
-    ):
-        if isinstance(data, dict) and isinstance(data.get("file"), str):
-            newest[Path(data["file"]).name] = int(when)
+    newest = _files(rank.events, MEMORY_SNAPSHOT)
     return tuple(path for path in rank.memory_files if newest.get(path.name, time + 1) <= time)
 
 
-def _window_names(events: Table) -> frozenset[str]:
-    windows = events["data"][events["kind"] == "window"]
-    files = (data.get("file") for data in windows.tolist() if isinstance(data, dict))
-    return frozenset(Path(file).name for file in files if isinstance(file, str))
-
-
-def _first_step(path: Path) -> int:
-    number = path.name.split(".", 1)[0]
-    return int(number) if number.isdecimal() else 0
+def _files(events: Table, kind: str) -> dict[str, int]:
+    """Names of the files that notes of ``kind`` name, and when each was last noted."""
+    notes = events.where(events["kind"] == kind)
+    return {
+        Path(data["file"]).name: int(when)
+        for when, data in zip(notes["time"], notes["data"], strict=True)
+        if isinstance(data, dict) and isinstance(data.get("file"), str)
+    }

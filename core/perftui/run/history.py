@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perftui.run.control import heard_label, is_elsewhere, silent_seconds
 from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
-from perftui.run.manifest import Manifest, ManifestError, named, read_manifest, with_liveness
+from perftui.run.manifest import Manifest, ManifestError, named, run_state
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def recorded_where(entry: RunEntry) -> str | None:
 def entry_of(root: Path) -> RunEntry:
     """The run in the directory ``root``."""
     try:
-        manifest = with_liveness(read_manifest(RunLayout(root).manifest))
+        manifest = run_state(root)
         silent = None
         if is_elsewhere(manifest):
             silent = silent_seconds(RunLayout(root).heartbeat, time.time_ns())

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from perftui.run.columns import MEMORY_SNAPSHOT
 from perftui.run.manifest import Manifest, Status
 from perftui.run.reader import STACKS, RankSnapshot, RunSnapshot
-from perftui.run.table import Table
+from perftui.run.table import Aggregates, Table
 
 Mask = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
@@ -117,11 +117,9 @@ def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
 def _until(table: Table, time: int) -> Table:
     """Rows that had ended by ``time``, and sums if all of their rows had."""
     start = "start" if "start" in table else "time"
-    if start not in table:
-        return table
     length = next((table[name] for name in ("duration", "held") if name in table), 0)
-    rows = table.where(table[start] + length <= time)
-    return replace(rows, sums=table.sums) if table.sums.of().last <= time else rows
+    rows = table.where(table[start] + length <= time) if start in table else table
+    return replace(rows, sums=table.sums if table.sums.of().last <= time else Aggregates())
 
 
 def _windows_known(rank: RankSnapshot, events: Table, steps: Table) -> tuple[Path, ...]:

@@ -198,11 +198,6 @@ class Table:
     def __contains__(self, name: str) -> bool:
         return name in self.values
 
-    def last(self, name: str) -> Any:
-        """The newest value of a column, None if it is empty."""
-        column = self.values.get(name)
-        return None if column is None or not len(column) else column[-1]
-
     def then(self, after: Table) -> Table:
         """This table's rows and those of ``after``, in this table's columns; values missing in
         ``after`` are NaN, in columns of integers -1."""

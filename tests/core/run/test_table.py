@@ -65,11 +65,8 @@ def test_snapshot_cannot_be_written() -> None:
         table.freeze()["x"][0] = 2
 
 
-def test_where_and_last() -> None:
+def test_where_takes_the_rows_of_its_mask() -> None:
     table = GrowingTable((Column("x"),), floats=False)
-    assert table.freeze().last("x") is None
     table.extend([[1], [2], [3]])
     frozen = table.freeze()
-    assert frozen.last("x") == 3
-    assert frozen.last("y") is None
     assert frozen.where(frozen["x"] > 1)["x"].tolist() == [2, 3]

@@ -91,7 +91,7 @@ def rest_after(seconds: float) -> float:
 def steps_of(run: RunSnapshot) -> object:
     """Differs where a step came."""
     ranks = [rank for rank in run.ranks if len(rank.steps)]
-    return run.root, [(one.rank, len(one.steps), one.steps.last("start")) for one in ranks]
+    return run.root, [(one.rank, len(one.steps), one.steps["start"][-1]) for one in ranks]
 
 
 def stay(before: TimelineState, after: TimelineState) -> None:

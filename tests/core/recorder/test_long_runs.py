@@ -13,6 +13,7 @@ from perftui.recorder import rank_journals, spool
 from perftui.recorder import sink as thinning
 from perftui.recorder.rank_journals import ONE_BY_ONE, SHARED_ROW_NS, Pauses
 from perftui.recorder.spool import Record
+from perftui.run import reader
 from perftui.run.columns import PHASES
 from perftui.run.journal_table import Kept
 from perftui.run.reader import RunReader
@@ -57,6 +58,12 @@ def test_pauses_that_share_rows_keep_their_number_and_their_sum(
     assert kept.rest() == []
 
 
+def keep(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
+    """Have readers keep so many steps and samples."""
+    monkeypatch.setitem(reader._JOURNALS["steps"].keywords, "kept", kept)
+    monkeypatch.setattr(reader, "KEPT_SAMPLES", kept)
+
+
 def everything(rows: Table) -> Group:
     return aggregates_of(rows).plus(rows.sums).of()
 
@@ -69,15 +76,14 @@ def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
     monkeypatch.setattr(thinning, "SEGMENT_BYTES", 160_000)
     monkeypatch.setattr(rank_journals, "SHARED_ROW_NS", 36_000 * SECOND)
     monkeypatch.setattr(spool, "MOST_BYTES", 4000)
-    monkeypatch.setattr("perftui.run.reader.KEPT_STEPS", Kept(64, 1000))
-    monkeypatch.setattr("perftui.run.reader.KEPT_SAMPLES", Kept(64, 1000))
+    keep(monkeypatch, Kept(64, 1000))
     count = 20_000
     week = Week(tmp_path, count, sample_every=60)
-    reader = RunReader(week.layout.root)
+    following = RunReader(week.layout.root)
     sizes, spools, rows = [], [], []
     while week.step < count:
         week.go_on(500)
-        run = reader.poll()
+        run = following.poll()
         sizes.append(size_of(week.layout.root))
         spools.append(size_of(week.spool.root))
         rows.append((len(run.ranks[0].steps), len(run.telemetry[HOST])))
@@ -87,7 +93,7 @@ def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
     assert max(sizes) < pieces + 200_000
     assert max(spools) - min(spools) < 3 * 4000
     assert max(max(pair) for pair in rows) <= 64 + 2 * 1000
-    for late in (reader, RunReader(week.layout.root)):
+    for late in (following, RunReader(week.layout.root)):
         run = late.poll()
         (rank,) = run.ranks
         found = everything(rank.steps)
@@ -109,19 +115,18 @@ def test_recorder_and_reader_of_a_long_run_take_no_more_memory(
 ) -> None:
     monkeypatch.setattr(thinning, "SEGMENT_BYTES", 40_000)
     monkeypatch.setattr(thinning, "ROWS_AT_ONCE", 256)
-    for name in ("KEPT_STEPS", "KEPT_SAMPLES"):
-        monkeypatch.setattr(f"perftui.run.reader.{name}", Kept(16, 100))
+    keep(monkeypatch, Kept(16, 100))
     monkeypatch.setattr(rank_journals, "ONE_BY_ONE", 100)
     monkeypatch.setattr(rank_journals, "SHARED_ROW_NS", 10**16)
     week = Week(tmp_path, 9000, sample_every=60)
-    reader = RunReader(week.layout.root)
+    following = RunReader(week.layout.root)
     held = []
     week.go_on(4000)
     tracemalloc.start()
     try:
         for _ in range(10):
             week.go_on(500)
-            reader.poll()
+            following.poll()
             gc.collect()
             held.append(tracemalloc.get_traced_memory()[0])
     finally:

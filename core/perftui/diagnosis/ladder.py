@@ -240,9 +240,9 @@ def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention 
             )
         check_reach(facts)
         other = other_steps(facts)
-        if other is not None and other[2] >= MOST_ELSE:
+        if other is not None and other.share >= MOST_ELSE:
             raise UnknownError(
-                f"{fmt.percent(other[2])} of the time of all steps is spent in steps that "
+                f"{fmt.percent(other.share)} of the time of all steps is spent in steps that "
                 "do not train"
             )
     except UnknownError as error:

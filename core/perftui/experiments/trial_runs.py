@@ -22,7 +22,7 @@ from perftui.experiments.trial_verdict import (
 )
 from perftui.facts.cpu.machine import GpuCard, busy_host, cards
 from perftui.facts.fact import Facts, notes_of
-from perftui.facts.gpu.memory import peak_memory
+from perftui.facts.gpu.memory import PeakMemory, peak_memory
 from perftui.facts.step.steps import steady_rows, steady_span, steady_step
 from perftui.fixes.option import FixOption
 from perftui.recorder.launch import Launch, start
@@ -65,8 +65,7 @@ class TrialRun:
     """Losses of the first steps, each the sum over its backward passes."""
     start_ns: int | None = None
     """ns until its steps were steady, without their time; None where that is not known."""
-    memory: tuple[int, bool] | None = None
-    """Its peak, as in ``peak_memory``."""
+    memory: PeakMemory | None = None
     disturbed: str = ""
     """What disturbed the run; empty where nothing is known to."""
     clock: float | None = None
@@ -307,9 +306,9 @@ def costs_of(runs: Sequence[TrialRun]) -> Costs:
         old, new = (median(run.step_ns for run in arm) for arm in arms)
         break_even = round((after - before) / (old - new)) if old > new else None
     old_size, new_size = (
-        _middle([run.memory[0] if run.memory else None for run in arm]) for arm in arms
+        _middle([run.memory.size if run.memory else None for run in arm]) for arm in arms
     )
-    is_gpu = any(run.memory is not None and run.memory[1] for run in runs)
+    is_gpu = any(run.memory is not None and run.memory.is_gpu for run in runs)
     return Costs(before, after, break_even, old_size, new_size, is_gpu_memory=is_gpu)
 
 

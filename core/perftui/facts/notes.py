@@ -40,11 +40,10 @@ def notes(facts: Facts) -> tuple[str, ...]:
 def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[str]:
     if step_kind(facts) != TRAIN:
         yield f"no training step was recorded: the steps are those of {activity(facts)}"
-    elif (other := other_steps(facts)) is not None and other[2] > MUCH_ELSE:
-        count, time, part = other
+    elif (other := other_steps(facts)) is not None and other.share > MUCH_ELSE:
         yield (
-            f"{fmt.percent(part)} of the time of all steps, {fmt.duration(time)}, is "
-            f"in {fmt.several(count, 'step')} without a backward pass (evaluation, "
+            f"{fmt.percent(other.share)} of the time of all steps, {fmt.duration(other.ns)}, is "
+            f"in {fmt.several(other.steps, 'step')} without a backward pass (evaluation, "
             "generation): the diagnosis covers the training steps"
         )
     if run.world > 1:

@@ -106,7 +106,7 @@ class JournalTable:
     @property
     def skipped(self) -> int:
         """Number of skipped lines: damaged ones and those that do not fit their columns."""
-        refused = self._table.refused if self._table else 0
+        refused = 0 if self._table is None else self._table.refused
         return self._skipped + self._journal.skipped + refused
 
     def poll(self) -> Table:

@@ -29,6 +29,7 @@ from perftui.experiments.trial_runs import (
 )
 from perftui.facts.cpu.machine import GpuCard, busy_host, cards
 from perftui.facts.fact import Facts
+from perftui.facts.gpu.memory import PeakMemory
 from perftui.fixes.workers import with_workers
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
@@ -52,7 +53,7 @@ def runs(
             Path(),
             step[at] * MS,
             start_ns=None if start[at] is None else round(start[at] * S),
-            memory=None if memory[at] is None else (round(memory[at] * GB), is_gpu),
+            memory=None if memory[at] is None else PeakMemory(round(memory[at] * GB), is_gpu),
         )
         for _ in range(3)
         for at, arm in enumerate(Arm)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -102,14 +102,21 @@ def peak_reserved(facts: Facts) -> int | None:
     return peak if peak >= 0 else None
 
 
+class PeakMemory(NamedTuple):
+    """Most memory that a run had."""
+
+    size: int
+    """Bytes."""
+    is_gpu: bool
+
+
 @fact
-def peak_memory(facts: Facts) -> tuple[int, bool]:
+def peak_memory(facts: Facts) -> PeakMemory:
     """Peak of torch's allocator; without a GPU the resident memory of the training and its workers,
-    which counts shared pages in each process. In bytes, and whether it is the GPU's. Unknown if
-    neither was recorded."""
+    which counts shared pages in each process. Unknown if neither was recorded."""
     run, rank = facts.run, facts.rank
     if run is not None and rank is not None:
         for table, column in ((facts.steps, "peak_allocated"), (samples(facts), "processes.rss")):
             if peak := int(finite(table, column).max(initial=0)):
-                return peak, table is facts.steps
+                return PeakMemory(peak, table is facts.steps)
     raise UnknownError("no memory was recorded")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -351,17 +351,25 @@ def whole_training(facts: Facts) -> int | None:
     return step_count(facts) if int(steps["index"][-1]) + 1 == count else None
 
 
+class OtherSteps(NamedTuple):
+    """Steps of other kinds than the judged ones."""
+
+    steps: int
+    ns: int
+    share: float
+    """Share of the time of all steps, 0 to 1."""
+
+
 @fact
-def other_steps(facts: Facts) -> tuple[int, int, float] | None:
-    """Number of steps of other kinds than the judged ones, their time in ns, and its share in that
-    of all, 0 to 1; None before the first step."""
+def other_steps(facts: Facts) -> OtherSteps | None:
+    """None before the first step."""
     steps, kind = facts.steps, step_kind(facts)
     if not len(steps):
         return None
     judged = whole_sum(steps.where(steps["kind"] == kind), steps.sums.of(kind), "duration")
     whole = whole_sum(steps, steps.sums.of(), "duration")
     count = len(steps) + steps.sums.of().rows - count_of(kind, facts)
-    return count, whole - judged, (whole - judged) / whole if whole else 0.0
+    return OtherSteps(count, whole - judged, (whole - judged) / whole if whole else 0.0)
 
 
 DEVICE_PHASES = ("forward", "backward", "optimizer")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from statistics import median as median_of
 
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
@@ -12,7 +11,7 @@ from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import cpu_work
-from perftui.facts.cpu.machine import busy_host, has_gpu
+from perftui.facts.cpu.machine import busy_host, core_wait, has_gpu
 from perftui.facts.cpu.operators import work_of
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gpu.roofline import step_calls
@@ -91,7 +90,8 @@ SLOW_PER_BYTE = 1.2
 """ns per byte read and written from which they are slow: some 10 for each element."""
 
 SLOWER_THAN_OTHERS = 6
-"""Ratio to their median from which some are slow: exp() usually takes three times as long."""
+"""Ratio to the fastest of them from which some are slow: exp() usually takes three times as
+long."""
 
 FEWEST_BYTES = 1 << 16
 """Of a call, so that calling takes little of its time."""
@@ -121,8 +121,7 @@ def _by_rate(facts: Facts, analysis: TraceAnalysis) -> Lost | None:
         for call in calls
         if _SIMPLE.match(call.operator) and call.bytes >= FEWEST_BYTES * call.calls
     }
-    # On a busy host all of them take longer.
-    limit = max(SLOW_PER_BYTE, SLOWER_THAN_OTHERS * median_of([*each.values()])) if each else 0.0
+    limit = max(SLOW_PER_BYTE, SLOWER_THAN_OTHERS * min(each.values(), default=0.0))
     slow = [call for call, rate in each.items() if rate >= limit]
     if not slow:
         return None
@@ -141,7 +140,9 @@ def _by_rate(facts: Facts, analysis: TraceAnalysis) -> Lost | None:
         operator=longest.operator,
         unproven="the values",
     )
-    return replace(loss, advice=_CLAMP) if name == "exp" else loss
+    # A single call that lost its core takes long, too.
+    doubt = busy_host(facts) if core_wait.or_none(facts) else ""
+    return replace(loss, advice=_CLAMP if name == "exp" else "", doubt=doubt)
 
 
 _CLAMP = "scale or clamp its argument to more than -87, or torch.set_flush_denormal(True)"

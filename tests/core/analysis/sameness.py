@@ -12,7 +12,7 @@ from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.formats import load_trace
 from perftui.trace.kineto.arguments import arguments_of
 
-_APART = {"read_arguments", "timeline_tracks"}
+_APART = {"read_arguments", "timeline_tracks", "worked_out"}
 """Fields that a trace that was kept has, or has in another form; they are compared by what they
 answer."""
 

@@ -362,7 +362,10 @@ def run_state(root: Path) -> Manifest:
     Raises:
         ManifestError: there is no readable manifest.
     """
-    return with_liveness(read_manifest(RunLayout(root).manifest))
+    path = RunLayout(root).manifest
+    manifest = with_liveness(read_manifest(path))
+    # It may have ended since it was read.
+    return with_liveness(read_manifest(path)) if manifest.status is Status.LOST else manifest
 
 
 def wait_until_over(root: Path, seconds: float, give_up: threading.Event | None = None) -> Manifest:

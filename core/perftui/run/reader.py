@@ -32,8 +32,7 @@ from perftui.run.manifest import (
     ManifestError,
     Status,
     named,
-    read_manifest,
-    with_liveness,
+    run_state,
 )
 from perftui.run.table import Table
 
@@ -166,7 +165,8 @@ class RunReader:
 
     def poll(self) -> RunSnapshot:
         """Read everything added since the last call."""
-        manifest = named(read_manifest(self.layout.manifest), self.layout.root)
+        # Before the journals: those of a run that has ended are whole.
+        manifest = named(run_state(self.layout.root), self.layout.root)
         try:
             own = self._snapshot(manifest)
         except NewerError as error:
@@ -188,7 +188,6 @@ class RunReader:
                 self._telemetry[host] = JournalTable(path, (), floats=True, kept=KEPT_SAMPLES)
         ranks = tuple(self._ranks[rank].poll() for rank in sorted(self._ranks))
         telemetry = {host: table.poll() for host, table in self._telemetry.items()}
-        manifest = with_liveness(manifest)
         if is_elsewhere(manifest):
             self._hearing.poll()
             note = silence_note(manifest, self._hearing.silent)

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from perftui.run import manifest as manifests
 from perftui.run.history import RunNotFoundError, find_run, list_runs
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import (
@@ -20,6 +21,7 @@ from perftui.run.manifest import (
     read_manifest,
     recorded_by_this_process,
     rename_run,
+    run_state,
     with_liveness,
     write_manifest,
 )
@@ -167,6 +169,19 @@ def test_run_is_lost_when_its_recorder_is_gone() -> None:
     assert with_liveness(elsewhere).status is Status.RUNNING
     over = manifest("r", host=here, status=Status.EXITED, recorder_pid=gone)
     assert with_liveness(over).status is Status.EXITED
+
+
+def test_a_recorder_that_ends_after_its_manifest_was_read_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, gone = socket.gethostname(), max(psutil.pids()) + 12345
+    states = [Status.RUNNING, Status.EXITED]
+
+    def read(_: Path) -> Manifest:
+        return manifest("r", host=here, status=states.pop(0), recorder_pid=gone)
+
+    monkeypatch.setattr(manifests, "read_manifest", read)
+    assert run_state(Path("r")).status is Status.EXITED
 
 
 def test_a_name_is_kept_and_taken_away(tmp_path: Path) -> None:

@@ -99,11 +99,19 @@ def _lines(finding: Finding) -> Iterator[Place]:
 
 def row_of(seen: Seen) -> tuple[SlowCall, Use | None] | None:
     """The first row about the use that takes most of the place's time; None without one."""
-    shares = [(*row.share(seen), row) for row in ROWS]
+    rows = _rows_about(frozenset(use.last for use in seen.uses))
+    shares = [(*row.share(seen), row) for row in rows]
     fits = [(share, use, row) for share, use, row in shares if share and share >= row.least]
     fits = [fit for fit in fits if not fit[2].general] or fits
     _, longest, _ = max(fits, key=lambda fit: fit[0], default=(0.0, None, None))
     return next(((row, use) for _, use, row in fits if use is longest or use is None), None)
+
+
+@lru_cache(64)
+def _rows_about(called: frozenset[str]) -> tuple[SlowCall, ...]:
+    """The rows that a line with calls of these names may be about: a poll looks up several lines,
+    and most rows are about a few names."""
+    return tuple(row for row in ROWS if row.operators or row.may_be_called(called))
 
 
 def _seen(facts: Facts, rule: str, place: Place) -> Seen:

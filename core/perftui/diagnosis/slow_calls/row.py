@@ -100,6 +100,11 @@ class SlowCall:
             it, x = _written(use.object, it), _written(use.first, x)
         return f"{self.slow}: {self.instead}".format(call=call, it=it, x=x)
 
+    def may_be_called(self, called: frozenset[str]) -> bool:
+        """Whether it is about one of these names, or about no call."""
+        lasts = [name.partition("(")[0].rpartition(".")[2] for name in self.calls.split()]
+        return not lasts or any(fnmatchcase(name, last) for name in called for last in lasts)
+
     def share(self, seen: Seen) -> tuple[float, Use | None]:
         """Share of the place's time that it is about, 0 to 1, and the use that shows it."""
         is_elsewhere = self.where and seen.where not in self.where.split()

@@ -11,6 +11,7 @@ from perftui.recorder import launch
 from perftui.recorder.launch import Launch, start
 from perftui.run.reader import RunReader
 from perftui_tui.cli import main
+from perftui_tui.commands import run
 from tests.core.report.test_special_reports import three_lines, write_metrics, write_snapshot
 from tests.tui.recorded import ENDED, write_run, write_script
 from tests.tui.traces import write_trace
@@ -69,7 +70,7 @@ class Recordings:
     already. So the pairs of a trial take two runs in place of thirteen.
     """
 
-    PLACES = ((launch, "start"), (trial_runs, "start"))
+    PLACES = ((launch, "start"), (run, "start"), (trial_runs, "start"))
     """Where it is called."""
 
     def __init__(self, script: Path) -> None:

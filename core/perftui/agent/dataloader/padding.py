@@ -158,12 +158,13 @@ def _ignored(rows: Rows) -> tuple[int, int]:
 
 
 def _padding_of_batch(torch: Any, batch: Any) -> tuple[Seen | None, list[Rows]]:
-    """The padding, and the rows of all tensors of signed integers."""
+    """The padding, and the rows of the largest tensors of integers."""
     # Otherwise a mode of the script, or a subclass of tensors, would be called for what is read.
     with torch._C.DisableTorchFunction():
         tensors = [(key, part) for key, part in _tensors(torch, batch) if _is_matrix(torch, part)]
         kinds = torch.int64, torch.int32
         ids = [(key, tensor) for key, tensor in tensors if tensor.dtype in kinds and key != MASK]
+        ids.sort(key=lambda item: item[1].numel(), reverse=True)
         rows = [_read(tensor) for _, tensor in ids[:MOST_TENSORS]]
         for key, tensor in tensors:
             by_mask = padding_of_mask(_read(tensor)) if key == MASK else None
@@ -171,8 +172,8 @@ def _padding_of_batch(torch: Any, batch: Any) -> tuple[Seen | None, list[Rows]]:
                 return Seen(key, int(tensor.shape[1]), by_mask), rows
         if not ids:
             return None, rows
-        key, largest = max(ids, key=lambda item: item[1].numel())
-        return Seen(key, int(largest.shape[1]), padding_of_ids(_read(largest))), rows
+        key, largest = ids[0]
+        return Seen(key, int(largest.shape[1]), padding_of_ids(rows[0])), rows
 
 
 def _tensors(torch: Any, batch: Any) -> Iterator[tuple[str, Any]]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from perftui.diagnosis.slow_calls import sources
-from perftui.diagnosis.slow_calls.row import SlowCall
-
-EACH = "item step evaluation"
+from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(

@@ -16,6 +16,7 @@ LONGEST = 40
 """Letters of the user's code that are repeated in advice; longer expressions become "it"."""
 
 ITEM, STEP, EVALUATION, START = "item", "step", "evaluation", "start"
+EACH = f"{ITEM} {STEP} {EVALUATION}"
 """Where a line runs: while a batch is made, in the step, in an evaluation, or before training."""
 
 USUAL = 1 / 3

@@ -142,10 +142,8 @@ def _by_rate(facts: Facts, analysis: TraceAnalysis) -> Lost | None:
     )
     # A single call that lost its core takes long, too.
     doubt = busy_host(facts) if core_wait.or_none(facts) else ""
-    return replace(loss, advice=_CLAMP if name == "exp" else "", doubt=doubt)
-
-
-_CLAMP = "scale or clamp its argument to more than -87, or torch.set_flush_denormal(True)"
+    clamp = "scale or clamp its argument to more than -87, or torch.set_flush_denormal(True)"
+    return replace(loss, advice=clamp if name == "exp" else "", doubt=doubt)
 
 
 SUBNORMAL_NUMBERS = Rule(

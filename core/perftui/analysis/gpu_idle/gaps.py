@@ -24,20 +24,22 @@ class EnclosingOps:
     host: Host
     _waits_of: dict[int, tuple[Int64, Int64, Int64]] = field(default_factory=dict, init=False)
     _reach_of: dict[int, Int64] = field(default_factory=dict, init=False)
-    _loose_of: dict[int, tuple[Int64, Int64, Int64]] = field(default_factory=dict, init=False)
 
-    def innermost(self, launch_row: int, start: int, end: int) -> int:
-        """The innermost operator or range open for most of ``[start, end)``, or NONE.
+    def innermost(self, launch_rows: Int64, start: Int64, end: Int64) -> Int64:
+        """For each ``[start, end)``, the innermost operator or range open for most of it, or NONE.
 
         Searched for on the launching thread, then on the main thread.
         """
-        for track in self._tracks(launch_row):
-            nested, loose = self._open_over(track, start, end), self._range_over(track, start, end)
-            if nested != NONE and loose != NONE:
-                return max(nested, loose, key=lambda row: int(self.trace.start[row]))
-            if max(nested, loose) != NONE:
-                return max(nested, loose)
-        return NONE
+        launching = np.where(launch_rows == NONE, NONE, self.trace.track[launch_rows])
+        rows = np.full(len(start), NONE, dtype=np.int64)
+        for threads in launching, np.full_like(launching, self.host.main_track):
+            for thread in np.unique(threads[(rows == NONE) & (threads != NONE)]).tolist():
+                here = np.flatnonzero((rows == NONE) & (threads == thread))
+                nested = self._open_over(thread, start[here], end[here])
+                loose = self._range_over(thread, start[here], end[here])
+                inner = self.trace.start[loose] > self.trace.start[nested]
+                rows[here] = np.where((loose != NONE) & (inner | (nested == NONE)), loose, nested)
+        return rows
 
     def wait(self, launch_row: int, start: int, end: int) -> int:
         """The operator around the wait for the device that causes most of ``[start, end)``: by its
@@ -107,19 +109,18 @@ class EnclosingOps:
             self._reach_of[track] = _reach(ends)
         return self._reach_of[track]
 
-    def _range_over(self, track: int, start: int, end: int) -> int:
-        """The last loose range to open that covers more than half of an interval."""
-        if track not in self._loose_of:
-            bounds = self._bounds[track : track + 2]
-            begin, stop = np.searchsorted(self._loose_ranges, bounds)
-            rows = self._loose_ranges[begin:stop]
-            self._loose_of[track] = rows, self.trace.start[rows], self.trace.ends_of(rows)
-        rows, opened, closed = self._loose_of[track]
-        if not len(rows):
-            return NONE
-        overlap = np.minimum(closed, end) - np.maximum(opened, start)
-        covering = (2 * overlap > end - start).nonzero()[0]
-        return int(rows[covering[-1]]) if len(covering) else NONE
+    def _range_over(self, track: int, start: Int64, end: Int64) -> Int64:
+        """The last loose range to open that covers more than half of each interval, or NONE."""
+        found = np.full(len(start), NONE, dtype=np.int64)
+        first, last = np.searchsorted(self._loose_ranges, self._bounds[track : track + 2])
+        loose = self._loose_ranges[first:last]
+        if len(loose):
+            opened, closed = self.trace.start[loose], self.trace.ends_of(loose)
+            for index, (begin, stop) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+                overlap = np.minimum(closed, stop) - np.maximum(opened, begin)
+                covering = loose[2 * overlap > stop - begin]
+                found[index] = covering[-1] if len(covering) else NONE
+        return found
 
     @cached_property
     def _wanted(self) -> Mask:
@@ -129,26 +130,26 @@ class EnclosingOps:
     def _bounds(self) -> Int64:
         return np.searchsorted(self.trace.track, np.arange(len(self.trace.tracks) + 1))
 
-    def _open_over(self, track: int, start: int, end: int) -> int:
-        """The innermost call stack row over more than half of an interval: it covers the middle."""
+    def _open_over(self, track: int, start: Int64, end: Int64) -> Int64:
+        """The innermost call stack row over more than half of each interval, or NONE: it covers the
+        middle."""
         trace, middle = self.trace, start + (end - start) // 2
-        begin, stop = self._bounds[track], self._bounds[track + 1]
-        # An int64: for a Python int the whole column would be converted.
-        after = trace.start[begin:stop].searchsorted(np.int64(middle), side="right")
-        row = int(begin + after) - 1
-        while row >= begin:
-            opened = int(trace.start[row])
-            overlap = min(end, opened + int(trace.duration[row])) - max(start, opened)
-            if self._wanted[row] and 2 * overlap > end - start:
-                return row
-            caller = int(trace.parent[row])
-            if caller == NONE:
-                # A range outside the call stack hides rows that were open when it began.
-                if self._stack_reach(track)[row - begin] <= middle:
-                    return NONE
-                caller = row - 1
-            row = caller
-        return NONE
+        begin, stop = self._bounds[track : track + 2]
+        rows = begin + np.searchsorted(trace.start[begin:stop], middle, side="right") - 1
+        result = np.full(len(start), NONE, dtype=np.int64)
+        active = np.flatnonzero(rows >= begin)
+        while len(active):
+            here = rows[active]
+            covered = np.minimum(end[active], trace.start[here] + trace.duration[here])
+            covered -= np.maximum(start[active], trace.start[here])
+            over = self._wanted[here] & (2 * covered > end[active] - start[active])
+            result[active[over]] = here[over]
+            # A range outside the call stack hides rows that were open when it began.
+            hides = self._stack_reach(track)[here - begin] > middle[active]
+            callers = trace.parent[here]
+            rows[active] = np.where((callers == NONE) & hides, here - 1, callers)
+            active = active[~over & (rows[active] >= begin)]
+        return result
 
 
 def _reach(ends: Int64) -> Int64:
@@ -181,6 +182,7 @@ def list_gaps(
     shares = np.stack([idle.causes[cause].within(start, end) for cause in causes])
     names = _phase_names(phases, start, end)
     largest = np.argmax(shares, axis=0).tolist()
+    operators = enclosing.innermost(idle.launch_row[chosen], start, end).tolist()
     gaps = []
     for index, position in enumerate(chosen.tolist()):
         cause, launch = causes[largest[index]], int(idle.launch_row[position])
@@ -193,7 +195,7 @@ def list_gaps(
             next_row=int(idle.next_row[position]),
             cause=cause,
             launch_row=launch,
-            operator_row=enclosing.innermost(launch, begin, stop),
+            operator_row=operators[index],
             phase=names[index],
             wait_row=enclosing.wait(launch, begin, stop)
             if cause is GapCause.SYNCHRONISATION

@@ -137,7 +137,8 @@ class Scanner:
                 if values[number] is None:
                     bad.append(number)
             understood &= not bad or not np.isin(columns[column], bad).any()
-        return understood and not np.isin(threads, self._bad[-1]).any()
+        unknown = self._bad[_TABLES.index("track")]
+        return understood and not (unknown and np.isin(threads, unknown).any())
 
     def _value(self, table: int, number: int) -> Any:
         length = ctypes.c_int64()

@@ -18,11 +18,13 @@ from perftui.trace.model import CPU_OP, NONE, Int32, Int64, Ints, Mask, Trace
 
 def innermost(trace: Trace, wanted: Mask) -> Int32:
     """For each row, the nearest ``wanted`` row among itself and its callers, or NONE."""
-    result = np.where(wanted, np.arange(len(trace), dtype=np.int32), np.int32(NONE))
-    for level in levels(trace, np.arange(len(trace))):
-        open_rows = level[(result[level] == NONE) & (trace.parent[level] != NONE)]
-        result[open_rows] = result[trace.parent[open_rows]]
-    return result
+    # Each row points to itself or its caller, NONE (-1) to itself at the end; each turn doubles the
+    # callers that are passed.
+    nearest = np.where(wanted, np.arange(len(trace), dtype=np.int32), trace.parent)
+    nearest = np.append(nearest, np.int32(NONE))
+    while not np.array_equal(nearest, further := nearest[nearest]):
+        nearest = further
+    return nearest[:-1]
 
 
 @once

@@ -49,9 +49,13 @@ class TrackIndex:
         return cls(rows.astype(np.int32), trace.start[rows], trace.ends_of(rows))
 
     @cached_property
+    def _duration(self) -> Int64:
+        return self.end - self.start
+
+    @cached_property
     def _sums(self) -> Int64:
         sums = np.zeros(len(self) + 1, dtype=np.int64)
-        np.cumsum(self.end - self.start, out=sums[1:])
+        np.cumsum(self._duration, out=sums[1:])
         return sums
 
     @cached_property
@@ -93,7 +97,7 @@ class TrackIndex:
         last = behind - 1
         best: Int64 = first.copy()
         most: Int64 = np.minimum(self.end[first], high) - np.maximum(self.start[first], low)
-        middle = longest(self.end - self.start, first + 1, last)
+        middle = longest(self._duration, first + 1, last)
         for candidate in (middle, last):
             safe = np.maximum(candidate, 0)
             covered = np.minimum(self.end[safe], high) - np.maximum(self.start[safe], low)

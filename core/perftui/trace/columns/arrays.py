@@ -163,7 +163,14 @@ class Nesting:
 
 def order(track: Ints, start: Int64, duration: Int64) -> Int32:
     """Rows in file order, sorted by (track, start, longest first, file order)."""
-    return np.lexsort((-duration, start, track)).astype(np.int32)
+    # Profilers write long stretches in order, for which a sort of the column as it is takes a
+    # fifth of ``lexsort``; durations only count where two starts are equal.
+    rows = np.lexsort((start, track)).astype(np.int32)
+    equal = (np.diff(start[rows]) == 0) & (np.diff(track[rows]) == 0)
+    among = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+    here = rows[among]
+    rows[among] = here[np.lexsort((-duration[here], start[here], track[here]))]
+    return rows
 
 
 def nest_by_category(

@@ -17,10 +17,11 @@ _DIFFERENTIATES = re.compile(
     r"^(backward|grad|vjp|jacobian)$|(^|_)(train|fit|backward|optimi[sz]e)"
 )
 _KEEPS = frozenset({"append", "extend", "add", "update", "insert", "put", "setdefault", "add_"})
-_PLAIN = frozenset(
+WITHOUT_GRADIENTS = frozenset(
     {
-        *("item", "tolist", "detach", "float", "int", "len", "print", "str", "numpy", "bool"),
-        *("argmax", "eq", "ne", "ge", "gt", "le", "lt", "round", "format", "accuracy", "bincount"),
+        *("item", "tolist", "detach", "detach_", "numpy", "no_grad", "zeros", "zeros_like"),
+        *("argmax", "eq", "ne", "ge", "gt", "le", "lt", "round", "accuracy", "bincount"),
+        *("float", "int", "bool", "str", "len", "print", "format"),
     }
 )
 """Calls whose results have no gradients, whatever they are given."""
@@ -92,7 +93,7 @@ def _is_differentiated(program: Program, use: ast.expr) -> bool:
             functions = program.own_functions(above) if name != "step" else ()
             if _DIFFERENTIATES.search(name) or any(trains(program, func) for func in functions):
                 return True
-            if name in _PLAIN:
+            if name in WITHOUT_GRADIENTS:
                 return False
     return False
 
@@ -103,7 +104,7 @@ def _is_plain(program: Program, use: ast.expr) -> bool:
         if isinstance(above, ast.stmt):
             # A condition hands nothing on, and neither does a call whose result is dropped.
             return isinstance(above, (ast.If, ast.While, ast.Assert))
-        if isinstance(above, ast.Call) and called_name(above) in _PLAIN:
+        if isinstance(above, ast.Call) and called_name(above) in WITHOUT_GRADIENTS:
             return True
         if isinstance(above, (ast.Compare, ast.JoinedStr)):
             return True

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.source.lines import LineShare, main_thread, stack_samples
-from perftui.script.evaluation import is_without_gradients
+from perftui.script.evaluation import WITHOUT_GRADIENTS, is_without_gradients
 from perftui.script.program import (
     COMPREHENSIONS,
     Function,
@@ -280,12 +280,6 @@ def _turn(loop: ast.AST) -> Iterator[ast.AST]:
             yield from ast.walk(item)
 
 
-_WITHOUT_GRAPH = frozenset(
-    {"detach", "detach_", "item", "tolist", "numpy", "no_grad", "zeros", "zeros_like"}
-    | {"float", "int", "len", "str", "format"}
-)
-"""Calls whose result has no autograd graph."""
-
 _KEEPERS = frozenset({"append", "appendleft", "add", "extend"})
 
 
@@ -316,13 +310,14 @@ def _carried(loop: Loop) -> Iterator[int]:
     for node in _in_order(loop.body):
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             own, read, called = _targets(node), _read(node), called_names(node.value)
-            if own & read - fresh and (called or read & computed) and not called & _WITHOUT_GRAPH:
+            updates = own & read - fresh and (called or read & computed)
+            if updates and not called & WITHOUT_GRADIENTS:
                 yield node.lineno
             fresh |= own
             computed |= own if called else set()
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             call = node.value
-            is_kept = called_name(call) in _KEEPERS and not called_names(call) & _WITHOUT_GRAPH
+            is_kept = called_name(call) in _KEEPERS and not called_names(call) & WITHOUT_GRADIENTS
             if is_kept and call.args:
                 yield from [node.lineno] if variables(call.args[0]) & computed else []
 
@@ -331,7 +326,7 @@ def _is_state(node: ast.Assign | ast.AugAssign) -> bool:
     """Whether it makes an attribute of ``self`` from itself and something else."""
     own = {name for name in _targets(node) if name.startswith("self.")}
     called = called_names(node.value)
-    return bool(own & _read(node)) and bool(called) and not called & _WITHOUT_GRAPH
+    return bool(own & _read(node)) and bool(called) and not called & WITHOUT_GRADIENTS
 
 
 def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -339,7 +334,7 @@ def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in body:
         if isinstance(statement, (Function, ast.ClassDef)):
             continue
-        if isinstance(statement, ast.With) and called_names(*statement.items) & _WITHOUT_GRAPH:
+        if isinstance(statement, ast.With) and called_names(*statement.items) & WITHOUT_GRADIENTS:
             continue
         yield statement
         for name in ("body", "orelse", "finalbody"):

@@ -51,6 +51,7 @@ def forward(*parts: Part, note: dict[str, Any] | None = NOTE) -> Facts:
 CASTS = ("aten::to", "aten::_to_copy", "aten::copy_")
 COPIES = ("aten::contiguous", "aten::clone", "aten::copy_")
 SORT = ("aten::sort", "aten::stable_sort")
+HOOKED = (f"{NODE}torch::autograd::AccumulateGrad", "torch::autograd::AccumulateGrad")
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,16 @@ def test_an_operator_of_the_scripts_own_code_is_lost_whole_with_its_backward_pas
         "backward pass."
     )
     assert finding.cost_ns == 40 * MS
+
+
+def test_an_operator_that_a_hook_calls_in_the_backward_pass_is_named() -> None:
+    def step(t: TraceBuilder) -> None:
+        t.forward().op("aten::conv2d", ms(20)).close()
+        call(t.backward(), *HOOKED, "aten::histc", lasting=60_000)
+        t.op(f"{NODE}Conv", ms(20)).close()
+
+    finding = found(trained(step, {"forward": 20, "backward": 80}), "slow-operator")
+    assert finding.sentence == "aten::histc takes 60 ms of each 100 ms step (60 %)."
 
 
 def attending(

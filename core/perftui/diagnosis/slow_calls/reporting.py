@@ -59,6 +59,16 @@ ROWS = (
         frames=r"tensorboard\S*/",
     ),
     SlowCall(
+        "histogram-each-step",
+        "whole tensors are counted into bins each time",
+        "make histograms every few hundred steps, or keep means and norms",
+        sources.HISTOGRAMS,
+        "torch.histc torch.histogram *.histc",
+        operators="aten::histc aten::histogram aten::_histogramdd_from_bin_cts",
+        frames=r"^$",
+        where="step",
+    ),
+    SlowCall(
         "tensorboard-media",
         "{call} encodes an image, figure or graph each time",
         "add them every few hundred steps",

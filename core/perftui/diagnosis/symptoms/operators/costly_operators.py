@@ -24,6 +24,7 @@ from perftui.facts.source.source_calls import call_of
 from perftui.trace.model import NONE, Int64
 
 _NODE = re.compile(r"(autograd::engine::evaluate_function: )?(?P<name>\w+?)Backward\d*$")
+_HOOKED = re.compile(r"autograd::engine::evaluate_function: |torch::autograd::AccumulateGrad$")
 
 USEFUL = re.compile(
     r"(aten::|torch::autograd::|autograd::engine::evaluate_function: )?_?"
@@ -64,7 +65,10 @@ def costliest(analysis: TraceAnalysis) -> tuple[str, Work] | None:
     other libraries are made to be fast there, and sorting has its own rule."""
     ops = all_operators(analysis)
     called = ops.named(lambda name: _may_be_slow(name, ops)) & ~ops.in_phase(OPTIMIZER)
-    top = ops.top[called[ops.top]]
+    # What the hooks of tensors and parameters call stands inside these.
+    hooked = ops.named(lambda name: name.startswith("aten::")) & (ops.caller != NONE)
+    hooked &= ops.named(_HOOKED.match)[ops.caller]
+    top = np.flatnonzero(called & (hooked | (ops.caller == NONE)))
     spent = sums(ops.name[top], ops.spent[top], len(ops.trace.names))
     taken = {ops.trace.names[at]: int(spent[at]) for at in np.flatnonzero(spent).tolist()}
     kinds_ = [name for name in taken if name.startswith("aten::")]
@@ -103,14 +107,14 @@ def _one_operator(facts: Facts) -> Lost | None:
     if kind is None or (work.on_device and not work.operators.steps.steps):
         return None
     name, taken = kind
-    called = (phase for phase, ns in zip(PHASES, taken.by_phase, strict=True) if ns)
+    called = [phase for phase, ns in zip(PHASES, taken.by_phase, strict=True) if ns]
     phase = next((phase for phase in called if phase != BACKWARD), FORWARD)
     line = work.line_of(phase, calls_of(name), only=True)
     lost = work.lost(
         taken,
         line or call_of(facts, name) or work.line_of(phase),
         f"{name}{{at}} takes {{part}}"
-        f"{', with its backward pass' if taken.by_phase[PHASES.index(BACKWARD)] else ''}.",
+        f"{', with its backward pass' if BACKWARD in called and len(called) > 1 else ''}.",
         name,
         Figure("calls in a step", taken.calls, "count"),
         operator=name,

@@ -113,7 +113,7 @@ class SlowCall:
             return 0.0, None
         if self.oversized is not None and seen.oversized is not (self.oversized or None):
             return 0.0, None
-        if not any(re.search(self.beside, inner) for _, inner in seen.frames) and self.beside:
+        if self.beside and not any(re.search(self.beside, inner) for _, inner in seen.frames):
             return 0.0, None
         called = [(self._share_of(use, seen), use) for use in seen.uses]
         share, use = max(called, key=lambda pair: pair[0], default=(0.0, None))

@@ -80,7 +80,7 @@ def _nsys_loader(path: Path, _: ExportProgress | None) -> Loader:
 
 
 def _is_kineto(path: Path) -> bool:
-    from perftui.trace.kineto.json_text import begins_like_a_trace
+    from perftui.trace.kineto.damaged_text import begins_like_a_trace
     from perftui.trace.kineto.source import first_piece
 
     return begins_like_a_trace(first_piece(path))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perftui.trace.formats import ENDINGS, find_traces
-from perftui.trace.kineto.json_text import fields_behind, start_of_events, top_level_fields
+from perftui.trace.kineto.damaged_text import fields_behind, start_of_events, top_level_fields
 from perftui.trace.kineto.source import Source
 from perftui.trace.model import TraceError
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perftui.trace.columns import native
 from perftui.trace.formats import load_trace
-from perftui.trace.kineto.scanner import open_scanner
+from perftui.trace.kineto.read_events import open_scanner
 from perftui.trace.model import MEMORY_COLUMNS, Trace, TraceError
 
 pytestmark = pytest.mark.skipif(

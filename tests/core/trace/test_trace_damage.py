@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from perftui.analysis.analyse import analyse
 from perftui.trace.formats import load_trace
 from perftui.trace.kineto.arguments import ArgumentReader
-from perftui.trace.kineto.json_text import repair
+from perftui.trace.kineto.damaged_text import repair
 from perftui.trace.kineto.source import PIECE
 from perftui.trace.model import Trace, TraceError
 from tests.core.trace.specimens import opened, wounded

@@ -16,7 +16,7 @@ from perftui.analysis.analyse import analyse
 from perftui.trace.columns import native
 from perftui.trace.formats import find_traces, is_trace, load_trace
 from perftui.trace.kineto import source
-from perftui.trace.kineto.scanner import Batch, Batches, arguments_in
+from perftui.trace.kineto.read_events import Batch, Batches, arguments_in
 from perftui.trace.kineto.source import State, inflate
 from perftui.trace.model import NONE, LoadCancelled, Trace, TraceError
 from tests.traces.events import cpu, event, load, memory, write

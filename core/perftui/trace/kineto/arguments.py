@@ -50,7 +50,7 @@ class ArgumentReader:
 
     def many(self, rows: Int64) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Each of ``rows`` with its ``args``, in the order of the file, which is read once."""
-        from perftui.trace.kineto.scanner import arguments_in
+        from perftui.trace.kineto.read_events import arguments_in
 
         order = np.argsort(self.sequence[rows], kind="stable")
         rows, sequences = rows[order], self.sequence[rows][order]
@@ -89,8 +89,8 @@ class ArgumentReader:
 
     def first_offset(self, rows: Int64) -> int:
         """Offset in the (inflated) file of the first event among these rows."""
-        from perftui.trace.kineto.json_text import recover
-        from perftui.trace.kineto.scanner import is_row
+        from perftui.trace.kineto.damaged_text import recover
+        from perftui.trace.kineto.read_events import is_row
 
         sequence = int(self.sequence[rows].min())
         chunk = self._chunk(sequence)

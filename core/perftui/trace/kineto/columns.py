@@ -23,7 +23,7 @@ from perftui.trace.kineto.events import (
     nanoseconds,
     time_column,
 )
-from perftui.trace.kineto.scanner import Batch, Scanned, Values
+from perftui.trace.kineto.read_events import Batch, Scanned, Values
 from perftui.trace.model import (
     CPU_OP,
     DEVICE_ACTIVITY,

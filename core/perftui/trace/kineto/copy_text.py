@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from perftui.trace.kineto.damaged_text import BYTE_ORDER_MARK, fields_before, fields_behind, recover
 from perftui.trace.kineto.events import NOT_STRICT
-from perftui.trace.kineto.json_text import BYTE_ORDER_MARK, fields_before, fields_behind, recover
 from perftui.trace.kineto.load import chained, read_head
-from perftui.trace.kineto.scanner import Batch, Batches, Scanned, open_scanner
+from perftui.trace.kineto.read_events import Batch, Batches, Scanned, open_scanner
 from perftui.trace.kineto.source import Source
 
 _EVENTS = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)

@@ -16,15 +16,15 @@ from perftui.trace.columns.arrays import downcast, nest_by_category, order, time
 from perftui.trace.foreign import HEAD, RECORD, refusal
 from perftui.trace.kineto.arguments import ArgumentReader, Chunk
 from perftui.trace.kineto.columns import Columns, ScannedColumns, Side, Tally
-from perftui.trace.kineto.events import UNTIMED
-from perftui.trace.kineto.json_text import (
+from perftui.trace.kineto.damaged_text import (
     LIMIT,
     second_list,
     start_of_events,
     top_level_fields,
     unproven_start,
 )
-from perftui.trace.kineto.scanner import Batch, Batches, open_scanner
+from perftui.trace.kineto.events import UNTIMED
+from perftui.trace.kineto.read_events import Batch, Batches, open_scanner
 from perftui.trace.kineto.source import PIECE, Source, first_piece
 from perftui.trace.model import (
     FIRST_PREVIEW,

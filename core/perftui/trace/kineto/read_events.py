@@ -1,4 +1,4 @@
-"""Reads pieces of plain JSON with the compiled scanner."""
+"""Reads the events of a file, piece by piece: with the compiled scanner, or in Python."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from perftui.trace.columns import native
+from perftui.trace.kineto.damaged_text import fields_behind, holds_event, recover
 from perftui.trace.kineto.events import (
     COMPLETE,
     EVENTS,
@@ -22,7 +23,6 @@ from perftui.trace.kineto.events import (
     Id,
     event_of,
 )
-from perftui.trace.kineto.json_text import fields_behind, holds_event, recover
 from perftui.trace.model import MEMORY_COLUMNS, SPAN, Int64, Ints
 
 _TEXT = msgspec.json.Decoder(str)

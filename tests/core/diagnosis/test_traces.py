@@ -1,6 +1,7 @@
 """Findings of traces: what profiling and other processes change."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIE
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Finding, Severity
 from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.gpu.idle import counts_all
 from perftui.facts.step.judged_step import JudgedStep, judged_step, phase_shares, unprofiled
 from perftui.facts.step.steps import StepBreakdown
 from perftui.facts.step.trace_steps import trace_steps
@@ -75,9 +77,16 @@ def test_only_the_device_of_the_budget_is_counted() -> None:
 
 def test_a_count_of_gaps_that_was_cut_is_said_to_be_one(monkeypatch) -> None:
     monkeypatch.setattr("perftui.analysis.gpu_idle.gaps.MOST", 3)
-    monkeypatch.setattr("perftui.facts.step.trace_steps.MOST", 3)
     finding = finding_of(synchronising(300), "sync-bound")
     assert next(fact.value for fact in finding.facts if fact.label == "gaps") == "at least 3"
+
+
+@pytest.mark.parametrize(("most", "all_counted"), [(7, False), (8, True)])
+def test_gaps_are_counted_for_each_device(most: int, all_counted: bool, monkeypatch) -> None:
+    monkeypatch.setattr("perftui.analysis.gpu_idle.gaps.MOST", most)
+    facts = Facts(None, on_another_device(synchronising(300), every=700).analysis())
+    assert sorted(Counter(gap.device for gap in facts.analysis.gaps).values()) == [5, 7]
+    assert counts_all(facts) is all_counted
 
 
 def test_many_steps_give_high_confidence_and_an_only_one_no_more_than_a_warning() -> None:

@@ -162,6 +162,12 @@ def _reach(ends: Int64) -> Int64:
 MOST = 10_000
 """Most gaps listed; all of them count in the budget. A large trace has millions."""
 
+
+def lists_all(gaps: Iterable[Gap], device: int | None) -> bool:
+    """Whether all gaps of that device are among ``gaps``, not only its longest."""
+    return sum(gap.device == device for gap in gaps) < MOST
+
+
 SHORTEST = 1_000
 """ns below which an idle interval is not listed: the device itself takes so long between
 kernels."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import main_track
-from perftui.analysis.gpu_idle.gaps import MOST
+from perftui.analysis.gpu_idle.gaps import lists_all
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.analysis.ops import call_groups
@@ -324,7 +324,7 @@ class IdleOfCause:
 @fact
 def idle_by_cause(facts: Facts) -> tuple[IdleOfCause, ...]:
     """Idle time of each device of the trace by cause, most time first; empty without idle time. If
-    a device has more than ``MOST`` gaps, only the longest are counted; times cover all."""
+    a device has very many gaps, only the longest are counted; times cover all."""
     if facts.analysis is None:
         return ()
     groups: dict[tuple[int, GapCause], list[Gap]] = {}
@@ -342,9 +342,9 @@ def idle_by_cause(facts: Facts) -> tuple[IdleOfCause, ...]:
 
 
 def counts_all(facts: Facts) -> bool:
-    """Whether every gap is counted, not only the longest ``MOST`` of a device."""
+    """Whether every gap is counted, not only the longest of a device."""
     gaps = facts.analysis.gaps if facts.analysis else ()
-    return len(gaps) < MOST
+    return all(lists_all(gaps, device) for device in {gap.device for gap in gaps})
 
 
 @fact

@@ -13,7 +13,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import capturing
-from perftui.analysis.gpu_idle.gaps import MOST
+from perftui.analysis.gpu_idle.gaps import lists_all
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
@@ -88,9 +88,8 @@ class TraceSteps:
 
     @property
     def lists_all_gaps(self) -> bool:
-        """Whether every gap of the device is listed, not only the longest ``MOST``."""
-        device = self.device
-        return sum(gap.device == device for gap in self.analysis.gaps) < MOST
+        """Whether every gap of the device is listed, not only the longest."""
+        return lists_all(self.analysis.gaps, self.device)
 
     def gaps(self, cause: GapCause) -> list[Gap]:
         """Listed gaps of the device with that cause in the steady steps, longest first."""

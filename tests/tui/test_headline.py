@@ -418,7 +418,8 @@ def test_risks_are_told_whole_on_a_narrow_screen() -> None:
 
 def test_rules_that_could_not_judge_are_named_and_speak_for_no_others() -> None:
     """The Overview says of the same picture that nothing known crosses its limit."""
-    diagnosis = Diagnosis((), (Abstention("memory-pressure", "no sample"),), steady_steps=30)
+    reasons = [Abstention("memory-growth", why) for why in ("no sample", "no window")]
+    diagnosis = Diagnosis((), tuple(reasons), steady_steps=30)
     snapshot = Snapshot(Path("t.json"), Phase.TRACE, "t.json", 0, diagnosis=diagnosis)
     lines = [plain(line).strip() for line in listing(snapshot, 0, 80)]
     assert lines == ["nothing was found", "", "1 rule could not judge: see the end of the details"]

@@ -190,11 +190,16 @@ class Diagnosis:
         return self.findings[0] if self.findings else None
 
     @property
+    def rules_not_judged(self) -> int:
+        """How many rules could not judge: one may have several reasons."""
+        return len({each.rule for each in self.abstentions})
+
+    @property
     def not_judged(self) -> dict[str, list[str]]:
         """The rules that could not judge, or not all, by the reason: many often have the same."""
         reasons: dict[str, dict[str, None]] = {}
         for each in self.abstentions:
-            # A rule may have a form for each device.
+            # Two rows of rules may have one id.
             reasons.setdefault(each.reason, {})[each.rule] = None
         for found in self.findings:
             if found.question is not None:

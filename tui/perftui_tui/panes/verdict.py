@@ -89,7 +89,7 @@ def _ended(snapshot: Snapshot) -> tuple[str, str, str] | None:
 
 
 def _nothing_found(snapshot: Snapshot) -> str:
-    count = len(snapshot.diagnosis.abstentions)
+    count = snapshot.diagnosis.rules_not_judged
     key = shown_key("app.show('diagnosis')")
     unknown = f"; {several(count, 'rule')} could not judge, {key} shows why" if count else ""
     steps = several(snapshot.diagnosis.steady_steps, "step")

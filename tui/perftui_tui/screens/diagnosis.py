@@ -131,7 +131,7 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
         rows.append(row((snapshot.diagnosis.progress or "nothing was found", "dim")))
     if snapshot.diagnosis.asking:
         rows += [(), *wrap(snapshot.diagnosis.asking, cells - 1, "dim", " ")]
-    count = len(snapshot.diagnosis.abstentions)
+    count = snapshot.diagnosis.rules_not_judged
     if count:
         text = f" {fmt.several(count, 'rule')} could not judge: see the end of the details"
         rows += [(), row((text, "dim"))]

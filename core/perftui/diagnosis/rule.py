@@ -59,7 +59,7 @@ class Claim:
     """Idle time of the device with that cause."""
     phase: str = ""
     """A phase of the training thread, by its name in ``PHASES``."""
-    kernels: Callable[[str], bool] | None = None
+    kernels: Callable[[str], object] | None = None
     """Kernels whose names it accepts."""
 
     @property

@@ -151,12 +151,8 @@ _CALLED_AS = {
 """Operators that sort, and their names in scripts. ``unique_consecutive`` does not sort."""
 
 _SORTING = re.compile(r"sort|topk", re.IGNORECASE)
-
-
-def is_sorting(name: str) -> bool:
-    """Whether a kernel of that name sorts. Not all such kernels belong to sorting operators: the
-    gradients of embeddings are sorted by row as well."""
-    return _SORTING.search(name) is not None
+"""Part of names of kernels that sort. Not all belong to sorting operators: the gradients of
+embeddings are sorted by row as well."""
 
 
 def _sorting(facts: Facts) -> Lost | None:
@@ -196,7 +192,7 @@ SORTING = Rule(
     limits=Limits(
         "The model may need part of it, hence a higher limit than for pure loss.", 0.10, 0.30
     ),
-    claims=Claim(kernels=is_sorting),
+    claims=Claim(kernels=_SORTING.search),
     answer="compute it every N steps, or topk instead of a full sort",
 )
 

@@ -288,16 +288,11 @@ and CUTLASS their kind. A passed number (``optional<double>``, ``, double)``) is
 optimizers pass learning rates like that."""
 
 
-def is_float64(name: str) -> bool:
-    """Whether a kernel of that name computes in float64."""
-    return _FLOAT64.search(name) is not None
-
-
 def _float64(facts: Facts) -> Lost | None:
     if has_gpu(facts) is False:
         return float64_on_cpu(facts)
     work = kernel_work(facts)
-    double = work.kernels.kept(FLOAT64.id, lambda every: every.named(is_float64))
+    double = work.kernels.kept(FLOAT64.id, lambda every: every.named(_FLOAT64.search))
     time, compute = double.time, work.kernels.time
     if not time:
         return None
@@ -324,7 +319,7 @@ FLOAT64 = Rule(
     ),
     lost=_float64,
     limits=Limits("TraceLens reports exposed time from 5 %.", of="of GPU compute"),
-    claims=Claim(kernels=is_float64),
+    claims=Claim(kernels=_FLOAT64.search),
     fixes=("default-dtype-off",),
     answer="convert to float32 where the data enters",
 )

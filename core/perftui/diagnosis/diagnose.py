@@ -38,7 +38,7 @@ from perftui.trace.model import KERNEL, NONE
 from perftui.trace.text import printable
 
 Judged = tuple[Rule, Finding]
-"""A finding with the rule that it is of, one of the two forms that some have."""
+"""A finding with the rule that it is of: two rows may have one id."""
 
 TimelinePlace = tuple[int, int, "int | None"]
 """Start and end in ns since the trace's start, and a trace row to select."""

@@ -93,7 +93,6 @@ RULES: tuple[Rule, ...] = (
     cores.OWN_PROCESS,
     cores.BUSY_HOST,
     elementwise.DTYPE_CHURN,
-    elementwise.ELEMENTWISE,
     memory.SMALL_BATCH,
     machine.SWAPPING,
     convolutions.CONV_BIAS,
@@ -123,7 +122,7 @@ RULES: tuple[Rule, ...] = (
     precision.EMULATED,
     elementwise.COPIES,
     elementwise.PAGE_FAULTS,
-    elementwise.ELEMENTWISE_ON_CPU,
+    elementwise.ELEMENTWISE,
     costly_operators.ONE_OPERATOR,
     python_bound.PYTHON_IN_MODEL,
     host_bound.LAUNCH,
@@ -136,13 +135,13 @@ RULES: tuple[Rule, ...] = (
     machine.SHARED,
 )
 """In the order they are asked: of time that two claim, the later one has the rest. Findings are
-ranked by cost. Two rows with one id are forms of one symptom, for trainings on a GPU and on the
-CPU: people read the words of the first."""
+ranked by cost. Two rows with one id are two losses of one symptom, which may both be found: people
+read the words of the first."""
 
 BY_ID = {rule.id: rule for rule in RULES}
 
 BY_NAME: dict[str, Rule | Rung] = {
-    # Of two forms of one symptom the first.
+    # Of two rows with one id the first.
     **{rule.id: rule for rule in (*RULES, *reversed(RULES))},
     **{rung.id: rung for rung in LADDER},
 }

@@ -21,6 +21,7 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fa
 from perftui.facts.gpu.kernels import kernel_chains
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_of, line_place
+from perftui.facts.step.judged_step import judged_step
 from perftui.trace.model import NONE, Mask
 
 _POINTWISE = (
@@ -145,28 +146,6 @@ def _copies(facts: Facts) -> Lost | None:
     )
 
 
-def _elementwise_on_cpu(facts: Facts) -> Lost | None:
-    cpu, work = cpu_work(facts), pointwise(facts)
-    is_chain = work.calls >= CHAIN
-    if not is_chain and cpu.operators.trace.duration[work.row] < SMALL_NS:
-        # Small tensors: what each call costs, not memory.
-        return None
-    if not is_chain and cpu.time_of(work).ns < MOSTLY * cpu.of.mean:
-        return None
-    which = "called one by one" if is_chain else "on large tensors"
-    count = ", {calls} of them in a forward pass" if is_chain else ""
-    return cpu.lost(
-        work,
-        line_of(facts, work.longest_of(FORWARD, OTHER), _ARITHMETIC),
-        f"Element-wise operators {which} take {{part}}{count}{{at}}: each makes its own pass "
-        "through memory.",
-        "element-wise operators",
-        Figure("calls in a step", work.calls, "count"),
-        # One pass over memory instead of a chain of them.
-        saved=0.5,
-    )
-
-
 FAULT_NS = 2_500
 """Most ns of a page fault without a disk: 0.5 us, in a virtual machine 1.7 were measured."""
 
@@ -234,11 +213,14 @@ COPIES = Rule(
 
 
 _MEMORY_BOUND_SHARE = 0.30
-"""Share of the device's busy time from which fusing may pay; slowai calls a GPU memory-bound from
-half of it."""
+"""Share of the GPU's busy time, or of a step on the CPU, from which fusing may pay; slowai calls a
+GPU memory-bound from half of it."""
 
 
 def _elementwise(facts: Facts) -> Lost | None:
+    judged = judged_step.or_none(facts)
+    if judged is not None and not judged.on_device:
+        return _called_one_by_one(facts)
     work = kernel_work(facts)
     chained, saved, _ = kernel_chains(work.kernels.analysis)
     time, busy = chained.time, work.kernels.time
@@ -253,6 +235,31 @@ def _elementwise(facts: Facts) -> Lost | None:
         Figure.share("of GPU compute", time / busy, _MEMORY_BOUND_SHARE),
         Figure("fused they would save", saved, "ns"),
     )
+
+
+def _called_one_by_one(facts: Facts) -> Lost | None:
+    cpu, work = operator_work(facts), pointwise(facts)
+    is_chain = work.calls >= CHAIN
+    share = cpu.time_of(work).ns / cpu.of.mean
+    if share < (_MEMORY_BOUND_SHARE if is_chain else MOSTLY):
+        return None
+    if not is_chain and cpu.operators.trace.duration[work.row] < SMALL_NS:
+        # Small tensors: what each call costs, not memory.
+        return None
+    which = "called one by one" if is_chain else "on large tensors"
+    count = ", {calls} of them in a forward pass" if is_chain else ""
+    lost = cpu.lost(
+        work,
+        line_of(facts, work.longest_of(FORWARD, OTHER), _ARITHMETIC),
+        f"Element-wise operators {which} take {{part}}{count}{{at}}: each makes its own pass "
+        "through memory.",
+        "",
+        Figure.share("element-wise operators", share, _MEMORY_BOUND_SHARE),
+        Figure("calls in a step", work.calls, "count"),
+        # One pass over memory instead of a chain of them.
+        saved=0.5,
+    )
+    return replace(lost, share=None)
 
 
 ELEMENTWISE = Rule(
@@ -275,13 +282,6 @@ ELEMENTWISE = Rule(
     fixes=("elementwise-fused", "compile"),
     answer="torch.compile, or the fused functions of torch",
 )
-
-ELEMENTWISE_ON_CPU = replace(
-    ELEMENTWISE,
-    lost=_elementwise_on_cpu,
-    limits=Limits("slowai calls 50 % of the time memory-bound; fusing pays from 30 %.", 0.30, 0.50),
-)
-
 
 DTYPE_CHURN = Rule(
     id="dtype-churn",

@@ -41,7 +41,7 @@ from perftui.facts.step.steps import FEWEST_STEPS, steady_step
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.facts.step.uneven_steps import growing_steps, slow_steps
 from perftui.run.columns import COMPILE, PROFILE, SAVE
-from perftui.trace.model import NONE, Mask
+from perftui.trace.model import Mask
 
 NOT_OWN = (COMPILE, SAVE, PROFILE)
 """Stages outside the phases, each with its own rule."""
@@ -331,10 +331,11 @@ def python_in_model(facts: Facts) -> Lost | None:
     called before: it counts at most as much as that Python. Phases that are a loop over slices of
     tensors, or an optimizer's over tensors, are left to their own rules.
     """
-    ops, judged = judged_operators(facts)
-    if judged.on_device:
+    judged = judged_step.or_none(facts)
+    if judged is None or judged.on_device:
         # Between operators of the model the host launches.
         raise NotApplicableError
+    ops, judged = judged_operators(facts)
     looped = _looped(ops, loops_over_rows(facts), loops(facts))
     python = {
         phase: judged.part(f"{PYTHON_IN}{phase}")
@@ -403,11 +404,8 @@ def _disturbed(facts: Facts, steps: TraceSteps, mean: int, calls: int) -> str:
 
 def _looped(ops: Operators, over_rows: Sequence[Loop], loops_: Sequence[Loop]) -> frozenset[str]:
     """Phases with most of their outermost operators in such loops."""
-    top = ops.caller == NONE
-    calls = {
-        name: int(np.count_nonzero(top & (ops.phase == number)))
-        for number, name in enumerate(PHASES)
-    }
+    top = np.bincount(ops.phase[ops.top], minlength=len(PHASES)).tolist()
+    calls = dict(zip(PHASES, top, strict=True))
     over = Counter[str]()
     for loop in (*over_rows, *(other for other in loops_ if other.phase == OPTIMIZER)):
         over[loop.phase] += len(loop.positions)

@@ -7,6 +7,182 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "array-scanned",
+        "a condition on the whole array is evaluated for each item",
+        "sort or group once in __init__ (np.argsort with np.searchsorted, or a dict from key to "
+        "row numbers)",
+        sources.GROUPED,
+        "*.__getitem__ numpy.where numpy.nonzero numpy.flatnonzero numpy.argwhere numpy.isin "
+        "torch.where torch.nonzero torch.isin *.nonzero",
+        frames=r"^$|^numpy/",
+        given=r"self\.\w+(\[[^\]]*\])? [=!]= |[=!]= self\.\w+(\[:[^\]]*\])?[\])]|\bisin\(self\.\w+",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
+        "statistics-per-item",
+        "{call} goes through all samples for each item",
+        "compute it once in __init__",
+        sources.DATASET_STATISTICS,
+        "*.mean *.std *.var *.min *.max *.sum *.median *.quantile numpy.mean numpy.std numpy.var "
+        "numpy.min numpy.max numpy.sum numpy.median numpy.percentile numpy.quantile",
+        frames=r"^$|^numpy/",
+        given=r"^(self\.\w+\.\w+\(|(np|numpy)\.\w+\(self\.\w+[,)])",
+        where="item",
+    ),
+    SlowCall(
+        "copied-before-index",
+        "all samples are copied or converted, to take a part of them",
+        "index first and copy or convert what is taken, or convert once in __init__",
+        sources.BUFFER_COPY,
+        "*.__getitem__",
+        native=True,
+        given=r"^(self\.[\w.]+\.(copy|clone|astype|float|double|half|long|int|to)\([^()]*\)|"
+        r"(np|numpy)\.array\(self\.[\w.]+\))\[[^\]]*[A-Za-z_]",
+        where="item step",
+    ),
+    SlowCall(
+        "buffer-copied",
+        "{call} copies everything that is stored, to draw a few of it",
+        "index the storage with the drawn numbers: an index by a list or array is a copy already",
+        sources.BUFFER_COPY,
+        "*.copy *.clone copy.copy",
+        native=True,
+        given=r"^self\.\w+(\[\w+\]|\.\w+)?\[:[\w.]+\]\.(copy|clone)\(\)$",
+        where="item step",
+    ),
+    SlowCall(
+        "permuted-for-few",
+        "{call} permutes all indices for one batch",
+        "permute once per epoch and slice it, or draw with rng.integers",
+        sources.REPLACEMENT,
+        "numpy.random.Generator.permutation numpy.random.Generator.shuffle",
+        native=True,
+        where="item step",
+    ),
+    SlowCall(
+        "array-rolled",
+        "{call} copies the whole buffer each time, to move it",
+        "overwrite the oldest element (an index that wraps), or a collections.deque(maxlen=N)",
+        sources.ROLLED,
+        "numpy.roll torch.roll *.roll",
+        frames=r"^$|^numpy/",
+        grown=True,
+        where="item step",
+    ),
+    SlowCall(
+        "filter-designed",
+        "{call} designs the same filter each time",
+        "design it once in __init__ (output='sos') and keep its coefficients",
+        sources.FILTER_DESIGN,
+        "scipy.signal.butter scipy.signal.firwin scipy.signal.firwin2 scipy.signal.iirnotch "
+        "scipy.signal.iirpeak scipy.signal.iirfilter scipy.signal.cheby1 scipy.signal.cheby2 "
+        "scipy.signal.ellip scipy.signal.remez scipy.signal.get_window",
+        frames=r"^scipy/signal/",
+        where=EACH,
+    ),
+    SlowCall(
+        "signal-filtered",
+        "{call} filters the same recordings again in every epoch",
+        "filter them once before training",
+        sources.FILTER_DESIGN,
+        "scipy.signal.sosfilt scipy.signal.sosfiltfilt scipy.signal.lfilter scipy.signal.hilbert "
+        "scipy.signal.savgol_filter scipy.signal.detrend scipy.signal.find_peaks scipy.signal.cwt",
+        frames=r"^scipy/",
+        where="item",
+    ),
+    SlowCall(
+        "wavelets-computed",
+        "{call} transforms the same recordings again in every epoch",
+        "compute the coefficients once before training",
+        sources.SPECTROGRAMS,
+        "pywt.* ptwt.* ssqueezepy.*",
+        frames=r"^$|^(pywt|ptwt|ssqueezepy)/",
+        where="item",
+    ),
+    SlowCall(
+        "convolved-directly",
+        "{call} multiplies each sample by each tap",
+        "scipy.signal.fftconvolve or oaconvolve, if both are long",
+        sources.FFTCONVOLVE,
+        "numpy.convolve numpy.correlate",
+        frames=r"^$|^numpy/",
+    ),
+    SlowCall(
+        "grid-interpolated",
+        "{call} triangulates the points each time",
+        "keep the scipy.spatial.Delaunay of the points, and its weights, where they stay the same",
+        sources.GRIDDATA,
+        "scipy.interpolate.griddata scipy.interpolate.LinearNDInterpolator "
+        "scipy.interpolate.CloughTocher2DInterpolator",
+        frames=r"^$|^scipy/interpolate/",
+        where=EACH,
+    ),
+    SlowCall(
+        "interpolation-made",
+        "{call} builds an interpolation for each item",
+        "np.interp for straight lines, or resample everything once before training",
+        sources.INTERPOLATION,
+        "scipy.interpolate.interp1d scipy.interpolate.CubicSpline scipy.interpolate.splrep "
+        "scipy.interpolate.UnivariateSpline scipy.interpolate.InterpolatedUnivariateSpline "
+        "scipy.interpolate.make_interp_spline scipy.interpolate.PchipInterpolator "
+        "scipy.interpolate.RegularGridInterpolator",
+        frames=r"^scipy/interpolate/",
+        where="item",
+    ),
+    SlowCall(
+        "tree-built",
+        "{call} builds a tree or triangulation of all points each time",
+        "build it, or the lists of neighbours, once before training",
+        sources.NEIGHBOURS,
+        "scipy.spatial.cKDTree scipy.spatial.KDTree scipy.spatial.Delaunay "
+        "scipy.spatial.ConvexHull scipy.spatial.Voronoi sklearn.neighbors.KDTree "
+        "sklearn.neighbors.BallTree sklearn.neighbors.NearestNeighbors",
+        frames=r"^$|^(scipy/spatial|sklearn/neighbors)/",
+        where=EACH,
+    ),
+    SlowCall(
+        "noise-drawn",
+        "{call} draws float64 numbers with NumPy's old generator",
+        "rng.standard_normal(shape, dtype=np.float32) of np.random.default_rng(), or add the noise "
+        "to the batch on the device",
+        sources.GENERATOR,
+        "numpy.random.normal numpy.random.randn numpy.random.standard_normal",
+        native=True,
+        given=r"size=|shape|randn\([^)]|standard_normal\([^)]|normal\([^,]*,[^,]*, ",
+        where="item",
+    ),
+    SlowCall(
+        "fft-per-item",
+        "{call} transforms each item by itself on the CPU",
+        "torch.fft on the whole batch on the device, scipy.fft (float32 stays float32), or compute "
+        "it once before training",
+        sources.SCIPY_FFT,
+        "numpy.fft.*",
+        frames=r"^numpy/fft/",
+        where="item",
+    ),
+    SlowCall(
+        "sparse-converted",
+        "{call} builds a sparse matrix each time",
+        "build it once before training as CSR, and slice its indptr, indices and data",
+        sources.SPARSE,
+        "*.tocsr *.tocoo *.tocsc *.tolil scipy.sparse.csr_matrix scipy.sparse.coo_matrix "
+        "scipy.sparse.csc_matrix scipy.sparse.lil_matrix scipy.sparse.vstack scipy.sparse.hstack "
+        "scipy.sparse.diags",
+        frames=r"^scipy/sparse/",
+        where=EACH,
+    ),
+    SlowCall(
+        "text-table-at-start",
+        "{call} parses numbers out of text in every run",
+        "save the array once with np.save, and load that",
+        sources.NPY_ONCE,
+        "numpy.loadtxt numpy.genfromtxt",
+        frames=r"^numpy/lib/",
+        where="start",
+    ),
+    SlowCall(
         "array-column",
         "samples are columns of an array whose rows lie together in memory: each value is "
         "fetched from another place",
@@ -340,5 +516,14 @@ ROWS = (
         within=r"for (\w+)(?:, \w+)* in [^\n]*(point|joint|landmark|keypoint|kp|center|box|ann)",
         where="item",
         in_loop=True,
+    ),
+    SlowCall(
+        "choice-of-list",
+        "{call} makes an array of the whole list {x} each time",
+        "draw positions (rng.integers(len({x}), size=n)) and index the list",
+        sources.CHOICE,
+        "numpy.random.choice(list) numpy.random.Generator.choice(list)",
+        native=True,
+        where=EACH,
     ),
 )

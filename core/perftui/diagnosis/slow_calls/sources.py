@@ -9,6 +9,164 @@ def _issue(title: str, path: str) -> Source:
     return Source(title, f"https://github.com/{path}")
 
 
+MAPPED = Source(
+    "NumPy, load: mmap_mode", "https://numpy.org/doc/stable/reference/generated/numpy.load.html"
+)
+ISLICE = Source(
+    "Python, itertools.islice: elements are skipped until start",
+    "https://docs.python.org/3/library/itertools.html#itertools.islice",
+)
+ELEMENT_TREE = Source(
+    "Python, xml.etree.ElementTree",
+    "https://docs.python.org/3/library/xml.etree.elementtree.html",
+)
+INSERTS = Source(
+    "SQLite, INSERT is really slow, a few dozen per second", "https://www.sqlite.org/faq.html#q19"
+)
+TABLE_SCANS = Source("SQLite, Query planning", "https://www.sqlite.org/queryplanner.html")
+LEXSORT = Source(
+    "pandas, Sorting a MultiIndex", "https://pandas.pydata.org/docs/user_guide/advanced.html"
+)
+POLARS_ROWS = Source(
+    "Polars, DataFrame.row",
+    "https://docs.pola.rs/api/python/stable/reference/dataframe/api/polars.DataFrame.row.html",
+)
+ZARR_CHUNKS = Source(
+    "Zarr, Optimizing performance", "https://zarr.readthedocs.io/en/stable/user-guide/performance/"
+)
+STRTREE = Source("Shapely, STRtree", "https://shapely.readthedocs.io/en/stable/strtree.html")
+AV_THREADS = Source(
+    "PyAV, Threading", "https://pyav.org/docs/stable/cookbook/basics.html#threading"
+)
+RESAMPLE_KERNEL = Source(
+    "torchaudio, Audio resampling",
+    "https://docs.pytorch.org/audio/stable/tutorials/audio_resampling_tutorial.html",
+)
+GENERATOR = Source(
+    "NumPy, What's new or different in Generator",
+    "https://numpy.org/doc/stable/reference/random/new-or-different.html",
+)
+FFTCONVOLVE = Source(
+    "SciPy, fftconvolve",
+    "https://docs.scipy.org/doc/scipy/reference/generated/scipy.signal.fftconvolve.html",
+)
+GRIDDATA = Source(
+    "Speedup scipy griddata for multiple interpolations",
+    "https://stackoverflow.com/questions/20915502/speedup-scipy-griddata-for-multiple-"
+    "interpolations-between-two-irregular-grids",
+)
+INTERPOLATION = Source(
+    "SciPy, 1-D interpolation", "https://docs.scipy.org/doc/scipy/tutorial/interpolate/1D.html"
+)
+SCIPY_FFT = Source("SciPy, scipy.fft", "https://docs.scipy.org/doc/scipy/reference/fft.html")
+SPARSE = Source("SciPy, Sparse arrays", "https://docs.scipy.org/doc/scipy/reference/sparse.html")
+VALIDATE_ARGS = Source(
+    "TorchMetrics, validate_args: False for faster computations",
+    "https://lightning.ai/docs/torchmetrics/stable/classification/accuracy.html",
+)
+THRESHOLDS = Source(
+    "TorchMetrics, AUROC: thresholds",
+    "https://lightning.ai/docs/torchmetrics/stable/classification/auroc.html",
+)
+MEAN_PRECISION = Source(
+    "TorchMetrics, Mean average precision: backend",
+    "https://lightning.ai/docs/torchmetrics/stable/detection/mean_average_precision.html",
+)
+IGNITE = Source("Ignite, Events and handlers", "https://docs.pytorch.org/ignite/concepts.html")
+VECTOR_COPY = Source(
+    "Gymnasium, AsyncVectorEnv: copy",
+    "https://gymnasium.farama.org/api/vector/async_vector_env/",
+)
+SWA = Source(
+    "PyTorch, Averaging weights: update_bn",
+    "https://docs.pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema",
+)
+PROTOCOLS = Source(
+    "Python, typing.runtime_checkable",
+    "https://docs.python.org/3/library/typing.html#typing.runtime_checkable",
+)
+ASYNCIO_RUN = Source(
+    "Python, asyncio.run", "https://docs.python.org/3/library/asyncio-runner.html#asyncio.run"
+)
+FROMBUFFER = Source(
+    "NumPy, frombuffer", "https://numpy.org/doc/stable/reference/generated/numpy.frombuffer.html"
+)
+TRANSLATE = Source(
+    "Best way to strip punctuation from a string",
+    "https://stackoverflow.com/questions/265960/best-way-to-strip-punctuation-from-a-string",
+)
+LINES = _issue("Read the csv in __init__, not for each item", "NRCan/geo-deep-learning/issues/418")
+SHARDS = _issue(
+    "Bottleneck with IterableDataset on many workers", "huggingface/accelerate/issues/158"
+)
+GZIP_SEEK = _issue("Seeking in files made by gzip", "samtools/htslib/issues/1391")
+MASKED = _issue(
+    "Use of masked arrays comes with huge performance drop", "Unidata/netcdf4-python/issues/809"
+)
+HUB = _issue("Prevent unnecessary requests to the hub", "vllm-project/vllm/pull/12837")
+RESUMED = _issue(
+    "skip_first_batches iterates through all batches", "huggingface/accelerate/issues/2859"
+)
+DISPATCHED = _issue(
+    "Central dataloader: a synchronization at each batch", "huggingface/accelerate/pull/164"
+)
+PIPES = _issue("IterDataPipe is slower than MapDataPipe", "meta-pytorch/data/issues/492")
+PROJECTIONS = _issue("PyProj transformers often reinstantiated", "SciTools/cartopy/issues/1915")
+GRAB = _issue("Do not decode dropped frames", "Breakthrough/PySceneDetect/pull/22")
+FRAMES_AT = _issue("get_frames_at is more efficient", "meta-pytorch/torchcodec/pull/303")
+APPROXIMATE = _issue(
+    "Incredibly slow speeds for loading videos", "meta-pytorch/torchcodec/issues/715"
+)
+WHOLE_IMAGES = _issue(
+    "Whole images are loaded before small patches are cropped",
+    "swift-n-brutal/illuminant_estimation/issues/2",
+)
+SLIDES = _issue("read_region from level 0 takes too long", "openslide/openslide-python/issues/100")
+SMALL_IMAGES = _issue("Convert to Pillow or tensors before training", "pytorch/vision/pull/407")
+VOLUMES = _issue("Resample once per image, not at each iteration", "ivadomed/ivadomed/pull/276")
+ITK_COPIES = _issue(
+    "Copying data from and to SimpleITK is slow", "TorchIO-project/torchio/issues/333"
+)
+F0 = _issue(
+    "Running yaapt on the fly slows the training", "facebookresearch/speech-resynthesis/issues/4"
+)
+FARTHEST = _issue("Farthest point sampling is slow", "facebookresearch/pytorch3d/issues/1058")
+MESH_SAMPLES = _issue(
+    "The loader is slow when points are sampled", "lingtengqiu/Open-PIFuhd/issues/19"
+)
+NEIGHBOURS = _issue("Precompute the neighbours by a k-d tree", "WangYueFt/dcp/issues/6")
+GROUPED = _issue(
+    "Use groupby in the loop instead of a filter", "nestauk/asf_heat_pump_suitability/issues/33"
+)
+DATASET_STATISTICS = _issue("Precompute the dataset's mean and std", "bohaohuang/mrs/issues/27")
+REPLACEMENT = _issue("Sampling with replacement costs less", "sfujim/TD3/issues/17")
+ROLLED = _issue("np.roll makes a copy of the array", "stumpy-dev/stumpy/issues/239")
+FILTER_DESIGN = _issue("Filters made in __init__", "SpikeInterface/spiketoolkit/pull/251")
+NPY_ONCE = _issue("Save the parsed table as .npy", "pyro-ppl/numpyro/issues/434")
+LOADED_AGAIN = _issue(
+    "convert_to_coco_api loads and transforms the whole dataset", "pytorch/vision/issues/1888"
+)
+RICH_BAR = _issue("Remove the rich progress bar", "ourownstory/neural_prophet/pull/952")
+DEVICE_STATS = _issue(
+    "DeviceStatsMonitor logs all of memory_stats", "Lightning-AI/pytorch-lightning/issues/18652"
+)
+LOGITS = _issue("Preprocess logits before caching them", "huggingface/transformers/issues/15466")
+DEEPSPEED_TIMERS = _issue("The throughput timer synchronizes", "deepspeedai/DeepSpeed/pull/5363")
+VOCABULARY = _issue("get_vocab() unexpectedly slow", "huggingface/tokenizers/issues/483")
+STOP_WORDS = _issue("Stop words computed in every call", "France-Travail/words_n_fun/pull/20")
+RENDERED = _issue(
+    "Inefficient render_mode usage",
+    "Kautenja/playing-mario-with-deep-reinforcement-learning/issues/32",
+)
+SUM_TREE = _issue("Vectorized ReplayMemory and SegmentTree", "Kaixhin/Rainbow/pull/74")
+FIELDS = _issue("One tensor for each field of the replay buffer", "tracel-ai/burn/issues/4488")
+TYPE_CHECKS = _issue("Disable jaxtyping where it slows down", "patrick-kidger/jaxtyping/issues/331")
+MULTI_AVERAGE = _issue("Optimized EMA implementation", "pytorch/pytorch/pull/94820")
+EMA_SPEED = _issue("The EMA iterates over all parameters", "lucidrains/ema-pytorch/issues/5")
+CUMULATIVE_WEIGHTS = _issue(
+    "cum_weights save work in random.choices", "python/cpython/issues/101128"
+)
+UNPACKED = _issue("Extract data only once", "tinygrad/tinygrad/pull/1980")
 TUNING = Source(
     "PyTorch Performance Tuning Guide",
     "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide",

@@ -7,6 +7,75 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "choices-weighted",
+        "{call} adds all weights up anew for each draw",
+        "pass cum_weights=, made once with itertools.accumulate, or draw all with "
+        "torch.multinomial",
+        sources.CUMULATIVE_WEIGHTS,
+        "random.choices",
+        given=r"weights=|choices\([^(),]+, [^=]+(, k|\))",
+        without=r"cum_weights",
+        where=EACH,
+    ),
+    SlowCall(
+        "instances-of-protocol",
+        "isinstance with a Protocol looks each of its members up",
+        "test for a class, or hasattr, or decide once before the loop",
+        sources.PROTOCOLS,
+        frames=r"/typing\.py:?\d* \S*(_ProtocolMeta|_get_protocol_attrs)",
+        least=0.3,
+    ),
+    SlowCall(
+        "event-loop-made",
+        "{call} makes and closes an event loop each time",
+        "one asyncio.run around the whole loop, or run_coroutine_threadsafe on a loop in a thread",
+        sources.ASYNCIO_RUN,
+        "asyncio.run asyncio.new_event_loop",
+        frames=r"/asyncio/",
+        where=EACH,
+    ),
+    SlowCall(
+        "bytes-unpacked",
+        "{call} makes Python numbers of bytes",
+        "np.frombuffer(data, dtype) or np.memmap read all of them at once",
+        sources.FROMBUFFER,
+        "struct.unpack struct.unpack_from struct.iter_unpack builtins.int.from_bytes "
+        "int.from_bytes",
+        native=True,
+        where=EACH,
+    ),
+    SlowCall(
+        "numbers-in-text",
+        "numbers are read out of text one by one for each item",
+        "parse once before training and store arrays",
+        sources.NPY_ONCE,
+        "builtins.float builtins.int builtins.map numpy.fromstring",
+        native=True,
+        given=r"^(float|int)\(|^map\((float|int),|fromstring\(.*sep=",
+        within=r"\.split\(|readline|fromstring",
+        where="item",
+        least=0.4,
+    ),
+    SlowCall(
+        "letters-dropped",
+        "letters are looked at one by one in Python, to drop some",
+        "text.translate(table), with a table made once by str.maketrans",
+        sources.TRANSLATE,
+        "str.join",
+        native=True,
+        given=r"^''\.join\([\[(]?(\w+)( if .*)? for \1 in [\w.\[\]]+ if ",
+        where=EACH,
+    ),
+    SlowCall(
+        "archive-unpacked",
+        "{call} unpacks the whole archive each time, or in every run",
+        "unpack it once, and skip that if the directory is there",
+        sources.UNPACKED,
+        "shutil.unpack_archive *.extractall tarfile.TarFile.extractall zipfile.ZipFile.extractall "
+        "torchvision.datasets.utils.extract_archive",
+        frames=r"/(tarfile|shutil|gzip)\.py|zipfile|torchvision/datasets/utils\.py",
+    ),
+    SlowCall(
         "deque-sampled",
         "each element of a deque is found by walking from an end, so {call} takes longer the more "
         "{x} holds",

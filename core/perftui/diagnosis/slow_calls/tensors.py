@@ -7,6 +7,26 @@ from perftui.diagnosis.slow_calls.row import SlowCall
 
 ROWS = (
     SlowCall(
+        "labels-by-loading",
+        "all samples are loaded, for their labels or lengths alone",
+        "keep labels and lengths in a list of the dataset (.targets), or in a file",
+        sources.LOADED_AGAIN,
+        "builtins.list builtins.sorted builtins.sum numpy.array numpy.asarray torch.tensor "
+        "torch.as_tensor collections.Counter numpy.bincount builtins.len *.__iter__",
+        frames=r"__getitem__",
+        given=r"for _, \w+ in (self\.)?\w*(data\w*|set|ds)\b|for \w+, _ in (self\.)?\w*(data\w*|"
+        r"set|ds)\b|(data\w*|set|ds)\[\w+\]\[\d\] for \w+ in range|len\(\w*(data\w*|ds)\[\w+\]",
+    ),
+    SlowCall(
+        "folder-scanned",
+        "{call} walks through all directories in every run",
+        "keep the list of paths and classes (.samples) in a file, and make the dataset of it",
+        sources.WALKING,
+        "torchvision.datasets.ImageFolder torchvision.datasets.DatasetFolder",
+        frames=r"torchvision/datasets/folder\.py|<frozen os>|/os\.py",
+        where="start",
+    ),
+    SlowCall(
         "rows-of-tensordataset",
         "a TensorDataset is indexed and stacked one row at a time",
         "take whole batches: DataLoader(data, sampler=BatchSampler(RandomSampler(data), size, "

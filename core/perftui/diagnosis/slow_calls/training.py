@@ -7,6 +7,51 @@ from perftui.diagnosis.slow_calls.row import SlowCall
 
 ROWS = (
     SlowCall(
+        "average-by-function",
+        "avg_fn is called for each tensor by itself",
+        "AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay)) averages all at once",
+        sources.MULTI_AVERAGE,
+        "torch.optim.swa_utils.AveragedModel torch.optim.swa_utils.AveragedModel.update_parameters "
+        "*.update_parameters",
+        frames=r"get_(ema|swa)_avg_fn\.<locals>|<lambda>$",
+        without=r"multi_avg_fn",
+        where="step",
+        least=0.2,
+    ),
+    SlowCall(
+        "average-by-library",
+        "a library updates its average of the weights at each step",
+        "update it every N steps (update_every=10), and with foreach=True where there is that",
+        sources.EMA_SPEED,
+        frames=r"^(ema_pytorch|torch_ema)/|^timm/utils/model_ema\.py|"
+        r"^diffusers/training_utils\.py \S*EMAModel",
+        where="step",
+        least=0.3,
+    ),
+    SlowCall(
+        "weights-averaged-by-name",
+        "an average of the weights is updated name by name, in Python",
+        "torch._foreach_lerp_(averages, weights, 1 - decay) on lists made once, or "
+        "swa_utils.AveragedModel with get_ema_multi_avg_fn",
+        sources.POLYAK,
+        "*.copy_ *.lerp_ *.mul_ *.add_ *.mul *.add *.clone *.detach *.__getitem__ torch.lerp",
+        given=r"\btau\b|decay|alpha=|momentum|lerp|1(\.0)? -|beta|(shadow|ema|averag)\w*\[",
+        within=r"for (\w+), (\w+) in [^\n]*(named_parameters\(\)|state_dict\(\)\.items\(\)|"
+        r"(shadow|ema\w*|averag\w*)\.items\(\))[\s\S]*(shadow|ema|averag|decay|momentum)",
+        native=True,
+        where="step",
+        in_loop=True,
+    ),
+    SlowCall(
+        "batch-norm-updated",
+        "{call} runs the model over the whole loader",
+        "do it once, after training, before the averaged model is used",
+        sources.SWA,
+        "torch.optim.swa_utils.update_bn",
+        frames=r"update_bn|decorate_context|^torch/",
+        where="step evaluation",
+    ),
+    SlowCall(
         "computed-in-hook",
         "a hook works on every activation or gradient, each time its module is called",
         "let it return at once except every N steps, or remove it (handle.remove()) when it "

@@ -221,6 +221,10 @@ FINDINGS = (
         "Between the two matrix products of attention at model.py:12 1.5 ms of each 12 ms step "
         "(12 %) goes into softmax, masks and scaling, each of which moves the scores of all pairs "
         "of positions through memory.", cost_ns=about(1.5 * MS)),
+    says("attention-mask", lambda: operator_work.attending(3_000, by_torch=True),
+        "scaled_dot_product_attention falls back to its slow path, with softmax and mask as "
+        "separate operators: they take 1.5 ms of each 12 ms step (12 %).",
+        cost_ns=about(1.5 * MS), severity=INFO),
     says("backward-recompute", lambda: operator_work.backward(6_000),
         "Activation checkpointing recomputes the forward pass during backward, for 6.0 ms of each "
         "30 ms step (20 %) at train.py:20.",
@@ -382,6 +386,7 @@ ON_ANY_DEVICE = (
     ("per-parameter-loop", lambda: loops.averaging(60), 0.1),
     ("backward-recompute", lambda: operator_work.backward(6_000), 0.99),
     ("unfused-attention", lambda: operator_work.attending(3_000), 0.99),
+    ("attention-mask", lambda: operator_work.attending(3_000, by_torch=True), 0.99),
     ("dtype-churn", lambda: operator_work.forward((10, 2.5, operator_work.CASTS)), 0.99),
 )  # fmt: skip
 """Rules about operators, a story, and the share of its operators in which a GPU computes."""

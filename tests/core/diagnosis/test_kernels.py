@@ -174,7 +174,9 @@ def recomputing() -> TraceBuilder:
 ALIGN2 = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x4_nt_align2>"
 
 NEAR: list[tuple[str, list[K], int]] = [
-    ("attention-mask", [K(BF16, 300, (MATH, *BMM)), K(SOFTMAX, 0), K(BF16, 200, (MATH, *BMM))], 50),
+    ("attention-mask",
+     [K(BF16, 300, (MATH, *BMM)), K(SOFTMAX, 0, (MATH, "aten::_softmax")),
+      K(BF16, 200, (MATH, *BMM))], 50),
     ("attention-mask", [K(ATTENTION, 0, EFFICIENT, args=ONE_MASK)], 100),
     ("unfused-attention", attention(0), 50),
     ("tensor-cores-unused", [K(TF32, 0)], 196),

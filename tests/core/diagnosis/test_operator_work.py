@@ -100,9 +100,14 @@ def test_an_operator_that_a_hook_calls_in_the_backward_pass_is_named() -> None:
 
 
 def attending(
-    lasting: float, *, fused: bool = False, scores: dict[str, Any] | None = SCORES
+    lasting: float,
+    *,
+    fused: bool = False,
+    by_torch: bool = False,
+    scores: dict[str, Any] | None = SCORES,
 ) -> Facts:
-    """Attention of so many us, written out or not; ``scores`` are the sizes of its softmax."""
+    """Attention of so many us, written out, by torch itself or not, or fused; ``scores`` are the
+    sizes of its softmax."""
     sizes = (QUERIES, VALUES) if scores else ({}, {})
 
     def step(t: TraceBuilder) -> None:
@@ -110,10 +115,14 @@ def attending(
         if fused:
             t.op("aten::scaled_dot_product_attention", us(lasting))
         else:
+            if by_torch:
+                t.op("aten::_scaled_dot_product_attention_math")
             t.op("aten::matmul").op("aten::bmm", us(lasting / 4), **sizes[0]).close()
             ops(t, "aten::div", "aten::masked_fill", each=lasting / 8)
             t.op("aten::softmax", **scores or {}).op("aten::_softmax", us(lasting / 4)).close()
             t.op("aten::matmul").op("aten::bmm", us(lasting / 4), **sizes[1]).close()
+            if by_torch:
+                t.close()
         t.close()
 
     return trained(step, {"forward": 9 + lasting / 1000}, *LINES)

@@ -139,7 +139,12 @@ class Operators:
     @cached_property
     def top_by_start(self) -> Int64:
         """``top`` of all threads, by start."""
-        return self.top[np.argsort(self.trace.start[self.rows[self.top]], kind="stable")]
+        return self.by_start(self.caller == NONE)
+
+    def by_start(self, chosen: Mask) -> Int64:
+        """Positions of the ``chosen`` operators of all threads, by start."""
+        at = np.flatnonzero(chosen)
+        return at[np.argsort(self.trace.start[self.rows[at]], kind="stable")]
 
     def marks(self, phase: str) -> Int64:
         """Rows of the trace that mark ``phase`` within the steps, by start."""

@@ -216,10 +216,9 @@ _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 
 
 @trace_fact
-def kernel_chains(analysis: TraceAnalysis) -> tuple[StepKernels, int, StepKernels]:
-    """Kernels in chains of the steady steps, except the optimizer's: those that are not part of
-    attention, ns per step that fusing them saves, and those around a softmax between two matrix
-    products. Unknown if the trace shows no kernels."""
+def kernel_chains(analysis: TraceAnalysis) -> tuple[StepKernels, int]:
+    """Kernels in chains of the steady steps, except those of the optimizer and of attention, and
+    ns per step that fusing them saves. Unknown if the trace shows no kernels."""
     kernels, trace = step_kernels(analysis), analysis.trace
     if not len(kernels):
         raise UnknownError("the steady steps of the trace launch no kernels")
@@ -230,15 +229,9 @@ def kernel_chains(analysis: TraceAnalysis) -> tuple[StepKernels, int, StepKernel
     times = sums(chain, kernels.duration, int(chain[-1]) + 1)
     longest = np.zeros(len(times), dtype=np.int64)
     np.maximum.at(longest, chain, kernels.duration)
-    in_attention = _around_softmax(kernels, member, chain)
-    counts = np.zeros(len(times), dtype=bool)
-    counts[chain[member & ~in_attention[chain]]] = True
+    member &= ~_around_softmax(kernels, member, chain)[chain]
     saved = np.maximum(times - _FUSED_PASSES * longest, 0)
-    return (
-        kernels.where(member & ~in_attention[chain]),
-        int(saved[counts].sum()) // kernels.steps,
-        kernels.where(member & in_attention[chain]),
-    )
+    return kernels.where(member), int(saved[np.unique(chain[member])].sum()) // kernels.steps
 
 
 def _chain_of(kernels: StepKernels, member: Mask) -> Int64:

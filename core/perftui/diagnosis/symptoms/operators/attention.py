@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -14,19 +14,19 @@ import numpy as np
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import FORWARD, OPERATORS
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.work import KernelWork, kernel_work, operator_work
+from perftui.diagnosis.symptoms.operators.work import kernel_work, operator_work
 from perftui.facts.cpu.operators import Work, all_operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
-from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains, step_kernels
+from perftui.facts.gpu.kernels import callers, is_named, step_kernels
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.source_calls import in_own_files
 from perftui.script.program import Program, called_name
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int64, Mask
 
-_SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
+_SOFTMAX = frozenset({"aten::softmax", "aten::_softmax", "aten::_safe_softmax"})
 _PRODUCTS = frozenset({"aten::matmul", "aten::bmm", "aten::baddbmm", "aten::einsum"})
 _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 _BATCHED_DIMS = 3
@@ -40,14 +40,18 @@ MOST_READ = 64
 
 @trace_fact
 def written_out_attention(analysis: TraceAnalysis) -> tuple[Work, bool] | None:
-    """Work between two batched products with a softmax in between, as in attention: without the
-    products, but with the backward pass. And whether sizes show that the softmax is of the first
-    product and an operand of the second; else they are not recorded. None without any, or if sizes
-    show that each softmax is something else, such as a gate between two products."""
+    """Work between two batched products with a softmax in between, as in attention of the script or
+    of torch: without the products, but with the backward pass. And whether sizes show that the
+    softmax is of the first product and an operand of the second; else they are not recorded. None
+    without any, or if sizes show that each softmax is another, such as a gate between products."""
     ops = all_operators(analysis)
-    top, batched = ops.top_by_start, np.flatnonzero(ops.named(_BATCHED.__contains__))
-    outer = batched
-    while ((above := ops.caller[outer]) != NONE).any():
+    # What torch writes out itself lies in two operators of its own.
+    around = ops.named(_MATH.__eq__)
+    around[ops.caller[around & (ops.caller != NONE)]] = True
+    caller = np.where(around[ops.caller], NONE, ops.caller)
+    top = ops.by_start((caller == NONE) & ~around)
+    outer = batched = np.flatnonzero(ops.named(_BATCHED.__contains__))
+    while ((above := caller[outer]) != NONE).any():
         outer = np.where(above == NONE, outer, above).astype(np.int64)
     product = ops.named(_PRODUCTS.__contains__)[top] & np.isin(top, outer)
     softmax = (ops.named(_SOFTMAX.__contains__) & ops.in_phase(FORWARD, OPERATORS))[top]
@@ -252,18 +256,28 @@ UNFUSED = Rule(
 )
 
 
+def _slow_path(facts: Facts) -> Lost | None:
+    judged = operator_work(facts, whole=True)
+    written = written_out_attention(judged.operators.steps.analysis)
+    separate = "kernels" if judged.on_device else "operators"
+    lost = written and judged.lost(
+        written[0],
+        judged.line_of(FORWARD, "attention"),
+        "scaled_dot_product_attention falls back to its slow path, with softmax and mask as "
+        f"separate {separate}: they take {{part}}.",
+        "between the products of attention",
+        Figure("operators between them in forward", written[0].calls, "count"),
+        operator=_MATH,
+    )
+    # The CPU's fused kernel knows no dropout, which a model may need.
+    return lost if judged.on_device else lost and replace(lost, worst=Severity.INFO)
+
+
 def _mask(facts: Facts) -> Lost | None:
+    if facts.analysis is not None and _MATH in facts.analysis.trace.names:
+        return _slow_path(facts)
     work = kernel_work(facts)
     analysis = work.kernels.analysis
-    if _MATH in analysis.trace.names:
-        attention = kernel_chains(analysis)[2]
-        return _lost(
-            work,
-            attention,
-            attention.time,
-            "scaled_dot_product_attention falls back to its slow path, with softmax and mask as "
-            f"separate kernels: they take {work.of_step(attention.time)}.",
-        )
     mask, attention = masked_attention(analysis), work.kernels.of(Category.ATTENTION)
     if mask is None:
         return None
@@ -273,21 +287,14 @@ def _mask(facts: Facts) -> Lost | None:
         share = work.won(saved) / work.of.mean
         raise UnknownError(Question(Evidence.SHAPES, "whether attention could be faster", share))
     sizes = " x ".join(str(size) for size in mask)
-    return _lost(
-        work,
+    return work.lost(
         attention,
         saved,
         f"Attention takes {work.of_step(attention.time)} and reads a mask of {sizes} from memory, "
         "which rules out the fastest kernels.",
-        "whether the mask is causal",
+        Figure("kernels a step", attention.count, "count"),
+        unproven="whether the mask is causal",
     )
-
-
-def _lost(
-    work: KernelWork, kernels: StepKernels, saved: int, sentence: str, unproven: str = ""
-) -> Lost | None:
-    count = Figure("kernels a step", kernels.count, "count")
-    return work.lost(kernels, saved, sentence, count, unproven=unproven) if saved else None
 
 
 ATTENTION_MASK = Rule(
@@ -297,7 +304,8 @@ ATTENTION_MASK = Rule(
         "FlashAttention supports only causal masks: with attn_mask torch chooses a slower kernel, "
         "and also computes the pairs that a causal mask skips. Pass is_causal=True instead. torch "
         "takes the slow path, softmax between two matrix products, for data types, devices and "
-        "head sizes that no fused kernel supports, and if the fused backends are disabled."
+        "head sizes that no fused kernel supports, with dropout on the CPU, and if the fused "
+        "backends are disabled."
     ),
     lost=_mask,
     limits=Limits(_SOURCE),

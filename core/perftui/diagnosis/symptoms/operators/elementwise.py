@@ -99,11 +99,9 @@ def _elsewhere(analysis: TraceAnalysis) -> Mask:
     return mask
 
 
-FEW_CASTS = 4
-"""Casts of a step that are no churn: of the batch and of the loss."""
-
-FEW_COPIES = 4
-"""Copies of a step that are negligible."""
+FEW = 4
+"""Casts of a step that are no churn, of the batch and of the loss, and copies that are
+negligible."""
 
 _ARITHMETIC = r"[-+*/] .*[-+*/] |\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\("
 """The text of a line with more than one element-wise operator."""
@@ -120,7 +118,7 @@ def _churn(facts: Facts) -> Lost | None:
     judged, work, setup = operator_work(facts), own_casts(facts), settings(facts)
     # Autocast on a CPU has a rule of its own.
     autocast = setup is not None and "cpu" in (setup.autocast or {}) and not judged.on_device
-    if work.calls <= FEW_CASTS or autocast:
+    if work.calls <= FEW or autocast:
         return None
     return judged.lost(
         work,
@@ -134,7 +132,7 @@ def _churn(facts: Facts) -> Lost | None:
 
 def _copies(facts: Facts) -> Lost | None:
     judged, work = operator_work(facts), copies(facts)
-    if work.calls <= FEW_COPIES:
+    if work.calls <= FEW:
         return None
     return judged.lost(
         work,
@@ -222,7 +220,7 @@ def _elementwise(facts: Facts) -> Lost | None:
     if judged is not None and not judged.on_device:
         return _called_one_by_one(facts)
     work = kernel_work(facts)
-    chained, saved, _ = kernel_chains(work.kernels.analysis)
+    chained, saved = kernel_chains(work.kernels.analysis)
     time, busy = chained.time, work.kernels.time
     if not time or time < _MEMORY_BOUND_SHARE * busy:
         return None

@@ -76,12 +76,6 @@ def subnormal_over_time(facts: Facts) -> Lost | None:
     )
 
 
-def is_by_subnormal_numbers(facts: Facts, rise: int) -> bool:
-    """Whether half of a ``rise`` of steps in ns, or more, came when numbers became subnormal."""
-    lost = subnormal_over_time(facts)
-    return lost is not None and not lost.doubt and lost.cost_ns >= rise / 2
-
-
 _SIMPLE = re.compile(r"aten::(exp|mul|add|sub|div|sqrt|sigmoid|lerp|addcmul|addcdiv)_?$")
 """Operators that take at most 4 ns for each element of large tensors on one core, by measurement;
 exp() with subnormal results took 107."""

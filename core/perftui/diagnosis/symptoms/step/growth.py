@@ -13,7 +13,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.slow_values import is_by_subnormal_numbers
+from perftui.diagnosis.symptoms.operators.slow_values import subnormal_over_time
 from perftui.facts.cpu.machine import busy_host, core_wait, has_gpu
 from perftui.facts.fact import (
     Facts,
@@ -104,7 +104,8 @@ def _steps(facts: Facts) -> Lost | None:
         memory = f", and memory grows by {fmt.size(rss.last - rss.first)}"
     if added:
         why, line, advice = f", since {added}", adds or line, once
-    elif is_by_subnormal_numbers(facts, rise.cost):
+    elif (seen := subnormal_over_time(facts)) and not seen.doubt and 2 * seen.cost_ns >= rise.cost:
+        # They became longer when numbers became subnormal.
         return None
     elif slower := _clock(facts):
         why = slower

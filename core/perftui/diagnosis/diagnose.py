@@ -191,7 +191,8 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             general = max(general, inflated)
         return (
             finding.severity is not Severity.HEALTHY,
-            _is_caution(finding),
+            # What stands beside the verdicts.
+            not finding.cost_ns and finding.rule in BY_ID and BY_ID[finding.rule].is_caution,
             not _reaches_limit(finding),
             not (has_steps and finding.rule == INITIALISATION.id and not finding.steps),
             -max(share, general),
@@ -230,12 +231,6 @@ def _slows_launches(finding: Finding) -> bool:
     """Whether ``finding`` makes each launch slower."""
     rule = BY_ID.get(finding.rule)
     return rule is not None and rule.slows_launches
-
-
-def _is_caution(finding: Finding) -> bool:
-    """Whether ``finding`` stands beside the verdicts."""
-    rule = BY_ID.get(finding.rule)
-    return rule is not None and rule.is_caution and not finding.cost_ns
 
 
 def _is_launching(finding: Finding) -> bool:

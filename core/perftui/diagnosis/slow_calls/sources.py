@@ -336,3 +336,4 @@ SYNC_DIST = _issue("Reductions of metrics at each step", "sb-ai-lab/RePlay/pull/
 NUMBA = _issue("Activate numba's cache", "vlouf/dealias/pull/13")
 PROFILING = _issue("Profiling of a few steps only", "AnswerDotAI/fsdp_qlora/pull/67")
 IMAGE_SCORES = _issue("Speed of training with LPIPS", "1231234zhan/mmlphuman/issues/6")
+MAX_NORM = _issue("Embedding max_norm option slow", "pytorch/pytorch/issues/1278")

@@ -242,6 +242,14 @@ ROWS = (
         operators="aten::one_hot",
     ),
     SlowCall(
+        "max-norm",
+        "max_norm shortens the rows that are looked up one after another, at each look-up",
+        "leave max_norm out, and in no_grad shorten all rows used at once: w[ids] = "
+        "w[ids].renorm(2, 0, max_norm) for ids.unique(), or all of w every N steps",
+        sources.MAX_NORM,
+        operators="aten::embedding_renorm_",
+    ),
+    SlowCall(
         "made-dense",
         "{call} makes a dense tensor of a sparse one",
         "use torch.sparse.mm or index_add on the sparse tensor",

@@ -33,7 +33,7 @@ USEFUL = re.compile(
     r"|relu|leaky|gelu|silu|elu|hardswish|threshold|softmax|log_softmax|cross_entropy|nll_loss"
     r"|mse_loss|max_pool|avg_pool|adaptive|to$|_to_copy|contiguous|clone|copy_$|reshape"
     r"|accumulategrad|torch::autograd|foreach|fused|nativelayernorm|nativebatchnorm|t$|unsafeview"
-    r"|tocopy|view|select|slice|narrow|unbind|split|chunk|masked_?fill|dropout|embedding|torch::jit|tritonkernel|compiled|call_compiled)",
+    r"|tocopy|view|select|slice|narrow|unbind|split|chunk|masked_?fill|dropout|embedding(?!_renorm)|sparse_?\w*mm|fft|torch::jit|tritonkernel|compiled|call_compiled)",
     re.IGNORECASE,
 )
 """Operators that models are made of, which nothing cheaper replaces, and those with rules of their

@@ -55,6 +55,8 @@ def recomputed(analysis: TraceAnalysis) -> Work:
     """Operators of layers that run within the backward pass."""
     ops = all_operators(analysis)
     layers = ops.named(_LAYER.match) & ops.in_phase(BACKWARD)
+    # Nodes of products with sparse matrices call addmm().
+    layers &= ~ops.within(ops.named("aten::_sparse_addmm".__eq__))
     return work_of(ops, ops.within(layers), layers)
 
 

@@ -7,6 +7,22 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "file-read-anew",
+        "{call} reads the same file anew for each sample, all of it",
+        "read it once in __init__ and keep what is needed in self, or map it (mmap_mode='r')",
+        sources.READ_ONCE,
+        "numpy.load pandas.read_csv pandas.read_parquet pandas.read_pickle pandas.read_json "
+        "pandas.read_feather pyarrow.parquet.read_table torch.load numpy.loadtxt "
+        "numpy.genfromtxt scipy.io.loadmat scipy.sparse.load_npz nibabel.load PIL.Image.open "
+        "cv2.imread soundfile.read torchaudio.load safetensors.torch.load_file",
+        frames=r"^$|^(numpy|pandas|pyarrow|torch|scipy|nibabel|PIL|soundfile|torchaudio|"
+        r"safetensors)[/.]|/soundfile\.py",
+        given=r"^[\w.]+\(self\.\w+(, (\w+=)?(self\.\w+|'[^']*'|[A-Z][A-Z_0-9]+|-?[\d.e]+|"
+        r"True|False|None))*\)$",
+        without=r"mmap|self\.(f|fh|fp|fd|file|handle|stream|buffer)\b",
+        where="item",
+    ),
+    SlowCall(
         "array-file-for-a-part",
         "the whole file is read for each item, to take a part of it",
         "map it once in __init__ (np.load with mmap_mode='r', or np.memmap) and index that",

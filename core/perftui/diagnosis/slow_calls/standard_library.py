@@ -7,6 +7,19 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "list-searched",
+        "a loop over the whole list finds what fits each sample",
+        "make a dict from key to entries once in __init__",
+        sources.GROUPED,
+        "*",
+        frames="^$",
+        given=r"^(?!self\b)\w+(\.\w+|\[('\w+'|\d)\])$",
+        within=r"[\[(](\w+(?:, \w+)?) for .*\b(\w+)\)? in (?:enumerate\()?self\.\w+\)? "
+        r"if \2\b[^ ]* ==",
+        where="item",
+        general=True,
+    ),
+    SlowCall(
         "choices-weighted",
         "{call} adds all weights up anew for each draw",
         "pass cum_weights=, made once with itertools.accumulate, or draw all with "

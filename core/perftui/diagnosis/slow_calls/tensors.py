@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from perftui.diagnosis.slow_calls import sources
-from perftui.diagnosis.slow_calls.row import SlowCall
+from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
+    SlowCall(
+        "searched-by-isin",
+        "{call} goes through all of {x} each time",
+        "sort or group {x} once before training (offsets for each key), and gather only what is "
+        "looked up",
+        sources.GROUPED,
+        "torch.isin",
+        frames=r"^$|^torch/",
+        where=EACH,
+    ),
     SlowCall(
         "labels-by-loading",
         "all samples are loaded, for their labels or lengths alone",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,23 +36,14 @@ packages then make the whole batch."""
 
 @dataclass(frozen=True)
 class BatchLines:
-    """Lines of user code that make batches; ``inner`` is the innermost frame in packages."""
+    """Lines of user code that make batches, by ``lines`` of all code."""
 
     lines: LinesByTime
     first: LineShare | None
-    """The first line, if it is the user's and takes enough of the time."""
-    inner: str
-    """Where most time is spent, if no line is the user's; else empty."""
-
-    @property
-    def named(self) -> str:
-        """``71 % of it at train.py:6``; the frame of a package if no user line makes batches; empty
-        if nothing stands out."""
-        if self.lines.samples < FEWEST_SAMPLES:
-            return ""
-        if self.first is not None:
-            return f"{fmt.percent(self.lines.share(self.first))} of it at {self.first.short}"
-        return f"mostly in {self.inner}" if self.inner else ""
+    """The first line, if it or its function is the user's and takes enough of the time."""
+    named: str
+    """``71 % of it at train.py:6``; the function, or the frame of a package, if no line stands out;
+    empty if none does, or there are too few samples."""
 
 
 @fact
@@ -74,11 +65,26 @@ def batch_lines(facts: Facts) -> BatchLines | None:
         return None
     # Lines that only request a batch do not make it.
     own = lines_by_time(stacks, np.where(asks_loader(stacks, time), 0, time), lines.samples)
-    of_all = LinesByTime(own.lines, lines.covered, lines.samples)
-    first = own.first_own
-    if first is not None and of_all.share(first) >= LEAST_NAMED:
-        return BatchLines(of_all, first, "")
-    return BatchLines(of_all, None, _package_frame(stacks, time, lines.covered))
+    first, named = own.first_own, ""
+    if first is not None and first.held >= LEAST_NAMED * lines.covered:
+        named = f"{fmt.percent(lines.share(first))} of it at {first.short}"
+    elif first := _of_function(own, LEAST_NAMED * lines.covered):
+        named = f"{fmt.percent(lines.share(first))} of it in {first.function} ({first.short})"
+    elif inner := _package_frame(stacks, time, lines.covered):
+        named = f"mostly in {inner}"
+    return BatchLines(lines, first, named if lines.samples >= FEWEST_SAMPLES else "")
+
+
+def _of_function(lines: LinesByTime, least: float) -> LineShare | None:
+    """The longest line of the user's longest function, with the time of its listed lines; None if
+    that is less than ``least``."""
+    spent = Counter[tuple[str, str]]()
+    for line in lines.lines:
+        spent[line.file, line.function] += line.held if line.file else 0
+    for (file, function), held in spent.most_common(1):
+        line = next(one for one in lines.lines if (one.file, one.function) == (file, function))
+        return replace(line, held=held) if held >= least else None
+    return None
 
 
 def asks_loader(stacks: Table, time: Int64) -> Mask:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import run_is_over, steady_rows, steady_step, step_kind
-from perftui.run.columns import COLLATE, FETCH, stack_rate_of
+from perftui.run.columns import stack_rate_of
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
@@ -213,17 +213,6 @@ def lines_within(
 def at_frames(pattern: re.Pattern[str]) -> Callable[[Table], npt.NDArray[np.bool_]]:
     """Select samples whose innermost frame has ``pattern``."""
     return lambda stacks: np.array([bool(pattern.search(str(it))) for it in stacks["inner"]], bool)
-
-
-@fact
-def main_batches(facts: Facts) -> LinesByTime | None:
-    """Lines of the main thread while it made batches itself, over the steady steps; None with too
-    few samples."""
-    outside, _ = stack_samples(facts)
-    if "stage" not in outside:
-        return None
-    making = np.isin(outside["stage"], (FETCH, COLLATE))
-    return _if_enough(outside, np.where(making, steady_held(facts), 0))
 
 
 def _time_within(stacks: Table, steps: Table) -> Int64:

@@ -17,7 +17,6 @@ from perftui.facts.data_loader.batch_place import (
     asks_loader,
     batch_lines,
     batch_place,
-    loader_lines,
     loader_place,
 )
 from perftui.facts.data_loader.input_wait import (
@@ -37,9 +36,7 @@ from perftui.facts.data_loader.loader import (
 from perftui.facts.fact import Facts, fact
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
-    LinesByTime,
     lines_by_time,
-    main_batches,
     stack_samples,
     steady_held,
 )
@@ -81,7 +78,7 @@ def wait_figures(wait: InputWait, facts: Facts, limits: Limits) -> list[Figure]:
 def loader_in_main(facts: Facts) -> list[Figure]:
     """Figures of a loader without workers: its lines, and where it is made."""
     feeds = training_loader(facts)
-    figures = [*worker_figures(facts), *_lines(main_batches(facts), facts)]
+    figures = [*worker_figures(facts), *_lines(facts)]
     if feeds and feeds.dataset:
         figures.append(Figure("dataset", feeds.dataset))
     if feeds and feeds.source:
@@ -91,10 +88,8 @@ def loader_in_main(facts: Facts) -> list[Figure]:
 
 def loader_of_workers(facts: Facts) -> list[Figure]:
     """Figures of a loader with workers: their lines, its queue, and their use of the machine."""
-    figures = worker_figures(facts)
-    lines, ready, host = loader_lines(facts), batches_ready(facts), machine_use(facts)
-    if lines is not None:
-        figures += _lines(lines.making, facts)
+    figures = [*worker_figures(facts), *_lines(facts)]
+    ready, host = batches_ready(facts), machine_use(facts)
     if ready is not None:
         figures.append(Figure("batches ready, median", ready, "count"))
     if host.workers_cores is not None:
@@ -114,10 +109,12 @@ def worker_figures(facts: Facts) -> list[Figure]:
     return [Figure("num_workers", feeds.num_workers, "count", place=facts.at(feeds))]
 
 
-def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
+def _lines(facts: Facts) -> list[Figure]:
     """The user's lines that take longest in making batches, as shares of that."""
-    if lines is None:
+    made = batch_lines(facts)
+    if made is None or made.lines.samples < FEWEST_SAMPLES:
         return []
+    lines = made.lines
     own = [line for line in lines.listed if line.file][:MOST_LINES]
     return [Figure.share("making batches", lines.share(line), place=facts.at(line)) for line in own]
 

@@ -9,11 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
 from tests.capture.watched import quick_environment
+from tests.core.recorder.conftest import wait_for
 
 PERFTUI = [sys.executable, "-m", "perftui_tui", "--headless"]
 
@@ -101,6 +103,27 @@ def test_a_signal_to_the_script_ends_both_the_same_way(
     run = only_run(tmp_path)
     assert run.manifest.exit_code == 128 + number or number is signal.SIGINT
     assert len(run.ranks[0].steps) >= 100
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_a_diagnosis_ends_the_training_and_reports_it(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(ENDLESS)
+    diagnosed = subprocess.Popen(
+        [*PERFTUI[:3], "diagnose", "train.py"],
+        cwd=tmp_path,
+        env=quick_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    runs = tmp_path / ".perftui" / "runs"
+    wait_for(lambda: any(log.read_text() for log in runs.glob("*/output.log")), "output")
+    pid = int(next(runs.glob("*/output.log")).read_text())
+    diagnosed.send_signal(number)
+    report, _ = diagnosed.communicate(timeout=60)
+    assert "train.py - stopped" in report
+    assert not psutil.pid_exists(pid)
 
 
 ASKED = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -218,6 +219,8 @@ def diagnose(line: CommandLine) -> int:
     launch = launch_again(line) if line.action == AGAIN else launch_of(line)
     with refusing(OSError, where=f"the run cannot be recorded in {launch.runs}"):
         root = start(launch)
+    # ``timeout`` and job managers end a command so: nobody would see what goes on without it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         log(f"recording {root}")
         with _asking(root):

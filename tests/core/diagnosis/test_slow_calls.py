@@ -1,7 +1,7 @@
 """The table of slow calls: each row recognises one snippet, and not one near it.
 
 ``slow_calls.txt`` has for each row a snippet that it recognises and one that it does not. The place
-is a snippet's last line. After ``##`` follow ``@item`` or the like, ``!cpu`` without a GPU,
+is a snippet's last line, or ``# here``. After ``##``: ``@item`` or alike, ``!cpu`` without a GPU,
 ``!big`` for files far larger than samples, ``=aten::x`` for the operator, and the frame that the
 line called with the innermost one; without frames samples show the line itself.
 """
@@ -40,7 +40,7 @@ def seen(snippet: str) -> Seen:
     code, _, shown = snippet.partition("  ##")
     text = code.replace("\\n", "\n").rstrip()
     text += " pass" if text.endswith(":") else ""
-    uses = uses_at(parse_program(text.encode()), text.count("\n") + 1)
+    uses = uses_at(parse_program(text.encode()), text.count("\n", 0, text.find("  # here")) + 1)
     marks = re.findall(r"[@!]\w+", shown)
     operators = frozenset(re.findall(r"=(\S+)", shown))
     parts = re.sub(r"[@!]\w+|=\S+", "", shown).split(";")

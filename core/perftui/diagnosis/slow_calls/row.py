@@ -78,6 +78,8 @@ class SlowCall:
     """Pattern that it must not match."""
     within: str = ""
     """Pattern that the text of the function around it must match."""
+    onward: str = ""
+    """Pattern that the text of that function must match, from the statement of the call on."""
     beside: str = ""
     """Pattern of an innermost frame that some other sample must show."""
     general: bool = False
@@ -133,6 +135,8 @@ class SlowCall:
         if not re.search(self.given, text) or re.search(self.without, text):
             return 0.0
         if self.grown not in (None, use.grows) or not re.search(self.within, use.around):
+            return 0.0
+        if self.onward and not re.search(self.onward, use.onward):
             return 0.0
         is_certain = not use.name.startswith(UNKNOWN) or name.startswith("*")
         if not seen.frames:

@@ -7,6 +7,62 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "molecule-described",
+        "{call} computes features of a molecule for each item",
+        "compute them once before training and store arrays",
+        sources.FINGERPRINTS,
+        "rdkit.Chem.Descriptors.* rdkit.Chem.rdMolDescriptors.* "
+        "rdkit.Chem.rdFingerprintGenerator.* rdkit.DataStructs.* ogb.utils.* "
+        "torch_geometric.utils.from_smiles torch_geometric.utils.smiles.* dgllife.utils.* "
+        "deepchem.feat.* *.GetFingerprint *.GetCountFingerprint *.featurize",
+        frames=r"^$|^(rdkit|ogb|torch_geometric|dgllife|deepchem)/",
+        where=EACH,
+    ),
+    SlowCall(
+        "paths-searched",
+        "{call} searches paths through the whole graph for each item",
+        "do it once before training (pre_transform) and store the distances",
+        sources.GRAPH_TRANSFORMS,
+        "scipy.sparse.csgraph.*",
+        frames=r"^$|^scipy/sparse/",
+        where=EACH,
+    ),
+    SlowCall(
+        "elements-scanned",
+        "a condition is tested for all elements, one by one in Python, for each item",
+        "make a dict from class (or key) to positions once in __init__",
+        sources.OF_A_CLASS,
+        "builtins.enumerate random.choice random.sample numpy.random.choice builtins.list "
+        "numpy.array torch.tensor builtins.next",
+        native=True,
+        given=r"^enumerate\(self\.[\w.]+\)$| for [^\n]* in (enumerate\()?self\.[\w.]+\)? if ",
+        within=r" for [^\n]* in (enumerate\()?self\.[\w.]+\)? if ",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
+        "list-made-per-item",
+        "{call} copies all keys or elements into a list for each item",
+        "make the list once in __init__ and index that",
+        sources.BUFFER_COPY,
+        "builtins.list builtins.tuple",
+        native=True,
+        given=r"^(list|tuple)\(self\.[\w.]+(\.(keys|values|items)\(\))?\)$",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
+        "kept-list-joined",
+        "{call} joins all arrays of the list {x} again each time",
+        "write them into one array made large enough, and index that",
+        sources.APPENDING,
+        "numpy.stack(list) numpy.concatenate(list) numpy.vstack(list) numpy.hstack(list)",
+        frames=r"^$|^numpy/",
+        given=r"\(self\.\w+[,)]",
+        where=EACH,
+        least=0.5,
+    ),
+    SlowCall(
         "array-scanned",
         "a condition on the whole array is evaluated for each item",
         "sort or group once in __init__ (np.argsort with np.searchsorted, or a dict from key to "
@@ -279,7 +335,7 @@ ROWS = (
         "{call} sums the probabilities up anew for each draw",
         "draw many at once, or keep the cumulative sum and use np.searchsorted",
         sources.CHOICE,
-        "numpy.random.choice",
+        "numpy.random.choice numpy.random.Generator.choice",
         native=True,
         given=r"\bp=",
         where=EACH,

@@ -7,6 +7,25 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "tokens-one-by-one",
+        "{call} looks one token up at a time",
+        "pass the whole list: convert_tokens_to_ids(tokens)",
+        sources.TOKENS_AT_ONCE,
+        "*.convert_tokens_to_ids *.token_to_id *.convert_ids_to_tokens",
+        frames=r"^$|^transformers/tokenization|^tokenizers",
+        in_loop=True,
+        where=EACH,
+    ),
+    SlowCall(
+        "pipeline-per-text",
+        "a pipeline of transformers runs its model on one input after another",
+        "pass a list or a dataset with batch_size=, once before training",
+        sources.PIPELINE_BATCHES,
+        frames=r"^transformers/pipelines/",
+        where=EACH,
+        least=0.4,
+    ),
+    SlowCall(
         "metric-validated",
         "the metric checks each value of its inputs, and which values they have, at each update",
         "validate_args=False, once the inputs are known to be right",

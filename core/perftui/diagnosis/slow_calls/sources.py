@@ -167,6 +167,38 @@ CUMULATIVE_WEIGHTS = _issue(
     "cum_weights save work in random.choices", "python/cpython/issues/101128"
 )
 UNPACKED = _issue("Extract data only once", "tinygrad/tinygrad/pull/1980")
+TABLE_FORMATS = Source(
+    "pandas, Formats: performance considerations",
+    "https://pandas.pydata.org/docs/user_guide/io.html#performance-considerations",
+)
+DECODE_JPEG = Source(
+    "torchvision, decode_jpeg",
+    "https://docs.pytorch.org/vision/stable/generated/torchvision.io.decode_jpeg.html",
+)
+KORNIA = Source(
+    "Kornia, Augmentation of batches on the GPU",
+    "https://kornia.readthedocs.io/en/latest/augmentation.html",
+)
+NIBABEL = Source("NiBabel, Images and memory", "https://nipy.org/nibabel/images_and_memory.html")
+PIPELINE_BATCHES = Source(
+    "Transformers, Pipelines: batching",
+    "https://huggingface.co/docs/transformers/main_classes/pipelines",
+)
+GET_SCALE = Source(
+    "PyTorch, GradScaler.get_scale: incurs a sync", "https://docs.pytorch.org/docs/stable/amp.html"
+)
+HDF5_KEYS = _issue("Fast keys: a minute for 50,000 groups", "h5py/h5py/pull/305")
+STORE_KEYS = _issue("HDFStore().keys() slow", "pandas-dev/pandas/issues/17593")
+IMAGE_ARRAYS = _issue("Increase buffer size of Image.tobytes", "python-pillow/Pillow/pull/9220")
+CLIPS = _issue("Load VideoClips from pre-computed metadata", "pytorch/vision/pull/1154")
+FFMPEG = _issue("Too slow: ffmpeg reads up to the clip", "google-deepmind/dmvr/issues/9")
+TOKENS_AT_ONCE = _issue("Batch convert_tokens_to_ids calls", "vllm-project/vllm/pull/40102")
+FINGERPRINTS = _issue("Fingerprints as the last, expensive step", "meta-pytorch/data/issues/492")
+OF_A_CLASS = _issue("Compute indices of each class outside the loop", "pytorch/examples/pull/47")
+NEIGHBOUR_LOADER = _issue(
+    "Faster NeighborLoader through shared memory", "pyg-team/pytorch_geometric/pull/3734"
+)
+RECORDS_COPIED = _issue("Deep copies of dataset records", "facebookresearch/detectron2/issues/939")
 TUNING = Source(
     "PyTorch Performance Tuning Guide",
     "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide",

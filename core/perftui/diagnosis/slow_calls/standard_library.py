@@ -20,6 +20,14 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "record-deepcopied",
+        "{call} copies every object inside of {x} for each item, in Python",
+        "dict({x}) or list({x}), where what is inside is not changed, or make new arrays only",
+        sources.RECORDS_COPIED,
+        "copy.deepcopy",
+        where="item",
+    ),
+    SlowCall(
         "choices-weighted",
         "{call} adds all weights up anew for each draw",
         "pass cum_weights=, made once with itertools.accumulate, or draw all with "

@@ -7,6 +7,14 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "table-at-start",
+        "{call} parses the whole table in every run",
+        "store it once as Parquet or Feather and read the columns that are used, or save arrays",
+        sources.TABLE_FORMATS,
+        "pandas.read_csv pandas.read_table pandas.read_json pandas.read_excel",
+        where="start",
+    ),
+    SlowCall(
         "frame-encoded",
         "{call} looks for the categories or limits of all values each time",
         "encode the column once before training and keep an array of whole numbers",
@@ -140,7 +148,8 @@ ROWS = (
         "{call} parses the whole file each time",
         "read it once in __init__, and keep its columns as arrays or tensors",
         sources.OPENED_EACH_ITEM,
-        "pandas.read_csv pandas.read_table pandas.read_excel pandas.read_json pandas.read_hdf",
+        "pandas.read_csv pandas.read_table pandas.read_excel pandas.read_json pandas.read_hdf "
+        "pandas.read_pickle",
         where=EACH,
     ),
     SlowCall(

@@ -17,6 +17,18 @@ ROWS = (
         where=EACH,
     ),
     SlowCall(
+        "neighbours-sampled",
+        "neighbours of nodes are sampled, and their features gathered, on the CPU",
+        "fewer neighbours for each layer, workers that share the graph, pyg-lib for PyG, or "
+        "sampling on the GPU (DGL's use_uva)",
+        sources.NEIGHBOUR_LOADER,
+        frames=r"^torch_geometric/(sampler|loader)/\S* \S*(sample|filter|Neighbor)|"
+        r"> torch_geometric/(sampler|loader)/\S+ \S*(sample|filter|Neighbor)|"
+        r"^dgl/(sampling|dataloading)/|> dgl/(sampling|dataloading)/",
+        where="item",
+        least=0.4,
+    ),
+    SlowCall(
         "labels-by-loading",
         "all samples are loaded, for their labels or lengths alone",
         "keep labels and lengths in a list of the dataset (.targets), or in a file",
@@ -79,7 +91,7 @@ ROWS = (
         "the sampler builds a Python list of all indices",
         "draw indices in blocks, or use a sampler of your own over tensors",
         sources.RANDOM_SAMPLER,
-        frames=r"torch/utils/data/sampler\.py",
+        frames=r"torch/utils/data/(sampler|distributed)\.py",
         least=0.5,
     ),
     SlowCall(

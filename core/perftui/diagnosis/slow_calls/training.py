@@ -7,6 +7,27 @@ from perftui.diagnosis.slow_calls.row import SlowCall
 
 ROWS = (
     SlowCall(
+        "norm-checked",
+        "error_if_nonfinite makes the host wait for the norm of the gradients at each step",
+        "leave it out; look at the norm that it returns every N steps",
+        sources.CLIP_SYNC,
+        "torch.nn.utils.clip_grad_norm_ torch.nn.utils.clip_grad.clip_grad_norm_",
+        frames=r"torch/nn/utils/clip_grad\.py|torch/utils/_contextlib|^$",
+        given=r"error_if_nonfinite=True",
+        waits=True,
+        where="step",
+    ),
+    SlowCall(
+        "scale-fetched",
+        "{call} makes the host wait for the device, for a number to report",
+        "report it every N steps",
+        sources.GET_SCALE,
+        "*.get_scale",
+        frames=r"torch/(cuda/)?amp/grad_scaler\.py|torch/utils/_contextlib",
+        waits=True,
+        where="step",
+    ),
+    SlowCall(
         "average-by-function",
         "avg_fn is called for each tensor by itself",
         "AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay)) averages all at once",

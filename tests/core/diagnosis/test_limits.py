@@ -353,6 +353,8 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
     ("unfused-attention", "a gate",
      lambda: operator_work.attending(3_000, scores={"Input Dims": [[8, 4], []]})),
     ("layout-copies", "casts", lambda: operator_work.forward((10, 2.5, operator_work.CASTS))),
+    ("layout-copies", "of torch's own attention",
+     lambda: operator_work.forward((10, 2.5, (kernels.MATH, *operator_work.COPIES)))),
     ("slow-operator", "little of a trace",
      lambda: trace_alone.plain(("aten::rand", "aten::uniform_", 2.4))),
     ("slow-operator", "a range of the script that passes for an operator",

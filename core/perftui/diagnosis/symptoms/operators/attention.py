@@ -46,7 +46,7 @@ def written_out_attention(analysis: TraceAnalysis) -> tuple[Work, bool] | None:
     without any, or if sizes show that each softmax is another, such as a gate between products."""
     ops = all_operators(analysis)
     # What torch writes out itself lies in two operators of its own.
-    around = ops.named(_MATH.__eq__)
+    around = ops.named(MATH.__eq__)
     around[ops.caller[around & (ops.caller != NONE)]] = True
     caller = np.where(around[ops.caller], NONE, ops.caller)
     top = ops.by_start((caller == NONE) & ~around)
@@ -182,7 +182,7 @@ def _unfused(facts: Facts) -> Lost | None:
     judged = operator_work(facts, whole=True)
     analysis = judged.operators.steps.analysis
     # ATTENTION_MASK reports what torch itself writes out.
-    written = None if _MATH in analysis.trace.names else written_out_attention(analysis)
+    written = None if MATH in analysis.trace.names else written_out_attention(analysis)
     if written is None:
         return None
     work, is_joined = written
@@ -236,7 +236,7 @@ def _square(arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
         return None
 
 
-_MATH = "aten::_scaled_dot_product_attention_math"
+MATH = "aten::_scaled_dot_product_attention_math"
 _SOURCE = "A fused kernel saves all of it."
 
 
@@ -267,14 +267,14 @@ def _slow_path(facts: Facts) -> Lost | None:
         f"separate {separate}: they take {{part}}.",
         "between the products of attention",
         Figure("operators between them in forward", written[0].calls, "count"),
-        operator=_MATH,
+        operator=MATH,
     )
     # The CPU's fused kernel knows no dropout, which a model may need.
     return lost if judged.on_device else lost and replace(lost, worst=Severity.INFO)
 
 
 def _mask(facts: Facts) -> Lost | None:
-    if facts.analysis is not None and _MATH in facts.analysis.trace.names:
+    if facts.analysis is not None and MATH in facts.analysis.trace.names:
         return _slow_path(facts)
     work = kernel_work(facts)
     analysis = work.kernels.analysis

@@ -12,6 +12,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.operators.attention import MATH
 from perftui.diagnosis.symptoms.operators.views import expanded_operands
 from perftui.diagnosis.symptoms.operators.work import cpu_work, kernel_work, operator_work
 from perftui.facts.cpu.machine import machine_use, ranks_here
@@ -79,10 +80,10 @@ def own_casts(analysis: TraceAnalysis) -> Work:
 @trace_fact
 def copies(analysis: TraceAnalysis) -> Work:
     """Copies of non-contiguous tensors into another memory layout, outside the optimizer and loops
-    of the script, without casts and operands that are expanded."""
+    of the script, without casts, operands that are expanded, and those of torch's own attention."""
     ops = operators(analysis)
     mine = ops.within(ops.named(_COPY.__contains__))
-    mine &= ~ops.within(ops.named(_CAST.__contains__)) & ~_elsewhere(analysis)
+    mine &= ~ops.within(ops.named((_CAST | {MATH}).__contains__)) & ~_elsewhere(analysis)
     expanded, copying = expanded_operands(analysis), ops.named("aten::copy_".__eq__)
     return work_of(ops, mine & ~expanded.copying if expanded else mine, copying)
 

@@ -155,6 +155,17 @@ class Parameters(msgspec.Struct, frozen=True):
     unused_elements: int | None = None
 
 
+class Untrained(msgspec.Struct, frozen=True):
+    """A module whose gradients no optimizer uses; ``path`` is empty where the script calls it at
+    ``file`` and ``line``, else its place in the module that is called there."""
+
+    path: str
+    name: str
+    """Its class."""
+    file: str | None = None
+    line: int | None = None
+
+
 class Settings(msgspec.Struct, frozen=True):
     """Settings of one training process, a few steps after it began to train.
 
@@ -180,6 +191,7 @@ class Settings(msgspec.Struct, frozen=True):
     optimizers: tuple[OptimizerSettings, ...] | None = None
     wrappers: tuple[Wrapper, ...] | None = None
     parameters: tuple[Parameters, ...] | None = None
+    untrained: tuple[Untrained, ...] | None = None
     compiled: bool | None = None
     """Whether a module is compiled; compiled functions are not seen."""
     places: dict[str, tuple[str, int]] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from perftui.diagnosis.symptoms.script.evaluation import evaluation
 from perftui.facts.fact import Facts
@@ -12,6 +13,7 @@ from perftui.fixes.fix import (
     Fix,
     LineChange,
     NamedLine,
+    Plan,
     finding_line,
     finding_line_or_script,
     has_finding,
@@ -186,12 +188,17 @@ _ID = "requires-grad-off"
 _TARGET, _ARGUMENTS = "parameters", {"requires_grad": False}
 
 
-def untrained_without(program: Program, _: int) -> Sequence[Edit]:
-    """``backbone.requires_grad_(False)`` before the loop that trains, of each module that no
-    optimizer holds."""
-    loop = training_loop(program)
-    names = untrained_modules(program, loop)
-    return [insert_before(program, loop, f"{name}.requires_grad_(False)") for name in names]
+@lru_cache
+def untrained_without(lines: tuple[int, ...]) -> Plan:
+    """``backbone.requires_grad_(False)`` before the loop that trains, of each module called at
+    ``lines``, where the run saw that no optimizer holds it."""
+
+    def plan(program: Program, _: int) -> Sequence[Edit]:
+        loop = training_loop(program)
+        names = untrained_modules(program, loop, lines)
+        return [insert_before(program, loop, f"{name}.requires_grad_(False)") for name in names]
+
+    return plan
 
 
 def _requires_grad(facts: Facts) -> LineChange | None:
@@ -199,10 +206,14 @@ def _requires_grad(facts: Facts) -> LineChange | None:
     unused = sum(row.unused or 0 for row in (setup.parameters or ())) if setup else 0
     if not unused or not has_finding(facts, "unused-gradients"):
         return None
+    file, line = place_of_loop(facts)
+    modules = (setup.untrained or ()) if setup else ()
+    lines = tuple(row.line for row in modules if row.line and not row.path)
     return LineChange(
         f"no gradients for {unused} parameters that are in no optimizer",
-        *place_of_loop(facts),
-        untrained_without,
+        file,
+        line,
+        untrained_without(lines),
         "requires_grad_(False) on modules that are not trained, before the loop",
         Override(_TARGET, _ARGUMENTS, fix=_ID),
     )

@@ -153,7 +153,9 @@ def evaluation_loop(program: Program, line: int) -> Loop:
             raise PatchRefusedError(f"line {inner.lineno} calls {called_name(inner)}()")
         if isinstance(inner, (ast.Yield, ast.YieldFrom)) and inner in set(ast.walk(loop)):
             raise PatchRefusedError(f"line {inner.lineno} passes on what the loop computes")
-    if _is_without(program, loop):
+    above = takewhile(lambda node: not isinstance(node, Function), program.ancestors(loop))
+    blocks = (*loop.body, *above, program.function(loop))
+    if any(is_without_gradients(program, block) for block in blocks):
         raise PatchRefusedError(f"the loop at line {loop.lineno} already records no gradients")
     refuse_differentiated(program, loop)
     return loop
@@ -200,13 +202,6 @@ def _refuse_unless_evaluating(program: Program, loop: Loop) -> None:
     last = max(switches, default=(0, ""))
     if last[1] != "eval":
         raise PatchRefusedError(f"nothing shows that the loop at line {loop.lineno} evaluates")
-
-
-def _is_without(program: Program, loop: Loop) -> bool:
-    """Whether the loop, or all that it does, is under ``no_grad`` already."""
-    above = takewhile(lambda node: not isinstance(node, Function), program.ancestors(loop))
-    blocks = (*loop.body, *above, program.function(loop))
-    return any(is_without_gradients(program, block) for block in blocks)
 
 
 def is_without_gradients(program: Program, node: ast.AST | None) -> bool:

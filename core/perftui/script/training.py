@@ -16,7 +16,6 @@ from perftui.script.program import (
     assigned_value,
     called_name,
     called_names,
-    keyword,
     receiver,
     value_given,
     variables,
@@ -340,9 +339,6 @@ def wrapped_model(program: Program, loop: Loop) -> str:
 _ITSELF = frozenset({"to", "cuda", "cpu", "float", "half", "double", "bfloat16", "train", "eval"})
 """Methods of a module that return it."""
 
-_HARMLESS = _ITSELF | {"zero_grad", "state_dict", "load_state_dict", "training"}
-"""Attributes of a module whose use gives its parameters to nothing else."""
-
 _TELLING = frozenset({"zero_grad", "state_dict", "load_state_dict", "train", "eval"})
 """Methods that modules have, and little else."""
 
@@ -350,62 +346,32 @@ _BARE = frozenset({"ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Softmax", "Flatte
 """Modules of torch without parameters."""
 
 
-def untrained_modules(program: Program, loop: Loop) -> list[str]:
-    """Names of modules that ``loop`` calls, and that no optimizer of the file holds; refused where
-    there are none, or it is not certain what the optimizers hold."""
-    trained = _optimized(program)
-    called = [
+_JOINING = {"chain", "itertools", "list"}
+
+
+def untrained_modules(program: Program, loop: Loop, lines: tuple[int, ...]) -> list[str]:
+    """Names by which ``loop`` calls a module at each of ``lines``, where the run saw one that is in
+    no optimizer; refused where it is not certain which names those are."""
+    for call in program.calls("add_param_group"):
+        raise PatchRefusedError(f"line {call.lineno} adds parameters to an optimizer")
+    asked = _trained_variables(program, "parameters", "named_parameters")
+    trained = {name.partition(".")[0] for name in asked}
+    for call in program.calls():
+        given = call.args[:1] or [kw.value for kw in call.keywords if kw.arg == "params"]
+        others = {name.partition(".")[0] for name in variables(*given)} - trained - _JOINING
+        kind = qualified_name(program, call.func) or ""
+        if others and kind.startswith("torch.optim.") and ".lr_scheduler." not in kind:
+            raise PatchRefusedError(f"line {call.lineno} gives an optimizer {others.pop()}")
+    called = dict.fromkeys(
         call.func.id
         for node in loop.body
         for call in ast.walk(node)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-    ]
-    names = [name for name in dict.fromkeys(called) if name not in trained]
-    modules = [name for name in names if _is_module(program, name)]
-    for name in modules:
-        _refuse_shared(program, name)
-        _refuse_made_of(program, name)
-    if not modules:
-        raise PatchRefusedError("no module that the loop calls is certainly in no optimizer")
-    return modules
-
-
-def _optimized(program: Program) -> set[str]:
-    """Names of the modules whose parameters the optimizers of the file are given, all of them."""
-    names: set[str] = set()
-    optimizers = [
-        call
-        for call in program.calls()
-        if (name := qualified_name(program, call.func) or "").startswith("torch.optim.")
-        and not name.startswith("torch.optim.lr_scheduler.")
-        and called_name(call)[:1].isupper()
-    ]
-    if not optimizers:
-        raise PatchRefusedError("no line of the file certainly creates a torch optimizer")
-    for call in optimizers:
-        names |= _modules_in(call, call.args[0] if call.args else keyword(call, "params"))
-    for call in program.calls("add_param_group"):
-        raise PatchRefusedError(f"line {call.lineno} adds parameters to an optimizer")
-    return names
-
-
-def _modules_in(call: ast.Call, params: ast.expr | None) -> set[str]:
-    """``{"a", "b"}`` of ``[*a.parameters(), *b.parameters()]``, ``chain(...)`` and the like."""
-    if isinstance(params, ast.Starred):
-        return _modules_in(call, params.value)
-    if isinstance(params, (ast.List, ast.Tuple)):
-        return {name for item in params.elts for name in _modules_in(call, item)}
-    if isinstance(params, ast.BinOp) and isinstance(params.op, ast.Add):
-        return _modules_in(call, params.left) | _modules_in(call, params.right)
-    if isinstance(params, ast.Call) and called_name(params) in ("chain", "list"):
-        return {name for item in params.args for name in _modules_in(call, item)}
-    if isinstance(params, ast.Call) and called_name(params) == "parameters":
-        owner = receiver(params)
-        if isinstance(owner, ast.Name):
-            return {owner.id}
-    raise PatchRefusedError(
-        f"line {call.lineno} gives an optimizer something other than all parameters of a module"
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.lineno in lines
     )
+    modules = [name for name in called if name not in trained and _is_module(program, name)]
+    if not modules or len(modules) != len(lines):
+        raise PatchRefusedError("it is not certain which modules of the loop are in no optimizer")
+    return modules
 
 
 def _is_module(program: Program, name: str) -> bool:
@@ -437,43 +403,3 @@ def _creation(program: Program, name: str) -> ast.Call | None:
     while called_name(call) in _ITSELF and isinstance(moved := receiver(call), ast.Call):
         call = moved
     return call
-
-
-def _refuse_made_of(program: Program, name: str) -> None:
-    """Refuse unless the module is made of numbers and imports alone: anything else may be a module
-    that is trained."""
-    call = _creation(program, name)
-    classes = program.classes.get(called_name(call), ()) if call is not None else ()
-    for part in (call, *classes) if call is not None else ():
-        for use in (node for node in ast.walk(part) if isinstance(node, ast.Name)):
-            in_class = isinstance(part, ast.ClassDef)
-            if isinstance(use.ctx, ast.Load) and not _is_plain(program, use, in_class):
-                raise PatchRefusedError(f"line {use.lineno} may create {name} of something trained")
-
-
-def _is_plain(program: Program, use: ast.Name, in_class: bool) -> bool:
-    """Whether ``use`` reads a number, an import, a class, an option of the command line, or within
-    a class a name of one of its methods."""
-    for binding in program.bindings(use.id):
-        value = assigned_value(program, binding)
-        is_number = value is not None and not any(
-            isinstance(node, (ast.Call, ast.Name)) for node in ast.walk(value)
-        )
-        is_parsed = isinstance(value, ast.Call) and called_name(value) == "parse_args"
-        is_defined = isinstance(binding, (ast.alias, ast.ClassDef, ast.FunctionDef))
-        is_own = in_class and not isinstance(program.scope(binding), ast.Module)
-        if not (is_number or is_parsed or is_defined or is_own):
-            return False
-    return True
-
-
-def _refuse_shared(program: Program, name: str) -> None:
-    """Refuse unless the module is only called, moved and saved, so no other has its parameters."""
-    for use in program.loads(name):
-        above = program.parents[use]
-        is_called = isinstance(above, ast.Call) and above.func is use
-        attribute = above.attr if isinstance(above, ast.Attribute) else ""
-        is_plain = isinstance(getattr(above, "ctx", None), ast.Load) and attribute in _HARMLESS
-        if not is_called and not is_plain:
-            text = ast.unparse(above if attribute else use)
-            raise PatchRefusedError(f"line {use.lineno} does more with {name} than call it: {text}")

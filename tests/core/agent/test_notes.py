@@ -136,6 +136,9 @@ prepare()
     told = settings(train(source))
     (floats,) = told["parameters"]
     assert (floats["trained"], floats["unused"], floats["unused_elements"]) == (3, 2, 72)
+    (layer,) = told["untrained"]
+    assert (layer["path"], layer["name"]) == ("0", "Linear")
+    assert "model(" in source.splitlines()[layer["line"] - 1]
     assert told["autocast"] == {"cpu": "bfloat16"}
     assert told["modes"]["anomaly"] is True
     found = told["places"]
@@ -191,7 +194,7 @@ def test_what_cannot_be_read_is_unknown_and_harms_nothing() -> None:
         def modules(self) -> list[Any]:
             raise RuntimeError("not now")
 
-    facts = Setup().note(object(), {Odd(): None}, [Odd()])
+    facts = Setup().note(object(), {Odd(): None}, {Odd(): None})
     known = {name for name, value in facts.items() if value is not None}
     # Of dynamo it depends on what other tests have imported.
     some = {"cores", "environment", "gc", "optimizers", "places", "processor"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..hooks.around import watch_steps
-from ..recording.model import all_modules, held_by, own_parameters, wrappers
+from ..recording.model import all_modules, unused, wrappers
 from ..safety.signal_handlers import attempt
 from .request import Request, arguments_of
 
@@ -49,7 +49,8 @@ class Untrained:
         modules = all_modules(session.called_modules())
         why = self._why_not(modules)
         if not why and self._steps == LOOK_AFTER:
-            self._seen = [(tensor, self._value(tensor)) for tensor in _unused(session, modules)]
+            tensors = unused(modules, session.made_optimizers()).values()
+            self._seen = [(tensor, self._value(tensor)) for tensor in tensors]
             if self._seen:
                 return
             why = "every parameter with a gradient is in an optimizer"
@@ -79,13 +80,6 @@ class Untrained:
         if now is None or before is None or parameter.grad is None:
             return False
         return bool(now == before)
-
-
-def _unused(session: Session, modules: list[Any]) -> list[Any]:
-    """Parameters of ``modules`` that have a gradient now, and are in no optimizer."""
-    ids = {id(tensor) for optimizer in session.made_optimizers() for tensor in held_by(optimizer)}
-    unheld = (tensor for number, tensor in own_parameters(modules).items() if number not in ids)
-    return [tensor for tensor in unheld if tensor.is_leaf and tensor.grad is not None]
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..hooks.call_site import CallSite
@@ -72,6 +72,7 @@ def parameters(
     rows: dict[tuple[Any, Any], dict[str, Any]] = {}
     optimized = {id(tensor): tensor for optimizer in optimizers for tensor in held_by(optimizer)}
     with torch._C.DisableTorchFunction():
+        beyond = unused(modules, optimizers)
         for number, parameter in {**own_parameters(modules), **optimized}.items():
             row = rows.setdefault((parameter.dtype, parameter.device), dict.fromkeys(COUNTS, 0))
             # An uninitialised parameter has no size.
@@ -80,13 +81,47 @@ def parameters(
             row["trained"] += bool(parameter.requires_grad)
             row["elements"] += elements
             row["largest"] = max(row["largest"], elements)
-            if number not in optimized and parameter.is_leaf and parameter.grad is not None:
+            if number in beyond:
                 row["unused"] += 1
                 row["unused_elements"] += elements
     return [
         {"dtype": str(dtype).removeprefix("torch."), "device": str(device), **row}
         for (dtype, device), row in rows.items()
     ]
+
+
+MOST_UNTRAINED = 8
+"""Most modules that are noted as untrained."""
+
+
+def untrained(
+    torch: Any, called: Mapping[Any, CallSite | None], optimizers: Iterable[Any]
+) -> list[dict[str, Any]]:
+    """The outermost modules of which each parameter with ``requires_grad`` has a gradient now, and
+    is in no optimizer: path in the module that the script calls, class, and where it calls that."""
+    rows: list[dict[str, Any]] = []
+    with torch._C.DisableTorchFunction():
+        every = unused(all_modules(called), optimizers)
+        for root, site in called.items() if every else ():
+            known: set[Any] = set()
+            for path, module in root.named_modules():
+                if module in known or len(rows) == MOST_UNTRAINED:
+                    continue
+                inside = own_parameters(module.modules()).items()
+                trained = {number for number, parameter in inside if parameter.requires_grad}
+                if trained <= every.keys() or trained.isdisjoint(every):
+                    known.update(module.modules())
+                if trained and trained <= every.keys():
+                    place = {"file": site.file, "line": site.line} if site else {}
+                    rows.append({"path": path, "name": type(module).__name__, **place})
+    return rows
+
+
+def unused(modules: Iterable[Any], optimizers: Iterable[Any]) -> dict[int, Any]:
+    """Parameters of ``modules`` by id that have a gradient now, and are in no optimizer."""
+    held = {id(tensor) for optimizer in optimizers for tensor in held_by(optimizer)}
+    others = ((key, tensor) for key, tensor in own_parameters(modules).items() if key not in held)
+    return {key: tensor for key, tensor in others if tensor.is_leaf and tensor.grad is not None}
 
 
 def is_compiled(modules: Iterable[Any]) -> bool:

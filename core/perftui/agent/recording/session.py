@@ -98,8 +98,8 @@ class Session:
         """The lowest number of an optimizer that has stepped in the current backward pass."""
         self._saves = Saves()
         self._compilations = Compilations()
-        self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-        """Modules in each called module, itself included."""
+        self._modules: WeakKeyDictionary[Any, tuple[int, CallSite | None]] = WeakKeyDictionary()
+        """For each called module: modules in it, itself included, and its first call."""
 
     # Beginning and end
 
@@ -431,10 +431,11 @@ class Session:
         self._ended(recording, ended)
         if gradients and self.padding_checks.is_due(recording.index):
             self._check_padding(recording, (args, kwargs))
-        modules = self._modules.get(module)
+        modules, _ = self._modules.get(module, (None, None))
         if modules is None:
             mark = self.meter.begin_apart()
-            modules = self._modules[module] = sum(1 for _ in module.modules())
+            modules = sum(1 for _ in module.modules())
+            self._modules[module] = modules, find_call_site()
             self.weights.of(module)
             self.meter.end_apart(mark)
         if self.inner_calls_cost:
@@ -573,8 +574,9 @@ class Session:
 
     @guarded_and_timed
     def _note_settings(self) -> None:
-        optimizers, modules = self.made_optimizers(), self.called_modules()
-        self.notes.write("settings", self._setup.note(self._torch, optimizers, modules))
+        optimizers = self.made_optimizers()
+        called = {module: site for module, (_, site) in list(self._modules.items())}
+        self.notes.write("settings", self._setup.note(self._torch, optimizers, called))
 
     @guarded_and_timed
     def _note_look(self, recording: Recording) -> None:

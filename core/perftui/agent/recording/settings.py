@@ -25,6 +25,7 @@ from .model import (
     is_compiled,
     optimizer_settings,
     parameters,
+    untrained,
     wrappers,
 )
 
@@ -67,13 +68,16 @@ class Setup:
         return 0 < self.until < SETTINGS_AFTER
 
     def note(
-        self, torch: Any, optimizers: Mapping[Any, CallSite | None], modules: Iterable[Any]
+        self,
+        torch: Any,
+        optimizers: Mapping[Any, CallSite | None],
+        roots: Mapping[Any, CallSite | None],
     ) -> dict[str, Any]:
         """The data of the ``settings`` note; None stands for values that could not be read.
 
-        ``modules`` are those that the script calls itself.
+        ``roots`` are the modules that the script calls itself.
         """
-        readers = _readers(torch, optimizers, attempt(all_modules, modules))
+        readers = _readers(torch, optimizers, roots, attempt(all_modules, roots))
         note = {name: attempt(reader) for name, reader in readers.items()}
         if self._anomaly and note["modes"]:
             note["modes"]["anomaly"] = True
@@ -81,7 +85,10 @@ class Setup:
 
 
 def _readers(
-    torch: Any, optimizers: Mapping[Any, CallSite | None], called: Any
+    torch: Any,
+    optimizers: Mapping[Any, CallSite | None],
+    roots: Mapping[Any, CallSite | None],
+    called: Any,
 ) -> dict[str, Callable[[], Any]]:
     """What reads each setting; ``called`` are the modules of the script and those inside."""
     return {
@@ -127,6 +134,7 @@ def _readers(
         ],
         "wrappers": lambda: wrappers(called),
         "parameters": lambda: parameters(torch, called, list(optimizers)),
+        "untrained": lambda: untrained(torch, roots, list(optimizers)),
         "compiled": lambda: is_compiled(called),
         "places": lambda: call_places(VARIABLES),
     }

@@ -142,11 +142,6 @@ class LoaderWork:
     bytes_per_second: float | None
     """Bytes of batches a second of all workers together, while they existed; None if unknown."""
 
-    @property
-    def mostly(self) -> str:
-        """The more expensive part of making a batch."""
-        return "fetching samples" if self.fetch >= self.collate else "collating"
-
 
 def work_of(
     workers: Table, loaders: Sequence[int], during: tuple[int, int] | None = None

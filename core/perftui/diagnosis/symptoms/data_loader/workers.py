@@ -440,7 +440,8 @@ def _how_busy(facts: Facts, count: int) -> str:
     line, where = lines.making.standing_out(LEAST_NAMED) if lines else None, ""
     if lines and line:
         where = f" ({fmt.percent(lines.making.share(line))} of it at {line.short})"
-    return f"{slow}, mostly {work.mostly}{where}"
+    mostly = "fetching samples" if work.fetch >= work.collate else "collating"
+    return f"{slow}, mostly {mostly}{where}"
 
 
 BOUND = wait_rule(

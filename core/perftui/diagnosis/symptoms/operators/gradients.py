@@ -32,7 +32,8 @@ from perftui.facts.cpu.operators import (
 )
 from perftui.facts.fact import Facts, UnknownError, cached, notes_of, trace_fact
 from perftui.facts.gpu.kernels import StepKernels
-from perftui.facts.settings import Parameters, settings
+from perftui.facts.settings import Parameters, Untrained, settings
+from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_place, line_with
 from perftui.facts.source.source_calls import matching_line
 from perftui.trace.model import NONE, Int64, Mask
@@ -155,6 +156,13 @@ FEWEST_ROWS = 1_000_000
 _TABLES = frozenset({"Embedding", "EmbeddingBag"})
 
 
+_USES_GRADIENT = (
+    r"\.grad\b(?!\s*(\(|=(?!=)|is\b|\.detach_|"
+    r"(\.data|\.detach\(\))?\.(zero_|norm|abs|mean|pow)\b))"
+)
+"""A line that reads a gradient for more than its size: it may update what no optimizer holds."""
+
+
 def _unused(facts: Facts) -> Lost | None:
     work, rows = operator_work(facts), _parameters(facts)
     if any(group.unused is None for group in rows):
@@ -163,22 +171,38 @@ def _unused(facts: Facts) -> Lost | None:
     with_gradient = sum(group.trained for group in rows)
     if not tensors:
         return _lost_to_other_model(work)
+    if line := matching_line(facts, _USES_GRADIENT):
+        raise UnknownError(f"{line.short} uses gradients itself")
     if tensors >= with_gradient:
         raise UnknownError("no optimizer of torch holds any parameter: something else trains them")
     elements = sum(group.unused_elements or 0 for group in rows)
     back = work.time_of(of_phases(work.operators, BACKWARD))
     # Half of each layer's backward pass is for its weights; nodes before the layer come on top.
     cost = round(back.won * elements / max(sum(group.elements for group in rows), 1) / 2)
-    line = line_of(facts, BACKWARD)
+    setup = settings(facts)
+    modules = (setup.untrained or ()) if setup else ()
+    names = ", ".join(dict.fromkeys(row.path.rpartition(".")[2] or row.name for row in modules))
+    line = _call_of(facts, modules[0]) if modules else None
+    line, of = line or line_of(facts, BACKWARD), f" ({names})" if names else ""
     return Lost(
         cost,
         work.of,
-        f"Gradients of {tensors} of {with_gradient} parameters are computed but never used, "
+        f"Gradients of {tensors} of {with_gradient} parameters{of} are computed but never used, "
         f"because no optimizer holds them: at least {work.of.part_of(cost)}{at(line)}.",
         (Figure("parameters in no optimizer", tensors, "count"), Figure("backward", back.ns, "ns")),
         place=line_place(facts, line),
         parts=back.parts,
+        advice=f"requires_grad_(False) on {names or 'what is not trained'}; torch.no_grad() if no "
+        "trained layer comes before",
     )
+
+
+def _call_of(facts: Facts, module: Untrained) -> LineShare | None:
+    """The line that calls ``module``, by its name where it is a part of what the script calls."""
+    if module.path:
+        leaf = re.escape(module.path.rpartition(".")[2])
+        return matching_line(facts, rf"\.{leaf}\(", only=True)
+    return LineShare(module.file, module.line, held=1) if module.file and module.line else None
 
 
 def _lost_to_other_model(work: OperatorWork) -> Lost | None:
@@ -197,7 +221,7 @@ def _lost_to_other_model(work: OperatorWork) -> Lost | None:
         "thrown away",
         Figure("nodes of that model in a step", beyond[0].calls, "count"),
     )
-    return replace(lost, fixes=())
+    return replace(lost, fixes=(), advice="detach() the output of the model that is not trained")
 
 
 def _dense(facts: Facts) -> Lost | None:

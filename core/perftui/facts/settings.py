@@ -162,8 +162,14 @@ class Untrained(msgspec.Struct, frozen=True):
     path: str
     name: str
     """Its class."""
-    file: str | None = None
-    line: int | None = None
+    file: str = ""
+    line: int = 0
+
+    @property
+    def short(self) -> str:
+        """The last name of ``path``; the class where that is a number or missing."""
+        name = self.path.rpartition(".")[2]
+        return name if name.isidentifier() else self.name
 
 
 class Settings(msgspec.Struct, frozen=True):

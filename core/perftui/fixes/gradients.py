@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -185,7 +186,6 @@ BACKWARD_ONCE = line_fix(
 
 
 _ID = "requires-grad-off"
-_TARGET, _ARGUMENTS = "parameters", {"requires_grad": False}
 
 
 @lru_cache
@@ -208,14 +208,15 @@ def _requires_grad(facts: Facts) -> LineChange | None:
         return None
     file, line = place_of_loop(facts)
     modules = (setup.untrained or ()) if setup else ()
-    lines = tuple(row.line for row in modules if row.line and not row.path)
+    own = os.path.realpath(file or "")
+    lines = tuple(row.line for row in modules if row.file == own and not row.path)
     return LineChange(
         f"no gradients for {unused} parameters that are in no optimizer",
         file,
         line,
         untrained_without(lines),
         "requires_grad_(False) on modules that are not trained, before the loop",
-        Override(_TARGET, _ARGUMENTS, fix=_ID),
+        Override("parameters", {"requires_grad": False}, fix=_ID),
     )
 
 

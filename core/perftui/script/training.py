@@ -346,9 +346,6 @@ _BARE = frozenset({"ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Softmax", "Flatte
 """Modules of torch without parameters."""
 
 
-_JOINING = {"chain", "itertools", "list"}
-
-
 def untrained_modules(program: Program, loop: Loop, lines: tuple[int, ...]) -> list[str]:
     """Names by which ``loop`` calls a module at each of ``lines``, where the run saw one that is in
     no optimizer; refused where it is not certain which names those are."""
@@ -358,7 +355,8 @@ def untrained_modules(program: Program, loop: Loop, lines: tuple[int, ...]) -> l
     trained = {name.partition(".")[0] for name in asked}
     for call in program.calls():
         given = call.args[:1] or [kw.value for kw in call.keywords if kw.arg == "params"]
-        others = {name.partition(".")[0] for name in variables(*given)} - trained - _JOINING
+        names = {name.partition(".")[0] for name in variables(*given)}
+        others = names - trained - {"chain", "itertools", "list"}
         kind = qualified_name(program, call.func) or ""
         if others and kind.startswith("torch.optim.") and ".lr_scheduler." not in kind:
             raise PatchRefusedError(f"line {call.lineno} gives an optimizer {others.pop()}")

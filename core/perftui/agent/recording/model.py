@@ -90,10 +90,6 @@ def parameters(
     ]
 
 
-MOST_UNTRAINED = 8
-"""Most modules that are noted as untrained."""
-
-
 def untrained(
     torch: Any, called: Mapping[Any, CallSite | None], optimizers: Iterable[Any]
 ) -> list[dict[str, Any]]:
@@ -105,7 +101,7 @@ def untrained(
         for root, site in called.items() if every else ():
             known: set[Any] = set()
             for path, module in root.named_modules():
-                if module in known or len(rows) == MOST_UNTRAINED:
+                if module in known:
                     continue
                 inside = own_parameters(module.modules()).items()
                 trained = {number for number, parameter in inside if parameter.requires_grad}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dis import get_instructions
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, Optional
 
 from ..hooks.call_site import CallSite, hidden_directories
 from ..safety.signal_handlers import attempt
@@ -28,6 +28,9 @@ from .model import (
     untrained,
     wrappers,
 )
+
+Sites = Mapping[Any, Optional[CallSite]]
+"""Modules or optimizers, each with the line that calls or makes it."""
 
 SETTINGS_AFTER = 2
 """Training steps after which the settings are noted: anything compiled or made late exists by then,
@@ -67,30 +70,21 @@ class Setup:
         """Whether the note is overdue because a profiler was running."""
         return 0 < self.until < SETTINGS_AFTER
 
-    def note(
-        self,
-        torch: Any,
-        optimizers: Mapping[Any, CallSite | None],
-        roots: Mapping[Any, CallSite | None],
-    ) -> dict[str, Any]:
+    def note(self, torch: Any, optimizers: Sites, roots: Sites) -> dict[str, Any]:
         """The data of the ``settings`` note; None stands for values that could not be read.
 
         ``roots`` are the modules that the script calls itself.
         """
-        readers = _readers(torch, optimizers, roots, attempt(all_modules, roots))
+        readers = _readers(torch, optimizers, roots)
         note = {name: attempt(reader) for name, reader in readers.items()}
         if self._anomaly and note["modes"]:
             note["modes"]["anomaly"] = True
         return {**note, "autocast": self._autocast}
 
 
-def _readers(
-    torch: Any,
-    optimizers: Mapping[Any, CallSite | None],
-    roots: Mapping[Any, CallSite | None],
-    called: Any,
-) -> dict[str, Callable[[], Any]]:
-    """What reads each setting; ``called`` are the modules of the script and those inside."""
+def _readers(torch: Any, optimizers: Sites, roots: Sites) -> dict[str, Callable[[], Any]]:
+    """What reads each setting."""
+    called: Any = attempt(all_modules, roots)
     return {
         "threads": lambda: {
             "intra_op": int(torch.get_num_threads()),

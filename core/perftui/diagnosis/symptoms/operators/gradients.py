@@ -181,7 +181,7 @@ def _unused(facts: Facts) -> Lost | None:
     cost = round(back.won * elements / max(sum(group.elements for group in rows), 1) / 2)
     setup = settings(facts)
     modules = (setup.untrained or ()) if setup else ()
-    names = ", ".join(dict.fromkeys(row.path.rpartition(".")[2] or row.name for row in modules))
+    names = ", ".join(dict.fromkeys(row.short for row in modules))
     line = _call_of(facts, modules[0]) if modules else None
     line, of = line or line_of(facts, BACKWARD), f" ({names})" if names else ""
     return Lost(
@@ -200,9 +200,9 @@ def _unused(facts: Facts) -> Lost | None:
 def _call_of(facts: Facts, module: Untrained) -> LineShare | None:
     """The line that calls ``module``, by its name where it is a part of what the script calls."""
     if module.path:
-        leaf = re.escape(module.path.rpartition(".")[2])
-        return matching_line(facts, rf"\.{leaf}\(", only=True)
-    return LineShare(module.file, module.line, held=1) if module.file and module.line else None
+        return matching_line(facts, rf"\.{re.escape(module.short)}\(", only=True)
+    is_own = module.line and "site-packages" not in module.file
+    return LineShare(module.file, module.line, held=1) if is_own else None
 
 
 def _lost_to_other_model(work: OperatorWork) -> Lost | None:

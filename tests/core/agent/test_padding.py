@@ -15,6 +15,7 @@ from perftui.agent.dataloader.padding import (
     FEWEST_VALUES,
     MOST_ALIKE,
     Padding,
+    nearly_empty,
     padding_of_batch,
     padding_of_ids,
     padding_of_mask,
@@ -264,3 +265,17 @@ def test_a_training_notes_a_few_of_its_batches(
         assert (note["key"], note["length"], note["rows"], note["tokens"]) == (key, 64, 16, 1024)
         assert note["padded"] == pytest.approx(1024 - 16 * 16, rel=0.1)
         assert note["spare"] == pytest.approx(16 * (64 - 27), rel=0.1)
+
+
+def test_large_matrices_of_zeros_are_noted_unless_a_weight_has_their_size() -> None:
+    import torch
+
+    graph = torch.eye(600)
+    model = torch.nn.Linear(4, 4)
+    model.register_buffer("near", torch.eye(512, 700))
+    given = ((graph, torch.rand(600, 600), torch.eye(64), graph[:, ::2]), {"mask": graph.double()})
+    found = nearly_empty(torch, model, given)
+    sizes = [(note["rows"], note["columns"], note["read"]) for note in found]
+    assert sizes == [(600, 600, 512), (600, 600, 512), (512, 700, 512)]
+    assert all(note["zeros"] >= 500 for note in found)
+    assert nearly_empty(torch, torch.nn.Linear(600, 600), given) == []

@@ -15,6 +15,7 @@ from ctypes import string_at
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from ..recording.model import all_modules, own_parameters
 from ..safety.signal_handlers import attempt
 from ..windows.torch_window import is_profiling
 
@@ -224,6 +225,43 @@ def _read(tensor: Any) -> Rows:
     places = (start + row * tensor.stride(0) * size for row in range(most))
     return [array(TYPES[size], string_at(place, length * size)) for place in places]
 
+
+LARGE_MATRIX = 1 << 18
+"""Elements of a matrix from which multiplying its zeros takes long."""
+
+SPOTS = 512
+"""Values of it that are read, spread evenly: 0.3 us each."""
+
+MOST_FULL = 0.05
+"""Share of other values up to which it is nearly all zeros."""
+
+
+def nearly_empty(torch: Any, module: Any, given: Any) -> list[dict[str, int]]:
+    """Rows, columns, values read and zeros among them of each large matrix that ``module`` is
+    ``given`` or has as a buffer, if nearly all are zeros and no parameter is of that size."""
+    with torch._C.DisableTorchFunction():
+        modules = all_modules([module])
+        weights = [sorted(weight.shape[-2:]) for weight in own_parameters(modules).values()]
+        buffers = {name: held for each in modules for name, held in each._buffers.items()}
+        found = []
+        for _, tensor in chain(_tensors(torch, given), _tensors(torch, buffers)):
+            sides, count = tensor.shape[-2:], tensor.numel()
+            if len(sides) < 2 or sides[0] * sides[1] < LARGE_MATRIX or sorted(sides) in weights:
+                continue
+            size, end = tensor.element_size(), tensor.storage_offset() + count
+            is_plain = tensor.layout is torch.strided and tensor.is_cpu and tensor.is_contiguous()
+            if is_plain and end * size <= tensor.untyped_storage().nbytes():
+                start, step = tensor.data_ptr(), int(count * GOLDEN) | 1
+                spots = (start + spot * step % count * size for spot in range(SPOTS))
+                zeros = sum(not any(string_at(spot, size)) for spot in spots)
+                if zeros >= (1 - MOST_FULL) * SPOTS:
+                    sizes = {"rows": int(sides[0]), "columns": int(sides[1])}
+                    found.append({**sizes, "zeros": zeros, "read": SPOTS})
+        return found
+
+
+GOLDEN = 0.6180339887
+"""Multiples of this part of a range lie evenly in it, however many."""
 
 FIRST = 2
 """Steps before the first check."""

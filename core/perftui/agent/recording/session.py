@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, ref
 from ...wire import ring as rings
 from ...wire.spool import AgentOptions, Spool
 from ..dataloader.loaders import Loaders, Origins, batches_ready, fetches_itself
-from ..dataloader.padding import PaddingChecks
+from ..dataloader.padding import PaddingChecks, nearly_empty
 from ..dataloader.worker_times import FETCH_CALLS
 from ..hooks.call_site import CallSite, find_call_site
 from ..native import IS_COMPILED
@@ -431,6 +431,7 @@ class Session:
         self._ended(recording, ended)
         if gradients and self.padding_checks.is_due(recording.index):
             self._check_padding(recording, (args, kwargs))
+            self._note_zeros(recording, module, (args, kwargs))
         modules, _ = self._modules.get(module, (None, None))
         if modules is None:
             mark = self.meter.begin_apart()
@@ -559,6 +560,13 @@ class Session:
         if note is not None:
             self.notes.write("padding", note, recording.index)
             self.padding_checks.count(recording.index)
+
+    @guarded_and_timed
+    def _note_zeros(self, recording: Recording, module: Any, given: Any) -> None:
+        """Note large matrices among what ``module`` is ``given`` that are nearly all zeros."""
+        if not is_profiling(self._torch):
+            for note in attempt(nearly_empty, self._torch, module, given) or ():
+                self.notes.write("zeros", note, recording.index)
 
     @guarded_and_timed
     def _note_zero_terms(self, recording: Recording, outputs: Any) -> None:

@@ -132,11 +132,15 @@ ONE_OPERATOR = Rule(
         "Sorting, decompositions, searches, scatters and random numbers take much longer than "
         "arithmetic on as many numbers. Compute less (topk instead of sort, power iteration "
         "instead of a full decomposition), do it less often, or once before the training. Within "
-        "the model the cost is estimated as half of its time."
+        "the model the cost is estimated as half of its time. Where the sizes of tensors were "
+        "recorded, also operators that another formula spares: convolution with a filter of "
+        "hundreds of numbers, differences or products of all pairs of vectors that are then "
+        "summed, products with a matrix of which nearly all values that were read are zeros, and "
+        "one matrix decomposed once for each of a batch. The cost is then what that formula saves."
     ),
     lost=_one_operator,
     limits=Limits("Half of a quarter is an eighth of the step.", 0.25, 0.50),
-    answer="a cheaper operator, or call it less often",
+    answer="a cheaper operator or formula, or call it less often",
 )
 
 _CALLED_AS = {

@@ -1,0 +1,292 @@
+"""``slow-operator``: operators that compute far more than another formula with the same result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import log2, prod
+from typing import NamedTuple
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis.model import Step
+from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost
+from perftui.diagnosis.symptoms.operators.costly_operators import ONE_OPERATOR
+from perftui.diagnosis.symptoms.operators.work import operator_work
+from perftui.facts.cpu.operators import Operators, work_of
+from perftui.facts.fact import Facts, UnknownError, fact, notes_of
+from perftui.facts.question import Evidence, Question
+from perftui.trace.model import NONE
+
+MOST_READ = 1_000
+"""Longest operators whose sizes are read, 5 us each: all steps do the same."""
+
+
+class Call(NamedTuple):
+    """One call of an operator."""
+
+    at: int
+    """Its position in ``Operators``."""
+    name: str
+    is_back: bool
+    sizes: list[list[int]]
+    strides: list[list[int]]
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """The longest calls of the steps."""
+
+    ops: Operators
+    longest: tuple[Call, ...]
+    zeros: dict[tuple[int, int], float]
+    """Share of zeros in matrices that the model was given, by their sizes."""
+
+    def step_of(self, call: Call) -> Step | None:
+        """The steady step that it is in."""
+        return self.ops.step_at(int(self.ops.trace.start[self.ops.rows[call.at]]))
+
+    def products(self, *sizes: int) -> list[Call]:
+        """Matrix products with an operand of these sizes, or transposed."""
+        products = (call for call in self.longest if _PRODUCT.match(call.name))
+        return [one for one in products if sorted(sizes) in (sorted(s[-2:]) for s in one.sizes)]
+
+
+_PRODUCT = re.compile(r"aten::(mm|addmm|bmm|baddbmm)$")
+
+
+class Formula(NamedTuple):
+    """Calls that another formula replaces."""
+
+    what: str
+    """What they do, to begin a sentence with."""
+    advice: str
+    calls: list[Call]
+    saved: float
+    """Share of their time that is saved, 0 to 1."""
+    line: str
+    """Pattern for the text of the line that makes them."""
+
+
+FEWEST_TAPS, TRANSFORMED = 64, 5
+"""Numbers of a filter from which Fourier transforms may pay on one core, and their operations in a
+ns: 9 by measurement, with the backward pass. With 64, a depthwise filter over 4,000 numbers took
+12 ms and transforms 5. SciPy's choose_conv_method compares such estimates."""
+
+FEWEST_ON_GPU, DIRECT = 256, 10
+"""On a GPU: numbers of a filter from which, and how many times as fast as those of a transform the
+operations of a direct convolution may be."""
+
+
+def _long_filters(calls: Calls) -> Iterator[Formula]:
+    """Direct convolution takes operations for each number of the filter; a transform only for the
+    logarithm of the length."""
+    on_device, mine = calls.ops.device is not None, []
+    direct, transformed, taps = 0.0, 0.0, 0
+    for call in calls.longest:
+        times = {"aten::convolution": 1, "aten::convolution_backward": 2}.get(call.name, 0)
+        inputs, weight = call.sizes[times - 1 :][:2] if times else ([], [])
+        if prod(weight[2:]) < (FEWEST_ON_GPU if on_device else FEWEST_TAPS):
+            continue
+        sides = zip(inputs[2:], weight[2:], strict=True)
+        length = prod(1 << (side + window - 2).bit_length() for side, window in sides)
+        signals = inputs[0] * (inputs[1] + weight[0]) + prod(weight[:2])
+        products = 4 * length * inputs[0] * prod(weight[:2])
+        needed = times * (2.5 * length * log2(length) * signals + products)
+        operations = times * 2 * inputs[0] * prod(inputs[2:]) * prod(weight)
+        transformed += needed * DIRECT if on_device else needed / TRANSFORMED
+        direct += operations if on_device else int(calls.ops.spent[call.at])
+        taps = max(taps, prod(weight[2:]))
+        mine.append(call)
+    if mine and 2 * transformed <= direct:
+        what = f"Convolving directly with filters of {taps} numbers"
+        yield Formula(what, _BY_TRANSFORM, mine, 1 - transformed / direct, r"conv|filter")
+
+
+_BY_TRANSFORM = (
+    "convolve by Fourier transforms: torch.fft.irfft(torch.fft.rfft(x, n) * "
+    "torch.fft.rfft(weight.flip(-1), n), n), or torchaudio.functional.fftconvolve"
+)
+
+FEWEST_PAIRED, AS_PASSES = 3, 1.5
+"""Numbers of each of the paired vectors, and for how many of them torch.cdist takes as long: with 3
+it took half of the time, with 8 a seventh, with 64 a tenth, and a matrix product a thirtieth."""
+
+_OF_PAIRS = (
+    ("aten::sub", "Computing differences", "torch.cdist(a, b), or a @ b.T and the squares of both"),
+    ("aten::pairwise_distance", "Computing differences", "torch.cdist(a, b)"),
+    ("aten::mul", "Computing products", "one matrix product: a @ b.T, or torch.einsum"),
+    ("aten::cosine_similarity", "Computing cosines", "normalise the vectors once, then a @ b.T"),
+)
+"""Operators that may be given pairs, what they do, and what to do instead."""
+
+_IN_PAIRS = re.compile(
+    r"aten::(sub|mul|div|pow|square|abs|neg|sqrt|clamp\w*|sum|mean|(linalg_)?(vector_)?norm|fill"
+    r"|to|_to_copy|copy|empty\w*|(zeros|ones)_like|result_type|expand\w*|as_strided)_?$"
+)
+"""What may be done with all pairs until they are summed."""
+
+_SUMMED = re.compile(r"aten::(sum|mean|norm|linalg_vector_norm)$")
+
+
+def _pairs(calls: Calls) -> Iterator[Formula]:
+    """Differences, products or cosines of all pairs of vectors, which are then summed."""
+    for operator, what, advice in _OF_PAIRS:
+        forward = [call for call in calls.longest if call.name == operator and not call.is_back]
+        for sizes in {tuple(_paired(call)) for call in forward} - {()}:
+            used = [call for call in calls.longest if list(sizes) in call.sizes]
+            names = {call.name for call in used if not call.is_back}
+            is_summed = any(map(_SUMMED.match, names)) and all(map(_IN_PAIRS.match, names))
+            # Others sum inside.
+            if is_summed or operator not in ("aten::sub", "aten::mul"):
+                mine = [*(call for call in forward if tuple(_paired(call)) == sizes), *used]
+                shown = " x ".join(map(str, sizes))
+                what = f"{what} of all pairs of vectors, {shown} numbers that are then summed,"
+                line = r"unsqueeze|None|newaxis|osine|imilarity|istance|expand"
+                yield Formula(what, advice, mine, 1 - AS_PASSES / sizes[-1], line)
+
+
+def _paired(call: Call) -> list[int]:
+    """The size of the result if each of two operands is repeated along a dimension of the other,
+    and both have the last one; empty elsewhere."""
+    left, right = call.sizes[:2] if len(call.sizes) > 1 else ([], [])
+    if not 2 < len(left) == len(right) or not FEWEST_PAIRED <= left[-1] == right[-1]:
+        return []
+    # An expanded dimension has a stride of 0.
+    repeats = [
+        [size == 1 or not stride for size, stride in zip(*operand, strict=True)]
+        for operand in zip((left, right), call.strides, strict=False)
+    ]
+    result = [max(pair) for pair in zip(left, right, strict=True)]
+    ways = {(one, other) for one, other, n in zip(*repeats, result, strict=True) if n > 1}
+    return result if {(True, False), (False, True)} <= ways else []
+
+
+LARGE_MATRIX, PER_ELEMENT = 1 << 18, 40
+"""Elements of a matrix from which a sparse one pays, and how many times as long its product takes
+for each that is not zero: of 1,000 x 1,000 with 1 % of them it took a third of the time, and with
+2.5 % as long."""
+
+FEWEST_CLASSES = 20
+"""Classes from which a one-hot matrix has at least 95 % zeros."""
+
+_MULTIPLIES = r"matmul|\bb?mm\(|einsum| @ |inear|\w\("
+
+
+def _mostly_zeros(calls: Calls) -> Iterator[Formula]:
+    """Products with one-hot matrices, which take rows of a table, and with matrices such as who is
+    next to whom in a graph."""
+    ops = calls.ops
+    for call in calls.longest:
+        above = int(ops.caller[call.at]) if call.name == "aten::scatter_" else NONE
+        if above == NONE or ops.trace.names[ops.name[above]] != "aten::one_hot":
+            continue
+        *rows, classes = call.sizes[0]
+        size = [prod(rows), classes]
+        products = calls.products(*size)
+        # One-hot targets come after the model.
+        step = calls.step_of(call)
+        later = (one for one in products if one.at > call.at and not one.is_back)
+        near = (one for one in later if calls.step_of(one) == step)
+        if classes >= FEWEST_CLASSES and any(size in (s[-2:] for s in one.sizes) for one in near):
+            what = f"Multiplying by a one-hot matrix of {size[0]} x {classes} numbers"
+            yield Formula(what, _BY_INDEX, products, 1 - 1 / classes, _MULTIPLIES)
+            break
+    for (height, width), zeros in calls.zeros.items():
+        products, saved = calls.products(height, width), 1 - PER_ELEMENT * (1 - zeros)
+        if products and saved > 0 and height * width >= LARGE_MATRIX:
+            share = fmt.percent(int(100 * zeros) / 100)
+            what = f"Multiplying by a matrix of {height} x {width} numbers, {share} of them zeros,"
+            yield Formula(what, _BY_SPARSE, products, saved, _MULTIPLIES)
+
+
+_BY_INDEX = "look the rows up: an Embedding, torch.nn.functional.embedding(ids, table), weight[ids]"
+_BY_SPARSE = (
+    "make it sparse once (.to_sparse_csr(), or to_sparse_coo().coalesce()) and use "
+    "torch.sparse.mm, or gather the neighbours and index_add_ them"
+)
+
+_DECOMPOSES = re.compile(
+    r"aten::(linalg_)?(cholesky|lu|qr|svd|eig|inv|(triangular_)?solve|lstsq|(slog|log)?det|pinv"
+    r"|matrix_exp)"
+)
+
+
+def _equal_matrices(calls: Calls) -> Iterator[Formula]:
+    """One matrix, expanded to a batch, is decomposed or solved once for each of the batch."""
+    for call in calls.longest:
+        if not _DECOMPOSES.match(call.name):
+            continue
+        batch = zip(call.sizes[0][:-2], call.strides[0][:-2], strict=True)
+        times = prod(size for size, stride in batch if stride == 0)
+        if times > 1:
+            node = re.compile(rf"\W{call.name[6:].replace('_', '')}\w*Backward", re.IGNORECASE)
+            back = np.flatnonzero(calls.ops.named(node.search)).tolist()
+            mine = [one for one in calls.longest if one.name == call.name]
+            mine += [call._replace(at=at) for at in back]
+            what = f"Calling {call.name} for {times} equal matrices, one expanded to a batch,"
+            advice = "do it once, for the matrix before expand, and expand the result"
+            yield Formula(what, advice, mine, 1 - 1 / times, r"linalg|cholesky|Normal|expand")
+            break
+
+
+@fact
+def longest_calls(facts: Facts) -> Calls:
+    """The longest calls of operators with recorded sizes."""
+    judged = operator_work(facts, whole=True)
+    ops, longest = judged.operators, []
+    back, notes = ops.in_phase(BACKWARD), notes_of(facts.events, "zeros")
+    spent = np.where(ops.in_phase(OPTIMIZER), 0, ops.spent)
+    for at, given in ops.arguments(np.argsort(-spent, kind="stable")[:MOST_READ]).items():
+        sizes, strides = (given.get(name) or [] for name in ("Input Dims", "Input Strides"))
+        if sizes and [*map(_dimensions, sizes)] == [*map(_dimensions, strides)]:
+            name = ops.trace.names[ops.name[at]]
+            longest.append(Call(at, name, bool(back[at]), sizes, strides))
+    if not longest and facts.run:
+        multiplies = bool(notes) or "aten::one_hot" in ops.trace.names
+        asked = ops.named(_ASKED.match) | (ops.named(_PRODUCT.match) & multiplies)
+        share = judged.time_of(work_of(ops, ops.within(asked))).won / judged.of.mean
+        about = "whether another formula computes less"
+        raise UnknownError(Question(Evidence.SHAPES, about, share))
+    zeros = {(note["rows"], note["columns"]): note["zeros"] / note["read"] for note in notes}
+    return Calls(ops, tuple(longest), zeros)
+
+
+def _dimensions(size: object) -> int | None:
+    """How many an operand has; None where that is damaged."""
+    return len(size) if isinstance(size, list) else None
+
+
+_ASKED = re.compile(r"aten::(convolution\w*|sub|mul|sum|linalg_\w+)$")
+
+
+def _formula(facts: Facts) -> Lost | None:
+    judged, calls = operator_work(facts, whole=True), longest_calls(facts)
+    ops, losses = calls.ops, []
+    for search in (_long_filters, _pairs, _mostly_zeros, _equal_matrices):
+        for formula in search(calls):
+            mine = np.zeros(len(ops.rows), dtype=bool)
+            mine[[call.at for call in formula.calls]] = True
+            work = work_of(ops, ops.within(mine), mine)
+            lost = judged.lost(
+                work,
+                judged.line_of(work.longest_of(FORWARD, OPERATORS, OTHER), formula.line),
+                f"{formula.what}{{at}} takes {{part}}; another formula computes the same.",
+                "computed the long way",
+                Figure("calls in a step", work.calls, "count"),
+                operator=formula.calls[0].name,
+                saved=formula.saved,
+            )
+            losses.append(replace(lost, advice=formula.advice))
+    return max(losses, key=lambda lost: lost.cost_ns, default=None)
+
+
+FORMULA = replace(
+    ONE_OPERATOR,
+    lost=_formula,
+    limits=Limits("Without another formula from 25 %, half of which may be saved.", 0.10, 0.40),
+)

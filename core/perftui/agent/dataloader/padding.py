@@ -246,11 +246,11 @@ def nearly_empty(torch: Any, module: Any, given: Any) -> list[dict[str, int]]:
         found = []
         for _, tensor in chain(_tensors(torch, given), _tensors(torch, buffers)):
             sides, count = tensor.shape[-2:], tensor.numel()
-            if len(sides) < 2 or sides[0] * sides[1] < LARGE_MATRIX or sorted(sides) in weights:
+            is_plain = tensor.layout is torch.strided and tensor.is_cpu and tensor.is_contiguous()
+            if len(sides) < 2 or sides[0] * sides[1] < LARGE_MATRIX or not is_plain:
                 continue
             size, end = tensor.element_size(), tensor.storage_offset() + count
-            is_plain = tensor.layout is torch.strided and tensor.is_cpu and tensor.is_contiguous()
-            if is_plain and end * size <= tensor.untyped_storage().nbytes():
+            if sorted(sides) not in weights and end * size <= tensor.untyped_storage().nbytes():
                 start, step = tensor.data_ptr(), int(count * GOLDEN) | 1
                 spots = (start + spot * step % count * size for spot in range(SPOTS))
                 zeros = sum(not any(string_at(spot, size)) for spot in spots)

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.model import Step
+from perftui.analysis.model import Step, TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost
 from perftui.diagnosis.symptoms.operators.costly_operators import ONE_OPERATOR
-from perftui.diagnosis.symptoms.operators.work import operator_work
-from perftui.facts.cpu.operators import Operators, work_of
-from perftui.facts.fact import Facts, UnknownError, fact, notes_of
+from perftui.diagnosis.symptoms.operators.work import OperatorWork, operator_work
+from perftui.facts.cpu.operators import Operators, Work, all_operators, work_of
+from perftui.facts.fact import Facts, UnknownError, cached, notes_of, trace_fact
 from perftui.facts.question import Evidence, Question
 from perftui.trace.model import NONE
 
@@ -234,26 +234,46 @@ def _equal_matrices(calls: Calls) -> Iterator[Formula]:
             break
 
 
-@fact
-def longest_calls(facts: Facts) -> Calls:
-    """The longest calls of operators with recorded sizes."""
-    judged = operator_work(facts, whole=True)
-    ops, longest = judged.operators, []
-    back, notes = ops.in_phase(BACKWARD), notes_of(facts.events, "zeros")
+@trace_fact
+def _longest(analysis: TraceAnalysis) -> tuple[Call, ...]:
+    """The longest calls of operators outside the optimizer that have recorded sizes."""
+    ops, longest = all_operators(analysis), []
+    back = ops.in_phase(BACKWARD)
     spent = np.where(ops.in_phase(OPTIMIZER), 0, ops.spent)
     for at, given in ops.arguments(np.argsort(-spent, kind="stable")[:MOST_READ]).items():
         sizes, strides = (given.get(name) or [] for name in ("Input Dims", "Input Strides"))
         if sizes and [*map(_dimensions, sizes)] == [*map(_dimensions, strides)]:
             name = ops.trace.names[ops.name[at]]
             longest.append(Call(at, name, bool(back[at]), sizes, strides))
+    return tuple(longest)
+
+
+def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], ...]:
+    """What another formula computes as well, and what it takes; cached with the trace."""
+    ops, notes = work.operators, notes_of(facts.events, "zeros")
+    longest = _longest(ops.steps.analysis)
     if not longest and facts.run:
         multiplies = bool(notes) or "aten::one_hot" in ops.trace.names
         asked = ops.named(_ASKED.match) | (ops.named(_PRODUCT.match) & multiplies)
-        share = judged.time_of(work_of(ops, ops.within(asked))).won / judged.of.mean
+        share = work.time_of(work_of(ops, ops.within(asked))).won / work.of.mean
         about = "whether another formula computes less"
         raise UnknownError(Question(Evidence.SHAPES, about, share))
     zeros = {(note["rows"], note["columns"]): note["zeros"] / note["read"] for note in notes}
-    return Calls(ops, tuple(longest), zeros)
+
+    def compute() -> tuple[tuple[Formula, Work], ...]:
+        calls = Calls(ops, longest, zeros)
+        searches = (_long_filters, _pairs, _mostly_zeros, _equal_matrices)
+        return tuple(
+            (formula, _taken(ops, formula)) for search in searches for formula in search(calls)
+        )
+
+    return cached((_formulas, *zeros.items()), ops.steps.analysis.worked_out, compute)
+
+
+def _taken(ops: Operators, formula: Formula) -> Work:
+    mine = np.zeros(len(ops.rows), dtype=bool)
+    mine[[call.at for call in formula.calls]] = True
+    return work_of(ops, ops.within(mine), mine)
 
 
 def _dimensions(size: object) -> int | None:
@@ -265,23 +285,18 @@ _ASKED = re.compile(r"aten::(convolution\w*|sub|mul|sum|linalg_\w+)$")
 
 
 def _formula(facts: Facts) -> Lost | None:
-    judged, calls = operator_work(facts, whole=True), longest_calls(facts)
-    ops, losses = calls.ops, []
-    for search in (_long_filters, _pairs, _mostly_zeros, _equal_matrices):
-        for formula in search(calls):
-            mine = np.zeros(len(ops.rows), dtype=bool)
-            mine[[call.at for call in formula.calls]] = True
-            work = work_of(ops, ops.within(mine), mine)
-            lost = judged.lost(
-                work,
-                judged.line_of(work.longest_of(FORWARD, OPERATORS, OTHER), formula.line),
-                f"{formula.what}{{at}} takes {{part}}; another formula computes the same.",
-                "computed the long way",
-                Figure("calls in a step", work.calls, "count"),
-                operator=formula.calls[0].name,
-                saved=formula.saved,
-            )
-            losses.append(replace(lost, advice=formula.advice))
+    judged, losses = operator_work(facts, whole=True), []
+    for formula, work in _formulas(facts, judged):
+        lost = judged.lost(
+            work,
+            judged.line_of(work.longest_of(FORWARD, OPERATORS, OTHER), formula.line),
+            f"{formula.what}{{at}} takes {{part}}; another formula computes the same.",
+            "computed the long way",
+            Figure("calls in a step", work.calls, "count"),
+            operator=formula.calls[0].name,
+            saved=formula.saved,
+        )
+        losses.append(replace(lost, advice=formula.advice))
     return max(losses, key=lambda lost: lost.cost_ns, default=None)
 
 

@@ -23,7 +23,11 @@ from perftui.facts.question import Evidence, Question
 from perftui.trace.model import NONE
 
 MOST_READ = 1_000
-"""Longest operators whose sizes are read, 5 us each: all steps do the same."""
+"""Longest operators whose sizes are read, 5 us each, and in a very long trace 100: all steps do the
+same."""
+
+PROBED = 16
+"""Of these, as many as show whether the trace has sizes."""
 
 
 class Call(NamedTuple):
@@ -240,7 +244,10 @@ def _longest(analysis: TraceAnalysis) -> tuple[Call, ...]:
     ops, longest = all_operators(analysis), []
     back = ops.in_phase(BACKWARD)
     spent = np.where(ops.in_phase(OPTIMIZER), 0, ops.spent)
-    for at, given in ops.arguments(np.argsort(-spent, kind="stable")[:MOST_READ]).items():
+    order = np.argsort(-spent, kind="stable")[:MOST_READ]
+    if not any(given.get("Input Dims") for given in ops.arguments(order[:PROBED]).values()):
+        return ()
+    for at, given in ops.arguments(order).items():
         sizes, strides = (given.get(name) or [] for name in ("Input Dims", "Input Strides"))
         if sizes and [*map(_dimensions, sizes)] == [*map(_dimensions, strides)]:
             name = ops.trace.names[ops.name[at]]

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase, translate
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple
 
@@ -158,13 +158,10 @@ class SlowCall:
         """The first of ``calls`` that ``use`` is, else one that it may be by its last part; empty
         without either."""
         full = use.name, f"{use.name}({use.given})"
-        if any(map(self._exact.match, full)):
-            return next(n for n in self.calls.split() if any(fnmatchcase(each, n) for each in full))
+        for name in self.calls.split():
+            if name in full or ("*" in name and any(fnmatchcase(each, name) for each in full)):
+                return name
         return self._by_last.get(use.last, "") if use.name == f"{UNKNOWN}.{use.last}" else ""
-
-    @cached_property
-    def _exact(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(translate, self.calls.split())) or "(?!)")
 
     @cached_property
     def _by_last(self) -> dict[str, str]:

@@ -376,3 +376,6 @@ CROP_FIRST = Source(
     "Albumentations, Optimizing Augmentation Pipelines for Speed",
     "https://albumentations.ai/docs/3-basic-usage/performance-tuning",
 )
+VMAP = Source(
+    "PyTorch, torch.vmap", "https://docs.pytorch.org/docs/stable/generated/torch.vmap.html"
+)

@@ -177,6 +177,19 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "stacked-in-loop",
+        "{call} is called for one piece after the other, and the results are then joined",
+        "where none needs the one before it, compute all with one call: give the inputs a "
+        "dimension more and broadcast, or torch.vmap",
+        sources.VMAP,
+        "torch.*",
+        frames=r"^$|^torch/",
+        where="step evaluation",
+        within=r"\.append\([\s\S]*\b(stack|cat|concat|hstack|vstack)\(",
+        general=True,
+        in_loop=True,
+    ),
+    SlowCall(
         "items-in-loop",
         "{call} fetches one number at a time",
         "fetch all at once with .tolist() or .cpu() after the loop",

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from perftui.run.columns import PHASES, STACK_TEXT, STEP_COLUMNS
+from perftui.run.columns import PHASES, STEP_COLUMNS
 from perftui.run.journal import Column
 from perftui.run.table import GrowingTable, Table
-
-TEXT = {"kind", "data"} | STACK_TEXT
 
 
 def table_of(
     columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, floats: bool = False
 ) -> Table:
     """A journal's table of whole numbers and text, or of samples."""
-    table = GrowingTable(columns, floats=floats, text=() if floats else TEXT)
+    table = GrowingTable(columns, floats=floats)
     table.extend(rows)
     return table.freeze()
 

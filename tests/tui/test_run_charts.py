@@ -39,7 +39,7 @@ from tests.tui.recorded import MS, write_run
 
 def shown(durations_ms: list[int], **more: object) -> Snapshot:
     """A run whose steps took so long, one after the other."""
-    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
+    table = GrowingTable(STEP_COLUMNS, floats=False)
     at, rows = 0, []
     for number, long in enumerate(durations_ms):
         rows.append(step_row(number, [0, 0, long * MS, 0, 0, 0, 0], start=at))
@@ -80,7 +80,7 @@ def test_charts_of_steps_mark_slow_ones_and_count_every_one() -> None:
 
 def test_phases_on_the_gpu_are_those_of_the_steps_that_were_timed() -> None:
     def with_times(*timed: int) -> Snapshot:
-        table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
+        table = GrowingTable(STEP_COLUMNS, floats=False)
         for number in range(6):
             known = {"device_forward": 3 * MS, "device_backward": 5 * MS, "device_optimizer": MS}
             row = step_row(number, [0, 0, MS, 0, 0, 0, 0], **known if number in timed else {})

@@ -16,7 +16,7 @@ from perftui.analysis.model import KernelTable, OpTable, StepParts, TraceAnalysi
 from perftui.facts.fact import Facts
 from perftui.report.csv_tables import GapSources, rates, step_columns
 from perftui.report.report import longest_kernels, longest_ops
-from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
+from perftui.run.columns import PHASES, STEP_COLUMNS, TEXT
 from perftui.run.table import Table as RunTable
 
 MOST_SHOWN = 6
@@ -130,7 +130,7 @@ def step_table(steps: RunTable | None) -> Table:
 
 
 def _converted(name: str, values: npt.NDArray[Any] | None, rows: int) -> npt.NDArray[Any]:
-    if name in STEP_TEXT:
+    if name in TEXT:
         return texts(values if values is not None else [None] * rows)
     numbers = values if values is not None else np.full(rows, -1, dtype=np.int64)
     if name == "profiled":

@@ -25,7 +25,6 @@ from perftui.run.columns import (
     PHASES,
     STACK_COLUMNS,
     STEP_COLUMNS,
-    STEP_TEXT,
 )
 from perftui.run.layout import RankLayout
 from perftui.telemetry.files import mount_of
@@ -283,7 +282,7 @@ class RankJournals:
         self.layout = layout
         self._spool = spool
         self._faults = faults
-        self._steps = DownsamplingSink(layout.steps, STEP_COLUMNS, faults, text=STEP_TEXT)
+        self._steps = DownsamplingSink(layout.steps, STEP_COLUMNS, faults)
         self._events = JournalSink(layout.events, EVENT_COLUMNS, faults)
         self._samples = stack_journal(layout.window_stacks, STACK_COLUMNS, faults)
         self._assembler = StepAssembler()

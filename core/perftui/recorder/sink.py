@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from perftui.recorder.faults import FaultLog
-from perftui.run.columns import STACK_TEXT
 from perftui.run.files import replace_file
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.journal_table import Downsampled, Segments
@@ -85,9 +84,9 @@ class JournalSink:
 class DownsamplingSink(JournalSink):
     """A journal in segments, whose old ones are replaced by their aggregates.
 
-    ``floats`` and ``text`` describe the columns as for a ``GrowingTable``. A segment ends after a
-    step that was not profiled, so that it can be aggregated without the one before.
-    ``makes_directory`` is as for the ``JournalWriter`` of the first segment.
+    ``floats`` is as for a ``GrowingTable``, ``makes_directory`` as for the ``JournalWriter`` of the
+    first segment. A segment ends after a step that was not profiled, so that it can be aggregated
+    without the one before.
     """
 
     def __init__(
@@ -97,12 +96,11 @@ class DownsamplingSink(JournalSink):
         faults: FaultLog,
         *,
         floats: bool = False,
-        text: frozenset[str] = frozenset(),
         segment_bytes: int | None = None,
         makes_directory: bool = True,
     ) -> None:
         super().__init__(path, columns, faults, makes_directory=makes_directory)
-        self._floats, self._text = floats, text
+        self._floats = floats
         self._segment_bytes = segment_bytes or SEGMENT_BYTES
         self._segments = Segments(path)
         self._number = 0
@@ -136,7 +134,7 @@ class DownsamplingSink(JournalSink):
             return 0
 
     def _no_rows(self) -> GrowingTable:
-        return GrowingTable(self._columns, self._floats, self._text)
+        return GrowingTable(self._columns, self._floats)
 
     def _aggregate(self) -> None:
         self._sums[-1] = self._sums[-1].plus(aggregates_of(self._rows.freeze()))
@@ -167,9 +165,7 @@ class DownsamplingSink(JournalSink):
 
 def stack_journal(path: Path, columns: Sequence[Column], faults: FaultLog) -> DownsamplingSink:
     """The journal of stacks at ``path``, opened with its first row."""
-    return DownsamplingSink(
-        path, columns, faults, text=STACK_TEXT, segment_bytes=STACK_SEGMENT_BYTES
-    )
+    return DownsamplingSink(path, columns, faults, segment_bytes=STACK_SEGMENT_BYTES)
 
 
 class LiveManifest:

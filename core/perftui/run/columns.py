@@ -51,9 +51,6 @@ STEP_COLUMNS = (
 """``device_...``: from when the GPU reached the phase until it had done its work, including idle
 time in between. ``alloc_...``: since the last step with known values."""
 
-STEP_TEXT = frozenset({"kind"})
-"""Columns of text."""
-
 EVENT_COLUMNS = (
     Column("time", "ns", "when"),
     Column("kind", "", "what"),
@@ -135,8 +132,8 @@ LOCK_COLUMNS = (
 """Stacks of other threads than the main one while they held Python's lock. The rows of one turn
 have the same ``observed`` and ``idle``; turns in which no other thread held it have no row."""
 
-STACK_TEXT = frozenset({"file", "function", "inner", "stage", "via"})
-"""Columns of text."""
+TEXT = frozenset({"kind", "data", "file", "function", "inner", "stage", "via"})
+"""Columns of text, or of an object, in any journal but those of samples."""
 
 FETCH, COLLATE, WAIT = "fetch", "collate", "wait"
 """Stages of a worker: making a batch in either, or waiting for the next task."""
@@ -169,6 +166,5 @@ NO_STACKS = "no_stacks"
 
 def stack_rate_of(profile: Mapping[str, Any]) -> int:
     """Requested samples per second in the ``profile`` of a manifest, 0 if missing."""
-    # Runs recorded before November 2026 name it "looks".
-    rate = profile.get(STACK_RATE_KEY, profile.get("looks", 0))
+    rate = profile.get(STACK_RATE_KEY)
     return rate if isinstance(rate, int) and rate > 0 else 0

@@ -90,13 +90,11 @@ class JournalTable:
         expected: Sequence[Column],
         *,
         floats: bool = False,
-        text: frozenset[str] = frozenset(),
         kept: Kept | None = None,
     ) -> None:
         self._segments = Segments(path)
-        self._empty = GrowingTable(expected, floats, text).freeze()
+        self._empty = GrowingTable(expected, floats).freeze()
         self._floats = floats
-        self._text = text
         self._kept = kept
         self._stamp: tuple[int, int] | None = None
         self._removed = Downsampled()
@@ -138,7 +136,7 @@ class JournalTable:
         before = self._journal.position
         rows = self._journal.poll(CHUNK)
         if self._table is None and self._journal.columns:
-            self._table = GrowingTable(self._journal.columns, self._floats, self._text)
+            self._table = GrowingTable(self._journal.columns, self._floats)
         if self._table is not None:
             self._take(self._table, rows)
         if self._journal.position != before:

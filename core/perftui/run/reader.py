@@ -16,9 +16,7 @@ from perftui.run.columns import (
     EVENT_COLUMNS,
     LOCK_COLUMNS,
     STACK_COLUMNS,
-    STACK_TEXT,
     STEP_COLUMNS,
-    STEP_TEXT,
     WORKER_COLUMNS,
     WORKER_STACK_COLUMNS,
 )
@@ -35,8 +33,6 @@ from perftui.run.manifest import (
     run_state,
 )
 from perftui.run.table import Table
-
-EVENT_TEXT = frozenset({"kind", "data"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,30 +117,15 @@ STACKS = {
 """Columns of the journals of stacks."""
 
 _JOURNALS = {
-    "steps": partial(JournalTable, expected=STEP_COLUMNS, text=STEP_TEXT, kept=KEPT_STEPS),
-    "events": partial(JournalTable, expected=EVENT_COLUMNS, text=EVENT_TEXT),
+    "steps": partial(JournalTable, expected=STEP_COLUMNS, kept=KEPT_STEPS),
+    "events": partial(JournalTable, expected=EVENT_COLUMNS),
     "workers": partial(JournalTable, expected=WORKER_COLUMNS, kept=KEPT_STEPS),
     **{
-        name: partial(JournalTable, expected=columns, text=STACK_TEXT, kept=KEPT_STACKS)
+        name: partial(JournalTable, expected=columns, kept=KEPT_STACKS)
         for name, columns in STACKS.items()
     },
 }
 """Readers of a rank's journals, by their names in ``RankLayout`` and in ``RankSnapshot``."""
-
-
-class _RankReader:
-    def __init__(self, layout: RankLayout, rank: int) -> None:
-        self.tables = {name: table(getattr(layout, name)) for name, table in _JOURNALS.items()}
-        self._layout, self._rank = layout, rank
-
-    def poll(self) -> RankSnapshot:
-        tables: Any = {name: table.poll() for name, table in self.tables.items()}
-        return RankSnapshot(
-            self._rank,
-            **tables,
-            windows=tuple(self._layout.window_files()),
-            memory_files=tuple(self._layout.memory_files()),
-        )
 
 
 class RunReader:
@@ -157,7 +138,7 @@ class RunReader:
 
     def __init__(self, root: Path) -> None:
         self.layout = RunLayout(root)
-        self._ranks: dict[int, _RankReader] = {}
+        self._ranks: dict[int, dict[str, JournalTable]] = {}
         self._telemetry: dict[str, JournalTable] = {}
         self._hearing = Hearing(self.layout.heartbeat)
         self._parts: dict[Path, RunReader] = {}
@@ -179,20 +160,18 @@ class RunReader:
         return merged(own, list(self._seen.values()))
 
     def _snapshot(self, manifest: Manifest) -> RunSnapshot:
-        for rank in self.layout.ranks():
-            if rank not in self._ranks:
-                self._ranks[rank] = _RankReader(self.layout.rank(rank), rank)
         for path in self.layout.telemetry_files():
             host = path.stem.removeprefix("telemetry-")
             if host not in self._telemetry:
                 self._telemetry[host] = JournalTable(path, (), floats=True, kept=KEPT_SAMPLES)
-        ranks = tuple(self._ranks[rank].poll() for rank in sorted(self._ranks))
+        known = sorted({*self._ranks, *self.layout.ranks()})
+        ranks = tuple(self._rank(rank, self.layout.rank(rank)) for rank in known)
         telemetry = {host: table.poll() for host, table in self._telemetry.items()}
         if is_elsewhere(manifest):
             self._hearing.poll()
             note = silence_note(manifest, self._hearing.silent)
             manifest = replace(manifest, notes=(*manifest.notes, note)) if note else manifest
-        journals = [table for rank in self._ranks.values() for table in rank.tables.values()]
+        journals = [table for tables in self._ranks.values() for table in tables.values()]
         return RunSnapshot(
             self.layout.root,
             manifest,
@@ -200,6 +179,14 @@ class RunReader:
             telemetry,
             sum(table.skipped for table in (*self._telemetry.values(), *journals)),
         )
+
+    def _rank(self, rank: int, layout: RankLayout) -> RankSnapshot:
+        if rank not in self._ranks:
+            journals = {name: table(getattr(layout, name)) for name, table in _JOURNALS.items()}
+            self._ranks[rank] = journals
+        tables: Any = {name: table.poll() for name, table in self._ranks[rank].items()}
+        windows, memory_files = tuple(layout.window_files()), tuple(layout.memory_files())
+        return RankSnapshot(rank, **tables, windows=windows, memory_files=memory_files)
 
 
 def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:

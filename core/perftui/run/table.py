@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from perftui.run.columns import PHASES
+from perftui.run.columns import PHASES, TEXT
 from perftui.run.journal import Column
 
 Ints = npt.NDArray[np.int64]
@@ -272,11 +272,11 @@ def after_disturbance(profiled: Ints) -> Mask:
 class GrowingTable:
     """Collects rows; ``freeze`` only creates views of them."""
 
-    def __init__(self, columns: Sequence[Column], floats: bool, text: Iterable[str] = ()) -> None:
-        """``floats`` chooses float64 for numbers; ``text`` names the columns that hold objects."""
+    def __init__(self, columns: Sequence[Column], floats: bool) -> None:
+        """``floats`` chooses float64 for all columns; else those of ``TEXT`` hold objects."""
         self.columns = tuple(columns)
-        text = frozenset(text)
         number: type = np.float64 if floats else np.int64
+        text = frozenset() if floats else TEXT
         self._fill = np.nan if floats else -1
         self._kinds = "iufb" if floats else "ib"
         self.refused = 0

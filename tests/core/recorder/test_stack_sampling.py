@@ -21,7 +21,7 @@ from perftui.recorder.pyspy import (
     TrainingOrder,
     WorkerOrder,
 )
-from perftui.run.columns import STACK_COLUMNS, STACK_TEXT
+from perftui.run.columns import STACK_COLUMNS
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import JournalTable, Segments
 from perftui.run.layout import RankLayout
@@ -393,7 +393,7 @@ def test_the_journal_stays_small_and_is_read_from_its_first_and_newest_pieces(
     monkeypatch.setattr(sink, "STACK_SEGMENT_BYTES", 1)
     fake(f"output.write_text({ONE_LOOK!r}.replace('PID', pid))")
     sampled = Sampled(tmp_path, os.getpid())
-    table = JournalTable(sampled.layout.stacks, STACK_COLUMNS, text=STACK_TEXT)
+    table = JournalTable(sampled.layout.stacks, STACK_COLUMNS)
     sums = Segments(sampled.layout.stacks).sums
     sampled.turn_until(sums.exists)
     sampled.sampling.finish()

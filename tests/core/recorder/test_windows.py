@@ -39,7 +39,7 @@ def told(spool: Spool, rank: RankLayout, *notes: Note) -> list[tuple[str, dict[s
     journals = RankJournals(rank, spool, FaultLog(rank.root / "log"))
     journals.notes(notes)
     journals.finish()
-    events = JournalTable(rank.events, EVENT_COLUMNS, text=frozenset({"kind", "data"})).poll()
+    events = JournalTable(rank.events, EVENT_COLUMNS).poll()
     return list(zip(events["kind"], events["data"], strict=True))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from perftui.facts.step.steps import run_breakdown
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.sink import KEPT_SEGMENTS, DownsamplingSink
-from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
+from perftui.run.columns import PHASES, STEP_COLUMNS
 from perftui.run.files import NewerError
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.journal_table import JournalTable, Kept, Segments
@@ -110,7 +110,7 @@ def everything(journal: JournalTable) -> dict[tuple[str, bool, bool], Group]:
 
 
 def reader_of(path: Path, kept: Kept | None = None) -> JournalTable:
-    return JournalTable(path, STEP_COLUMNS, text=STEP_TEXT, kept=kept)
+    return JournalTable(path, STEP_COLUMNS, kept=kept)
 
 
 def test_a_reader_holds_no_more_rows_than_it_keeps(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_steps_known_only_by_their_sums_make_a_budget() -> None:
 
 def small_sink(path: Path, piece_bytes: int = 2000) -> DownsamplingSink:
     faults = FaultLog(path.parent / "log")
-    return DownsamplingSink(path, STEP_COLUMNS, faults, text=STEP_TEXT, segment_bytes=piece_bytes)
+    return DownsamplingSink(path, STEP_COLUMNS, faults, segment_bytes=piece_bytes)
 
 
 @settings(max_examples=30)

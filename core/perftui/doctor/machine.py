@@ -13,8 +13,8 @@ from perftui.doctor import gpu, interpreter
 from perftui.doctor.row import ROOT, Row, fails, ok, read, unknown, warn, worst_first
 from perftui.recorder.pyspy import find_pyspy
 from perftui.recorder.spool import ROOM
+from perftui.telemetry import limits
 from perftui.telemetry.files import MEMORY, NETWORK, fields, mount_of, read_or_empty
-from perftui.telemetry.limits import affinity, cpu_quota, group_memory, memory_group, memory_limit
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - only looked at
 
@@ -24,36 +24,31 @@ FEWEST_FILES = 1024
 NEARLY_ALL = 0.9
 """Share of the memory that may be used, from which on a warning is due."""
 
-OLDER_CGROUPS = "cgroup v1 limits are not read"
 
-
-def cores_of(root: Path = ROOT) -> tuple[int, int, float | None, bool]:
+def cores_of(root: Path = ROOT) -> tuple[int, int, float | None]:
     """The cores of the machine, those of the affinity, and cores' worth of time by the cgroup, None
-    without limit; and whether the limit of the cgroup is known."""
-    allowed = affinity()
-    installed = max(os.cpu_count() or 1, allowed)
-    return installed, allowed, cpu_quota(*_cgroup(root)), not _is_older(root, "cpu")
+    without limit."""
+    allowed = limits.affinity()
+    return max(os.cpu_count() or 1, allowed), allowed, limits.cpu_quota(*_cgroup(root))
 
 
 def memory_of(root: Path = ROOT) -> tuple[int, int | None, int | None, bool]:
     """Bytes of the machine, of the limit of the cgroup and of what is used of that, None without
     limit or where not reported; and whether the limit is known."""
-    group = memory_group(*_cgroup(root))
-    usage = group_memory(group) if group else None
+    group = limits.memory_group(*_cgroup(root))
+    usage = limits.group_memory(group) if group else None
     installed = 1024 * fields(read_or_empty(f"{root}/proc/meminfo")).get(b"MemTotal", 0)
-    limit, used = memory_limit(*_cgroup(root)), usage[0] if usage else None
-    return installed, limit, used, not _is_older(root, "memory")
+    limit, used = limits.memory_limit(*_cgroup(root)), usage[0] if usage else None
+    return installed, limit, used, not limits.groups(*_cgroup(root), "memory")
 
 
-def cores_row(installed: int, allowed: int, quota: float | None, is_known: bool) -> Row:
+def cores_row(installed: int, allowed: int, quota: float | None) -> Row:
     """Whether the training has all cores."""
     reasons = []
     if allowed < installed:
         reasons.append(f"affinity allows {allowed}")
     if quota is not None and quota < installed:
         reasons.append(f"the cgroup allows {quota:.3g}")
-    if not reasons and not is_known:
-        return unknown("cores", f"{fmt.several(installed, 'core')}; {OLDER_CGROUPS}")
     if not reasons:
         return ok("cores", fmt.several(installed, "core"))
     return warn(
@@ -69,7 +64,7 @@ def memory_row(installed: int, limit: int | None, used: int | None, is_known: bo
     if not installed:
         return unknown("memory", "the system does not report how much there is")
     if not is_known:
-        return unknown("memory", f"{fmt.size(installed)}; {OLDER_CGROUPS}")
+        return unknown("memory", f"{fmt.size(installed)}; cgroup v1 limits are not read")
     if limit is None or limit >= installed:
         return ok("memory", fmt.size(installed))
     text = f"the cgroup allows {fmt.size(limit)} of {fmt.size(installed)}"
@@ -125,12 +120,6 @@ def files_row(soft: int) -> Row:
 
 def _cgroup(root: Path) -> tuple[Path, Path]:
     return root / "sys/fs/cgroup", root / "proc/self/cgroup"
-
-
-def _is_older(root: Path, controller: str) -> bool:
-    """Whether a cgroup of version 1 limits it: ``4:memory:/name`` in ``/proc/self/cgroup``."""
-    lines = (read(root, "proc/self/cgroup") or "").splitlines()
-    return any(controller in line.split(":")[1].split(",") for line in lines if ":" in line)
 
 
 CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -17,18 +16,15 @@ OWN_CGROUP = Path("/proc/self/cgroup")
 
 def usable_cores(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int:
     """Cores the training may use: affinity, and the tightest quota of the cgroups above it."""
-    quota = _tightest(cpu_groups(root, own))
+    quota = cpu_quota(root, own)
     cores = affinity()
     return cores if quota is None else min(cores, max(1, math.ceil(quota)))
 
 
 def cpu_quota(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> float | None:
-    """Cores' worth of time by the tightest ``cpu.max`` (cgroup v2), None without limit."""
-    return _tightest(groups(root, own))
-
-
-def _tightest(groups: Iterable[Path]) -> float | None:
-    return min((quota for quota in map(quota_of, groups) if quota is not None), default=None)
+    """Cores' worth of time by the tightest quota of the cgroups above, None without limit."""
+    quotas = map(quota_of, cpu_groups(root, own))
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def cpu_groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:

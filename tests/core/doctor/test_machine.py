@@ -29,14 +29,12 @@ GIB = 1 << 30
 
 
 ROWS = [
-    (cores_row(64, 64, None, True), State.OK, "64 cores"),
-    (cores_row(1, 1, None, True), State.OK, "1 core"),
-    (cores_row(64, 4, None, True), State.WARN, "64 cores: affinity allows 4"),
-    (cores_row(64, 64, 2.5, True), State.WARN, "64 cores: the cgroup allows 2.5"),
-    (cores_row(64, 8, 4.0, True), State.WARN, "affinity allows 8 and the cgroup allows 4"),
-    (cores_row(64, 64, 128.0, True), State.OK, "64 cores"),
-    (cores_row(64, 64, None, False), State.UNKNOWN, "64 cores; cgroup v1 limits"),
-    (cores_row(64, 4, None, False), State.WARN, "64 cores: affinity allows 4"),
+    (cores_row(64, 64, None), State.OK, "64 cores"),
+    (cores_row(1, 1, None), State.OK, "1 core"),
+    (cores_row(64, 4, None), State.WARN, "64 cores: affinity allows 4"),
+    (cores_row(64, 64, 2.5), State.WARN, "64 cores: the cgroup allows 2.5"),
+    (cores_row(64, 8, 4.0), State.WARN, "affinity allows 8 and the cgroup allows 4"),
+    (cores_row(64, 64, 128.0), State.OK, "64 cores"),
     (memory_row(64 * GIB, None, None, True), State.OK, "64.0 GiB"),
     (memory_row(64 * GIB, 16 * GIB, 2 * GIB, True), State.OK, "allows 16.0 GiB of 64.0 GiB"),
     (memory_row(64 * GIB, 16 * GIB, 15 * GIB, True), State.WARN, "with 15.0 GiB in use"),
@@ -78,14 +76,23 @@ def test_limits_are_read_from_cgroups_of_version_2(tmp_path: Path) -> None:
             "proc/meminfo": "MemTotal:       65536 kB\nMemFree: 1 kB\n",
         },
     )
-    assert cores_of(root) == (os.cpu_count(), len(os.sched_getaffinity(0)), 2.5, True)
+    assert cores_of(root) == (os.cpu_count(), len(os.sched_getaffinity(0)), 2.5)
     assert memory_of(root) == (65536 * 1024, 1048576, 500000, True)
 
 
-def test_limits_of_version_1_are_said_to_be_unknown(tmp_path: Path) -> None:
-    cgroup = "5:memory:/job\n3:cpu,cpuacct:/job\n1:name=systemd:/\n0::/\n"
-    root = tree(tmp_path, {"proc/self/cgroup": cgroup, "proc/meminfo": "MemTotal: 1024 kB\n"})
-    assert not cores_of(root)[-1]
+def test_of_version_1_the_limit_of_cores_is_read_and_that_of_memory_said_to_be_unknown(
+    tmp_path: Path,
+) -> None:
+    root = tree(
+        tmp_path,
+        {
+            "proc/self/cgroup": "5:memory:/job\n3:cpu,cpuacct:/job\n1:name=systemd:/\n0::/\n",
+            "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us": "150000\n",
+            "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000\n",
+            "proc/meminfo": "MemTotal: 1024 kB\n",
+        },
+    )
+    assert cores_of(root)[-1] == 1.5
     assert memory_row(*memory_of(root)).state is State.UNKNOWN
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from perftui import format as fmt
 from perftui.probe.ceilings import Ceiling, NotMeasured, Rate, rate_of
-from perftui.telemetry.files import MEMORY, mount_of
+from perftui.telemetry.files import MEMORY, count_of, mount_of, read_or_empty
 
 BLOCK = 8 << 20
 """Bytes of each read: enough for a disk to work on in parallel."""
@@ -88,16 +88,13 @@ def _rate(files: tuple[Path, ...], what: str, seconds: float) -> Rate:
         rounds = _rounds(reader, seconds)
     finally:
         reader.close()
-    after = _fetched()
-    fetched = after - before if before is not None and after is not None else 0
     if reader.is_direct:
         cache = "past the page cache (O_DIRECT)"
-    elif fetched >= reader.bytes / 2:
+    elif _fetched() - before >= reader.bytes / 2:
         cache = "page cache dropped before"
     else:
         cache = "possibly from the page cache, which the system did not drop"
-    how = f"{what}, {cache}"
-    return rate_of(Ceiling.DISK_READ, "B/s", rounds, how)
+    return rate_of(Ceiling.DISK_READ, "B/s", rounds, f"{what}, {cache}")
 
 
 def _rounds(reader: _Reader, seconds: float) -> list[list[float]]:
@@ -212,11 +209,6 @@ def _files(path: Path) -> Iterator[tuple[int, Path]]:
                 yield status.st_size, file
 
 
-def _fetched() -> int | None:
-    """Bytes that this process had fetched from disks, by ``/proc/self/io``; None if unknown."""
-    try:
-        lines = Path("/proc/self/io").read_text().splitlines()
-    except OSError:
-        return None
-    counters = dict(line.split(": ", 1) for line in lines if ": " in line)
-    return int(counters["read_bytes"]) if "read_bytes" in counters else None
+def _fetched() -> int:
+    """Bytes that this process had fetched from disks; 0 where the system does not count them."""
+    return count_of(b"\nread_bytes:", read_or_empty("/proc/self/io")) or 0

@@ -91,31 +91,29 @@ def work(
             )
         except OSError as error:
             raise WorkerError(f"{python}: {error.strerror or error}") from error
-        limit = threading.Timer(START_SECONDS + OVERRUN * seconds, child.kill)
-        limit.start()
-        over = threading.Event()
-        if cancelled is not None:
-            threading.Thread(target=_kill_if, args=(cancelled, child, over), daemon=True).start()
+        until = time.monotonic() + START_SECONDS + OVERRUN * seconds
+        over, cancelled = threading.Event(), cancelled or threading.Event()
+        watched = child, cancelled, until, over
+        threading.Thread(target=_kill_late, args=watched, daemon=True).start()
         try:
             lines = list(_lines(child.stdout or (), tell))
             code = child.wait()
         finally:
             over.set()
-            limit.cancel()
             child.kill()
             child.communicate()
-        if cancelled is not None and cancelled.is_set():
+        if cancelled.is_set():
             raise ProbeCancelledError
         if not any(line.done for line in lines):
             raise WorkerError(_why(errors, code))
     return summed_up(lines)
 
 
-def _kill_if(
-    cancelled: threading.Event, child: subprocess.Popen[bytes], over: threading.Event
+def _kill_late(
+    child: subprocess.Popen[bytes], cancelled: threading.Event, until: float, over: threading.Event
 ) -> None:
     while not over.wait(POLL_SECONDS):
-        if cancelled.is_set():
+        if cancelled.is_set() or time.monotonic() > until:
             child.kill()
             return
 

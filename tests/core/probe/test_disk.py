@@ -74,8 +74,6 @@ def test_a_system_without_direct_reading_drops_its_cache_or_says_so(
     assert rate(disk_read(tmp_path, 0.05)).how.endswith("page cache dropped before")
     monkeypatch.setattr(disk, "_fetched", lambda: 0)
     assert "possibly from the page cache" in rate(disk_read(tmp_path, 0.05)).how
-    monkeypatch.setattr(disk, "_fetched", lambda: None)
-    assert "possibly from the page cache" in rate(disk_read(tmp_path, 0.05)).how
 
 
 def test_a_file_system_that_refuses_direct_reading_is_read_otherwise(

@@ -31,6 +31,8 @@ from perftui.recorder.sink import DownsamplingSink, stack_journal
 from perftui.run.columns import LOCK_COLUMNS, STACK_COLUMNS, WORKER_STACK_COLUMNS
 from perftui.run.journal import Column
 from perftui.run.layout import RankLayout
+from perftui.telemetry.contention import cpu_times
+from perftui.telemetry.files import PROC
 
 GRACE = 10.0
 """Seconds after the requested end until py-spy counts as hung: samples come at random moments."""
@@ -103,12 +105,8 @@ class _Clock:
 
     @classmethod
     def of(cls, pid: int) -> _Clock:
-        try:
-            words = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()
-            busy = int(words[0]) + int(words[1])
-        except (OSError, IndexError, ValueError):
-            busy = None
-        return cls(time.monotonic_ns(), busy)
+        times = cpu_times(f"{PROC}/{pid}/task/{pid}")
+        return cls(time.monotonic_ns(), None if times is None else sum(times))
 
     def idle(self, pid: int) -> float:
         """Share of the time since then in which it was idle, -1 if unknown."""

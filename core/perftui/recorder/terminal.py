@@ -143,9 +143,8 @@ class KeyboardRelay:
     script leads a session, in which the kernel would ignore it.
     """
 
-    def __init__(self, terminal: Terminal, source: int = KEYBOARD) -> None:
+    def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._source = source
         self._listens = True
         self._wake_read, self._wake_write = os.pipe()
         self._thread = threading.Thread(target=self._run, name="keyboard", daemon=True)
@@ -168,12 +167,12 @@ class KeyboardRelay:
         typed = b""
         while True:
             reads = self._listens and not typed
-            sources = [self._wake_read, self._source] if reads else [self._wake_read]
+            sources = [self._wake_read, KEYBOARD] if reads else [self._wake_read]
             ready, _, _ = select.select(sources, [], [], FULL if typed else None)
             if self._wake_read in ready:
                 if os.read(self._wake_read, 1) == STOP:
                     return
-            elif self._source in ready:
+            elif KEYBOARD in ready:
                 keys = self._read()
                 if keys is None:
                     return
@@ -183,7 +182,7 @@ class KeyboardRelay:
     def _read(self) -> bytes | None:
         """The keys for the script; None where our terminal is gone."""
         try:
-            data = os.read(self._source, 4096)
+            data = os.read(KEYBOARD, 4096)
         except OSError:
             return None
         if data and self._terminal.is_suspend(data):

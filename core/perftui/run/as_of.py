@@ -14,7 +14,6 @@ from perftui.run.manifest import Manifest, Status
 from perftui.run.reader import STACKS, RankSnapshot, RunSnapshot
 from perftui.run.table import Aggregates, Table
 
-Mask = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 
 

@@ -63,7 +63,7 @@ class ThreadSource:
                 self._autograd = [*self._find(roles.ranks)]
         mains, workers = ([(pid, pid) for pid in pids] for pids in (roles.ranks, roles.workers))
         threads = {*mains, *workers, *self._autograd}
-        after = {(pid, task): _times(f"{self._proc}/{pid}/task/{task}") for pid, task in threads}
+        after = {(pid, task): cpu_times(f"{self._proc}/{pid}/task/{task}") for pid, task in threads}
         times = {thread: ns for thread, ns in after.items() if ns is not None}
         before, self._before = self._before, times
         seconds, self._at = now - self._at, now
@@ -95,7 +95,7 @@ def _sum(shares: list[float]) -> float | None:
     return sum(shares) if shares else None
 
 
-def _times(place: str) -> tuple[int, int] | None:
+def cpu_times(place: str) -> tuple[int, int] | None:
     """Total time of the thread at ``place`` on a core, and waiting for one, ns."""
     counts = numbers(record(f"{place}/schedstat").split())
     return (counts[0], counts[1]) if counts and len(counts) >= 2 else None
@@ -206,7 +206,7 @@ class ContentionSource:
         """Total time that each thread has waited for a core, ns."""
         try:
             for task in os.scandir(f"{self._proc}/{pid}/task"):
-                if (times := _times(task.path)) is not None:
+                if (times := cpu_times(task.path)) is not None:
                     yield task.name, times[1]
         except OSError:
             # It has ended.

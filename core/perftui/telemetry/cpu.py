@@ -13,7 +13,7 @@ import psutil
 
 from perftui.run.journal import Column
 from perftui.telemetry.files import PROC, SYS, fields, names_in, number, numbers, read_or_empty
-from perftui.telemetry.limits import CGROUP_ROOT, OWN_CGROUP, cpu_groups, quota_of
+from perftui.telemetry.limits import CGROUP_ROOT, OWN_CGROUP, affinity, cpu_groups, quota_of
 from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import Pace, columns
 
@@ -225,14 +225,13 @@ class QuotaSource:
         return [limit, self._throttled(now)] if self._limited else [limit]
 
     def _affinity(self) -> float:
-        if not hasattr(os, "sched_getaffinity"):
-            return os.cpu_count() or 1
         cores: set[int] = set()
         for pid in self._roles().ranks or {self._pid}:
-            with suppress(OSError):
+            # Not every system has affinities.
+            with suppress(OSError, AttributeError):
                 cores |= os.sched_getaffinity(pid)
         # All of them have ended; the recorder may run on the same cores.
-        return len(cores or os.sched_getaffinity(0))
+        return len(cores) or affinity()
 
     def _throttled(self, now: float) -> float | None:
         """The highest share of any group; 0 if none ran at all."""

@@ -66,16 +66,11 @@ class Rate:
     """Change per second of a counter that only grows."""
 
     def __init__(self) -> None:
-        self._value: float | None = None
-        self._at = 0.0
+        self._rates = Rates()
 
     def update(self, value: float | None, now: float) -> float | None:
         """The rate since the last call; None at first, after a gap, and if the counter fell."""
-        before, at = self._value, self._at
-        self._value, self._at = value, now
-        if value is None or before is None or value < before or now <= at:
-            return None
-        return (value - before) / (now - at)
+        return self._rates.update({} if value is None else {"": value}, now)
 
 
 class Sampler:

@@ -12,12 +12,13 @@ from bisect import bisect_left
 from collections import Counter, UserDict
 from collections.abc import Iterator
 from ctypes import string_at
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
 from ..recording.model import all_modules, own_parameters
 from ..safety.signal_handlers import attempt
 from ..windows.torch_window import is_profiling
+from .worker_times import inside
 
 FEWEST_VALUES = 8
 """Different values that text has at least, padding aside; fewer are flags or classes."""
@@ -187,20 +188,14 @@ def _tensors(torch: Any, batch: Any) -> Iterator[tuple[str, Any]]:
         if type(part) is torch.Tensor:
             yield key, part
         else:
-            waiting += _inside(part)
+            waiting += _named(part)
 
 
-def _inside(part: Any) -> list[tuple[str, Any]]:
-    """Named values of a container, by the methods of the builtin classes."""
-    if isinstance(part, UserDict):
-        part = vars(part).get("data")
-    if isinstance(part, dict):
-        return [(str(key), value) for key, value in list(dict.items(part))[:MOST_PARTS]]
-    if isinstance(part, list):
-        return [("", value) for value in list.__getitem__(part, slice(MOST_PARTS))]
-    if isinstance(part, tuple):
-        return [("", value) for value in tuple.__getitem__(part, slice(MOST_PARTS))]
-    return []
+def _named(part: Any) -> list[tuple[str, Any]]:
+    """Values of a container, with their names in a dictionary."""
+    part = vars(part).get("data") if isinstance(part, UserDict) else part
+    names = map(str, dict.keys(part)) if isinstance(part, dict) else repeat("")
+    return list(islice(zip(names, inside(part) or (), strict=False), MOST_PARTS))
 
 
 def _is_matrix(torch: Any, tensor: Any) -> bool:

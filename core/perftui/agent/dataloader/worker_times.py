@@ -63,7 +63,7 @@ def _batch_bytes(torch: Any, batch: Any) -> int:
         if kind is tensor and part.layout is strided:
             total += part.nbytes
             continue
-        inner = part if kind is list or kind is tuple else _inside(part)
+        inner = part if kind is list or kind is tuple else inside(part)
         if inner is None:
             size = _own_bytes(torch, part)
             if size < 0:
@@ -91,7 +91,7 @@ def _own_bytes(torch: Any, part: Any) -> int:
     return UNKNOWN if part.dtype.hasobject else int(part.nbytes)
 
 
-def _inside(part: Any) -> Sequence[Any] | None:
+def inside(part: Any) -> Sequence[Any] | None:
     """Values of a container, by the methods of the builtin classes; None for anything else."""
     if isinstance(part, UserDict):
         part = vars(part).get("data")

@@ -7,7 +7,7 @@ import pickle  # noqa: TID251 - torch's format; written here, never loaded
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, BinaryIO
 
 from .output import Notes
 
@@ -140,19 +140,15 @@ class MemorySnapshots:
 class _Limited:
     """A file of at most ``MOST_BYTES``."""
 
-    def __init__(self, file: int) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self.size = 0
         self._file = file
 
     def write(self, data: Any) -> int:
-        written = len(memoryview(data).cast("B"))
-        self.size += written
+        self.size += memoryview(data).nbytes
         if self.size > MOST_BYTES:
             raise TooLargeError(f"it takes more than {MOST_BYTES >> 20} MiB")
-        rest = memoryview(data).cast("B")
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
-        return written
+        return self._file.write(data)
 
 
 def _write(snapshot: Any, path: Path) -> int:
@@ -163,10 +159,7 @@ def _write(snapshot: Any, path: Path) -> int:
         OSError: there is no room for it.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    file = os.open(path, flags, 0o600)
-    try:
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         limited = _Limited(file)
         pickle.dump(snapshot, limited)
-    finally:
-        os.close(file)
     return limited.size

@@ -195,16 +195,14 @@ class FieldValueSource:
     """Those of ``FIELD_VALUES`` that a card answers at the start; ``missing`` says why not others.
     A sample raises ``LostGpuError`` once the card is gone."""
 
-    def __init__(
-        self, nvml: Any, device: Device, fields: Sequence[FieldValue] = FIELD_VALUES
-    ) -> None:
+    def __init__(self, nvml: Any, device: Device) -> None:
         self._nvml = nvml
         self._device = device
         links = or_none(self._one, LINK_COUNT)
         self.has_nvlink = None if links is None else links > 0
         self.missing: dict[str, str] = {}
         self._fields: list[FieldValue] = []
-        for field in fields:
+        for field in FIELD_VALUES:
             is_useless = field.scope == ALL_LINKS and self.has_nvlink is False
             if reason := "the card has no NVLink" if is_useless else refusal(self._one, field):
                 self.missing[field.column(device).name] = reason

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from perftui.analysis.intervals import Intervals
 from perftui.trace.model import NONE, Int32, Int64, Trace
 
 
@@ -53,10 +54,9 @@ class TrackIndex:
         return self.end - self.start
 
     @cached_property
-    def _sums(self) -> Int64:
-        sums = np.zeros(len(self) + 1, dtype=np.int64)
-        np.cumsum(self._duration, out=sums[1:])
-        return sums
+    def _covered(self) -> Intervals:
+        """For sums of time alone: that some of them touch makes no difference there."""
+        return Intervals(self.start, self.end)
 
     @cached_property
     def _gaps(self) -> Int64:
@@ -66,16 +66,7 @@ class TrackIndex:
 
     def busy(self, t0: int, t1: int, columns: int) -> Int64:
         """Nanoseconds covered in each column of ``[t0, t1)``."""
-        covered: Int64 = np.diff(self._before(edges(t0, t1, columns)))
-        return covered
-
-    def _before(self, times: Int64) -> Int64:
-        if not len(self):
-            return np.zeros(len(times), dtype=np.int64)
-        index = np.searchsorted(self.start, times, side="right") - 1
-        safe = np.maximum(index, 0)
-        inside = np.minimum(times, self.end[safe]) - self.start[safe]
-        covered: Int64 = np.where(index < 0, 0, self._sums[safe] + inside)
+        covered: Int64 = np.diff(self._covered.before(edges(t0, t1, columns)))
         return covered
 
     def dominant(self, t0: int, t1: int, columns: int) -> Int32:

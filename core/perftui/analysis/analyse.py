@@ -14,7 +14,7 @@ from perftui.analysis.gpu_idle.gaps import EnclosingOps, list_gaps, not_listed
 from perftui.analysis.intervals import Intervals, first_longest, sums
 from perftui.analysis.model import DeviceActivity, IdleTime, KernelTable, Step, TraceAnalysis
 from perftui.analysis.ops.call_detail import module_table
-from perftui.analysis.ops.calls import Links, link, op_table, shared_correlations
+from perftui.analysis.ops.calls import Links, link, op_calls, shared_correlations
 from perftui.analysis.steps import (
     FORWARD,
     OPERATORS,
@@ -57,7 +57,7 @@ def analyse(trace: Trace) -> TraceAnalysis:
     return TraceAnalysis(
         trace=trace,
         activity=activity,
-        ops=op_table(trace, links),
+        ops=op_calls(trace, links).table(),
         modules=module_table(trace, links),
         kernels=kernel_table(trace, links),
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),

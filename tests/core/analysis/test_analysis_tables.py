@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from perftui.analysis import kinds
 from perftui.analysis.analyse import device_activities
 from perftui.analysis.model import OpTable
-from perftui.analysis.ops.calls import call_sums, link, op_table, range_sums, shared_correlations
+from perftui.analysis.ops.calls import call_sums, link, op_calls, range_sums, shared_correlations
 from perftui.trace.model import NONE, Trace
 from tests.traces.events import analysis_of, call, cpu, frame, gpu, mark, named, trace_of
 
 
 def operators(trace: Trace) -> OpTable:
-    return op_table(trace, link(trace))
+    return op_calls(trace, link(trace)).table()
 
 
 def line(table: OpTable, name: str) -> dict[str, int]:

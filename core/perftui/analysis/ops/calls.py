@@ -274,11 +274,6 @@ def op_calls(trace: Trace, links: Links) -> Calls:
     return Calls(trace, links, innermost_operator(trace))
 
 
-def op_table(trace: Trace, links: Links) -> OpTable:
-    """A row for each operator name, most self time first (device, then CPU)."""
-    return op_calls(trace, links).table()
-
-
 # As ``nvtx_sum`` and ``cuda_api_sum`` of ``nsys stats``, except for the time of names nested in
 # themselves: here a moment counts once for each thread, not once for each level.
 

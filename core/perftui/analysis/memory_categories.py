@@ -13,7 +13,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.intervals import Intervals, intersect, subtract, union, unite
 from perftui.analysis.kinds import track_bounds
-from perftui.analysis.memory_snapshot import Lifetimes, lifetimes, time_line
+from perftui.analysis.memory_snapshot import PYTHON, Lifetimes, lifetimes, time_line
 from perftui.trace.memory_snapshot import Action, EventTable, Frame, MemorySnapshot
 from perftui.trace.model import NONE, Int64, Mask, MemoryEvents, Trace
 
@@ -336,7 +336,6 @@ _MODULE = re.compile(r"[\\/]torch[\\/]nn[\\/]modules[\\/]module\.py$")
 _CALLS = frozenset({"_call_impl", "_wrapped_call_impl", "_slow_forward"})
 _MOVES = frozenset({"_apply", "to", "cuda", "half", "float", "bfloat16", "double", "to_empty"})
 _MAKES = re.compile(r"[\\/]torch[\\/]nn[\\/](modules[\\/]\w+|init|parameter)\.py$")
-_PYTHON = re.compile(r"\.py$|^<(?!frozen )")
 
 
 def memory_of_snapshot(snapshot: MemorySnapshot, device: int) -> MemoryOverTime | None:
@@ -400,7 +399,7 @@ def _phase(frames: tuple[Frame, ...]) -> tuple[Phase, bool, bool]:
             return Phase.FORWARD, True, False
         if _is_setup(frame):
             return Phase.SETUP, False, False
-    has_python = any(_PYTHON.search(frame.filename) for frame in frames)
+    has_python = any(PYTHON.search(frame.filename) for frame in frames)
     return (Phase.FORWARD if has_python else Phase.UNKNOWN), False, False
 
 

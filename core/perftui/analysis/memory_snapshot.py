@@ -21,15 +21,14 @@ from perftui.trace.memory_snapshot import (
     BlockState,
     EventTable,
     Frame,
-    Mask,
     MemorySnapshot,
 )
-from perftui.trace.model import NONE, Int32, Int64
+from perftui.trace.model import NONE, Int32, Int64, Mask
 
 _TORCH = re.compile(r"[\\/](?:site-packages|dist-packages|pytorch)[\\/]torch[\\/]")
 """Files of an installed torch, or one built in its checkout."""
 
-_PYTHON = re.compile(r"\.py$|^<(?!frozen )")
+PYTHON = re.compile(r"\.py$|^<(?!frozen )")
 """Python sources, cells and strings; frames of C++ and of the interpreter have other names."""
 
 
@@ -68,7 +67,7 @@ def user_frame(snapshot: MemorySnapshot, stack: int) -> Frame | None:
     None without one. Other libraries count as the user's program.
     """
     for frame in snapshot.stacks.of(stack):
-        if _PYTHON.search(frame.filename) and not _TORCH.search(frame.filename):
+        if PYTHON.search(frame.filename) and not _TORCH.search(frame.filename):
             return frame
     return None
 

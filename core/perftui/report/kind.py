@@ -32,25 +32,17 @@ def kind_of(path: Path) -> Kind | None:
         return None
     with path.open("rb") as file:
         head = file.read(HEAD)
-    if head.startswith(MAGIC):
-        return _inside_gzip(head)
-    if not head.startswith(_FIRST) and b"Kernel Name" not in head:
+    is_gzip = head.startswith(MAGIC)
+    if not is_gzip and not head.startswith(_FIRST) and b"Kernel Name" not in head:
         # Traces and scripts: the readers, which take a tenth of a second to import, are not needed.
         return None
     from perftui.trace.memory_pickle import is_memory_snapshot
+
+    if is_memory_snapshot(head):
+        return Kind.MEMORY_SNAPSHOT
+    if is_gzip:
+        # Only snapshots are read in gzip here; most such files are traces, and begin otherwise.
+        return None
     from perftui.trace.ncu import is_ncu
 
-    if is_memory_snapshot(head[:512]):
-        return Kind.MEMORY_SNAPSHOT
     return Kind.KERNEL_METRICS if is_ncu(head) else None
-
-
-def _inside_gzip(head: bytes) -> Kind | None:
-    """Only snapshots are read in gzip here; most such files are traces, and begin otherwise."""
-    from perftui.trace.memory_pickle import inflated_head
-
-    if not inflated_head(head, 1).startswith(_FIRST):
-        return None
-    from perftui.trace.memory_pickle import is_memory_snapshot
-
-    return Kind.MEMORY_SNAPSHOT if is_memory_snapshot(head) else None

@@ -17,7 +17,6 @@ from perftui.trace.text import printable
 
 Int8 = npt.NDArray[np.int8]
 UInt64 = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
 
 
 class BlockState(enum.IntEnum):

@@ -299,7 +299,7 @@ class Columns:
         arguments = [event.args for event in rows]
         external = id_column([a.external_id for a in arguments])
         legacy = id_column([a.legacy_external_id for a in arguments])
-        category = _numbers(
+        category = numbers_of(
             self.categories,
             [(event.cat, "" if event.cat is not None else label(event.pid)) for event in rows],
         )
@@ -308,9 +308,9 @@ class Columns:
         columns: dict[str, Ints] = {
             "start": start,
             "duration": duration,
-            "name": _numbers(self.names, [event.name for event in rows]),
+            "name": numbers_of(self.names, [event.name for event in rows]),
             "category": category,
-            "track": _numbers(self.tracks.index, tracks),
+            "track": numbers_of(self.tracks.index, tracks),
             "correlation": id_column([a.correlation for a in arguments]),
             "external_id": np.where(external == NONE, legacy, external),
             "bytes": id_column([a.bytes for a in arguments]),
@@ -381,7 +381,8 @@ def _distinct(numbers: Ints) -> list[int]:
     return result
 
 
-def _numbers(table: dict[Any, int], keys: Sequence[Any]) -> Int32:
+def numbers_of(table: dict[Any, int], keys: Sequence[Any]) -> Int32:
+    """The number in ``table`` of each of ``keys``."""
     return np.fromiter(map(table.__getitem__, keys), np.int32, len(keys))
 
 

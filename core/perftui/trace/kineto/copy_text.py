@@ -9,14 +9,19 @@ from typing import Any
 
 import msgspec
 
-from perftui.trace.kineto.damaged_text import BYTE_ORDER_MARK, fields_before, fields_behind, recover
+from perftui.trace.kineto.damaged_text import (
+    BYTE_ORDER_MARK,
+    fields_before,
+    fields_behind,
+    is_object,
+    recover,
+)
 from perftui.trace.kineto.events import NOT_STRICT
 from perftui.trace.kineto.load import chained, read_head
 from perftui.trace.kineto.read_events import Batch, Batches, Scanned, open_scanner
 from perftui.trace.kineto.source import Source
 
 _EVENTS = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 Rewrite = Callable[[Any], Any]
@@ -42,7 +47,7 @@ def with_events(
     is_list = head.startswith(b"[")
     if is_list and rewrite is not None:
         yield b"["
-    elif is_list or (rewrite is None and _is_object(head + b"]}")):
+    elif is_list or (rewrite is None and is_object(head + b"]}")):
         yield head
     else:
         yield b"{" + _fields(fields_before(head), rewrite) + b'"traceEvents": ['
@@ -58,7 +63,7 @@ def with_events(
             separator = b",\n"
     if is_list:
         yield b"]"
-    elif rewrite is None and _is_object(b'{"traceEvents":[]' + batches.tail):
+    elif rewrite is None and is_object(b'{"traceEvents":[]' + batches.tail):
         yield b"]" + batches.tail
     else:
         fields = _fields(fields_behind(batches.tail), rewrite)
@@ -76,7 +81,7 @@ def _events(batch: Batch | Scanned, rewrite: Rewrite | None) -> bytes:
     for (start, end), fields in zip(bounds, recovered.objects, strict=True):
         # The original text, or its fields if that is no JSON.
         spelled = batch.raw[start : batch.raw.rfind(b"}", start, end) + 1]
-        texts.append(spelled if _is_object(spelled) else _encoded(fields))
+        texts.append(spelled if is_object(spelled) else _encoded(fields))
     return b",\n".join(texts)
 
 
@@ -98,14 +103,6 @@ def _fields(fields: dict[str, Any] | None, rewrite: Rewrite | None) -> bytes:
 
 def _encoded(value: Any) -> bytes:
     return msgspec.json.encode(_encodable(value))
-
-
-def _is_object(text: bytes) -> bool:
-    try:
-        _OBJECT.decode(text)
-    except NOT_STRICT:
-        return False
-    return True
 
 
 def _encodable(value: Any) -> Any:

@@ -374,10 +374,15 @@ def start_of_events(path: Path, text: bytearray, searched: int = 0) -> int | Non
 
 def _closes(head: bytes) -> bool:
     """Whether the text so far is one object open at its top: only then ``]}`` completes it."""
+    return is_object(head + b"]}") or fields_before(head) is not None
+
+
+def is_object(text: bytes) -> bool:
+    """Whether the text is an object in valid JSON."""
     try:
-        msgspec.json.decode(head + b"]}", type=dict[str, msgspec.Raw])
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except NOT_STRICT:
-        return fields_before(head) is not None
+        return False
     return True
 
 

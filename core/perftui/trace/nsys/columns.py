@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from perftui.trace.cache import touch
 from perftui.trace.columns.arrays import GrowableArray, nest_by_category, order, time_outliers
-from perftui.trace.kineto.columns import Numbering
+from perftui.trace.kineto.columns import Numbering, numbers_of
 from perftui.trace.kineto.events import LIMIT
-from perftui.trace.model import NONE, Int32, Int64, Ints, LoadWarning, Trace, TraceError, Track
+from perftui.trace.model import NONE, Int64, Ints, LoadWarning, Trace, TraceError, Track
 from perftui.trace.nsys.database import (
     COPY_KINDS,
     EVENT_TYPES,
@@ -195,7 +195,7 @@ class Columns:
                     self.contexts.setdefault((who, context), on)
         labels = [label(*keys) for keys in zip(*columns[KEYS:], strict=True)]
         # Each process counts its own ids: those of the second and later ones are shifted.
-        process = _numbers(self.processes, (owner >> 24).tolist()).astype(np.int64)
+        process = numbers_of(self.processes, (owner >> 24).tolist()).astype(np.int64)
         # Old exports wrote 0 as the end of rows that never ended, new ones write NULL.
         finished = (end > 0) | ((start <= 0) & (end != ENDLESS))
         timed = _possible(start) & (_possible(end) | ~finished)
@@ -208,9 +208,9 @@ class Columns:
         new = {
             "start": start,
             "duration": np.maximum(end - start, 0),
-            "name": _numbers(self.names, [item.name for item in labels]),
-            "category": _numbers(self.categories, [item.category for item in labels]),
-            "track": _numbers(self.tracks, zip(*columns[DEVICE:KEYS], strict=True)),
+            "name": numbers_of(self.names, [item.name for item in labels]),
+            "category": numbers_of(self.categories, [item.category for item in labels]),
+            "track": numbers_of(self.tracks, list(zip(*columns[DEVICE:KEYS], strict=True))),
             "correlation": np.where(correlation > 0, correlation + (process << 32), NONE),
             "bytes": size,
             "table": np.full(len(rows), self.tables[table], dtype=np.int32),
@@ -227,10 +227,6 @@ class Columns:
 
 def _possible(times: Int64) -> npt.NDArray[np.bool_]:
     return (times > -LIMIT) & (times < LIMIT)
-
-
-def _numbers(table: dict[Any, int], keys: Iterable[Any]) -> Int32:
-    return np.fromiter(map(table.__getitem__, keys), np.int32)
 
 
 _STRINGS = ("shortName", "demangledName", "mangledName", "nameId", "textId", "jsonTextId")

@@ -4,7 +4,6 @@ reached it."""
 from __future__ import annotations
 
 import enum
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.settings import Settings, fields_of, settings
-from perftui.fixes.apply_and_undo import check_unchanged, patch_store
+from perftui.fixes.apply_and_undo import check_unchanged, digest, patch_store
 from perftui.fixes.option import FixOption
 from perftui.recorder.environment import options_of
 from perftui.recorder.launch import Launch
@@ -138,8 +137,7 @@ def kept_text(store: Path, path: Path, content: bytes) -> Path:
         OSError: it cannot be written.
     """
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
-    digest = hashlib.sha256(content).hexdigest()
-    file = store.resolve() / f"text-{digest[:16]}-{path.name}"
+    file = store.resolve() / f"text-{digest(content)[:16]}-{path.name}"
     replace_file(file, content)
     return file
 

@@ -145,8 +145,10 @@ def run_to_end(launch: Launch, cancelled: threading.Event) -> tuple[Path, Manife
     try:
         manifest = wait_until_over(root, float("inf"), cancelled)
     finally:
-        # Also where the wait is interrupted.
-        _stop(root)
+        # Also where the wait is interrupted: the training is asked to end, and waited for.
+        if not run_state(root).status.is_over:
+            request(RunLayout(root), STOP, reason=StopReason.USER)
+            wait_until_over(root, STOP_SECONDS)
         restore(root)
     if cancelled.is_set():
         raise TrialCancelledError
@@ -161,13 +163,6 @@ def run_at(root: Path) -> RunSnapshot:
 def facts_of(root: Path) -> Facts:
     """The facts of the run in ``root``, without its windows."""
     return Facts(run_at(root), None)
-
-
-def _stop(root: Path) -> None:
-    """Ask the training to end where it has not, and wait until it has."""
-    if not run_state(root).status.is_over:
-        request(RunLayout(root), STOP, reason=StopReason.USER)
-        wait_until_over(root, STOP_SECONDS)
 
 
 def run_seconds(run: Facts, steps: int) -> float | None:

@@ -67,8 +67,8 @@ def apply_patch(patch: Patch, store: Path, title: str = "", fix: str = "") -> Ap
         patch_id=f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}",
         path=str(path),
         title=title,
-        before_sha256=_digest(patch.before),
-        after_sha256=_digest(patch.after),
+        before_sha256=digest(patch.before),
+        after_sha256=digest(patch.after),
         mode=stat.S_IMODE(status.st_mode),
         modified_ns=status.st_mtime_ns,
         fix=fix,
@@ -78,7 +78,7 @@ def apply_patch(patch: Patch, store: Path, title: str = "", fix: str = "") -> Ap
     replace_file(original_of(applied, store), patch.before)
     replace_file(_record(applied, store), msgspec.json.encode(applied))
     try:
-        replace_file(path, patch.after, applied.mode, _owner(status))
+        replace_file(path, patch.after, applied.mode, (status.st_uid, status.st_gid))
     except BaseException:
         _forget(applied, store)
         raise
@@ -110,7 +110,8 @@ def undo(applied: AppliedPatch, store: Path) -> Path:
         OSError: the original or the file cannot be read or written.
     """
     patch = undoing(applied, store)
-    owner = _owner(patch.path.stat())
+    status = patch.path.stat()
+    owner = status.st_uid, status.st_gid
     replace_file(patch.path, patch.after, stat.S_IMODE(applied.mode), owner)
     os.utime(patch.path, ns=(applied.modified_ns, applied.modified_ns))
     _forget(applied, store)
@@ -133,10 +134,10 @@ def undoing(applied: AppliedPatch, store: Path) -> Patch:
     path = Path(applied.path)
     original = original_of(applied, store)
     before = read_regular(original)
-    if _digest(before) != applied.before_sha256:
+    if digest(before) != applied.before_sha256:
         raise SourceChangedError(f"{original} is not the original that was saved")
     now = read_regular(path)
-    if _digest(now) != applied.after_sha256:
+    if digest(now) != applied.after_sha256:
         raise SourceChangedError(
             f"{path} was edited after the fix was written, so it is left alone. The version before "
             f"the fix is in {original}"
@@ -159,7 +160,7 @@ def applied_to(path: Path, store: Path) -> Iterator[AppliedPatch]:
     Once somebody else has edited the file none is certain to stand there.
     """
     try:
-        expected = _digest(read_regular(path))
+        expected = digest(read_regular(path))
     except OSError:
         return
     for applied in applied_patches(store):
@@ -205,7 +206,7 @@ def _read(record: Path) -> AppliedPatch | None:
 
 def _is_original(applied: AppliedPatch) -> bool:
     try:
-        return _digest(read_regular(Path(applied.path))) == applied.before_sha256
+        return digest(read_regular(Path(applied.path))) == applied.before_sha256
     except OSError:
         return False
 
@@ -215,9 +216,6 @@ def _forget(applied: AppliedPatch, store: Path) -> None:
     original_of(applied, store).unlink(missing_ok=True)
 
 
-def _owner(status: os.stat_result) -> tuple[int, int]:
-    return status.st_uid, status.st_gid
-
-
-def _digest(content: bytes) -> str:
+def digest(content: bytes) -> str:
+    """SHA-256, hexadecimal."""
     return hashlib.sha256(content).hexdigest()

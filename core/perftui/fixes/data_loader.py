@@ -539,7 +539,8 @@ def _worker_threads(facts: Facts) -> LineChange | None:
     use = worker_use.or_none(facts)
     if not has_finding(facts, "workers-oversubscribed") or use is None or not use.has_threads:
         return None
-    place = _line(facts)
+    calls = in_own_files(facts, thread_calls)
+    place = next(((file, call.lineno) for file, call in calls), None)
     loader = training_loader(facts)
     if place is None and loader is not None and loader.file and loader.line:
         place = loader.file, loader.line
@@ -551,11 +552,6 @@ def _worker_threads(facts: Facts) -> LineChange | None:
         one_thread,
         "one thread in worker_init_fn: torch.set_num_threads(1), cv2.setNumThreads(0)",
     )
-
-
-def _line(facts: Facts) -> tuple[str, int] | None:
-    calls = in_own_files(facts, thread_calls)
-    return next(((file, call.lineno) for file, call in calls), None)
 
 
 WORKER_THREADS = Fix(

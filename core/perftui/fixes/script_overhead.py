@@ -16,7 +16,6 @@ from perftui.fixes.fix import (
     Fix,
     LineChange,
     NamedLine,
-    Plan,
     finding_line,
     has_finding,
     is_certain,
@@ -44,12 +43,8 @@ from perftui.script.steps import every, last_turn, refuse_own_count, step_counte
 from perftui.script.training import StepStatement, step_statement, training_loop, trains
 
 
-def leave_out(*names: str) -> Plan:
-    """The plan to take out the call of one of ``names``, by their qualified names."""
-    return partial(_left_out, names)
-
-
-def _left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edit]:
+def left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edit]:
+    """The call of one of ``names``, by their qualified names, taken out at ``line``."""
     spanning = (c for c in program.calls() if c.lineno <= line <= (c.end_lineno or line))
     calls = [call for call in spanning if qualified_name(program, call.func) in names]
     if len(calls) != 1:
@@ -67,7 +62,7 @@ def _left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edi
 
 def no_sleep(program: Program, line: int) -> Sequence[Edit]:
     """The ``time.sleep(...)`` at ``line`` taken out."""
-    edits = _left_out(("time.sleep",), program, line)
+    edits = left_out(("time.sleep",), program, line)
     sleeping = (c for c in program.calls("sleep") if c.lineno == line)
     for above in (node for call in sleeping for node in program.ancestors(call)):
         if isinstance(above, Loop) and not trains(program, above):
@@ -104,7 +99,7 @@ COLLECT = line_fix(
     at=partial(_says, "collect"),
     rules=("gc-pauses",),
     title="no gc.collect()",
-    plan=leave_out("gc.collect"),
+    plan=partial(left_out, ("gc.collect",)),
     advice="remove gc.collect()",
     risks=(Risk.MEMORY,),
 )
@@ -134,7 +129,7 @@ EMPTY_CACHE = line_fix(
     at=partial(_says, "empty_cache"),
     rules=("allocator-churn",),
     title="no empty_cache()",
-    plan=leave_out("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache"),
+    plan=partial(left_out, ("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache")),
     advice="remove empty_cache()",
     risks=(Risk.MEMORY,),
 )
@@ -149,7 +144,7 @@ AFFINITY = line_fix(
     at=partial(_called, "sched_setaffinity"),
     rules=("cpu-affinity",),
     title="all cores",
-    plan=leave_out("os.sched_setaffinity"),
+    plan=partial(left_out, ("os.sched_setaffinity",)),
     advice="remove sched_setaffinity()",
     risks=(Risk.NUMERICS,),
 )
@@ -165,7 +160,7 @@ DEFAULT_DTYPE = line_fix(
     at=partial(_called, "set_default_dtype"),
     rules=("float64",),
     title="float32 by default",
-    plan=leave_out("torch.set_default_dtype"),
+    plan=partial(left_out, ("torch.set_default_dtype",)),
     advice="remove set_default_dtype()",
     risks=(Risk.PRECISION, Risk.DRAWS),
 )

@@ -76,7 +76,7 @@ def _title(finding: Finding) -> str:
     cost = f"{fmt.duration(finding.cost_ns)} of {step}"
     return ", ".join(
         (
-            f"{finding.rule} ({severity_name(finding)}){f' at {place}' if place else ''}",
+            f"{finding.rule} ({severity_name(finding.severity)}){f' at {place}' if place else ''}",
             *((cost,) if finding.cost_ns else ()),
             f"{finding.confidence.value} confidence",
         )
@@ -150,7 +150,7 @@ def _brief_finding(finding: Finding, report: Report, letters: int) -> BriefFindi
     fix = best_fix(finding, report)
     return {
         "key": finding_key(finding),
-        "severity": severity_name(finding),
+        "severity": severity_name(finding.severity),
         "confidence": finding.confidence,
         "cost_ns": finding.cost_ns,
         "share": round(finding.share, 4),

@@ -205,23 +205,14 @@ def table_named(name: str, report: Report) -> CsvTable:
     return replace(table, rows=table.rows[: report.top])
 
 
-def _operators(report: Report) -> CsvTable:
-    rows = _op_rows(report.ops, report)
-    return CsvTable(("operator", *_OPS), rows, _why_none(report, rows, "operators"))
-
-
-def _modules(report: Report) -> CsvTable:
-    rows = _op_rows(report.modules, report)
-    return CsvTable(("module", *_OPS), rows, _why_none(report, rows, "calls of modules"))
-
-
-def _op_rows(ops: tuple[OpRow, ...], report: Report) -> tuple[tuple[Cell, ...], ...]:
+def _ops(report: Report, head: str, ops: tuple[OpRow, ...], what: str) -> CsvTable:
     analysis = report.subject.analysis
     has_gpu = analysis is not None and analysis.has_gpu
-    return tuple(
+    rows = tuple(
         (row.name, row.calls, row.cpu_own, row.cpu_total, row.device if has_gpu else None)
         for row in ops
     )
+    return CsvTable((head, *_OPS), rows, _why_none(report, rows, what))
 
 
 def _kernels(report: Report) -> CsvTable:
@@ -271,7 +262,7 @@ def rates(facts: Facts) -> CsvTable:
 def _findings(report: Report) -> CsvTable:
     rows = []
     for cause in report.diagnosis.findings:
-        judged = (severity_name(cause), cause.confidence.value)
+        judged = (severity_name(cause.severity), cause.confidence.value)
         # Without a step to compare with, the cost is not known.
         cost = (cause.cost_ns, cause.step_ns, cause.share) if cause.step_ns else (None, None, None)
         place = (cause.place.source, cause.place.operator) if cause.place else (None, None)
@@ -290,9 +281,9 @@ def _why_none(report: Report, rows: tuple[tuple[Cell, ...], ...], what: str) -> 
 
 
 TABLES: Mapping[str, Callable[[Report], CsvTable]] = {
-    "operators": _operators,
+    "operators": lambda report: _ops(report, "operator", report.ops, "operators"),
     "kernels": _kernels,
-    "modules": _modules,
+    "modules": lambda report: _ops(report, "module", report.modules, "calls of modules"),
     "rates": lambda report: rates(report.facts),
     "steps": lambda report: steps_table(report.facts),
     "gaps": _gaps,

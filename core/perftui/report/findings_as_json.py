@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, cast
 
@@ -14,7 +13,7 @@ from perftui.diagnosis.model import Confidence, Diagnosis, Figure, Finding, Seve
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.place import Place
 from perftui.facts.source.source_calls import LARGEST
-from perftui.fixes.apply_and_undo import AppliedPatch
+from perftui.fixes.apply_and_undo import AppliedPatch, digest
 from perftui.fixes.option import FixOption, Patch
 from perftui.report.next_command import (
     command,
@@ -183,7 +182,7 @@ def finding_key(finding: Finding) -> str:
     key = _key(finding)
     if len(key) <= LONGEST:
         return key
-    return f"{key[:LONGEST]}~{sha256(key.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return f"{key[:LONGEST]}~{digest(key.encode('utf-8', 'replace'))[:8]}"
 
 
 def _key(finding: Finding) -> str:
@@ -202,7 +201,7 @@ def finding_object(finding: Finding, report: Report) -> FindingOutput:
     return {
         "rule": finding.rule,
         "key": finding_key(finding),
-        "severity": severity_name(finding),
+        "severity": severity_name(finding.severity),
         "sentence": finding.sentence,
         "facts": facts,
         "cost_ns": finding.cost_ns,
@@ -222,13 +221,8 @@ def finding_object(finding: Finding, report: Report) -> FindingOutput:
     }
 
 
-def severity_name(finding: Finding) -> SeverityName:
+def severity_name(severity: Severity) -> SeverityName:
     """The severity in a word."""
-    return name_of(finding.severity)
-
-
-def name_of(severity: Severity) -> SeverityName:
-    """``critical`` and the like."""
     return cast(SeverityName, severity.name.lower())
 
 
@@ -302,8 +296,8 @@ def apply_object(
         "outcome": outcome,
         "file": str(patch.path) if patch else option.file,
         "diff": patch.diff() if patch else None,
-        "before_sha256": _digest(patch.before) if patch else None,
-        "after_sha256": _digest(patch.after) if patch else None,
+        "before_sha256": digest(patch.before) if patch else None,
+        "after_sha256": digest(patch.after) if patch else None,
         "risks": [risk.value for risk in option.risks],
         "changes_numerics": option.changes_numerics,
         "next": command("apply", option.fix, root) if is_dry else command("diagnose", root),
@@ -321,11 +315,7 @@ def undo_object(
         "outcome": outcome,
         "file": str(patch.path),
         "diff": patch.diff(),
-        "before_sha256": _digest(patch.before),
-        "after_sha256": _digest(patch.after),
+        "before_sha256": digest(patch.before),
+        "after_sha256": digest(patch.after),
         "next": command("undo", root) if outcome == "dry run" else None,
     }
-
-
-def _digest(content: bytes) -> str:
-    return sha256(content).hexdigest()

@@ -162,7 +162,7 @@ def _findings(report: Report, analysis: TraceAnalysis) -> Iterator[Span]:
 def _args_of(finding: Finding) -> dict[str, Any]:
     place = finding.place
     return {
-        "severity": severity_name(finding),
+        "severity": severity_name(finding.severity),
         "sentence": finding.headline,
         "cost per step (ns)": finding.cost_ns or None,
         "share of the step": finding.share or None,

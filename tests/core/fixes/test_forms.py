@@ -3,6 +3,7 @@
 import ast
 import codecs
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from perftui.fixes.fused_operators import called_directly
 from perftui.fixes.gradients import evaluated_without
 from perftui.fixes.optimizer import averaged_at_once, optimizer_spec
 from perftui.fixes.option import Patch
-from perftui.fixes.script_overhead import evaluated_seldom, leave_out, no_sleep, seldom
+from perftui.fixes.script_overhead import evaluated_seldom, left_out, no_sleep, seldom
 from perftui.fixes.source.patching import apply_edits, call_patch
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
 from perftui.script.program import PatchRefusedError, parse_program
@@ -50,9 +51,9 @@ PLANS = {
     "no-sync": reduced_once,
     "buckets": usual_buckets,
     "average": averaged_at_once,
-    "collect": leave_out("gc.collect"),
+    "collect": partial(left_out, ("gc.collect",)),
     "sleep": no_sleep,
-    "empty-cache": leave_out("torch.cuda.empty_cache"),
+    "empty-cache": partial(left_out, ("torch.cuda.empty_cache",)),
 }
 RARER = ("less-often", "evaluate-less-often")
 """Each time they make what is done ten times rarer: that a run is needed in between is shown by

@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,7 +14,7 @@ from perftui.fixes.distributed import all_used, bucket_view
 from perftui.fixes.fix import Plan
 from perftui.fixes.fused_operators import called_directly
 from perftui.fixes.gradients import evaluated_without
-from perftui.fixes.script_overhead import evaluated_seldom, leave_out, seldom
+from perftui.fixes.script_overhead import evaluated_seldom, left_out, seldom
 from perftui.fixes.source.calls import CallSpec, removed
 from perftui.fixes.source.patching import apply_edits, call_patch
 from perftui.fixes.switches import autocast, cudnn_benchmark, search_off, tf32
@@ -51,8 +52,8 @@ def difference(plan: Plan, source: str) -> list[str]:
     return [*out, *(f"+ {line.strip()}" for line in after if line.strip() and line not in before)]
 
 
-COLLECT = leave_out("gc.collect")
-AFFINITY = leave_out("os.sched_setaffinity")
+COLLECT = partial(left_out, ("gc.collect",))
+AFFINITY = partial(left_out, ("os.sched_setaffinity",))
 
 WRITTEN = {
     "a call in the loop": (COLLECT, "import gc\nfor x in y:\n    f(x)\n    gc.collect()  # here\n"),

@@ -10,8 +10,8 @@ from msgspec import Meta
 from perftui.experiments.conditions import Difference
 from perftui.experiments.history import History, LeftOut, PastRun, Standing
 from perftui.report.check.model import Gate, Repository, State, Verdict
-from perftui.report.findings_as_json import SeverityName, name_of
-from perftui.report.output_text import InForce, Ratio, Schema, Share
+from perftui.report.findings_as_json import SeverityName, severity_name
+from perftui.report.output_text import SCHEMA, InForce, Ratio, Schema, Share
 from perftui.trace.remote import named
 
 
@@ -98,9 +98,6 @@ class CheckOutput(TypedDict):
     history: Annotated[HistoryOutput | None, Meta(description="Null without `--against history`.")]
 
 
-SCHEMA = 1
-
-
 def as_object(gate: Gate, repository: Repository) -> CheckOutput:
     """The checks as JSON; unknown is null."""
     limits = gate.limits
@@ -109,7 +106,7 @@ def as_object(gate: Gate, repository: Repository) -> CheckOutput:
         "path": named(str(gate.path)),
         "against": named(str(gate.against)) if gate.against else None,
         "verdict": gate.verdict,
-        "fail_on": name_of(limits.fail_on) if limits.fail_on is not None else None,
+        "fail_on": severity_name(limits.fail_on) if limits.fail_on is not None else None,
         "max_regression": limits.max_regression,
         "inconclusive": "fail" if limits.inconclusive_fails else "pass",
         "checks": [
@@ -120,7 +117,7 @@ def as_object(gate: Gate, repository: Repository) -> CheckOutput:
                 "state": check.state,
                 "fails": gate.fails(check),
                 "message": check.message,
-                "severity": name_of(check.severity) if check.severity is not None else None,
+                "severity": severity_name(check.severity) if check.severity is not None else None,
                 "file": repository.shown(check.file, gate.cwd),
                 "line": check.line,
             }

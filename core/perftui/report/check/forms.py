@@ -73,8 +73,8 @@ def _since(gate: Gate) -> Iterator[str]:
         yield f"  {printable(line)}"
 
 
-_IN_MESSAGE = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-_IN_PROPERTY = {**_IN_MESSAGE, ":": "%3A", ",": "%2C"}
+_IN_MESSAGE = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_IN_PROPERTY = _IN_MESSAGE | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def github_commands(gate: Gate, repository: Repository) -> str:
@@ -85,10 +85,9 @@ def github_commands(gate: Gate, repository: Repository) -> str:
 
 def command(kind: str, properties: dict[str, str], message: str) -> str:
     """One workflow command, escaped as the runner reads it."""
-    fields = ",".join(
-        f"{name}={_escaped(value, _IN_PROPERTY)}" for name, value in properties.items()
-    )
-    return f"::{kind} {fields}::{_escaped(message, _IN_MESSAGE)}"
+    escaped = {name: value.translate(_IN_PROPERTY) for name, value in properties.items()}
+    fields = ",".join(f"{name}={value}" for name, value in escaped.items())
+    return f"::{kind} {fields}::{message.translate(_IN_MESSAGE)}"
 
 
 def _lines(gate: Gate, repository: Repository) -> Iterator[str]:
@@ -107,10 +106,6 @@ def _annotation(gate: Gate, check: Check) -> str:
     if gate.fails(check) or check.state is State.NOT_JUDGED:
         return "error"
     return "notice" if check.severity is Severity.INFO else "warning"
-
-
-def _escaped(text: str, table: dict[str, str]) -> str:
-    return text.translate({ord(char): code for char, code in table.items()})
 
 
 # Characters that XML 1.0 allows in no document, not even as a reference.

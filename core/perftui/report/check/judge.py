@@ -172,7 +172,7 @@ def _cause(finding: Finding) -> tuple[str, str | None]:
 
 
 def _of_finding(finding: Finding, limit: str, state: State, more: str) -> Check:
-    severity = severity_name(finding)
+    severity = severity_name(finding.severity)
     cost = ""
     if finding.cost_ns and finding.step_ns:
         part = f"{fmt.duration(finding.cost_ns)} of {fmt.duration(finding.step_ns)}"

@@ -233,12 +233,9 @@ def _table(
     heads = "".join(f"{word:>{_TIME}}" for word in ("before", "after", "change"))
     yield f"  {head:<{_NAME}}{'calls':>{_CALLS}}{heads}"
     listed, others = split(rows, MOST_ROWS)
-    for row in listed:
-        yield _row(
-            names.get(row.name, row.name), calls_of(row), time(row.before), time(row.after), row
-        )
-    if others is not None:
-        yield _row(others.name, calls_of(others), time(others.before), time(others.after), others)
+    for row in (*listed, *([others] if others else [])):
+        name = names.get(row.name, row.name)
+        yield _row(name, calls_of(row), time(row.before), time(row.after), row)
     twice = -whole.twice_before_ns, -whole.twice_after_ns
     if any(twice):
         yield _row("ran at the same time", "", *twice)
@@ -285,12 +282,6 @@ def text(result: Comparison) -> str:
     return "\n".join(map(printable, shown)) + "\n"
 
 
-def _steps(result: Comparison) -> tuple[int, int]:
-    """Profiled steps of the operators and kernels on each side; 0 for all of a trace."""
-    first, second = result.tables or (None, None)
-    return first.steps if first else 0, second.steps if second else 0
-
-
 def _headline(result: Comparison) -> str:
     ratio = f" {result.speedup:.2f}x" if result.speedup else ""
     return f"{result.verdict.value}{ratio}: {result.reason}"
@@ -320,7 +311,8 @@ def _rest(result: Comparison) -> list[str]:
 
 def as_object(result: Comparison) -> ComparisonOutput:
     """The comparison as JSON; times are integer nanoseconds."""
-    repeats, effects = result.repeats, {change.effect for change in result.differences}
+    repeats, tables = result.repeats, result.tables
+    effects = {change.effect for change in result.differences}
     partly: Literal["partly", "yes"] = "partly" if Effect.PARTLY in effects else "yes"
     return {
         "schema": SCHEMA,
@@ -340,7 +332,7 @@ def as_object(result: Comparison) -> ComparisonOutput:
         "differences": msgspec.to_builtins(result.differences),
         "steps_of": "trace" if result.of_traces else "run",
         "parts_ns": {part.phase: (part.before, part.after) for part in result.phases},
-        "table_steps": _steps(result) if result.tables else None,
+        "table_steps": (tables[0].steps, tables[1].steps) if tables else None,
         "operators": msgspec.to_builtins(result.operators),
         "operators_by": result.operators_by,
         "operators_of": msgspec.to_builtins(result.operators_whole),

@@ -10,7 +10,7 @@ from msgspec import Meta
 from perftui.diagnosis.rule import Rule, Rung
 from perftui.diagnosis.rules import BY_NAME, RULES
 from perftui.fixes.catalogue import CATALOGUE
-from perftui.report.output_text import SCHEMA, Schema, encode_object, wrapped
+from perftui.report.output_text import SCHEMA, Schema, wrapped
 
 
 class RuleOutput(TypedDict):
@@ -77,12 +77,6 @@ def overview() -> str:
     """All rules, one a line."""
     rows = ((rule.id, rule.when) for rule in BY_NAME.values())
     return "\n".join(f"{name:<25} {when}" for name, when in rows)
-
-
-def as_json(*chosen: str) -> str:
-    """The rules and fixes of these names as one JSON object, all without names; limits are shares,
-    0 to 1."""
-    return encode_object(as_object(*chosen))
 
 
 def as_object(*chosen: str) -> ExplainOutput:

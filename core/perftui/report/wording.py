@@ -14,7 +14,7 @@ from perftui.facts.gpu.host_waits import SyncCalls
 from perftui.facts.gpu.idle import gap_lines
 from perftui.facts.ranks.rank_table import RankTable, rank_table
 from perftui.facts.ranks.straggler import table_of_traces
-from perftui.facts.ranks.traced_ranks import TracedRanks, traced_ranks
+from perftui.facts.ranks.traced_ranks import traced_ranks
 from perftui.facts.rounding import apportioned
 from perftui.facts.source import lines as thread
 from perftui.facts.source.lines import LinesByTime
@@ -210,11 +210,7 @@ def sync_calls(syncs: SyncCalls | None) -> Iterator[str]:
 def table_of_ranks(facts: Facts) -> RankTable:
     """The ranks of a run or of a directory of traces; of others one row, or none."""
     traced = traced_ranks.or_none(facts)
-    return _table(traced) if traced else rank_table(facts)
-
-
-def _table(traced: TracedRanks) -> RankTable:
-    return table_of_traces(traced.each, 0, traced.problems)
+    return table_of_traces(traced.each, 0, traced.problems) if traced else rank_table(facts)
 
 
 def ranks_text(facts: Facts) -> Iterator[str]:
@@ -224,7 +220,7 @@ def ranks_text(facts: Facts) -> Iterator[str]:
         return
     yield "Ranks, mean step; waits caused: how long all others wait for this rank"
     yield f"  {'rank':>4} {'step':>10} {'compute':>10} {'exposed comm':>13} {'waits caused':>13}"
-    for row in _table(traced).rows:
+    for row in table_of_ranks(facts).rows:
         shown = "*" if row.rank == traced.shown else " "
         parts = dict(row.parts)
         times = (row.mean, parts.get(COMPUTE), parts.get(EXPOSED_COMMUNICATION), row.caused)

@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 from perftui.diagnosis.ladder import LADDER
 from perftui.diagnosis.rules import RULES
 from perftui.fixes.catalogue import CATALOGUE
-from perftui.report.explain import as_json, explain, names, overview
-from perftui.report.explain import as_json as explained
+from perftui.report.explain import as_object, explain, names, overview
+from perftui.report.output_text import encode_object
 from perftui.report.schema import DIALECT, OUTPUTS, all_schemas, schema_of
 from tests.described import described
 
@@ -43,6 +43,10 @@ def _references(schema: Any) -> list[str]:
         return []
     own = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
     return own + [each for one in schema.values() for each in _references(one)]
+
+
+def explained(*chosen: str) -> str:
+    return encode_object(as_object(*chosen))
 
 
 def test_whatever_is_explained_is_described() -> None:
@@ -97,7 +101,7 @@ def test_a_fix_names_what_it_answers_and_its_risks() -> None:
     )
     text = " ".join(explain("optimizer-foreach").split())
     assert "Risks: may change the last digits of results; uses more memory." in text
-    (fix,) = described("explain", as_json("optimizer-foreach"))["fixes"]
+    (fix,) = described("explain", explained("optimizer-foreach"))["fixes"]
     assert fix["risks"] == ["may change the last digits of results", "uses more memory"]
     assert "Risks:" not in explain("no-grad")
 
@@ -108,7 +112,7 @@ def test_all_are_listed_one_a_line() -> None:
 
 
 def test_limits_are_shares_in_json_and_grow_from_warning_to_critical() -> None:
-    rules = {one["rule"]: one for one in described("explain", as_json())["rules"]}
+    rules = {one["rule"]: one for one in described("explain", explained())["rules"]}
     assert set(rules) == {rule.id for rule in RULES}
     assert (rules["launch-bound"]["warning"], rules["launch-bound"]["critical"]) == (0.25, 0.4)
     assert all(0 < rule.limits.warning < rule.limits.critical <= 1 for rule in RULES)

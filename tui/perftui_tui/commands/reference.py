@@ -9,13 +9,14 @@ from perftui_tui.commands.output import log, write
 def explain(line: CommandLine) -> int:
     """Print the findings and fixes that are named, or all findings in a list; JSON holds both."""
     from perftui.report import explain as explaining
+    from perftui.report.output_text import encode_object
 
     unknown = [word for word in line.words if word not in explaining.names()]
     if unknown:
         names = ", ".join(explaining.names())
         raise UsageError(f"{unknown[0]!r} is neither a finding nor a fix; there are {names}")
     if "json" in line.flags:
-        write(explaining.as_json(*line.words), as_json=True)
+        write(encode_object(explaining.as_object(*line.words)), as_json=True)
     elif line.words:
         write("\n\n".join(map(explaining.explain, line.words)) + "\n")
     else:

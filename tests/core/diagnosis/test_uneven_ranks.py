@@ -12,7 +12,7 @@ from perftui.diagnosis.model import Severity
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.rank_table import RankRow, compared, rank_table
 from perftui.facts.ranks.straggler import table_of_traces
-from perftui.facts.ranks.traced_ranks import TracedRank, read_rank
+from perftui.facts.ranks.traced_ranks import TracedRank, read_one
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import MS, event_table, joined, make_run, step_table, telemetry_table
 from tests.core.diagnosis.stories import found
@@ -102,7 +102,7 @@ def test_no_verdict_before_all_traces_are_read() -> None:
 
 def test_a_trace_gives_the_parts_of_its_steps(tmp_path: Path) -> None:
     path = write_trace(tmp_path, steps=6)
-    row = read_rank(path, 3, lambda: False).row
+    row = read_one(path, 3)[1].row
     assert (row.rank, row.train_steps) == (3, 6)
     assert sum(ns for _, ns in row.parts) == row.mean
     assert row.part("gpu compute") == 4 * MS

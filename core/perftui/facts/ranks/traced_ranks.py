@@ -8,6 +8,7 @@ that waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
-from perftui.facts.fact import Facts, NotApplicableError, RankPaths, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, RankPaths, UnknownError, cached, fact
 from perftui.facts.ranks.collectives import MOST_RANKS, collective_time
 from perftui.facts.ranks.matched_collectives import (
     Meetings,
@@ -220,10 +221,8 @@ def facts_beside(
     shown = next((rank.rank for rank in ranks if rank.path == analysis.trace.path), None)
     if shown is not None and len(ranks) + len(problems) > 1:
         world = max(_world(analysis), *(rank.rank + 1 for rank in ranks))
-        try:
-            facts.worked_out[traced_ranks] = _together(ranks, shown, world, problems)
-        except UnknownError as error:
-            facts.worked_out[traced_ranks] = error.with_traceback(None)
+        with suppress(UnknownError):
+            cached(traced_ranks, facts.worked_out, lambda: _together(ranks, shown, world, problems))
     return facts
 
 
@@ -254,12 +253,18 @@ def read_one(
     Raises:
         LoadCancelled: ``cancelled`` returned true.
     """
+    from perftui.analysis.open_trace import never, open_trace
     from perftui.trace.model import TraceError
 
     path = place if isinstance(place, Path) else place.stand_in
     try:
         with at_hand(place, cancelled, directory) as whole:
-            result = read_rank(whole, rank, cancelled, kept=whole == path)
+            # A copy is gone once it is read: nothing of it is cached.
+            opened = open_trace(whole, cancelled=cancelled, later=None if whole == path else never)
+            result = rank_of_trace(opened, rank)
+            # Facts of the trace refer to it: it would stay in memory with the next one, until
+            # collected.
+            opened.worked_out.clear()
             return rank, replace(result, path=path)
     except (TraceError, OSError) as error:
         return rank, unread(rank, str(error))
@@ -275,25 +280,6 @@ def _world(analysis: TraceAnalysis) -> int:
     info = analysis.trace.metadata.get("distributedInfo")
     size = info.get("world_size") if isinstance(info, Mapping) else None
     return size if isinstance(size, int) else 0
-
-
-def read_rank(
-    path: Path, rank: int, cancelled: Callable[[], bool] | None = None, *, kept: bool = True
-) -> TracedRank:
-    """The steps of ``rank`` from its trace at ``path``; cached only if ``kept``.
-
-    Raises:
-        TraceError: it cannot be read.
-        OSError: it cannot be opened.
-        LoadCancelled: ``cancelled`` returned true.
-    """
-    from perftui.analysis.open_trace import never, open_trace
-
-    opened = open_trace(path, cancelled=cancelled, later=None if kept else never)
-    result = rank_of_trace(opened, rank)
-    # Facts of the trace refer to it: it would stay in memory with the next one, until collected.
-    opened.worked_out.clear()
-    return result
 
 
 def rank_of_trace(analysis: TraceAnalysis, rank: int) -> TracedRank:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from perftui import format as fmt
@@ -110,23 +111,6 @@ class Lost:
     question: Question | None = None
     """What was not recorded and would tell more of it."""
 
-    @classmethod
-    def without_cost(
-        cls,
-        sentence: str,
-        figures: tuple[Figure, ...],
-        place: Place | None = None,
-        *,
-        share: float | None = None,
-        worst: Severity = Severity.CRITICAL,
-        fixes: tuple[str, ...] | None = None,
-        doubt: str = "",
-        advice: str = "",
-    ) -> Lost:
-        """A loss without a known time per step: ``share`` is compared with the limits."""
-        none = (0, None, sentence, figures, place)
-        return cls(*none, share=share, worst=worst, fixes=fixes, doubt=doubt, advice=advice)
-
     def within(self, most: int) -> Lost:
         """The loss at a cost of at most ``most`` ns; the sentence and figures say that cost."""
         if self.cost_ns <= most or self.of is None:
@@ -154,6 +138,10 @@ class Lost:
         if self.share is not None:
             return self.share
         return self.cost_ns / self.of.mean if self.of and self.of.mean else 0.0
+
+
+without_cost = partial(Lost, 0, None)
+"""A loss without a known time per step: its ``share`` is compared with the limits."""
 
 
 @dataclass(frozen=True)

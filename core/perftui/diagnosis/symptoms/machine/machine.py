@@ -7,7 +7,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
 from perftui.facts.cpu.machine import GpuCard, cards, has_gpu, machine_use, ranks_here
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.cards import gpu_processes
@@ -75,7 +75,7 @@ def _missing_architecture(setup: Settings) -> Lost | None:
     binaries = [_version(architecture) for architecture in has if architecture.startswith("sm_")]
     if any(binary[0] == major and binary[1] <= minor for binary in binaries):
         return None
-    return Lost.without_cost(
+    return without_cost(
         f"This torch has no code for the GPU ({mine}): it was built for {', '.join(has)}, so "
         "kernels are compiled at first use, if at all.",
         (Figure("architecture", mine), Figure("built for", ", ".join(has))),
@@ -98,7 +98,7 @@ def _gpus_unused(facts: Facts) -> Lost | None:
     unused = min(visible - used, idle)
     if unused <= 0:
         return None
-    return Lost.without_cost(
+    return without_cost(
         f"The training uses {used} of the {visible} GPUs that it sees, and nothing else runs on "
         f"{fmt.several(unused, 'other')}.",
         (Figure("GPUs it sees", visible, "count"), Figure("GPUs that idle", unused, "count")),
@@ -134,7 +134,7 @@ def _slow_start(facts: Facts) -> Lost | None:
     line, at = lines.standing_out(LEAST_NAMED) if lines else None, ""
     if lines and line:
         at = f", {fmt.percent(lines.share(line))} of its samples at {line.short}"
-    return Lost.without_cost(
+    return without_cost(
         f"The first step began {fmt.duration(before)} after the start, "
         f"{fmt.percent(before / run)} of the run so far{at}.",
         (Figure("before the first step", before, "ns"), Figure("run", run, "ns")),
@@ -293,7 +293,7 @@ def _shared(facts: Facts) -> Lost | None:
         busy = f" and keep it busy {fmt.percent(beside)} of the time besides this training"
         processes = gpu_processes(facts).get(card.prefix, ())[:MOST_NAMED]
         largest = f"; the largest is {processes[0].label}" if processes else ""
-        return Lost.without_cost(
+        return without_cost(
             f"Other processes hold {fmt.size(others)} of {card.name} "
             f"({fmt.percent(share)} of its memory){busy if beside >= SHARED_USE else ''}{largest}.",
             (

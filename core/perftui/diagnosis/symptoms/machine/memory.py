@@ -11,7 +11,7 @@ from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
 from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work
 from perftui.diagnosis.symptoms.step.growth import MEMORY_GROWTH
 from perftui.facts.cpu.machine import DeviceMemory, has_gpu, machine_use
@@ -171,7 +171,7 @@ def _pressure(facts: Facts) -> Lost | None:
     if retries or failures:
         figures.append(Figure("allocation retries", retries, "count", place=place))
     tried = f" {fmt.several(retries, 'allocation')} had to be retried." if retries else ""
-    return Lost.without_cost(
+    return without_cost(
         f"{who}{fullest.name} has used {fmt.size(fullest.peak)} of its "
         f"{fmt.size(fullest.total)} ({fmt.percent(fullest.share)}): "
         f"a larger batch or a longer sample may not fit.{tried}",
@@ -201,7 +201,7 @@ def _fragmented(facts: Facts) -> Lost | None:
     share = used.peak_reserved / total
     if used.peak_reserved < FRAGMENTED * max(used.peak_allocated, 1):
         return None
-    return Lost.without_cost(
+    return without_cost(
         f"PyTorch reserves {fmt.size(used.peak_reserved)} of GPU memory, though tensors never took "
         f"more than {fmt.size(used.peak_allocated)}: the rest is in pieces too small to use.",
         (
@@ -232,7 +232,7 @@ def _growing(facts: Facts) -> Lost | None:
     if slope * steps < max(LEAST, NOISE * noise) or lowest < slope / 2:
         return None
     share = slope * 100 / max(median(sizes), 1.0)
-    return Lost.without_cost(
+    return without_cost(
         f"GPU memory in tensors grows by {fmt.size(slope)} per step, "
         f"{fmt.size(slope * steps)} over {steps} steps: each step leaves something behind.",
         (
@@ -259,7 +259,7 @@ def _headroom(facts: Facts) -> Lost | None:
         or fills_few(facts)
     ):
         return None
-    return Lost.without_cost(
+    return without_cost(
         f"{fullest.name} is busy {fmt.percent(machine.gpu_busy)} of the time and has used "
         f"{fmt.percent(fullest.share)} of its memory: a larger batch would fit.",
         (

@@ -11,7 +11,7 @@ from perftui.analysis import kinds
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
 from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named
@@ -167,7 +167,7 @@ def _untried(facts: Facts) -> Lost | None:
     if not kernels.time or not (single or alike_in_steps(kernels)):
         return None
     share = kernels.time / work.kernels.time
-    return Lost.without_cost(
+    return without_cost(
         f"Convolutions take {fmt.percent(share)} of the GPU's time with the same kernels in each "
         "step, and torch.backends.cudnn.benchmark is off.",
         (

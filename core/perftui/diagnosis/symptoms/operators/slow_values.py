@@ -9,7 +9,7 @@ from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
 from perftui.diagnosis.symptoms.operators.work import cpu_work
 from perftui.facts.cpu.machine import busy_host, core_wait, has_gpu
 from perftui.facts.cpu.operators import work_of
@@ -67,7 +67,7 @@ def subnormal_over_time(facts: Facts) -> Lost | None:
             )
     if share < SUBNORMAL:
         return None
-    return Lost.without_cost(
+    return without_cost(
         f"{found[0].upper()}{found[1:]} numbers, with which some processors compute many times as "
         "slowly.",
         figures,

@@ -14,7 +14,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import BACKWARD, COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule, cost_of
+from perftui.diagnosis.rule import Limits, Lost, Rule, cost_of, without_cost
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.cards import trace_card
 from perftui.facts.gpu.kernels import step_kernels
@@ -72,7 +72,7 @@ def _data_parallel(facts: Facts) -> Lost | None:
     count = devices.count(",") + 1 if devices.startswith("[") and devices != "[]" else 0
     if count < 2:
         return None
-    return Lost.without_cost(
+    return without_cost(
         f"DataParallel drives {count} GPUs from one process: it copies the model to each GPU in "
         "every step, and one Python process launches all kernels.",
         (Figure("GPUs of one process", count, "count"),),
@@ -84,7 +84,7 @@ def _unused_parameters(facts: Facts) -> Lost | None:
     parallel = wrapper(facts, "DistributedDataParallel")
     if parallel is None or parallel.arguments.get("find_unused_parameters") is not True:
         return None
-    return Lost.without_cost(
+    return without_cost(
         "DistributedDataParallel looks for unused parameters after every forward pass "
         "(find_unused_parameters=True).",
         (Figure("find_unused_parameters", "True"),),

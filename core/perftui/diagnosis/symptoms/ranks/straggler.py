@@ -9,7 +9,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.steps import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, cost_of, severity
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, cost_of, severity, without_cost
 from perftui.diagnosis.symptoms.ranks.collectives import (
     MANY_SMALL,
     SINGLE_BUCKET,
@@ -170,7 +170,7 @@ def _memory(facts: Facts) -> Lost | None:
     share = reserved / max(card.total for card in cards)
     if share < FULL:
         return None
-    return Lost.without_cost(
+    return without_cost(
         f"Rank {most} holds up to {fmt.size(peaks[most])} of GPU memory, rank {least} "
         f"{fmt.size(peaks[least])}: the fullest ({fmt.percent(share)} of its GPU) limits the batch "
         "size of all.",

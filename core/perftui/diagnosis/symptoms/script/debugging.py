@@ -13,7 +13,7 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import launch_of
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import idle_of_host
@@ -175,11 +175,8 @@ def _left_on(facts: Facts) -> Lost | None:
 
 def _anomaly(facts: Facts, setup: Settings | None) -> _Flag | None:
     """By the window's checks of gradients, the samples, or the mode itself."""
-    found, noted, steps = (
-        anomaly_checks.or_none(facts),
-        stack_notes(facts),
-        trace_steps.or_none(facts),
-    )
+    found, steps = anomaly_checks.or_none(facts), trace_steps.or_none(facts)
+    noted = stack_notes(facts)
     is_on = bool(setup and setup.modes and setup.modes.anomaly)
     if found is None and not is_on:
         # Other features record stacks too; a mode that is off between steps may be on within them.
@@ -349,7 +346,7 @@ def _own_window(facts: Facts) -> Lost | None:
     share = steps.part(GapCause.PROFILER.value) / steps.step_ns if steps else 0.0
     if steps is None or share < SPOILED:
         return None
-    return Lost.without_cost(
+    return without_cost(
         f"{steps.breakdown.profiler} itself takes {fmt.percent(share)} of the steps that it "
         "recorded: the host times of the trace are less reliable.",
         (Figure.share("profiler", share, SPOILED),),

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.place import Place
 from perftui.run.files import open_regular
@@ -118,7 +118,7 @@ def _hinted(facts: Facts) -> Lost | None:
         return None
     first, more = hints[0], len(hints) - 1
     others = f"; {fmt.several(more, 'more message')} like it" if more else ""
-    return Lost.without_cost(
+    return without_cost(
         f'{first.library} reports in line {first.output_line} of the output: "{first.message}"'
         f"{others}.",
         tuple(
@@ -190,7 +190,7 @@ def _died(facts: Facts) -> Lost | None:
     if death is None or (killed and death[0] == _ENDED):
         return None
     why, message, messages = death
-    return Lost.without_cost(
+    return without_cost(
         f'A worker of the data loader failed ("{message}"): {why}.',
         (Figure("messages of this kind", messages, "count"),),
         share=WORKERS_DIED.limits.info,

@@ -11,7 +11,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, without_cost
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, notes_of
 from perftui.facts.script.compilations_and_pauses import compiling_within
 from perftui.facts.source.lines import LineShare
@@ -47,7 +47,7 @@ def _unpaid(facts: Facts) -> Lost | None:
     last = int((facts.steps["start"] + facts.steps["duration"]).max())
     share = min(time / max(last - manifest.started_ns, 1), 0.9)
     needed = step.mean + time // max(steps, 1)
-    return Lost.without_cost(
+    return without_cost(
         f"torch.compile took {fmt.duration(time)}, {fmt.percent(share)} of the run: with the "
         f"usual gain that pays off after {fmt.several(pays_from, 'step')}, and this run "
         f"had {steps:,}.",
@@ -186,7 +186,7 @@ def _broken(facts: Facts) -> Lost | None:
     first, *_ = breaks
     lines = ", ".join(facts.at(line).short for line in list(breaks)[:_NAMED])
     more = f" and {len(breaks) - _NAMED} more" if len(breaks) > _NAMED else ""
-    return Lost.without_cost(
+    return without_cost(
         f"torch.compile breaks the graph at {fmt.several(len(breaks), 'line')}: {lines}{more}.",
         tuple(
             Figure(f"graph break in {line.function}", count, "count", place=facts.at(line))

@@ -12,7 +12,7 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
 from perftui.diagnosis.symptoms.operators.slow_values import subnormal_over_time
 from perftui.facts.cpu.machine import busy_host, core_wait, has_gpu
 from perftui.facts.fact import (
@@ -95,7 +95,7 @@ def _steps(facts: Facts) -> Lost | None:
     rise = growing_steps.or_none(facts) if added else growing_steps(facts)
     if rise is None:
         place, told = facts.at(adds) if adds else None, f"{added[:1].upper()}{added[1:]}."
-        lost = Lost.without_cost(told, (), place, share=GROWING.limits.info, advice=once)
+        lost = without_cost(told, (), place, share=GROWING.limits.info, advice=once)
         return replace(lost, worst=Severity.INFO) if added else None
     line, rss = rise.line, rise.rss
     phases = (rise.phase,) if rise.is_alone else PHASES
@@ -227,7 +227,7 @@ def _memory_growth(facts: Facts) -> Lost | None:
     added = rss.last - rss.first
     if rss.tau < MONOTONE or added < LEAST_RSS:
         return None
-    return Lost.without_cost(
+    return without_cost(
         f"Memory of the training grows from {fmt.size(rss.first)} to {fmt.size(rss.last)} in "
         f"{fmt.several(step.count, 'step')}, {fmt.size(added / step.count)} per step.",
         (

@@ -14,7 +14,7 @@ from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import OPERATORS, OTHER, step_source
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, without_cost
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.gpu.idle import gap_place, idle_steps, rows_place
 from perftui.facts.place import Place
@@ -241,7 +241,7 @@ def _incomplete(facts: Facts) -> Lost | None:
         raise NotApplicableError
     lacks, unseen = missing(facts.analysis), unrecorded_gpu(facts.analysis)
     if lacks_end(facts.analysis):
-        return Lost.without_cost(
+        return without_cost(
             "The file is cut off, and kernels stood behind its end: what looks like idle time, "
             "or like Python, may be work that is not in it.",
             (),
@@ -249,12 +249,12 @@ def _incomplete(facts: Facts) -> Lost | None:
             advice="copy the file again; if it was written like that, record again",
         )
     if unseen:
-        return Lost.without_cost(
+        return without_cost(
             f"{unseen} runs on a GPU, but no GPU activity was recorded: what it does is not known.",
             (Figure.share("missing", _MOST, INCOMPLETE),),
             share=_MOST,
         )
-    return Lost.without_cost(
+    return without_cost(
         f"{_what(lacks)}: what looks like idle time may be work that was not recorded.",
         (
             Figure.share("missing", lacks.share, INCOMPLETE),

@@ -12,7 +12,7 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import EXPOSED_COPIES, OTHER
 from perftui.diagnosis.model import Figure, Severity, read_findings
-from perftui.diagnosis.rule import Limits, Lost, Rule, line_figures
+from perftui.diagnosis.rule import Limits, Lost, Rule, line_figures, without_cost
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, samples
 from perftui.facts.script.compilations_and_pauses import Saves, python_lock, saves
@@ -276,7 +276,7 @@ def _slower(facts: Facts) -> Lost | None:
     why = "nothing on record has changed since the last of them"
     if changed:
         why = f"changed since the last of them: {' and '.join(changed)}"
-    return Lost.without_cost(
+    return without_cost(
         f"The mean step takes {fmt.duration(step.mean)}, against {fmt.duration(usual)} in "
         f"{len(earlier)} earlier runs of the same command: {why}.",
         (
@@ -367,7 +367,7 @@ def _waits(facts: Facts) -> Lost | None:
         return None
     lines, usual = _last_lines(facts, last), round(median(steps["duration"]))
     own = next((line for rank, line in lines if rank == shown.place), None)
-    return Lost.without_cost(
+    return without_cost(
         f"No step has ended for {fmt.duration(quiet)}, since step "
         f"{int(steps['index'][int(end.argmax())])}; a step usually takes {fmt.duration(usual)}. "
         f"{_where(lines)}",

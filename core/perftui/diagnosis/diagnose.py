@@ -166,9 +166,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """
     launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
     alone = max((_without_python(one) for one in findings if _is_launching(one)), default=0.0)
-    waiting = max(
-        (finding.share for finding in findings if finding.rule == EXPOSED.id), default=0.0
-    )
+    waiting = max((one.share for one in findings if one.rule == EXPOSED.id), default=0.0)
     has_steps = any(finding.steps for finding in findings)
     slowing = [finding for finding in findings if _slows_launches(finding)]
 

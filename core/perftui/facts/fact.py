@@ -150,14 +150,11 @@ def cached(key: object, worked_out: dict[object, object], compute: Callable[[], 
     return value  # type: ignore[return-value] # kept under the key of what made it
 
 
-def fact(compute: Callable[[Facts], T]) -> Fact[T]:
-    """Make a fact of a rank of a run, with or without its newest window."""
-    return Fact(compute)
+fact = Fact
+"""Makes a fact of a rank of a run, with or without its newest window."""
 
-
-def trace_fact(compute: Callable[[TraceAnalysis], T]) -> TraceFact[T]:
-    """Make a fact of a trace alone."""
-    return TraceFact(compute)
+trace_fact = TraceFact
+"""Makes a fact of a trace alone."""
 
 
 def host_of(facts: Facts) -> str:

@@ -133,8 +133,7 @@ def _outermost(ops: Operators) -> Int64:
         int(np.argmax(np.bincount(ops.trace.track[ops.rows[part]], minlength=1)))
         for part in (ops.top, of_step)
     }
-    result: Int64 = ops.top[np.isin(track, list(chosen))]
-    return result
+    return ops.top[np.isin(track, list(chosen))]
 
 
 def _repetitions(calls: Ints, period: int, free: Mask) -> list[tuple[int, int]]:

@@ -176,6 +176,11 @@ class Operators:
         result: list[int] = np.flatnonzero(np.bincount(self.name)).tolist()
         return result
 
+    def called_by(self, chosen: Mask) -> Mask:
+        """The operators that a ``chosen`` one calls itself."""
+        mask: Mask = (self.caller != NONE) & chosen[self.caller]
+        return mask
+
     def within(self, chosen: Mask) -> Mask:
         """The ``chosen`` operators, and everything they call."""
         if not chosen.any():
@@ -347,11 +352,9 @@ def judged_operators(facts: Facts, *, whole: bool = False) -> tuple[Operators, J
         raise NotApplicableError
     if not judged.on_device:
         ops = of_trace.or_none(facts)
-        if ops is None and has_gpu(facts):
-            raise UnknownError("no window has been profiled")
-        if ops is None:
-            raise NotApplicableError
-        return ops, judged
+        if ops is not None:
+            return ops, judged
+        raise UnknownError("no window has been profiled") if has_gpu(facts) else NotApplicableError
     ops = of_trace(facts)
     if ops.device is None or ops.device.unknown > MOSTLY * ops.device.computing:
         raise UnknownError("the trace does not show which operators launched the kernels")

@@ -136,9 +136,7 @@ def _sums(ops: Operators) -> tuple[Mask, Mask]:
     """Nodes that accumulate a parameter's gradient, and operators that add it to another."""
     sums = ops.named((NODE + KEEPS_GRADIENT).__eq__)
     inner = ops.named(KEEPS_GRADIENT.__eq__)
-    added = ops.named("aten::add_".__eq__) & (ops.caller != NONE)
-    added[added] = (sums | inner)[ops.caller[added]]
-    return sums, added
+    return sums, ops.named("aten::add_".__eq__) & ops.called_by(sums | inner)
 
 
 def _most_alike(ops: Operators, between: Int64, counted: Mask) -> int:

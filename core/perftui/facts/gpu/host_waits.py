@@ -167,8 +167,7 @@ def _reads(rows: Int64, copies: Copies) -> Mask:
     for outer, size in zip(copies.outer.tolist(), copies.size.tolist(), strict=True):
         sizes[outer] += max(size, 0)
     is_small = np.array([sizes[row] <= SMALL for row in rows.tolist()], dtype=bool)
-    result: Mask = is_small & ~np.isin(rows, copies.outer[copies.to_device])
-    return result
+    return is_small & ~np.isin(rows, copies.outer[copies.to_device])
 
 
 def _lasting(trace: Trace, rows: Int64, reads: Mask, calls: Int64) -> Int64:

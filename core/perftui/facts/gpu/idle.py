@@ -214,8 +214,8 @@ def line_during(facts: Facts, during: Intervals) -> LineShare | None:
     if trace.wall_origin is not None:
         for stacks in (inside, outside):
             if len(stacks):
-                line = _most(stacks, _time_of(facts.analysis, trace.wall_origin, stacks, during))
-                if line is not None:
+                time = _time_of(facts.analysis, trace.wall_origin, stacks, during)
+                if line := lines_by_time(stacks, time).first_own:
                     return line
     return _other_steps(facts, trace, outside, during)
 
@@ -245,7 +245,8 @@ def _other_steps(facts: Facts, trace: Trace, stacks: Table, during: Intervals) -
     inside &= during.holds(begin + (since / length * lasting).astype(np.int64))
     for chosen in (inside & _is_direct(stacks)[row], inside):
         if np.count_nonzero(chosen) >= FEWEST_FOLDED:
-            return _most(stacks, np.bincount(row[chosen], minlength=len(stacks)).astype(np.int64))
+            counts = np.bincount(row[chosen], minlength=len(stacks)).astype(np.int64)
+            return lines_by_time(stacks, counts).first_own
     return None
 
 
@@ -275,11 +276,6 @@ def _is_direct(stacks: Table) -> Mask:
         for file, line, inner in zip(*columns, strict=True)
     ]
     return np.array(direct, dtype=bool)
-
-
-def _most(stacks: Table, times: Int64) -> LineShare | None:
-    lines = lines_by_time(stacks, times).lines
-    return next((line for line in lines if line.file), None)
 
 
 @fact
@@ -330,13 +326,13 @@ def idle_by_cause(facts: Facts) -> tuple[IdleOfCause, ...]:
     groups: dict[tuple[int, GapCause], list[Gap]] = {}
     for gap in facts.analysis.gaps:
         groups.setdefault((gap.device, gap.cause), []).append(gap)
-    lines = {gaps.cause: gaps.thread.lines for gaps in gap_lines(facts)}
+    lines = {gaps.cause: gaps.thread.first_own for gaps in gap_lines(facts)}
     result = []
     for idle in facts.analysis.idle:
-        line = next((line for line in lines.get(idle.cause, ()) if line.file), None)
         # Gaps are listed longest first.
         some = groups.get((idle.device, idle.cause), [])
         longest = next(iter(some), None)
+        line = lines.get(idle.cause)
         result.append(IdleOfCause(idle.device, idle.cause, idle.total, len(some), longest, line))
     return tuple(sorted(result, key=lambda idle: (-idle.total, idle.device, idle.cause.value)))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perftui.analysis.intervals import sums
 from perftui.facts.fact import Facts, fact
 from perftui.facts.script.looks import slowed
 from perftui.facts.source.lines import (
@@ -100,9 +101,7 @@ class Moments:
 
     def by_place(self, held: Int64) -> Int64:
         """Time of each place, ns, if samples stand for ``held``."""
-        total = np.zeros(len(self.stages), dtype=np.int64)
-        np.add.at(total, self.at, held)
-        return total
+        return sums(self.at, held, len(self.stages))
 
     def lines(self, chosen: Mask, held: Int64 | None = None) -> LinesByTime:
         """Where the thread was at the ``chosen`` samples."""
@@ -157,8 +156,7 @@ def moments_of(stacks: Table, held: Int64) -> Moments:
         values[name] = np.array([key[number] for key in codes], dtype=kind)
     places = Table((), values)
     code: Int64 = np.array(at, dtype=np.int64)
-    totals = np.zeros(len(codes), dtype=np.int64)
-    np.add.at(totals, code, held[rows])
+    totals = sums(code, held[rows], len(codes))
     times = stacks["time"][rows], held[rows], stacks["held"][rows]
     return Moments(places, _stages_of(places, totals), code, *times)
 

@@ -159,10 +159,8 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
 
 def waiting_reads(analysis: TraceAnalysis) -> Mapping[str, float]:
     """Share of each phase's time in operators that wait for a value."""
-    try:
-        return {name: shares.reading for name, shares in phase_shares(analysis).items()}
-    except UnknownError:
-        return {}
+    phases = phase_shares.or_none(Facts(None, analysis)) or {}
+    return {name: shares.reading for name, shares in phases.items()}
 
 
 def unmarked_operators(shares: Mapping[str, PhaseShares]) -> float:

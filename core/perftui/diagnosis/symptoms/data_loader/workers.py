@@ -87,18 +87,16 @@ def _handover(facts: Facts) -> Lost | None:
         figures.append(Figure("cores used to hand over", round(use.others, 2)))
     if unpacks is not None and unpacks >= UNPACKING:
         because = (
-            f"for {fmt.percent(unpacks)} of that it unpacks what {fmt.several(count, 'worker')} "
-            f"hand{'s' if count == 1 else ''} over"
+            f"for {fmt.percent(unpacks)} of that it unpacks what {_workers(facts, 'hand')} over"
         )
     elif packs:
         which = "a worker" if count > 1 else "the worker"
         because = f"{which} takes longer to hand over a batch than to make it"
     elif share is not None and not busy_host(facts) and not _least_making(share, facts, wait):
         # If other programs take the cores, either side may wait for one instead.
-        verb = "makes" if count == 1 else "make"
         because = (
-            f"{fmt.several(count, 'worker')} {verb} batches in only "
-            f"{fmt.percent(share)} of the time, and the rest is handing them over"
+            f"{_workers(facts, 'make')} batches in only {fmt.percent(share)} of the time, and the "
+            "rest is handing them over"
         )
     else:
         return None
@@ -106,6 +104,12 @@ def _handover(facts: Facts) -> Lost | None:
     lost = lost_to_workers(facts, wait, because + none_better, figures, HANDOVER.fixes)
     # If none are better, the cause is their number, not the line that makes batches.
     return replace(lost, place=loader_place(facts)) if none_better else lost
+
+
+def _workers(facts: Facts, verb: str) -> str:
+    """``1 worker makes``, or ``4 workers make``."""
+    count = workers(facts)
+    return f"{fmt.several(count, 'worker')} {verb}{'s' if count == 1 else ''}"
 
 
 def _least_making(share: float, facts: Facts, wait: InputWait) -> bool:
@@ -271,12 +275,8 @@ def _computing(facts: Facts) -> Lost | None:
     wait, use = _busy_use(facts)
     if use.computing < COMPUTING:
         return None
-    count = workers(facts)
-    verb = "computes" if count == 1 else "compute"
     late = f" ({fmt.percent(use.delayed)} waiting for a core)" if use.delayed >= DELAYED else ""
-    because = (
-        f"{fmt.several(count, 'worker')} {verb} all the time while making batches{late}{_at(facts)}"
-    )
+    because = f"{_workers(facts, 'compute')} all the time while making batches{late}{_at(facts)}"
     return lost_to_workers(facts, wait, because, _use_figures(use))
 
 
@@ -284,12 +284,9 @@ def _disk(facts: Facts) -> Lost | None:
     wait, use = _busy_use(facts)
     if use.computing > 1 - BLOCKED:
         return None
-    count = workers(facts)
-    verb = "waits" if count == 1 else "wait"
-    what = reading(facts)
     because = (
-        f"while making batches, {fmt.several(count, 'worker')} {verb} "
-        f"{fmt.percent(use.blocked)} of the time {what}{_at(facts)}"
+        f"while making batches, {_workers(facts, 'wait')} {fmt.percent(use.blocked)} of the time "
+        f"{reading(facts)}{_at(facts)}"
     )
     lost = lost_to_workers(facts, wait, because, (*_use_figures(use), *_read_figures(use)))
     return replace(lost, doubt=FIRST_READING if is_first_reading(facts) else "")
@@ -426,14 +423,13 @@ def _when(facts: Facts) -> str:
 
 
 def _how_busy(facts: Facts, count: int) -> str:
-    work, several = loader_work(facts), fmt.several(count, "worker")
-    is_one = count == 1
+    work = loader_work(facts)
     if work is not None and work.busy is not None and _are_idle(facts):
-        verb, host = "makes" if is_one else "make", busy_host(facts)
+        host = busy_host(facts)
         elsewhere = f", and {host}" if host else ""
         share = fmt.percent(work.busy)
-        return f", though {several} {verb} batches in only {share} of the time{elsewhere}"
-    slow = f": {several} {'does' if is_one else 'do'} not keep up"
+        return f", though {_workers(facts, 'make')} batches in only {share} of the time{elsewhere}"
+    slow = f": {fmt.several(count, 'worker')} {'does' if count == 1 else 'do'} not keep up"
     if work is None or work.busy is None:
         return slow
     lines = loader_lines(facts)

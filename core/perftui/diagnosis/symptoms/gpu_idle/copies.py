@@ -137,8 +137,7 @@ def _on_device(trace: Trace, calls: Int64) -> Mask:
         above = distinct(trace.parent[above].astype(np.int64))
         above = above[above != NONE]
         marked[above] = True
-    mask: Mask = marked[calls]
-    return mask
+    return marked[calls]
 
 
 def _within(trace: Trace, calls: Int64, ranges: Int64) -> Mask:
@@ -360,10 +359,8 @@ def _exposed(facts: Facts) -> Lost | None:
 
 def _created_on_cpu(facts: Facts) -> Lost | None:
     steps, step = device_steps(facts), window_step(facts)
-    copying, (copied, first, maker, lasting) = (
-        copy_costs(facts).get(CopyKind.MADE),
-        made_on_cpu(facts),
-    )
+    copying = copy_costs(facts).get(CopyKind.MADE)
+    copied, first, maker, lasting = made_on_cpu(facts)
     if copying is None or not len(copied):
         return None
     trace, count = steps.analysis.trace, max(steps.steps, 1)

@@ -98,8 +98,7 @@ def _between(spans: Int64, count: int) -> Mask:
     turns = np.zeros(count + 1, dtype=np.int64)
     np.add.at(turns, spans[0] + 1, 1)
     np.add.at(turns, spans[2], -1)
-    mask: Mask = np.cumsum(turns[:-1]) > 0
-    return mask
+    return np.cumsum(turns[:-1]) > 0
 
 
 def _joins(first: Any, softmax: Any, second: Any) -> bool | None:

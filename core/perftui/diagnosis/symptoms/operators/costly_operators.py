@@ -66,8 +66,8 @@ def costliest(analysis: TraceAnalysis) -> tuple[str, Work] | None:
     ops = all_operators(analysis)
     called = ops.named(lambda name: _may_be_slow(name, ops)) & ~ops.in_phase(OPTIMIZER)
     # What the hooks of tensors and parameters call stands inside these.
-    hooked = ops.named(lambda name: name.startswith("aten::")) & (ops.caller != NONE)
-    hooked &= ops.named(_HOOKED.match)[ops.caller]
+    hooked = ops.named(lambda name: name.startswith("aten::"))
+    hooked &= ops.called_by(ops.named(_HOOKED.match))
     top = np.flatnonzero(called & (hooked | (ops.caller == NONE)))
     spent = sums(ops.name[top], ops.spent[top], len(ops.trace.names))
     taken = {ops.trace.names[at]: int(spent[at]) for at in np.flatnonzero(spent).tolist()}
@@ -245,8 +245,7 @@ def _products(ops: Operators, top: Int64) -> Int64:
     piece, takes = (ops.named(pattern.match)[called] for pattern in (_PIECE, _TAKES))
     is_only = ~ops.named("aten::select".__eq__)[called][1:-1] | ~takes[2:]
     at = np.flatnonzero(product[:-2] & piece[1:-1] & is_only)
-    chosen: Int64 = called[at]
-    return chosen
+    return called[at]
 
 
 def _nodes(ops: Operators, top: Int64, count: int, of_piece: re.Pattern[str]) -> Int64:
@@ -260,8 +259,7 @@ def _nodes(ops: Operators, top: Int64, count: int, of_piece: re.Pattern[str]) ->
     near = following - at <= NEAR
     pairs = np.stack([nodes[at[near]], nodes[np.minimum(following[near], len(nodes) - 1)]], axis=1)
     longest = np.argsort(-ops.spent[pairs].sum(axis=1), kind="stable")[:count]
-    chosen: Int64 = np.unique(pairs[longest])
-    return chosen
+    return np.unique(pairs[longest])
 
 
 _PRODUCT_TEXT = r"linear|matmul|einsum|\bmm\(|bmm\(| @ |head|proj|logits|score|output|decode"

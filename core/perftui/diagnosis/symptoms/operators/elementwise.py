@@ -96,8 +96,7 @@ def _elsewhere(analysis: TraceAnalysis) -> Mask:
     for loop in loops(analysis):
         if loop.phase == OTHER:
             looped[loop.positions] = True
-    mask: Mask = ops.within(looped) | ops.in_phase(OPTIMIZER)
-    return mask
+    return ops.within(looped) | ops.in_phase(OPTIMIZER)
 
 
 FEW = 4

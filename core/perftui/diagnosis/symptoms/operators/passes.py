@@ -37,7 +37,7 @@ from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_place, part_lines, second_call
 from perftui.facts.source.source_calls import call_repeated, matching_line, same_call
 from perftui.facts.step.judged_step import PYTHON_IN, host_parts
-from perftui.trace.model import NONE, Int64, Mask
+from perftui.trace.model import NONE, Int64
 
 MUCH_FREE = 0.5
 """Share of memory in use below which a GPU may hold what checkpointing discards."""
@@ -209,12 +209,12 @@ def used_again(analysis: TraceAnalysis) -> Work:
     back, update = ops.in_phase(BACKWARD), ops.in_phase(OPTIMIZER)
     for step in ops.steps.marked:
         inside = (start >= step.start) & (start < step.end)
-        reached = _by_start(inside & back & nodes, start)
+        reached = ops.by_start(inside & back & nodes)
         if not len(reached):
             continue
         forward = inside & ~back & ~update & (start < start[reached[0]])
-        layers = _by_start(forward & weighted, start)
-        top = _by_start(forward & (ops.caller == NONE), start)
+        layers = ops.by_start(forward & weighted)
+        top = ops.by_start(forward & (ops.caller == NONE))
         if len(layers) > len(reached):
             # Earlier layers have no backward pass, as where accuracy is measured without gradients.
             layers = layers[-len(reached) :]
@@ -241,11 +241,6 @@ def used_again(analysis: TraceAnalysis) -> Work:
         returned = inside & back & (start >= start[used[1][0]]) & (start < ends[used[1][-1]])
         mine |= chosen | returned
     return work_of(ops, mine, weighted)
-
-
-def _by_start(chosen: Mask, start: Int64) -> Int64:
-    at = np.flatnonzero(chosen)
-    return at[np.argsort(start[at], kind="stable")]
 
 
 def _nodes(layers: Int64, reached: Int64, start: Int64, span: tuple[int, int]) -> Int64:

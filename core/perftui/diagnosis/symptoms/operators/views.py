@@ -15,7 +15,7 @@ from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import operator_work
-from perftui.facts.cpu.operators import NODE, NUMBER, Operators, Work, operators, work_of
+from perftui.facts.cpu.operators import NODE, NUMBER, Work, operators, work_of
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.operator_lines import line_of, line_with
@@ -55,7 +55,7 @@ def filled_gradients(analysis: TraceAnalysis) -> tuple[Work, int, str] | None:
     ops = operators(analysis)
     nodes = ops.named(_PIECE_NODE.match)
     inside = ops.within(nodes)
-    added = ops.named(_ADDS.match) & _called_by(ops, nodes)
+    added = ops.named(_ADDS.match) & ops.called_by(nodes)
     tensors = int(np.count_nonzero(nodes) - np.count_nonzero(added))
     if np.count_nonzero(nodes) < FEWEST_PIECES * max(tensors, 1):
         return None
@@ -76,12 +76,6 @@ def assigned_slices(analysis: TraceAnalysis) -> Work:
     nodes = ops.named(f"{NODE}torch::autograd::CopySlices".__eq__)
     copying = ops.within(nodes) & ops.named(re.compile(r"aten::(copy_|clone)$").match)
     return work_of(ops, ops.within(copying) | nodes, nodes)
-
-
-def _called_by(ops: Operators, chosen: Mask) -> Mask:
-    """Operators that a ``chosen`` one calls itself."""
-    mask: Mask = (ops.caller != NONE) & chosen[ops.caller]
-    return mask
 
 
 def _filled(facts: Facts) -> Lost | None:
@@ -189,7 +183,7 @@ def expanded_operands(analysis: TraceAnalysis) -> Expanded | None:
     following = products[np.searchsorted(products, at)]
     near = np.flatnonzero(following - at < NEAR)[:MOST_READ]
     at, following = at[near], following[near]
-    sums = ops.named("aten::sum".__eq__) & _called_by(ops, ops.named(_EXPAND_NODE.match))
+    sums = ops.named("aten::sum".__eq__) & ops.called_by(ops.named(_EXPAND_NODE.match))
     summed = ops.caller[sums][:MOST_READ].astype(np.int64)
     back = np.flatnonzero(ops.named(_PRODUCT_NODE.match))[:MOST_READ]
     known = ops.arguments(np.concatenate([at, following, summed, back]))

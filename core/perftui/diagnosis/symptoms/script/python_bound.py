@@ -166,8 +166,7 @@ def _apart(stacks: Moments) -> Mask:
     stages = stacks.stages.tolist()
     trains = {name for name, stage in zip(functions, stages, strict=True) if stage}
     of_place = np.array([bool(name) and name not in trains for name in functions], dtype=np.bool_)
-    mask: Mask = of_place[stacks.at]
-    return mask
+    return of_place[stacks.at]
 
 
 def _inside(facts: Facts, stacks: Moments | None, phase: str) -> int:

@@ -100,7 +100,6 @@ def test_means_are_over_all_workers_of_the_loader_in_that_time() -> None:
     assert (work.fetch, work.collate) == (50 * MS, 20 * MS)
     assert work.busy == pytest.approx((1600 + 1200) / 4000)
     assert (work.batch_bytes, work.bytes_per_second) == (64, 4 * 640 / 2)
-    assert work.mostly == "fetching samples"
     table = worker_table(
         *worker_rows(1, 2, 3, 4),
         *worker_rows(2, loader=2, batches=99),

@@ -252,26 +252,27 @@ class Experiment(Generic[State]):
         """Stop the training of the run at ``root`` first, where it goes on.
 
         Raises:
-            StartCancelledError: it was ``cancelled`` meanwhile.
+            TrialCancelledError: it was ``cancelled`` meanwhile.
             StillRunningError: it does not stop.
         """
-        from perftui_tui.actions.requests import StartCancelledError, stop_training
+        from perftui.experiments.trial_runs import TrialCancelledError
+        from perftui_tui.actions.requests import stop_training
 
         if self.state is not None and self.state.stage is Stage.WAITING:
             stop_training(root, self.cancelled, StopReason.TRIAL)
             if self.cancelled.is_set():
-                raise StartCancelledError
+                raise TrialCancelledError
             self.set(stage=Stage.RUNNING, began=self.clock())
 
     def _run(self, work: Callable[[], None]) -> None:
         from perftui.experiments.trial_runs import TrialCancelledError, TrialError
-        from perftui_tui.actions.requests import StartCancelledError, StillRunningError
+        from perftui_tui.actions.requests import StillRunningError
 
         stage, problem = Stage.FAILED, "it ended with an internal error"
         try:
             work()
             stage, problem = Stage.DONE, ""
-        except (TrialCancelledError, StartCancelledError):
+        except TrialCancelledError:
             stage, problem = Stage.STOPPED, ""
         except (TrialError, StillRunningError, ManifestError, OSError, ValueError) as error:
             problem = str(error)
@@ -308,10 +309,8 @@ class PairedTrials(Experiment[TrialState]):
         is_faster = state.verdict is not None and state.verdict.outcome is Outcome.FASTER
         if not is_faster or state.option.patch is None:
             return []
-        text, gain = (
-            "write the fix to the source, after showing the diff",
-            self.view.result(state)[0],
-        )
+        text = "write the fix to the source, after showing the diff"
+        gain = self.view.result(state)[0]
         return [Choice(("w",), text, lambda: self.source_fixes.write(state.option, gain))]
 
     # On the thread of the trial

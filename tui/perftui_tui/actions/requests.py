@@ -108,25 +108,21 @@ class StillRunningError(RuntimeError):
     """The training did not stop when asked to."""
 
 
-class StartCancelledError(RuntimeError):
-    """Nobody wants the new run any more; it was not started."""
-
-
 def run_again(
     run: RunSnapshot,
     option: FixOption | None,
     is_written: bool,
     size: tuple[int, int],
     cancelled: threading.Event,
-) -> Path:
-    """Stop ``run`` if it goes on, start it again, and return the new directory.
+) -> Path | None:
+    """Stop ``run`` if it goes on, start it again, and return the new directory; None where
+    ``cancelled`` was set before it was started.
 
     It is repeated as it was where ``option`` is None, else with that, which may be in the source
     already (``is_written``). ``size`` is that of its terminal, columns and rows.
 
     Raises:
         StillRunningError: the training did not stop within ``STOP_SECONDS``.
-        StartCancelledError: ``cancelled`` was set before the new run was started.
         ValueError: the option cannot be tried without writing it.
         OSError: the new run cannot be started.
     """
@@ -136,7 +132,7 @@ def run_again(
     launch = rerun_launch(run, option, is_written=is_written) if option else repeat_launch(run)
     stop_training(run.root, cancelled, StopReason.RERUN)
     if cancelled.is_set():
-        raise StartCancelledError
+        return None
     return start(replace(launch, columns=size[0], rows=size[1]))
 
 

@@ -250,16 +250,14 @@ class Trials:
         size = self._app.size
 
         def start() -> None:
-            from perftui_tui.actions.requests import StartCancelledError, run_again
+            from perftui_tui.actions.requests import run_again
 
             try:
                 root = run_again(run, change.option, change.is_written, size, self._cancelled)
-                if self._cancelled.is_set():
+                if root is not None and self._cancelled.is_set():
                     self._leave_running(root)
-                else:
+                elif root is not None:
                     self._app.call_from_thread(self._started, root, size)
-            except StartCancelledError:
-                return
             finally:
                 self.is_starting = False
 

@@ -13,7 +13,7 @@ from perftui.trace.model import NONE
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import ASCII_LEVELS, LOWER_EIGHTHS, column_steps, exact_ns
 from perftui_tui.look.format import counted, format_count, format_ns, quantity
-from perftui_tui.screens.timeline.detail_pane import Line, began, exact_lines
+from perftui_tui.screens.timeline.detail_pane import Line, exact_lines
 from perftui_tui.screens.timeline.navigation import Selection, Viewport
 from perftui_tui.screens.timeline.track_cells import BLANK, Cell, Glyphs, narrow, put
 
@@ -162,7 +162,7 @@ _HEAD = "whole trace"
 def counter_lines(track: CounterTrack, selected: Selection) -> list[Line]:
     """Value, what it stands for, where it is from, and the range of all samples in the trace."""
     counter, sample = track.counter, track.selected_sample(selected)
-    times, exactly = began(selected.start), exact_lines(selected.start, selected.end)
+    times, exactly = f"at {format_ns(selected.start)}", exact_lines(selected.start, selected.end)
     if sample is None:
         size = format_ns(selected.end - selected.start)
         title = Line(f"{counter.name}: no sample for {size}", "bold")

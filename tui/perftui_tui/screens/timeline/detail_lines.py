@@ -26,7 +26,6 @@ from perftui_tui.reading.snapshot import of_trace
 from perftui_tui.screens.timeline.detail_pane import (
     Line,
     Target,
-    began,
     cut,
     exact_lines,
     place_of_event,
@@ -177,7 +176,7 @@ def measure_lines(trace: Trace, measured: Measure) -> list[Line]:
     """The range, busy and idle time of each device, of the busiest threads, and time by name."""
     return [
         Line(f"measured {format_ns(measured.duration)}", "bold"),
-        Line(began(measured.start), facts=True),
+        Line(f"at {format_ns(measured.start)}", facts=True),
         *(Line(line, facts=True) for line in _busy(trace, measured)),
         *name_rows(measured.names),
         *exact_lines(measured.start, measured.end),

@@ -11,7 +11,6 @@ from textual.message import Message
 
 from perftui.trace.model import Trace
 from perftui_tui.charts.cells import exact_ns
-from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row, plain, row, wrap
 from perftui_tui.look.rows import width as width_of
 from perftui_tui.widgets.row_view import RowView
@@ -185,11 +184,6 @@ class DetailPane(RowView):
         if place is not None:
             event.stop()
             self.post_message(self.Chosen(place))
-
-
-def began(start: int) -> str:
-    """``at 71.6 ms``: ``start`` is ns since the trace's origin."""
-    return f"at {format_ns(start)}"
 
 
 def exact_lines(start: int, end: int) -> list[Line]:

@@ -25,7 +25,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.cells import ASCII_LEVELS, LOWER_EIGHTHS
 from perftui_tui.look.format import format_ns, share
 from perftui_tui.reading.snapshot import SHORT_NAMES
-from perftui_tui.screens.timeline.detail_pane import Line, began
+from perftui_tui.screens.timeline.detail_pane import Line
 from perftui_tui.screens.timeline.navigation import Selection, Viewport
 from perftui_tui.screens.timeline.track_cells import Cell, narrow, phase_label, put
 
@@ -135,7 +135,7 @@ def gap_lines(
     trace = analysis.trace
     device = trace.tracks[selected.track.track].device
     size = format_ns(selected.end - selected.start)
-    times = began(selected.start)
+    times = f"at {format_ns(selected.start)}"
     gap = gaps.over(device, selected.start, selected.end)
     # Ranges, and what overlaps on a stream, leave blanks while the stream itself is at work.
     is_stream = selected.track.kind in (DEVICE, WHOLE) and selected.track.depth == 0
@@ -150,7 +150,7 @@ def gap_lines(
     phase = f", in {during}" if during != gap.cause.value else ""
     return [
         Line(cause + phase, "bold"),
-        Line(began(gap.start), facts=True),
+        Line(f"at {format_ns(gap.start)}", facts=True),
         *_main_thread(analysis, gap, run, main_track),
         *_enclosing_ops(trace, gap),
     ]

@@ -226,6 +226,12 @@ def track_of(tracks: Sequence[TimelineTrack], trace: Trace, row: int) -> Timelin
     return None
 
 
+def shown_event(tracks: Sequence[TimelineTrack], trace: Trace, row: int) -> Selection | None:
+    """The event of ``row`` on the track that shows it; None for NONE, and where none does."""
+    track = None if row == NONE else track_of(tracks, trace, row)
+    return None if track is None else event(trace, track, row)
+
+
 @dataclass(frozen=True, eq=False)
 class Matches:
     """All rows whose name, or its short form, contains ``needle``."""

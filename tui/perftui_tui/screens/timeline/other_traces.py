@@ -109,8 +109,7 @@ def stay(before: TimelineState, after: TimelineState) -> None:
         after.selected = Selection(*span, NONE, after.track)
     elif selected is not None:
         row = _same_row(before.trace, after.trace, selected.row, shift)
-        track = None if row == NONE else navigation.track_of(after.tracks, after.trace, row)
-        after.selected = None if track is None else navigation.event(after.trace, track, row)
+        after.selected = navigation.shown_event(after.tracks, after.trace, row)
 
 
 def _same_row(before: Trace, after: Trace, row: int, shift: int) -> int:

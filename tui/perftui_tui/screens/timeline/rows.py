@@ -267,15 +267,8 @@ def launch_of(state: TimelineState) -> Launch | None:
     else:
         launched = state.launches.launched(selected.row)
         call, work = selected.row, int(launched[0]) if len(launched) else NONE
-    if NONE in (call, work):
-        return None
-    ends = []
-    for row in (call, work):
-        track = navigation.track_of(state.tracks, state.trace, row)
-        if track is None:
-            return None
-        ends.append(navigation.event(state.trace, track, row))
-    return Launch(*ends)
+    begin, end = (navigation.shown_event(state.tracks, state.trace, row) for row in (call, work))
+    return Launch(begin, end) if begin and end else None
 
 
 def draw_arrow(

@@ -133,8 +133,7 @@ class TimelineState(TrackList):
         return True
 
     def select_row(self, row: int) -> bool:
-        track = None if row == NONE else navigation.track_of(self.tracks, self.trace, row)
-        return track is not None and self.select(navigation.event(self.trace, track, row))
+        return self.select(navigation.shown_event(self.tracks, self.trace, row))
 
     def next_event(self, step: int) -> bool:
         """Select the next (1) or previous (-1) event or sample of the track."""

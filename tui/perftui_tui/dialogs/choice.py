@@ -50,7 +50,7 @@ class Prose:
     style: str = ""
     indent: str = ""
     label: str = ""
-    """Shown before the first row, within ``indent``."""
+    """Shown before the first row; the others stand as far in."""
 
 
 def yes_or_no(
@@ -177,11 +177,11 @@ def _shared(needed: Sequence[int], room: int) -> list[int]:
 
 def labelled(prose: Prose, cells: int) -> list[Row]:
     """The text in rows of at most ``cells``, the first behind the label."""
-    rows = wrap(prose.text, cells, prose.style, prose.indent)
+    rows = wrap(prose.text, cells, prose.style, " " * len(prose.label) or prose.indent)
     if not prose.label or not rows:
         return rows
     first, *others = rows
-    return [((prose.label.ljust(len(prose.indent)), "dim"), *first[1:]), *others]
+    return [((prose.label, "dim"), *first[1:]), *others]
 
 
 class QuitDialog(ChoiceDialog):

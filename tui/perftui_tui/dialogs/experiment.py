@@ -146,9 +146,9 @@ def tune_dialog(
     undo = hint("{diagnosis.undo_fix} undoes them byte for byte, the last one first")
     risk = "each proven fix is written to your source"
     below = [
-        Prose(risk, "warn", " " * 6, "Risk"),
-        Prose(undo, "", " " * 6, "Undo"),
-        Prose(plan.note, "", " " * 6, "Time"),
+        Prose(risk, "warn", label="Risk  "),
+        Prose(undo, label="Undo  "),
+        Prose(plan.note, label="Time  "),
     ]
     return ChoiceDialog("Tune this training?", body, choices, below)
 
@@ -229,16 +229,15 @@ def short_risks(risks: Sequence[Risk]) -> list[Prose]:
         return [risk((each,)) for each in risks] or [risk(())]
     more = len(risks) - MOST_RISKS + 1
     shown = [risk((each,)) for each in risks[: MOST_RISKS - 1]]
-    return [*shown, Prose(f"{more} more: see the Diagnosis screen", "warn", " " * 6, "Risk")]
+    return [*shown, Prose(f"{more} more: see the Diagnosis screen", "warn", label="Risk  ")]
 
 
 def risk(risks: Sequence[Risk], indent: str = "") -> Prose:
     """The risks of a fix."""
     label = f"{indent}Risk  "
     if not risks:
-        return Prose("none known: results stay the same", "good", " " * len(label), label)
-    names = ", ".join(each.value for each in risks)
-    return Prose(names, "warn", " " * len(label), label)
+        return Prose("none known: results stay the same", "good", label=label)
+    return Prose(", ".join(each.value for each in risks), "warn", label=label)
 
 
 def diff_rows(patch: Patch) -> list[Row]:

@@ -78,8 +78,7 @@ def _option(option: FixOption, proof: Proof | None, cells: int) -> list[Row]:
     if proof is not None:
         rows += _proof(proof, cells)
     elif option.is_triable:
-        label = f"{INDENT}Proof "
-        rows += labelled(Prose("none yet", "dim", " " * len(label), label), cells)
+        rows += labelled(Prose("none yet", "dim", label=f"{INDENT}Proof "), cells)
     can = ["{diagnosis.try_fix} tries it"] if option.is_triable else []
     if option.patch and not option.is_written:
         can.append("{diagnosis.write_fix} writes it")
@@ -102,7 +101,7 @@ def _proof(proof: Proof, cells: int) -> list[Row]:
     sure = f", {fmt.percent(CONFIDENCE)} confidence" if proof.ratio is not None else ""
     pairs = fmt.several(len(proof.pairs), "pair")
     text = f"{proof.headline}{sure}, by {pairs} of runs, {when}"
-    rows = labelled(Prose(text, proof_style(proof), " " * len(label), label), cells)
+    rows = labelled(Prose(text, proof_style(proof), label=label), cells)
     for note in proof.notes:
         rows += wrap(note, cells, "warn", " " * len(label))
     return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,28 +71,23 @@ class RunLister:
             return
         listed = [Listed(entry, self._cache.get(entry.root, _UNREAD)[1]) for entry in entries]
         report(RunList(directory, tuple(listed)))
+        # It loads all rules, for which the list does not wait.
+        from perftui.report.runs import summarise
+
         for at, entry in enumerate(entries):
             if stopped.is_set():
                 return
-            stamp = self._cache.get(entry.root, _UNREAD)[0]
-            if entry.manifest is not None and stamp != _stamp(entry):
-                began = time.thread_time()
-                listed[at] = Listed(entry, self._summary(entry))
+            stamp = _stamp(entry)
+            if entry.manifest is not None and stamp != self._cache.get(entry.root, _UNREAD)[0]:
+                began, summary = time.thread_time(), None
+                # One that has gone or is damaged meanwhile is shown so when the list is read next.
+                with suppress(ManifestError, OSError):
+                    summary = summarise(entry.root)
+                    self._cache[entry.root] = (stamp, summary)
+                listed[at] = Listed(entry, summary)
                 report(RunList(directory, tuple(listed)))
                 if sparing:
                     stopped.wait((time.thread_time() - began) / DUTY)
-
-    def _summary(self, entry: RunEntry) -> RunSummary | None:
-        from perftui.report.runs import summarise
-
-        stamp = _stamp(entry)
-        try:
-            summary = summarise(entry.root)
-        except (ManifestError, OSError):
-            # It has gone or is damaged: the list shows that when it is read next.
-            return None
-        self._cache[entry.root] = (stamp, summary)
-        return summary
 
 
 def _stamp(entry: RunEntry) -> object:

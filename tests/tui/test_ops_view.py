@@ -535,11 +535,13 @@ def test_tmux_is_handed_the_text(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     monkeypatch.setenv("TMUX", "socket,1,0")
-    assert copying.hand_to_tmux("aten::mm")
+    copying.hand_to_tmux("aten::mm")
     assert (tmp_path / "asked").read_text() == "load-buffer -w -\n"
     assert (tmp_path / "given").read_text() == "aten::mm"
     monkeypatch.delenv("TMUX")
-    assert not copying.hand_to_tmux("aten::mm")
+    (tmp_path / "given").unlink()
+    copying.hand_to_tmux("aten::mm")
+    assert not (tmp_path / "given").exists()
 
 
 def story():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,19 +65,16 @@ def save_copy(text: str) -> Path | None:
     return path
 
 
-def hand_to_tmux(text: str) -> bool:
-    """Whether tmux, where we run in one, took the text."""
+def hand_to_tmux(text: str) -> None:
+    """Give tmux the text, where we run in one."""
     program = shutil.which("tmux")
     if not os.environ.get("TMUX") or program is None:
-        return False
-    try:
-        done = subprocess.run(  # noqa: S603 - our own words; the text is its input
+        return
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(  # noqa: S603 - our own words; the text is its input
             [program, "load-buffer", "-w", "-"],
             input=text.encode(),
             capture_output=True,
             timeout=_PATIENCE,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from perftui.facts.fact import Facts
@@ -60,11 +59,6 @@ class Choice:
     others: tuple[str, ...] = ()
     """Fixes to try next for the same finding."""
 
-    @property
-    def root(self) -> Path:
-        """The directory of the run."""
-        return self.run.root
-
 
 def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choice:
     """Read ``FIX [RUN]``: by default the first fix that is possible, and the newest run."""
@@ -93,7 +87,7 @@ def apply(line: CommandLine) -> int:
     choice = choose(line, lambda option: option.patch is not None)
     option, patch = choice.option, choice.option.patch
     if option.is_written:
-        log(f"{option.fix} is already written; perftui diagnose {choice.root} runs with it")
+        log(f"{option.fix} is already written; perftui diagnose {choice.run.root} runs with it")
         _print(choice, "written already", line)
         return DONE
     if patch is None:
@@ -103,10 +97,10 @@ def apply(line: CommandLine) -> int:
     with refusing(SourceChangedError, OSError, code=ERROR):
         check_unchanged(patch)
         if not is_dry:
-            check_run(choice.root, choice.run.manifest)
-            apply_patch(patch, patch_store(choice.root), option.title, option.fix)
+            check_run(choice.run.root, choice.run.manifest)
+            apply_patch(patch, patch_store(choice.run.root), option.title, option.fix)
     if not is_dry:
-        log(f"{patch.path} written; perftui undo {choice.root} undoes it")
+        log(f"{patch.path} written; perftui undo {choice.run.root} undoes it")
     _print(choice, "dry run" if is_dry else "written", line)
     return DONE
 
@@ -115,6 +109,6 @@ def _print(
     choice: Choice, outcome: Literal["written", "dry run", "written already"], line: CommandLine
 ) -> None:
     if "json" in line.flags:
-        write_object(apply_object(choice.option, choice.root, outcome))
+        write_object(apply_object(choice.option, choice.run.root, outcome))
     elif choice.option.patch is not None:
         write(f"{choice.option.patch.diff()}\n")

@@ -88,7 +88,7 @@ def _how(choice: Choice, steps: int) -> str:
 
 
 def _run_pairs(choice: Choice, steps: int) -> Progress:
-    directory = trials_of(choice.root)
+    directory = trials_of(choice.run.root)
     progress = None
     setup = TrialSetup(directory, steps, threading.Event())
     for progress in trial(choice.run, choice.option, setup):

@@ -21,6 +21,7 @@ from perftui.recorder.environment import our_module
 from perftui.report.output_text import SCHEMA, encode_object
 from perftui.trace.text import printable
 from perftui_tui.commands.mcp_tools import (
+    FULL,
     ROWS,
     ArgumentError,
     TableOutput,
@@ -213,7 +214,7 @@ async def answer(
     Raises:
         ToolError: it cannot be carried out, or failed.
     """
-    brief = ["--brief"] if "full" in tool.takes and not arguments.get("full") else []
+    brief = ["--brief"] if FULL in tool.arguments and not arguments.get("full") else []
     directory = arguments.get("directory")
     try:
         words = command_line((*tool.command, *brief, *common), tool.arguments, arguments)

@@ -166,11 +166,6 @@ class Tool:
     """Whether a second call with the same arguments changes nothing."""
 
     @property
-    def takes(self) -> frozenset[str]:
-        """The names of its arguments."""
-        return frozenset(argument.name for argument in self.arguments)
-
-    @property
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of its arguments."""
         return {
@@ -201,7 +196,7 @@ _PATH = Argument(
 )
 _RUN = Argument("path", "A run's id or directory. Default: the newest run.")
 _FIX = Argument("fix", "Name of the fix, such as loader-workers. Default: the best one.")
-_FULL = Argument(
+FULL = Argument(
     "full",
     "All details, tables cut to rows, in place of at most 2,000 bytes.",
     bool,
@@ -240,7 +235,7 @@ READING = (
         "Say why a recorded training is slow: the verdict, the costliest findings with place, cost "
         "and fix, and the command to run next. Memory snapshots and CSV of Nsight Compute need "
         "full.",
-        (_PATH, _RANK, _FULL, _ROWS),
+        (_PATH, _RANK, FULL, _ROWS),
         (BriefReport,),
         full="report",
     ),
@@ -279,7 +274,7 @@ READING = (
         (
             Argument("before", "A run or a trace, as path of report.", is_required=True),
             Argument("after", "The other.", is_required=True),
-            _FULL,
+            FULL,
             _ROWS,
         ),
         (BriefComparison, ComparisonOutput),
@@ -331,7 +326,7 @@ RUNNING = (
                 choices=RECORDED,
             ),
             _of_option("python", "Interpreter of the script."),
-            _FULL,
+            FULL,
             _ROWS,
         ),
         (BriefReport,),
@@ -345,7 +340,7 @@ RUNNING = (
         "Measure what a fix gains: the training of a run is repeated 13 to 29 times, with the fix "
         "and without (2 to 5 times for a switch of torch). Takes minutes; the source is not "
         "changed, and files that the training writes are restored. Cancel it to stop the training.",
-        (_FIX, _RUN, _MAX_STEPS, _FULL, _ROWS),
+        (_FIX, _RUN, _MAX_STEPS, FULL, _ROWS),
         (BriefTrial, TrialOutput),
         is_run=True,
         executes=True,

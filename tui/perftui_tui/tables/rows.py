@@ -185,12 +185,8 @@ def row_text(texts: Sequence[str], widths: Sequence[int], aligns: Sequence[str])
 
 def column_at(widths: Sequence[int], x: int) -> int | None:
     """The shown column at cell ``x``; a gap belongs to the column before it."""
-    start = 0
-    for position, width in enumerate(widths):
-        if start <= x < start + width + GAP:
-            return position
-        start += width + GAP
-    return None
+    ends = itertools.accumulate(width + GAP for width in widths)
+    return next((position for position, end in enumerate(ends) if x < end), None)
 
 
 def csv_text(data: TableData, order: Int64) -> str:

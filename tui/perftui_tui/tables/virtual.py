@@ -75,15 +75,10 @@ class VirtualTable(ScrollView, can_focus=True):
 
     @dataclass(eq=False)
     class RowMessage(Message):
-        """Something happened to one row of ``table``."""
+        """Something happened to one row."""
 
-        table: VirtualTable
         row: int
         """Row of the data, whatever the order on screen."""
-
-        @property
-        def control(self) -> VirtualTable:
-            return self.table
 
     class RowHighlighted(RowMessage):
         """The selection moved to a row."""
@@ -138,7 +133,7 @@ class VirtualTable(ScrollView, can_focus=True):
     def _announce(self, message: type[RowMessage]) -> None:
         row = self.selected_row
         if row is not None:
-            self.post_message(message(self, row))
+            self.post_message(message(row))
 
     def _body_height(self) -> int:
         return max(self.size.height - _FRAME_ROWS, 1)
@@ -241,7 +236,7 @@ class VirtualTable(ScrollView, can_focus=True):
         return self._line(lines[y - 1] if y <= len(lines) else "", "virtual-table--empty")
 
     def _line(self, text: str, component: str) -> Strip:
-        style = self.get_component_rich_style(component) if component else self.rich_style
+        style = self.get_component_rich_style(component)
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
     def _header(self) -> Strip:

@@ -185,9 +185,6 @@ class RankTraces:
 
         return facts_beside(analysis, *self._read)
 
-    def rank_of(self, path: Path) -> int | None:
-        return next((file.rank for file in self._app.ranks if file.path == path), None)
-
     def open(self, row: int) -> None:
         rank = self.table.rows[row].rank if self.table else None
         file = next((file for file in self._app.ranks if file.rank == rank), None)

@@ -119,11 +119,10 @@ def memory(snapshot: Snapshot) -> Meter:
         return Meter("Memory", absent=why_absent(snapshot))
     share = 100 * used / whole
     values = tuple(100 * value / whole for value in series(table, "memory.used"))
-    word = "FULL" if share >= FULL_MEMORY else "OK"
     return Meter(
         "Memory",
         f"{percent(share)} of {format_bytes(whole)}",
-        word,
+        _full(share, FULL_MEMORY),
         values,
         notes=tuple(_memory_notes(table)),
         total=len(table or ()),

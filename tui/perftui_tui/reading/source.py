@@ -285,7 +285,7 @@ class TraceSource(ReadingThread):
                 self._clock(),
                 self._progressed,
                 self.stopped.is_set,
-                self._previewed,
+                lambda analysis: self.report(PreviewReceived(self.path, analysis)),
                 self._facts_of,
             )
         except (TraceError, OSError) as error:
@@ -319,9 +319,6 @@ class TraceSource(ReadingThread):
             history=memory.over_time,
         )
         self.report(SnapshotReceived(shown))
-
-    def _previewed(self, analysis: TraceAnalysis) -> None:
-        self.report(PreviewReceived(self.path, analysis))
 
     def _progressed(self, done: float | Exporting) -> None:
         self.report(LoadProgressed(self.path, done))

@@ -364,8 +364,9 @@ class RanksScreen(RunScreen):
         if snapshot.run is not None:
             self.session.rank_traces.read()
             self._draw(snapshot.ask(rank_table_of), snapshot.rank_number, NO_RANK, traces.doing)
-        elif len(self.session.ranks) > 1:
-            self._draw(traces.table, traces.rank_of(snapshot.source), traces.doing, traces.doing)
+        elif len(files := self.session.ranks) > 1:
+            rank = next((file.rank for file in files if file.path == snapshot.source), None)
+            self._draw(traces.table, rank, traces.doing, traces.doing)
         else:
             self._draw(None, None, ONE_TRACE, "")
 

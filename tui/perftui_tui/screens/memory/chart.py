@@ -104,13 +104,12 @@ def host_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa
     table = table_of(snapshot)
     if table is None:
         return []
-    line = row(("Host ", "dim"))
     spans = []
     for name, column, of, known in sampled(table):
         if column in _IN_LINE:
             whole = f" of {format_bytes(of)}" if of else ""
             spans.append((f"{name} {format_bytes(float(known[-1]))}{whole}", ""))
-    return [with_fitting(line, spans, cells)]
+    return [with_fitting(row(("Host ", "dim")), spans, cells)]
 
 
 _IN_LINE = (RESIDENT, "processes.pss", "memory.page_cache", "swap.used", "memory.shm_used")
@@ -258,8 +257,8 @@ def _cards(snapshot: Snapshot) -> list[Span]:
     return spans
 
 
-LAYERS = (("█", "chart"), ("▒", "chart"), ("░", "dim"))
-"""Allocated, the peak so far above it, and what is reserved beyond that."""
+LAYERS = {"allocated": ("█", "chart"), "peak so far": ("▒", "chart"), "reserved": ("░", "dim")}
+"""What the chart stacks, from below: each is drawn above the ones before."""
 
 
 def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
@@ -276,7 +275,7 @@ def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
     ]
     parts = np.diff(np.stack(bins), axis=0, prepend=0)
     top = max(use.peak_allocated, use.peak_reserved, 1)
-    drawn = with_axis(stacked_cells(parts, rows, top, dict(enumerate(LAYERS))), top)
+    drawn = with_axis(stacked_cells(parts, rows, top, dict(enumerate(LAYERS.values()))), top)
     first, last = f"step {int(use.step[0]):,}", f"{int(use.step[-1]):,}"
     room = len(bins[0]) - len(first)
     steps = below_axis(first + (f"{last:>{room}}" if room > len(last) else ""))
@@ -298,9 +297,8 @@ def steps_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
 
 
 def _legend(use: MemoryUse, cells: int) -> Row:
-    words = ("allocated", "peak so far", "reserved")
     spans: list[Span] = []
-    for layer, word in zip(LAYERS, words, strict=True):
+    for word, layer in LAYERS.items():
         spans += [layer, (f" {word}   ", "")]
     note = f"{use.summed:,} steps in between are stored as aggregates" if use.summed else ""
     return fit(spread(tuple(spans), row((note, "dim")), cells), cells)

@@ -49,6 +49,7 @@ def roofline_table(found: Roofline) -> TableData:
     reached = [one.reached_of_measured for one in calls]
     measured = [None if each is None else 100 * each for each in reached]
     bounds = [one.bound or MISSING for one in calls]
+    counts = np.array([one.calls for one in calls], np.int64)
     flops, moved = [one.flop_rate for one in calls], [one.byte_rate for one in calls]
     columns = [
         name_column("op and sizes of its inputs", names, "groups"),
@@ -56,7 +57,7 @@ def roofline_table(found: Roofline) -> TableData:
         text_column(
             "precision", [one.precision.value if one.flops else MISSING for one in calls], 14, 8
         ),
-        replace(count_column("calls", _whole([one.calls for one in calls])), optional=9),
+        replace(count_column("calls", counts), optional=9),
         known_column("FLOP/byte", [one.intensity for one in calls], significant, 7, 6),
         known_column("TFLOP/s", flops, lambda rate: significant(rate / 1e12), 7, 3),
         known_column("GB/s", moved, lambda rate: significant(rate / 1e9), 7, 4),
@@ -67,7 +68,7 @@ def roofline_table(found: Roofline) -> TableData:
             1,
         ),
         *([percent_column("of measured", measured, 2)] if is_beside else []),
-        time_column("time", _whole([one.time for one in calls])),
+        time_column("time", np.array([one.time for one in calls], np.int64)),
         known_column("could save", [one.saved for one in calls], format_ns, TIME_WIDTH, unit="ns"),
     ]
     ids = [(one.operator, one.sizes, one.kernel) for one in calls]
@@ -104,10 +105,6 @@ def _peaks(card: Card) -> str:
     rates = (("float32", card.float32), ("TF32", card.tf32), ("16 bit", card.half))
     known = ", ".join(f"{name} {significant(rate)}" for name, rate in rates if rate)
     return f"{known} TFLOP/s, memory {significant(card.bandwidth / 1e3)} TB/s"
-
-
-def _whole(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.array(values, np.int64)
 
 
 NOTHING = "no call with matrix products, convolutions or attention to draw"

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.analyse import without_tables
+from perftui.report.runs import summarise
 from perftui.run import origin
-from perftui.run.history import RunEntry, list_runs
+from perftui.run.history import list_runs
 from perftui.run.layout import RunLayout
 from perftui.trace.formats import load_trace
 from perftui_tui.app import PerftuiApp
@@ -168,13 +169,12 @@ def test_a_run_is_judged_again_only_where_it_may_say_something_new(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[str] = []
-    summary = RunLister._summary
 
-    def count(lister: RunLister, entry: RunEntry) -> object:
-        judged.append(entry.run_id)
-        return summary(lister, entry)
+    def count(root: Path) -> object:
+        judged.append(root.name)
+        return summarise(root)
 
-    monkeypatch.setattr(RunLister, "_summary", count)
+    monkeypatch.setattr("perftui.report.runs.summarise", count)
     monkeypatch.setattr("perftui_tui.reading.run_list.LIVE_SECONDS", 1e9)
     lister, told, stopped = RunLister(), [], threading.Event()
     for _ in range(2):

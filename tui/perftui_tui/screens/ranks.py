@@ -376,7 +376,10 @@ class RanksScreen(RunScreen):
         rows = rank_headline(table, self.size.width, doing)
         verdict.styles.height = max(1, min(5, len(rows)))
         verdict.rows = rows
-        windows = self._windows()
+        # Each rank of a run, from its newest window.
+        has_run = self.snapshot is not None and self.snapshot.run is not None
+        traced = self.session.rank_traces.table if has_run else None
+        windows = {row.rank: row for row in traced.rows} if traced is not None else {}
         self.query_one(RanksView).show(rank_table(table or RankTable(), shown, empty, windows))
         count = len(table.rows) if table else 0
         bars.display = count > 0 and self.has_class("-tall")
@@ -415,13 +418,6 @@ class RanksScreen(RunScreen):
     def _selected_rank(self) -> int | None:
         row = self.query_one(RanksView).selected_row
         return self._table.rows[row].rank if self._table and row is not None else None
-
-    def _windows(self) -> dict[int, RankRow]:
-        """Each rank of a run, from its newest window."""
-        traces = self.session.rank_traces
-        if self.snapshot is None or self.snapshot.run is None or traces.table is None:
-            return {}
-        return {row.rank: row for row in traces.table.rows}
 
     @on(VirtualTable.RowSelected)
     def _row_selected(self, event: VirtualTable.RowSelected) -> None:

@@ -58,9 +58,7 @@ def laid_out(lines: Sequence[Line], width: int) -> list[tuple[Row, Target | None
     if width < 2:
         return []
     return [
-        (row((text, line.style) if line.style else text), line.place)
-        for line in lines
-        for text in _wrapped(line, width)
+        (row((text, line.style)), line.place) for line in lines for text in _wrapped(line, width)
     ]
 
 

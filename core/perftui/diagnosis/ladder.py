@@ -8,7 +8,12 @@ from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause, OpTable
 from perftui.analysis.ops.call_detail import OUTSIDE
-from perftui.analysis.steps import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OPERATORS, OTHER
+from perftui.analysis.steps import (
+    EXPOSED_COMMUNICATION,
+    EXPOSED_COPIES,
+    OPERATORS,
+    OTHER,
+)
 from perftui.diagnosis.model import (
     COMPUTE_BOUND_ID,
     Abstention,
@@ -36,7 +41,7 @@ from perftui.diagnosis.rule import (
     step_figures,
 )
 from perftui.facts.cpu.machine import without_core_wait
-from perftui.facts.cpu.operators import larger_operators
+from perftui.facts.cpu.operators import fewer_calls
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.host_waits import host_copies
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
@@ -148,7 +153,7 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         question=question,
         advice=advice(used)
         if judged.on_device
-        else larger_operators(facts) or "the longest operators: fuse them, or fewer of them",
+        else fewer_calls(facts) or "the longest operators: fuse them, or fewer of them",
     )
 
 
@@ -393,6 +398,7 @@ def _finding_of_part(
     shown = certainty(facts, step, (part.name,))
     is_idle = judged.on_device and part.name in _IDLE
     label = f"device idle, {part.name}" if is_idle else phase_name(part.name)
+    of_python = part.name.startswith(PYTHON_IN)
     return Finding(
         LARGEST_PART.id,
         level if step.count >= FEWEST_STEPS else min(level, Severity.WARNING),
@@ -410,7 +416,7 @@ def _finding_of_part(
         parts=(part.name,),
         would_raise_confidence=shown.missing,
         steps=step.count,
-        advice=(larger_operators(facts) if part.name.startswith(PYTHON_IN) else "")
+        advice=(fewer_calls(facts, part.name[len(PYTHON_IN) :]) if of_python else "")
         or ("" if place and place.file else _how_to_see(facts, is_idle)),
         # Elsewhere samples of the whole run show more than those of a window would.
         question=Question(Evidence.STACKS, "which line it is", left / step.mean)

@@ -313,3 +313,14 @@ def test_many_short_calls_ask_for_more_work_in_each(each: float, calls: int, sho
 
     finding = finding_of(trained(step, {"forward": calls * each / 1000}, *LINES), "compute-bound")
     assert finding.advice.startswith("a larger batch, or fewer and larger operators") is short
+
+
+@pytest.mark.parametrize(("groups", "many"), [(60, True), (30, True), (29, False), (1, False)])
+def test_a_group_for_nearly_each_parameter_is_one_too_many(groups: int, many: bool) -> None:
+    def step(t: TraceBuilder) -> None:
+        t.forward().op("aten::addmm", ms(40)).close()
+        t.optimizer().op("aten::add_", ms(10)).pause(ms(50)).close()
+
+    note = {**NOTE, "optimizers": [{**SGD, "groups": groups, "fused": True}]}
+    finding = finding_of(trained(step, {"forward": 40, "optimizer": 60}, note=note), "python-bound")
+    assert finding.advice.startswith("one group for all parameters with the same options") is many

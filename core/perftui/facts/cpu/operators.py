@@ -45,6 +45,7 @@ from perftui.analysis.steps import (
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.host_waits import idle_of_host
+from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import (
     HOST_AT_WORK,
     IDLE_PARTS,
@@ -419,8 +420,22 @@ MANY_CALLS = 100
 """Calls of a step from which what each costs adds up."""
 
 
-def larger_operators(facts: Facts) -> str:
-    """What to do where short calls take most of the operators' time on the CPU; empty elsewhere."""
+MANY_GROUPS = 20
+"""Groups of an optimizer from which more than one for two tensors are more than layers need."""
+
+
+def fewer_calls(facts: Facts, phase: str = "") -> str:
+    """What to do where an optimizer, in its ``phase``, works on nearly each tensor by itself since
+    each has a group of its own, or where short calls take most of the operators' time on the CPU;
+    empty elsewhere."""
+    noted = settings(facts)
+    for one in (noted and noted.optimizers) or ():
+        groups, tensors = one.groups or 0, one.parameters or 0
+        if phase == OPTIMIZER and groups >= max(MANY_GROUPS, tensors / 2):
+            return (
+                f"one group for all parameters with the same options: {one.class_name} has "
+                f"{groups} groups for {tensors} tensors, and works on one after the other"
+            )
     ops = operators.or_none(facts)
     if ops is None or ops.device is not None:
         return ""

@@ -107,21 +107,21 @@ def _one_operator(facts: Facts) -> Lost | None:
     if kind is None or (work.on_device and not work.operators.steps.steps):
         return None
     name, taken = kind
-    called = [phase for phase, ns in zip(PHASES, taken.by_phase, strict=True) if ns]
-    phase = next((phase for phase in called if phase != BACKWARD), FORWARD)
+    phase = taken.longest_of(*(phase for phase in PHASES if phase != BACKWARD))
+    backward, all_phases = int(taken.by_phase[PHASES.index(BACKWARD)]), int(taken.by_phase.sum())
     line = work.line_of(phase, calls_of(name), only=True)
     lost = work.lost(
         taken,
         line or call_of(facts, name) or work.line_of(phase),
         f"{name}{{at}} takes {{part}}"
-        f"{', with its backward pass' if BACKWARD in called and len(called) > 1 else ''}.",
+        f"{', with its backward pass' if 0 < backward < all_phases else ''}.",
         name,
         Figure("calls in a step", taken.calls, "count"),
         operator=name,
         unproven="what another operator would take instead",
     )
     # Within the model something cheaper must replace it.
-    outside = int(taken.by_phase[PHASES.index(OTHER)]) / max(int(taken.by_phase.sum()), 1)
+    outside = int(taken.by_phase[PHASES.index(OTHER)]) / max(all_phases, 1)
     return replace(lost, cost_ns=round(lost.cost_ns * (1 + outside) / 2))
 
 

@@ -15,7 +15,7 @@ from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, line_figures, more_profiled
 from perftui.facts.cpu.machine import core_wait, has_gpu, without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
-from perftui.facts.cpu.operators import PHASES, Operators, judged_operators, larger_operators
+from perftui.facts.cpu.operators import PHASES, Operators, fewer_calls, judged_operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.script.compilations_and_pauses import gc_pauses, python_lock
 from perftui.facts.source.lines import LOOP, VAGUE, LinesByTime, LineShare
@@ -369,7 +369,7 @@ def python_in_model(facts: Facts) -> Lost | None:
         parts=tuple(f"{PYTHON_IN}{name}" for name in python),
         doubt=_disturbed(facts, ops.steps, mean, calls) if judged.of.of_run else "",
         unproven=more_profiled(facts),
-        advice=larger_operators(facts),
+        advice=fewer_calls(facts, phase),
     )
 
 

@@ -379,3 +379,7 @@ CROP_FIRST = Source(
 VMAP = Source(
     "PyTorch, torch.vmap", "https://docs.pytorch.org/docs/stable/generated/torch.vmap.html"
 )
+CACHED_SAMPLES = Source(
+    "MONAI, Cache IO and transforms data to accelerate training",
+    "https://github.com/Project-MONAI/MONAI/blob/dev/docs/source/highlights.md",
+)

@@ -598,4 +598,17 @@ ROWS = (
         given=r"socket|zmq|smtp|redis|kafka|paho|slack|sendall|recv\(",
         where="step evaluation",
     ),
+    SlowCall(
+        "same-every-epoch",
+        "nothing in this function is random, so it may make the same of a sample in every epoch",
+        "if it does, make it once, before training, and store it; what must be made anew can be "
+        "made in worker processes (num_workers)",
+        sources.CACHED_SAMPLES,
+        "*",
+        frames="^",
+        where="item",
+        within=r"\A(?![\s\S]*(rand|choice|shuffle|sample\(|permut|jitter|augment|noise|open|load|read))"
+        r"(?!\s*(@.*\n)*(async )?def \w*collate)",
+        general=True,
+    ),
 )

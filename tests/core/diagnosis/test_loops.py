@@ -35,6 +35,14 @@ def test_what_takes_long_for_each_parameter_is_arithmetic() -> None:
     assert finding.cost_ns == pytest.approx(24 * MS, rel=0.01)
 
 
+@pytest.mark.parametrize(("turns", "over_parameters"), [(60, True), (120, True), (121, False)])
+def test_a_loop_with_many_more_turns_than_parameters_is_over_something_else(
+    turns: int, over_parameters: bool
+) -> None:
+    finding = found(averaging(turns), "per-parameter-loop")
+    assert (finding.advice == "") is over_parameters
+
+
 def recurrence(turns: int, *, weights: bool = False, long: float = 0) -> Facts:
     """A cell for each time step, and its backward pass, with gradients of weights in each or once;
     beside it an operator of so many us."""

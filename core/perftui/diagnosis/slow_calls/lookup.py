@@ -57,7 +57,9 @@ _OF_LINES = _OF_INPUT | frozenset(
 )
 """Rules whose line, or operator, is what takes the time."""
 
-_GENERAL = ("look for what grows", "the longest operators")  # Advice that begins so is none yet.
+_GENERAL = ("look for what grows", "the longest operators", "operators on the whole tensor")
+"""Advice that begins so is none yet."""
+
 _WHERE = {"evaluation": EVALUATION, "slow-start": START}
 _ITEMS = r"(@.*\n)*(async )?def (__getitems?__|collate)"
 

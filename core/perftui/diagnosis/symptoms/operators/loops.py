@@ -90,7 +90,14 @@ def _lost(work: OperatorWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None
         label="in the loop",
         place=line_place(facts, line, longest.names[0]),
         parts=time.parts,
+        advice=WHOLE if rule is PER_PARAMETER and 0 < 2 * _tensors(facts) < longest.turns else "",
     )
+
+
+def _tensors(facts: Facts) -> int:
+    """Tensors of all models; 0 if not known."""
+    setup = settings(facts) if facts.run else None
+    return sum(group.tensors for group in setup.parameters or ()) if setup else 0
 
 
 def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
@@ -99,15 +106,16 @@ def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
     if not loop.is_even:
         return f"small operators ({names}) for {loop.turns} slices of tensors, one by one"
     count = fmt.several(len(loop.names), "small operator")
-    setup = settings(facts) if facts.run else None
-    tensors = sum(group.tensors for group in setup.parameters or ()) if setup else 0
     of = " for a slice of a tensor each" if rule is INDEXING else ""
-    if rule is PER_PARAMETER and loop.turns == tensors:
-        return f"{count} ({names}) for each of {tensors} parameters"
+    if rule is PER_PARAMETER and loop.turns == _tensors(facts):
+        return f"{count} ({names}) for each of {loop.turns} parameters"
     return f"{count} ({names}) {loop.turns} times{of}"
 
 
 _SOURCE = "Certainly avoidable, hence a low limit; a fifth of the step is critical."
+
+WHOLE = "operators on the whole tensor, torch.vmap, nn.LSTM"
+"""What to do in place of a loop that goes over no parameters: it has far more turns."""
 
 PER_PARAMETER = Rule(
     id="per-parameter-loop",
@@ -136,7 +144,7 @@ INDEXING = Rule(
     ),
     lost=_indexing,
     limits=Limits(_SOURCE),
-    answer="operators on the whole tensor, torch.vmap, nn.LSTM",
+    answer=WHOLE,
 )
 
 

@@ -1,4 +1,4 @@
-"""What README.md and docs show behind a ``$`` is what the commands print."""
+"""What README.md and docs show of commands is what they print."""
 
 import re
 from pathlib import Path
@@ -8,12 +8,17 @@ import pytest
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunReader
 from perftui.run.worker_curve import read_worker_curve
+from perftui_tui.cli import main
 from tests.described import described
 from tests.docs.alike import HOME, differences, masked, parsed, unlike
 from tests.docs.documents import DOCUMENTS, PLAYED, ROOT, Shown, scripts, sessions
 from tests.docs.running import Recordings, printed
+from tests.ran import Capture
 from tests.tui.fake_trial import play
 from tests.tui.recorded import ENDED, write_run, write_script
+from tests.tui.test_check_and_compare import place, record
+
+__all__ = ["place"]
 
 SCRIPT = "train.py"
 STEPS = 100
@@ -97,6 +102,12 @@ def check_order(recordings: Recordings, counts: int) -> None:
     assert tried[: counts + 5] == [True] * counts + [False, False, True, True, False]
 
 
+def shown_below(command: str) -> list[str]:
+    """The lines below ``command`` in docs/experiments.md."""
+    _, _, block = (ROOT / "docs" / "experiments.md").read_text().partition(f"\n{command}\n")
+    return block.partition("```")[0].splitlines()
+
+
 def test_a_tuning_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With runs that are played: real ones take minutes."""
     script = write_script(tmp_path)
@@ -104,8 +115,7 @@ def test_a_tuning_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monke
     root = write_run(runs, script=script, loader_line=4, cwd=str(tmp_path), **ENDED)
     play(monkeypatch, script).let(100)
     lines = printed(["tune", str(root)]).out.splitlines()
-    _, _, block = (ROOT / "docs" / "experiments.md").read_text().partition("\nperftui tune RUN\n")
-    shown = block.partition("```")[0].splitlines()
+    shown = shown_below("perftui tune RUN")
     assert len(shown) > 10
     assert alike(lines) == alike(shown)
 
@@ -120,3 +130,37 @@ def alike(lines: list[str]) -> list[str]:
     for pattern, name in masks:
         masked_lines = [re.sub(pattern, name, line) for line in masked_lines]
     return masked_lines
+
+
+COMPARED = "perftui compare .perftui/runs/20231114-* -- .perftui/runs/20231115-*"
+
+
+def recorded(place: Path, letter: str, day: int, waits: tuple[int, ...]) -> list[Path]:
+    """Runs of one commit, one an hour."""
+    return [
+        record(
+            place,
+            f"202311{day}-{hour:02}1320-train",
+            hours=24 * day + hour,
+            wait_ms=wait,
+            git_commit=letter * 40,
+            git_dirty=False,
+        )
+        for hour, wait in enumerate(waits)
+    ]
+
+
+def test_a_history_prints_what_is_shown(place: Path, capsys: Capture) -> None:
+    recorded(place, "1", 14, (118, 121, 117, 119, 118, 120))
+    recorded(place, "2", 15, (166, 162))
+    assert main(["check", "--against", "history", "--fail-on", "none"]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == shown_below("perftui check --against history --fail-on none")
+
+
+def test_a_comparison_of_many_runs_prints_what_is_shown(place: Path, capsys: Capture) -> None:
+    before = recorded(place, "1", 14, (118, 121, 117, 119, 118, 120))
+    after = recorded(place, "2", 15, (166, 162, 165, 163, 161, 164))
+    assert main(["compare", *map(str, before), "--", *map(str, after)]) == 3
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == shown_below(COMPARED)

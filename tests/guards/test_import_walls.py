@@ -1,5 +1,5 @@
-"""What is imported, seen from a fresh interpreter: walls between the rooms, and what a script that
-trains pays for ``import perftui``."""
+"""What is imported, seen from a fresh interpreter: walls between the rooms, what a script that
+trains pays for ``import perftui``, and what the first frame of the app waits for."""
 
 import json
 import subprocess
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import perftui
+from tests.tui.recorded import write_run
 
 CORE = Path(__file__).parents[2] / "core" / "perftui"
 
@@ -24,12 +25,16 @@ def core_modules() -> list[str]:
     return modules
 
 
-def modules_after(code: str) -> set[str]:
-    """All that is imported after ``code`` in a fresh interpreter."""
-    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
-    command = [sys.executable, "-c", script]
+def printed_by(script: str, *arguments: str) -> set[str]:
+    """The names that ``script`` prints as JSON in a fresh interpreter."""
+    command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     return set(json.loads(done.stdout))
+
+
+def modules_after(code: str) -> set[str]:
+    """All that is imported after ``code``."""
+    return printed_by(f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))")
 
 
 @pytest.mark.slow
@@ -77,3 +82,53 @@ def test_a_name_that_there_is_not_is_an_error() -> None:
     untyped: Any = perftui
     with pytest.raises(AttributeError, match="module 'perftui' has no attribute 'open_runs'"):
         untyped.open_runs()
+
+
+HEAVY = {
+    "libcst": "0.2 s; only a patch that is written needs it",
+    "plotext": "only a chart to study draws with it",
+    "textual_plotext": "the same",
+    "pynvml": "the recorder samples, the app reads",
+    "numpy.ma": "0.02 s; np.median and np.unique import it at their first call",
+    "torch": "never",
+    "perftui.trace.formats": "the first picture does not wait for a window to be read",
+    "perftui.fixes.source.rewriting": "LibCST",
+}
+"""What is not imported before the first frame: each of these would delay it."""
+
+OTHER_SCREENS = ("timeline", "ops", "diagnosis", "compare", "log", "memory", "ranks", "runs")
+
+TELL = """
+import asyncio, json, sys
+from pathlib import Path
+from perftui_tui.app import PerftuiApp
+
+class First(PerftuiApp):
+    def watch_snapshot(self):
+        if loaded is None:
+            self.call_after_refresh(self.note)
+        super().watch_snapshot()
+
+    def note(self):
+        global loaded
+        loaded = loaded or sorted(sys.modules)
+
+loaded = None
+
+async def main():
+    async with First(Path(sys.argv[1])).run_test(size=(120, 40)) as pilot:
+        while loaded is None:
+            await pilot.pause(0.01)
+
+asyncio.run(main())
+print(json.dumps(loaded))
+"""
+
+
+@pytest.mark.slow
+def test_the_first_frame_of_a_run_waits_for_nothing_heavy(tmp_path: Path) -> None:
+    root = write_run(tmp_path, gpu=True, workers=2)
+    loaded = printed_by(TELL, str(root))
+    assert "perftui_tui.screens.overview.screen" in loaded, "nothing was shown"
+    assert {name: why for name, why in HEAVY.items() if name in loaded} == {}
+    assert not {f"perftui_tui.screens.{name}" for name in OTHER_SCREENS} & loaded

@@ -1,4 +1,5 @@
-"""What the agent sees when it looks at a process, and that looking changes nothing."""
+"""What the agent sees when it looks at a process or at the graph of a loss, and that looking
+changes nothing."""
 
 import sys
 import tracemalloc
@@ -11,6 +12,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from perftui.agent.recording import losses
+from perftui.agent.recording.losses import terms_times_zero
 from perftui.agent.recording.side_notes import Looks, counts, slowed, subnormal, tools
 
 
@@ -126,3 +129,45 @@ def test_looking_changes_no_value_and_no_random_state() -> None:
     assert torch.equal(state, torch.get_rng_state())
     with torch.profiler.profile():
         assert looks.look(torch, [model], [optimizer]) is None
+
+
+def ranges(loss: torch.Tensor) -> list[list[int]]:
+    note = terms_times_zero(torch, (loss,))
+    assert note is not None
+    return note["ranges"]
+
+
+def test_only_what_nothing_else_needs_is_for_nothing() -> None:
+    hidden = torch.ones(3, requires_grad=True) * 2
+    # In the order of their numbers: *, square, mean, abs, exp, mean, * weight, +.
+    first, second = hidden.square().mean(), hidden.abs().exp().mean()
+    for weight in (0.0, 0, torch.tensor(0.0, dtype=torch.float64)):
+        assert ranges(first + weight * second)[0][-1] - 1 >= 1
+    made = first + 0.0 * second
+    assert terms_times_zero(torch, (made,))["nodes"] == 8
+    assert ranges(first + 1e-9 * second) == []
+    assert ranges(first + 0.0 * second.detach()) == []
+
+
+def test_what_hooks_have_packed_is_not_unpacked() -> None:
+    unpacked: list[object] = []
+
+    def unpack(packed: object) -> object:
+        unpacked.append(packed)
+        return packed
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+        second = torch.ones(3, requires_grad=True).abs().sum()
+        loss = second + torch.tensor(0.0, dtype=torch.float64) * second.exp()
+    assert ranges(loss) == []
+    assert unpacked == []
+
+
+def test_large_graphs_and_several_outputs_are_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loss = torch.ones(3, requires_grad=True).exp().sum()
+    assert terms_times_zero(torch, (loss, loss)) is None
+    assert terms_times_zero(torch, (torch.ones(1),)) is None
+    monkeypatch.setattr(losses, "MOST_NODES", 2)
+    assert terms_times_zero(torch, (loss,)) is None

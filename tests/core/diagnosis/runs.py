@@ -27,6 +27,7 @@ from tests.traces.builder import TraceBuilder, us
 
 MS = 1_000_000
 GIB = 1 << 30
+NODE = "autograd::engine::evaluate_function: "
 
 Events = tuple[tuple[str, dict[str, Any]], ...]
 """Kinds of events and their data."""

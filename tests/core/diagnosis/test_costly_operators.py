@@ -13,7 +13,7 @@ from perftui.diagnosis.rules import answer_to
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.roofline import roofline
 from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
-from tests.core.diagnosis.runs import call, ops, script_run, trained
+from tests.core.diagnosis.runs import NODE, call, ops, script_run, trained
 from tests.core.diagnosis.stories import (
     ADD,
     BF16,
@@ -134,9 +134,6 @@ def test_without_stacks_the_line_is_the_only_one_that_calls_the_operator(
 ) -> None:
     run = script_run(tmp_path, SCRIPT, phases={"forward": 1})
     assert finding_of(sorting(300, *ops), "sorting", run).place.line == line
-
-
-NODE = "autograd::engine::evaluate_function: "
 
 
 def last_position(

@@ -17,12 +17,12 @@ from tests.core.diagnosis import test_kernels as kernels
 from tests.core.diagnosis import test_loops as loops
 from tests.core.diagnosis import test_machine as machine
 from tests.core.diagnosis import test_memory as memory
+from tests.core.diagnosis import test_needless_work as needless_work
 from tests.core.diagnosis import test_operator_work as operator_work
 from tests.core.diagnosis import test_passes as passes
 from tests.core.diagnosis import test_recording as recording
 from tests.core.diagnosis import test_slow_steps as slow_steps
 from tests.core.diagnosis import test_trace_alone as trace_alone
-from tests.core.diagnosis import test_views as views
 from tests.core.diagnosis.runs import MS, Seen, make_run, on_gpu, run_of, step_table
 from tests.core.diagnosis.stories import (
     ADD,
@@ -248,11 +248,11 @@ FINDINGS = (
     says("float64", lambda: operator_work.forward(note=operator_work.floats(dtype="float64")),
         "Operators compute in float64 for 100 ms of each 100 ms step (100 %) at model.py:12: "
         "float32 takes half of that or less.", cost_ns=50 * MS),
-    says("filled-gradients", lambda: views.pieces(3),
+    says("filled-gradients", lambda: needless_work.pieces(3),
         "Backward fills a whole tensor with zeros for each of 10 pieces of 1 tensor at "
         "model.py:12 and adds them up: 30 ms of each 100 ms step (30 %).",
         cost_ns=about(30 * MS), source="/p/model.py:12"),
-    says("expanded-operand", lambda: views.expanded(5),
+    says("expanded-operand", lambda: needless_work.expanded(5),
         "An operand is expanded and copied before 1 matrix product at model.py:12: the "
         "copies, and the sums of their gradients, take 10 ms of each 100 ms step (10 %), and the "
         "products 20 ms.", cost_ns=about(10 * MS), source="/p/model.py:12"),

@@ -18,6 +18,7 @@ from tests.core.diagnosis import test_kernels as kernels
 from tests.core.diagnosis import test_loops as loops
 from tests.core.diagnosis import test_machine as machine
 from tests.core.diagnosis import test_memory as memory
+from tests.core.diagnosis import test_needless_work as needless_work
 from tests.core.diagnosis import test_operator_work as operator_work
 from tests.core.diagnosis import test_passes as passes
 from tests.core.diagnosis import test_recording as recording
@@ -27,8 +28,6 @@ from tests.core.diagnosis import test_steps_of_a_run as steps_of_a_run
 from tests.core.diagnosis import test_straggler as straggler
 from tests.core.diagnosis import test_trace_alone as trace_alone
 from tests.core.diagnosis import test_uneven_ranks as uneven_ranks
-from tests.core.diagnosis import test_views as views
-from tests.core.diagnosis import test_zero_terms as zero_terms
 from tests.core.diagnosis.runs import (
     MS,
     ON_GPU,
@@ -143,10 +142,10 @@ LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[float, Severity | None]]
     ("dense-gradients", lambda ms: operator_work.dense(optimizer=ms), {1: None, 10: WARNING}),
     ("repeated-forward", operator_work.passes, {0.78: None, 0.8: WARNING}),
     ("dropped-results", costly_operators.last_position, {2: None, 3: WARNING}),
-    ("zero-term", zero_terms.term, {2.4: None, 2.6: WARNING, 11: CRITICAL}),
-    ("filled-gradients", views.pieces, {0.49: None, 0.51: WARNING, 2.1: CRITICAL}),
-    ("filled-gradients", views.assigned, {0.49: None, 0.51: WARNING}),
-    ("expanded-operand", views.expanded, {2.4: None, 2.6: WARNING, 11: CRITICAL}),
+    ("zero-term", needless_work.term, {2.4: None, 2.6: WARNING, 11: CRITICAL}),
+    ("filled-gradients", needless_work.pieces, {0.49: None, 0.51: WARNING, 2.1: CRITICAL}),
+    ("filled-gradients", needless_work.assigned, {0.49: None, 0.51: WARNING}),
+    ("expanded-operand", needless_work.expanded, {2.4: None, 2.6: WARNING, 11: CRITICAL}),
     ("many-backward-passes", passes.passes, {7: None, 20: CRITICAL}),
     ("repeated-backward", lambda ms: passes.losses(again=ms), {1.3: None, 1.5: WARNING}),
     ("unused-gradients", passes.gan, {0.85: None, 1.1: WARNING, 6: CRITICAL}),
@@ -360,10 +359,10 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
     ("slow-operator", "a range of the script that passes for an operator",
      lambda: trace_alone.plain(("load the batch", "aten::uniform_", 6))),
     ("host-calls", "beside kernels", lambda: recording.calling(4).launch("gemm", ms(1))),
-    ("filled-gradients", "one piece of each", lambda: views.pieces(5, tensors=10)),
-    ("expanded-operand", "nothing is made larger", lambda: views.expanded(9, sums=False)),
-    ("expanded-operand", "another copy", lambda: views.expanded(9, follows=False)),
-    ("expanded-operand", "no product", lambda: views.expanded(9, product="aten::gelu")),
+    ("filled-gradients", "one piece of each", lambda: needless_work.pieces(5, tensors=10)),
+    ("expanded-operand", "nothing is made larger", lambda: needless_work.expanded(9, sums=False)),
+    ("expanded-operand", "another copy", lambda: needless_work.expanded(9, follows=False)),
+    ("expanded-operand", "no product", lambda: needless_work.expanded(9, product="aten::gelu")),
     # More of them play or generate.
     ("repeated-forward", "three times", lambda: operator_work.passes(2, times=3)),
     ("repeated-forward", "once", lambda: operator_work.passes(0)),

@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 
 from perftui.facts.cpu.operator_loops import FEWEST_TURNS, loops
 from perftui.facts.fact import Facts
-from tests.core.diagnosis.runs import MS, NOTE, SGD, call, make_run, ops, script_run, trained
+from tests.core.diagnosis.runs import MS, NODE, NOTE, SGD, call, make_run, ops, script_run, trained
 from tests.core.diagnosis.stories import ADD, BF16, diagnosed, finding_of, found, training
 from tests.traces.builder import TraceBuilder, us
-
-NODE = "autograd::engine::evaluate_function: "
 
 
 def averaging(turns: int, each: float = 40, rest: float = 0) -> Facts:

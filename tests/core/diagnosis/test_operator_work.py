@@ -10,7 +10,7 @@ from perftui.diagnosis.model import Severity
 from perftui.diagnosis.symptoms.operators.precision import FLOAT64
 from perftui.facts.fact import Facts
 from perftui.facts.source.operator_lines import calls_of, line_of, line_with
-from tests.core.diagnosis.runs import FLOATS, MS, NOTE, SGD, call, ops, trained
+from tests.core.diagnosis.runs import FLOATS, MS, NODE, NOTE, SGD, call, ops, trained
 from tests.core.diagnosis.stories import (
     CALL,
     QUERIES,
@@ -22,7 +22,6 @@ from tests.core.diagnosis.stories import (
 )
 from tests.traces.builder import TraceBuilder, ms, us
 
-NODE = "autograd::engine::evaluate_function: "
 LINES = (
     ("/p/model.py", 12, "forward"),
     ("/p/train.py", 20, "backward"),

@@ -12,6 +12,7 @@ from perftui.script.program import parse_program
 from tests.core.diagnosis.runs import (
     FLOATS,
     MS,
+    NODE,
     SGD,
     call,
     make_run,
@@ -23,7 +24,6 @@ from tests.core.diagnosis.runs import (
 from tests.core.diagnosis.stories import BF16, K, busy_with, finding_of, found
 from tests.traces.builder import TraceBuilder, us
 
-NODE = "autograd::engine::evaluate_function: "
 MANY = "many-backward-passes"
 LINES = (("/p/train.py", 9, "forward"), ("/p/train.py", 10, "backward"))
 

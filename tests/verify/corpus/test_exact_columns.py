@@ -1,5 +1,5 @@
-"""Every column of every real trace, against a slow and obvious reading with exact decimals, and
-opened again from what was kept of it."""
+"""Every column of every real trace, against a slow and obvious reading with exact decimals, with
+and without the compiled scanner, and opened again from what was kept of it."""
 
 import json
 from collections import Counter
@@ -10,9 +10,11 @@ import pytest
 
 from perftui.analysis import open_trace as opening
 from perftui.analysis.open_trace import never, open_trace
+from perftui.trace.columns import native
 from perftui.trace.formats import load_trace
 from perftui.trace.model import MEMORY_COLUMNS, NONE, Trace
 from tests.core.analysis.sameness import assert_equals
+from tests.core.trace.test_scanner import COLUMNS
 from tests.verify.corpus.collection import ROOT, oracles
 from tests.verify.corpus.exact_reading import ACTIVITY, ExactReading, Row, runs_on_host
 from tests.verify.corpus.opened import opened
@@ -95,3 +97,18 @@ def test_a_real_trace_comes_back_as_it_was(
     again = open_trace(ROOT / name, later=never)
     assert again.timeline_tracks
     assert_equals(again, opened(name).analysis, rows=40)
+
+
+@pytest.mark.skipif(native.compiled() is None, reason="installed without a C compiler")
+@pytest.mark.parametrize("name", oracles())
+def test_both_ways_of_reading_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scanned = load_trace(ROOT / name)
+    monkeypatch.setattr(native, "compiled", lambda: None)
+    plain = load_trace(ROOT / name)
+    for column in COLUMNS:
+        assert np.array_equal(getattr(scanned, column), getattr(plain, column)), column
+    for column in MEMORY_COLUMNS:
+        ours, theirs = getattr(scanned.memory, column), getattr(plain.memory, column)
+        assert np.array_equal(ours, theirs), column
+    for field in ("names", "categories", "tracks", "origin", "warnings", "metadata"):
+        assert getattr(scanned, field) == getattr(plain, field), field

@@ -70,3 +70,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     real trainings do. Of the others three: each worker collects all tests, in 19 s of CPU."""
     cores = os.cpu_count() or 1
     return cores + 1 if config.option.markexpr == "not slow" else 3 * cores
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a test writes its script."""
+    return tmp_path / "train.py"

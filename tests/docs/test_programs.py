@@ -1,5 +1,5 @@
-"""What docs/api.md shows of Python is what Python does, and the session of docs/mcp.md what a server
-answers."""
+"""What docs/api.md shows of Python is what Python does, and the session of docs/mcp.md what a
+server answers."""
 
 import doctest
 import json

@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from perftui_tui.keys.all_keys import KEYS
 from tests.terminal import Terminal
 from tests.tui.recorded import ENDED, write_run, write_script
+from tests.tui.traces import write_trace
 
 # A marked test that never presses one of the keys that it names fails, so that a mark is worth what
 # it says; ``test_every_key_is_proven`` reads all marks.
@@ -116,6 +117,11 @@ def presses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def script(tmp_path: Path) -> Path:
     """A script whose loader is made in line 4."""
     return write_script(tmp_path)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return write_trace(tmp_path)
 
 
 @pytest.fixture

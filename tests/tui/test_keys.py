@@ -36,12 +36,6 @@ from tests.ran import ran
 from tests.tui.conftest import proven
 from tests.tui.driving import close, opened, press, text_of, until, until_on, until_shown
 from tests.tui.recorded import ENDED, NOW, START, write_run
-from tests.tui.traces import write_trace
-
-
-@pytest.fixture
-def trace(tmp_path: Path) -> Path:
-    return write_trace(tmp_path)
 
 
 @pytest.fixture

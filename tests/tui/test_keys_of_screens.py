@@ -21,7 +21,7 @@ from perftui_tui.widgets.log_view import LogView
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, press, text_of, until, until_shown
 from tests.tui.recorded import ENDED, START, write_run
-from tests.tui.test_fix_flow import ranked
+from tests.tui.test_fix_flow import footer, ranked
 from tests.tui.test_ranks_screen import write_run_of_ranks
 from tests.tui.traces import write_trace
 
@@ -222,21 +222,17 @@ async def test_runs_are_sorted_by_each_column(tmp_path: Path) -> None:
         assert table._sort_column == column
 
 
-def last_row(app: PerftuiApp) -> str:
-    return text_of(app).splitlines()[-1]
-
-
 async def point(pilot: Pilot[None], words: str, *, click: bool = False) -> None:
     """Move to where ``words`` are in the footer, and click there."""
     app = pilot.app
-    at = (last_row(app).index(words) + 1, 0)
-    footer = app.screen.query_one(KeysFooter)
-    await (pilot.click(footer, offset=at) if click else pilot.hover(footer, offset=at))
+    at = (footer(app).index(words) + 1, 0)
+    keys = app.screen.query_one(KeysFooter)
+    await (pilot.click(keys, offset=at) if click else pilot.hover(keys, offset=at))
 
 
 async def test_the_mouse_tells_what_a_key_does_and_presses_it(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
-        await until(pilot, lambda: "q Quit" in last_row(app), "the keys")
+        await until(pilot, lambda: "q Quit" in footer(app), "the keys")
         footer = app.screen.query_one(KeysFooter)
         await point(pilot, "q Quit")
         assert footer.tooltip == "Quit; asks what to do with a running training"
@@ -247,43 +243,43 @@ async def test_the_mouse_tells_what_a_key_does_and_presses_it(tmp_path: Path) ->
         await point(pilot, "? Help", click=True)
         await until(pilot, lambda: isinstance(app.screen, HelpDialog), "the help")
         await pilot.press("escape")
-        await until(pilot, lambda: last_row(app).endswith("▏^p palette "), "the palette's key")
+        await until(pilot, lambda: footer(app).endswith("▏^p palette "), "the palette's key")
         await point(pilot, "palette", click=True)
         await until(pilot, lambda: app.screen.id == "--command-palette", "the palette")
 
 
 async def test_help_keeps_its_place_and_wide_screens_have_the_palette(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), size=(70, 24)) as (app, pilot):
-        await until(pilot, lambda: last_row(app).endswith("▏ ? Help "), "the key of help")
-        row = last_row(app)
+        await until(pilot, lambda: footer(app).endswith("▏ ? Help "), "the key of help")
+        row = footer(app)
         assert "palette" not in row
         assert row.count("?") == 1
         await point(pilot, "? Help", click=True)
         await until(pilot, lambda: isinstance(app.screen, HelpDialog), "the help")
         await pilot.press("escape")
         await pilot.resize_terminal(120, 40)
-        await until(pilot, lambda: last_row(app).rstrip().endswith("palette"), "the palette there")
+        await until(pilot, lambda: footer(app).rstrip().endswith("palette"), "the palette there")
         await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: last_row(app).rstrip().endswith("? Help"), "help again")
+        await until(pilot, lambda: footer(app).rstrip().endswith("? Help"), "help again")
 
 
 @pytest.mark.parametrize("size", [(70, 24), (104, 40)])
 async def test_the_wheel_brings_in_what_does_not_fit(tmp_path: Path, size: tuple[int, int]) -> None:
     async with opened(write_run(tmp_path), size=size) as (app, pilot):
         await press(pilot, "2", screen="timeline")
-        await until(pilot, lambda: "q Quit" in last_row(app) or "▏" in last_row(app), "the keys")
+        await until(pilot, lambda: "q Quit" in footer(app) or "▏" in footer(app), "the keys")
         footer = app.screen.query_one(KeysFooter)
-        first = last_row(app)
+        first = footer(app)
         for _ in range(60):
             footer.post_message(_wheel(MouseScrollDown, footer))
         await pilot.pause()
-        moved = last_row(app)
+        moved = footer(app)
         assert moved != first
         assert moved[-8:] == first[-8:]
         for _ in range(60):
             footer.post_message(_wheel(MouseScrollUp, footer))
         await pilot.pause()
-        assert last_row(app) == first
+        assert footer(app) == first
 
 
 async def test_no_key_is_shown_without_its_word(tmp_path: Path) -> None:
@@ -292,8 +288,8 @@ async def test_no_key_is_shown_without_its_word(tmp_path: Path) -> None:
         keys = "w In  s Out  n Gap  g Largest  f Fit  m Mark  / Search  q Quit  space Pause"
         for columns in range(60, 100):
             await pilot.resize_terminal(columns, 24)
-            await until(pilot, lambda wide=columns: len(last_row(app)) == wide, "the width")
-            shown, _, help_key = last_row(app).partition("▏")
+            await until(pilot, lambda wide=columns: len(footer(app)) == wide, "the width")
+            shown, _, help_key = footer(app).partition("▏")
             assert help_key == " ? Help "
             assert f"{keys}  c Capture ".startswith(f"{shown.strip()} ")
 

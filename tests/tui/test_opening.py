@@ -30,11 +30,6 @@ from tests.tui.recorded import COSTLY_LINE, GPU_SCRIPT, NOW, START, write_gpu_ru
 from tests.tui.traces import write_trace
 
 
-@pytest.fixture
-def trace(tmp_path: Path) -> Path:
-    return write_trace(tmp_path)
-
-
 @pytest.mark.slow
 async def test_a_trace_shows_breakdown_timeline_and_kernels(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.core.agent.conftest import Run, Train
+from tests.core.agent.conftest import Train
+from tests.core.agent.test_overrides import told
 
 pytestmark = pytest.mark.subprocess
 
@@ -32,11 +33,6 @@ print(f"{{loss.item():.6f}}", [one.requires_grad for one in model.parameters()],
 
 def partly_trained(held: str = "head.parameters()", more: str = "", after: str = "") -> str:
     return PARTLY_TRAINED.format(held=held, more=more, after=after)
-
-
-def told(run: Run) -> dict[str, Any]:
-    (note,) = run.notes("override")
-    return note
 
 
 @pytest.mark.slow

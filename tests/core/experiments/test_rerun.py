@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from perftui.experiments import comparison
 from perftui.experiments.comparison import Comparison, Verdict
 from perftui.experiments.rerun import Arrival, overrides, repeat_launch, rerun_launch
 from perftui.facts.fact import Facts
@@ -14,8 +13,8 @@ from perftui.facts.settings import settings
 from perftui.fixes.option import FixOption, Patch
 from perftui.recorder.launch import prepare
 from perftui.run.manifest import Expected, Override, Status, read_manifest
-from perftui.run.reader import RunSnapshot
 from tests.core.diagnosis.runs import Events, make_run
+from tests.core.experiments.test_comparison import compare
 
 TRY = Override("DataLoader", {"num_workers": 2}, "/p/train.py", 3, "loader-workers")
 OPTION = FixOption("loader-workers", "num_workers 0 -> 2", "", override=TRY)
@@ -75,10 +74,6 @@ WANTED = {"num_workers": 2, "persistent_workers": True}
 WORKERS_TRIED = Override("DataLoader", WANTED, FILE, 3, "loader-workers")
 FUSED_TRIED = Override("optimizer", {"fused": True}, FILE, 7, "optimizer-fused")
 ADAM = {"name": "torch.optim.adamw.AdamW", "file": FILE, "line": 6, "end_line": 8, "fused": True}
-
-
-def compare(before: RunSnapshot, after: RunSnapshot) -> Comparison:
-    return comparison.compare(Facts(before), Facts(after))
 
 
 def set_up(*optimizers: dict[str, Any]) -> tuple[str, dict[str, Any]]:

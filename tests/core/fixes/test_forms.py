@@ -71,11 +71,6 @@ def patched(form: Form, path: Path, source: bytes, line: int) -> Patch:
     return Patch(path, source, apply_edits(source, list(edits))[0])
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "train.py"
-
-
 def by_name(forms: list[Form]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("form", forms, ids=[f"{f.fix}: {f.what}" for f in forms])
 

@@ -375,11 +375,6 @@ DDP = CallSpec(
 HEAD = "from torch.nn.parallel import DistributedDataParallel as DDP\n"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "train.py"
-
-
 def patched(path: Path, source: str, arguments: dict[str, Literal]) -> str:
     path.write_text(HEAD + source)
     patch = call_patch(path, 2, DDP, arguments)

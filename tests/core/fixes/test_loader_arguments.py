@@ -1,7 +1,5 @@
 import ast
-import io
 import re
-import tokenize
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -12,6 +10,7 @@ from perftui.fixes.data_loader import LOADER
 from perftui.fixes.source.patching import call_patch
 from perftui.script.program import PatchRefusedError
 from tests.core.fixes.forms.form import diffs
+from tests.core.fixes.test_edits import comments
 
 WORKERS = {"num_workers": 2, "persistent_workers": True}
 HEAD = "from torch.utils.data import DataLoader\n"
@@ -34,11 +33,6 @@ def patched(path: Path, source: bytes, arguments=None, line: int | None = None) 
     return patch.after
 
 
-def comments(source: bytes) -> list[str]:
-    tokens = tokenize.tokenize(io.BytesIO(source).readline)
-    return [token.string for token in tokens if token.type == tokenize.COMMENT]
-
-
 def assert_patch(path: Path, before: str, after: str, arguments=None, head: str = HEAD) -> None:
     source, expected = (head + dedent(text) for text in (before, after))
     result = patched(path, source.encode(), arguments)
@@ -46,11 +40,6 @@ def assert_patch(path: Path, before: str, after: str, arguments=None, head: str 
     assert comments(result) == comments(source.encode())
     with pytest.raises(PatchRefusedError):  # a second time there is nothing to do
         patched(path, result, arguments)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "train.py"
 
 
 LAYOUTS = diffs("""
@@ -278,108 +267,73 @@ def test_what_is_not_certain_is_refused_with_the_reason(path, source, reason) ->
         patched(path, source.encode(), line=made[-1])
 
 
-def test_pinned_memory_stands_alone(path) -> None:
-    assert_patch(
-        path,
-        "loader = DataLoader(data, 4, pin_memory=False)\n",
-        "loader = DataLoader(data, 4, pin_memory=True)\n",
-        {"pin_memory": True},
-    )
-    assert_patch(
-        path,
-        "loader = DataLoader(data, 4, num_workers=args.w)\n",
-        "loader = DataLoader(data, 4, num_workers=args.w, pin_memory=True)\n",
-        {"pin_memory": True},
-    )
+PINNED = {"pin_memory": True}
+PERSISTENT = {"persistent_workers": True}
+AHEAD = {"prefetch_factor": 8}
+VARIABLES = ("args.w", "workers", "self.args.workers", "config['loader']['workers']", "n[0]")
+
+ALONE = [
+    (PINNED, "4, pin_memory=False", "4, pin_memory=True"),
+    (PINNED, "4, num_workers=args.w", "4, num_workers=args.w, pin_memory=True"),
+    (PERSISTENT, "num_workers=3", "num_workers=3, persistent_workers=True"),
+    # Beside a variable it depends on that.
+    *(
+        (PERSISTENT, f"4, num_workers={n}", f"4, num_workers={n}, persistent_workers={n} > 0")
+        for n in VARIABLES
+    ),
+    (
+        PERSISTENT,
+        "4, True, None, None, args.w",
+        "4, True, None, None, args.w, persistent_workers=args.w > 0",
+    ),
+    (AHEAD, "num_workers=n", "num_workers=n, prefetch_factor=8 if n > 0 else None"),
+    # A queue that is given shows that there are workers.
+    *(
+        (AHEAD, f"num_workers={n}, prefetch_factor=2", f"num_workers={n}, prefetch_factor=8")
+        for n in ("2", "args.w", "count()")
+    ),
+]
 
 
-def test_persistence_alone_needs_workers_in_the_call(path) -> None:
-    for workers in ("", ", num_workers=0", ", num_workers=count()", ", num_workers=n[0:1]"):
-        source = f"{HEAD}loader = DataLoader(data{workers})\n".encode()
-        with pytest.raises(PatchRefusedError, match="no number of workers"):
-            patched(path, source, {"persistent_workers": True})
-    with_workers = f"{HEAD}loader = DataLoader(data, num_workers=3)\n".encode()
-    assert b"persistent_workers=True" in patched(path, with_workers, {"persistent_workers": True})
+@pytest.mark.parametrize(("arguments", "given", "becomes"), ALONE)
+def test_one_argument_stands_alone(path, arguments, given, becomes) -> None:
+    call = "def make():\n    return DataLoader(data, {})\n"
+    assert_patch(path, call.format(given), call.format(becomes), arguments)
 
 
-@pytest.mark.parametrize(
-    "count", ["args.workers", "workers", "self.args.workers", "config['loader']['workers']", "n[0]"]
-)
-def test_persistence_beside_a_variable_depends_on_it(path, count) -> None:
-    assert_patch(
-        path,
-        f"def make():\n    return DataLoader(data, 4, num_workers={count})\n",
-        f"def make():\n    return DataLoader(data, 4, num_workers={count}, "
-        f"persistent_workers={count} > 0)\n",
-        {"persistent_workers": True},
-    )
+BESIDE = "is set, and the number of workers is a variable"
+
+NOT_ALONE = [
+    *(
+        (arguments, workers, "no number of workers")
+        for arguments in (PERSISTENT, AHEAD)
+        for workers in ("4", "num_workers=0", "num_workers=count()", "num_workers=n[0:1]")
+    ),
+    (PERSISTENT, "num_workers=args.w, persistent_workers=False", ""),
+    (PERSISTENT, "num_workers=args.w, persistent_workers=keep", ""),
+    (PERSISTENT, "num_workers=args.w, persistent_workers=args.keep", ""),
+    (AHEAD, "num_workers=args.w, prefetch_factor=None", BESIDE),
+    (AHEAD, "num_workers=2, prefetch_factor=count()", "is computed"),
+]
 
 
-def test_persistence_that_depends_on_a_position(path) -> None:
-    assert_patch(
-        path,
-        "loader = DataLoader(data, 4, True, None, None, args.w)\n",
-        "loader = DataLoader(data, 4, True, None, None, args.w, persistent_workers=args.w > 0)\n",
-        {"persistent_workers": True},
-    )
-
-
-@pytest.mark.parametrize("given", ["False", "keep", "args.keep"])
-def test_persistence_that_is_given_beside_a_variable_is_left_alone(path, given) -> None:
-    call = f"loader = DataLoader(data, num_workers=args.w, persistent_workers={given})\n"
-    with pytest.raises(PatchRefusedError):
-        patched(path, (HEAD + call).encode(), {"persistent_workers": True})
+@pytest.mark.parametrize(("arguments", "given", "why"), NOT_ALONE)
+def test_what_only_workers_can_have_is_refused_without_them(path, arguments, given, why) -> None:
+    source = f"{HEAD}loader = DataLoader(data, {given})\n".encode()
+    with pytest.raises(PatchRefusedError, match=why):
+        patched(path, source, arguments)
 
 
 def test_a_flag_for_persistence_beside_a_variable_is_left_alone(path) -> None:
     call = "loader = DataLoader(data, num_workers=args.w, persistent_workers=args.pin)\n"
-    with pytest.raises(PatchRefusedError, match="is set, and the number of workers is a variable"):
-        patched(path, (HEAD + FLAG + call).encode(), {"persistent_workers": True})
-
-
-def test_a_queue_beside_a_variable_depends_on_it(path) -> None:
-    assert_patch(
-        path,
-        "loader = DataLoader(data, num_workers=args.w)\n",
-        "loader = DataLoader(data, num_workers=args.w, "
-        "prefetch_factor=4 if args.w > 0 else None)\n",
-        {"prefetch_factor": 4},
-    )
-
-
-@pytest.mark.parametrize("workers", ["2", "args.w", "count()"])
-def test_a_queue_that_is_given_shows_that_there_are_workers(path, workers) -> None:
-    assert_patch(
-        path,
-        f"loader = DataLoader(data, num_workers={workers}, prefetch_factor=2)\n",
-        f"loader = DataLoader(data, num_workers={workers}, prefetch_factor=8)\n",
-        {"prefetch_factor": 8},
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ("", "no number of workers"),
-        (", num_workers=0", "no number of workers"),
-        (", num_workers=count()", "no number of workers"),
-        (
-            ", num_workers=args.w, prefetch_factor=None",
-            "is set, and the number of workers is a variable",
-        ),
-        (", num_workers=2, prefetch_factor=count()", "is computed"),
-    ],
-)
-def test_a_queue_without_workers_is_refused(path, arguments, why) -> None:
-    source = f"{HEAD}loader = DataLoader(data{arguments})\n".encode()
-    with pytest.raises(PatchRefusedError, match=why):
-        patched(path, source, {"prefetch_factor": 8})
+    with pytest.raises(PatchRefusedError, match=BESIDE):
+        patched(path, (HEAD + FLAG + call).encode(), PERSISTENT)
 
 
 @pytest.mark.parametrize(("workers", "kept"), [(0, False), (2, True)])
 def test_the_condition_makes_a_loader_with_and_without_workers(path, workers, kept) -> None:
     source = f"{HEAD}loader = DataLoader([1, 2], num_workers=args.w)\n".encode()
-    after = patched(path, source, {"persistent_workers": True})
+    after = patched(path, source, PERSISTENT)
     made = []
 
     def loader(_data, num_workers, persistent_workers=False):

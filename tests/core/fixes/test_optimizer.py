@@ -76,11 +76,6 @@ def optimizer_patch(path: Path, line: int, argument: str, had: bool | None = Non
     return call_patch(path, line, optimizer_spec(argument), {argument: True}, {argument: had})
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "train.py"
-
-
 WRITTEN = {
     "a module": (
         "import torch\n",

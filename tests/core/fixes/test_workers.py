@@ -42,11 +42,6 @@ def without(path: Path, source: str, line: int = 2) -> str:
     return patch.after.decode().removeprefix(HEAD)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "train.py"
-
-
 WRITTEN = {
     "nothing else": ("DataLoader(data, num_workers=2)", "DataLoader(data, num_workers=0)"),
     "workers that stay": (

@@ -1,4 +1,4 @@
-"""Journals, torn, damaged or growing: their lines, headers and rows, and the tables that hold them."""
+"""Journals, torn, damaged or growing: lines, headers, rows, and tables that hold them."""
 
 import math
 import os
@@ -228,7 +228,7 @@ def test_journal_of_a_newer_version_is_refused_in_words(tmp_path: Path) -> None:
     assert JournalReader(path).poll() == [[1]]
 
 
-COLUMNS = (Column("n"), Column("m"), Column("data"))
+HELD = (Column("n"), Column("m"), Column("data"))
 INTEGERS = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))
 TEXTS = st.one_of(st.text(max_size=4), st.lists(st.integers(), max_size=2), st.just({"k": [1]}))
 BATCHES = st.lists(st.lists(st.tuples(INTEGERS, INTEGERS, TEXTS), max_size=40), max_size=8)
@@ -237,8 +237,8 @@ BATCHES = st.lists(st.lists(st.tuples(INTEGERS, INTEGERS, TEXTS), max_size=40), 
 @pytest.mark.slow
 @settings(deadline=None)
 @given(batches=BATCHES)
-def test_integers_equal_a_list_of_rows(batches: list[list[tuple[Any, ...]]]) -> None:
-    table = GrowingTable(COLUMNS, floats=False)
+def test_integers_of_a_table_equal_a_list_of_rows(batches: list[list[tuple[Any, ...]]]) -> None:
+    table = GrowingTable(HELD, floats=False)
     oracle: list[tuple[Any, ...]] = []
     snapshots = []
     for batch in batches:
@@ -266,7 +266,7 @@ def test_floats_keep_a_missing_value_as_nan(values: list[float | None]) -> None:
 
 @pytest.mark.parametrize("bad", ["7", 1.5, 2**63, -(2**63) - 1, [1], {"a": 1}, 2**70])
 def test_row_that_does_not_fit_is_left_out_and_counted(bad: object) -> None:
-    table = GrowingTable(COLUMNS, floats=False)
+    table = GrowingTable(HELD, floats=False)
     table.extend([[1, 2, "a"], [3, bad, "b"], [5, 6, "c"]])
     frozen = table.freeze()
     assert frozen["n"].tolist() == [1, 5]
@@ -275,7 +275,7 @@ def test_row_that_does_not_fit_is_left_out_and_counted(bad: object) -> None:
     assert table.refused == 1
 
 
-def test_snapshot_cannot_be_written() -> None:
+def test_snapshot_of_a_table_cannot_be_written() -> None:
     table = GrowingTable((Column("x"),), floats=False)
     table.extend([[1]])
     with pytest.raises(ValueError, match="read-only"):

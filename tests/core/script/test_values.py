@@ -22,11 +22,6 @@ args = p.parse_args()
 LOADED = "x = DataLoader(data, num_workers=args.w)  # here\n"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "train.py"
-
-
 def patch_of(path: Path, source: str, had: int | None = None, wanted: int = 2) -> Patch:
     """The patch of the call on the line that ends in ``# here``."""
     source = HEAD + dedent(source).lstrip("\n")

@@ -1,6 +1,8 @@
-"""Every link within the repository leads somewhere, and every page is on the site: it builds
-without a complaint, and loads nothing from elsewhere."""
+"""Every link within the repository leads somewhere, each promise of docs/security.md names tests
+that exist, and every page is on the site: it builds without a complaint, and loads nothing from
+elsewhere."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -111,3 +113,30 @@ def test_nothing_is_loaded_from_elsewhere_and_the_search_knows_each_finding(site
 
 def _article(page: str) -> str:
     return page.partition("<article")[2].partition("</article>")[0]
+
+
+SECURITY = (ROOT / "docs" / "security.md").read_text()
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def promises() -> dict[str, str]:
+    """The text of each promise by its heading."""
+    text = SECURITY.split("\n## Promises\n")[1].split("\n## ")[0]
+    parts = re.split(r"^### (.+)$", text, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def functions_of(file: str) -> set[str]:
+    path = ROOT / file
+    tree = ast.parse(path.read_bytes()) if path.is_file() else ast.Module([], [])
+    return {
+        node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+
+
+def test_each_promise_names_tests_and_every_test_that_is_named_exists() -> None:
+    named = {promise: NAMED.findall(text) for promise, text in promises().items()}
+    assert len(named) >= 8
+    assert [promise for promise, tests in named.items() if not tests] == []
+    every = NAMED.findall(SECURITY)
+    assert [one for one in every if one[1] not in functions_of(one[0])] == []

@@ -1,4 +1,4 @@
-"""A training that fails or is killed ends the same with perftui and without.
+"""A training that warns, fails or is killed does the same with perftui and without.
 
 One that comes to its end prints the same, too: ``scenarios/test_scenarios.py``.
 """
@@ -12,12 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from perftui.agent.native import IS_COMPILED
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
 from tests.capture.watched import quick_environment
 from tests.core.recorder.conftest import wait_for
 
 PERFTUI = [sys.executable, "-m", "perftui_tui", "--headless"]
+WARNER = str(Path(__file__).with_name("warner.py"))
 
 pytestmark = [pytest.mark.subprocess, pytest.mark.slow]
 
@@ -157,3 +159,40 @@ def test_what_a_diagnosis_lacks_is_recorded_meanwhile_and_changes_nothing(tmp_pa
     assert (run.root / "output.log").read_bytes().replace(b"\r\n", b"\n") == plain[1]
     first, *_, last = run.ranks[0].windows
     assert ["Input Dims" in window.read_text() for window in (first, last)] == [False, True]
+
+
+def written(command: list[str], cwd: Path) -> tuple[int, bytes]:
+    """Exit code, and all that is written."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=quick_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="what is not compiled has frames")
+@pytest.mark.parametrize(
+    ("how", "fails", "workers"),
+    [
+        ("always", "nowhere", 0),
+        ("default", "item", 1),
+        ("default", "item,collate,forward,inner,gradient,optimizer", 0),
+    ],
+)
+def test_warnings_and_tracebacks_are_the_same(
+    how: str, fails: str, workers: int, tmp_path: Path
+) -> None:
+    """Warnings name their caller by the number of frames above: no frame of ours may be between."""
+    script = [WARNER, fails, str(workers)]
+    plain = written([sys.executable, "-W", how, *script], tmp_path)
+    watched = written([*PERFTUI, "--", sys.executable, "-W", how, *script], tmp_path)
+
+    assert plain[0] == (fails != "nowhere")
+    assert plain[1].count(b"UserWarning") > 50
+    failures = 0 if fails == "nowhere" else fails.count(",") + 1
+    assert plain[1].count(b"Traceback (most recent call last)") == failures + workers
+    assert watched == plain

@@ -113,6 +113,18 @@ def test_how_many_workers_serve_best_is_shown_before_the_pairs_and_with_them() -
     assert chosen in " ".join(trial_shown(replace(pairs, progress=found)))
 
 
+IN_BLOCKS = replace(BEGUN, plan=TrialPlan(80, 10.0, pairs_of_run=3))
+"""Two runs make six pairs."""
+
+
+def of_blocks(*ratios: float, runs: tuple[NextRun, ...], each: float = 12.0) -> TrialState:
+    progress = replace(progress_of(*ratios), block_steps=33, noise=0.013)
+    return replace(begin(IN_BLOCKS, *runs, each=each), progress=progress)
+
+
+LOSSES = NextRun(Purpose.LOSSES)
+
+
 def counting(workers: int, further: int) -> NextRun:
     return NextRun(Purpose.WORKERS, workers=workers, further=further)
 
@@ -137,29 +149,6 @@ def counting(workers: int, further: int) -> NextRun:
         (after(*FASTER[:5], each=20.0), 330.0, 30.0),
         (after(*FASTER[:5]).begin_run(run_of(6, Arm.AFTER), 220.0), 224.0, 6.0),
         (after(*UNCLEAR), 230.0, 60.0),
-    ],
-)
-def test_the_time_that_is_left_is_that_of_the_runs(
-    state: TrialState, now: float, left: float | None
-) -> None:
-    assert seconds_left(state, now) == left
-
-
-IN_BLOCKS = replace(BEGUN, plan=TrialPlan(80, 10.0, pairs_of_run=3))
-"""Two runs make six pairs."""
-
-
-def of_blocks(*ratios: float, runs: tuple[NextRun, ...], each: float = 12.0) -> TrialState:
-    progress = replace(progress_of(*ratios), block_steps=33, noise=0.013)
-    return replace(begin(IN_BLOCKS, *runs, each=each), progress=progress)
-
-
-LOSSES = NextRun(Purpose.LOSSES)
-
-
-@pytest.mark.parametrize(
-    ("state", "now", "left"),
-    [
         (IN_BLOCKS, 100.0, 20.0),
         (IN_BLOCKS, 104.0, 16.0),
         (of_blocks(*FASTER[:3], runs=(BLOCKS, BLOCKS)), 112.0, 12.0),
@@ -170,8 +159,8 @@ LOSSES = NextRun(Purpose.LOSSES)
         (of_blocks(*UNCLEAR, runs=(BLOCKS, BLOCKS, WARM_UP)), 124.0, 13 * 12.0),
     ],
 )
-def test_the_time_of_blocks_is_that_of_their_runs(
-    state: TrialState, now: float, left: float
+def test_the_time_that_is_left_is_that_of_the_runs(
+    state: TrialState, now: float, left: float | None
 ) -> None:
     assert seconds_left(state, now) == left
 

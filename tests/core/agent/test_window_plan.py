@@ -176,22 +176,16 @@ def test_the_first_look_is_short_and_a_whole_one_follows_when_it_is_paid_back() 
 
 
 @pytest.mark.slow
-def test_steps_that_are_dear_to_save_are_recorded_one_by_one() -> None:
-    run = training()
-    run.stall = 40 * MS
-    run.run(20_000)
-
-    assert {steps for _, steps, _ in run.windows} == {1}
-
-
-@pytest.mark.slow
-def test_an_explicit_number_of_steps_holds_whatever_it_costs() -> None:
-    run = training(AgentOptions(window_steps=7))
+@pytest.mark.parametrize(("asked", "steps"), [(None, 1), (7, 7)])
+def test_steps_that_are_dear_to_save_are_recorded_one_by_one_but_for_an_explicit_number(
+    asked: int | None, steps: int
+) -> None:
+    run = training(AgentOptions(window_steps=asked))
     run.stall = 40 * MS
     run.run(20_000)
 
     assert len(run.windows) > 2
-    assert {steps for _, steps, _ in run.windows} == {7}
+    assert {length for _, length, _ in run.windows} == {steps}
 
 
 def test_a_chosen_step_is_the_only_one() -> None:

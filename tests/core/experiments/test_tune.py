@@ -44,15 +44,15 @@ from tests.tui.recorded import ENDED, write_run
 BEFORE, AFTER = b"workers = 0\n", b"workers = 4\n"
 
 
-def progress_of(ratio: float, pairs: int) -> Progress:
-    made = tuple(
+def progress(*ratios: float) -> Progress:
+    pairs = tuple(
         Pair(
             TrialRun(Arm.BEFORE, Path("before"), round(100 * MS * ratio)),
             TrialRun(Arm.AFTER, Path("after"), 100 * MS),
         )
-        for _ in range(pairs)
+        for ratio in ratios
     )
-    return Progress(made, judge([pair.ratio for pair in made]))
+    return Progress(pairs, judge([pair.ratio for pair in pairs]), notes=("the host was busy",))
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Training:
         if name == self.cancel_at:
             raise TrialCancelledError
         for count in (1, 6):
-            yield progress_of(self.gains.get(name, self.together), count)
+            yield progress(*[self.gains.get(name, self.together)] * count)
 
     def record(self, launch: Launch, *_: Any) -> Path:
         self.recorded += 1
@@ -289,17 +289,6 @@ def test_a_run_that_lies_elsewhere_can_take_everything_back(
 
 FASTER = [2.0, 2.1, 2.15, 2.05, 2.2, 2.1]
 UNCLEAR = [0.9, 1.2, 1.1, 0.95, 1.05, 1.1]
-
-
-def progress(*ratios: float) -> Progress:
-    pairs = tuple(
-        Pair(
-            TrialRun(Arm.BEFORE, Path("before"), round(100 * MS * ratio)),
-            TrialRun(Arm.AFTER, Path("after"), 100 * MS),
-        )
-        for ratio in ratios
-    )
-    return Progress(pairs, judge([pair.ratio for pair in pairs]), notes=("the host was busy",))
 
 
 def option(title: str = "num_workers 0 -> 4", fix: str = "loader-workers") -> FixOption:

@@ -44,7 +44,7 @@ from tests.tui.recorded import ENDED, write_run
 BEFORE, AFTER = b"workers = 0\n", b"workers = 4\n"
 
 
-def progress(*ratios: float) -> Progress:
+def progress(*ratios: float, notes: tuple[str, ...] = ()) -> Progress:
     pairs = tuple(
         Pair(
             TrialRun(Arm.BEFORE, Path("before"), round(100 * MS * ratio)),
@@ -52,7 +52,7 @@ def progress(*ratios: float) -> Progress:
         )
         for ratio in ratios
     )
-    return Progress(pairs, judge([pair.ratio for pair in pairs]), notes=("the host was busy",))
+    return Progress(pairs, judge([pair.ratio for pair in pairs]), notes=notes)
 
 
 @dataclass
@@ -297,7 +297,8 @@ def option(title: str = "num_workers 0 -> 4", fix: str = "loader-workers") -> Fi
 
 def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
     directory = tmp_path / "trials" / "run"
-    kept = keep_proof(option(), progress(*FASTER), directory, 17)
+    measured = progress(*FASTER, notes=("the host was busy",))
+    kept = keep_proof(option(), measured, directory, 17)
     assert read_proof(directory, "loader-workers") == kept
     assert (kept.outcome, kept.headline) == (Outcome.FASTER, "2.10x faster (2.00 to 2.20)")
     assert (len(kept.pairs), kept.measured_ns) == (6, 17)

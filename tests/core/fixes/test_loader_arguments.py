@@ -309,9 +309,9 @@ NOT_ALONE = [
         for arguments in (PERSISTENT, AHEAD)
         for workers in ("4", "num_workers=0", "num_workers=count()", "num_workers=n[0:1]")
     ),
-    (PERSISTENT, "num_workers=args.w, persistent_workers=False", ""),
-    (PERSISTENT, "num_workers=args.w, persistent_workers=keep", ""),
-    (PERSISTENT, "num_workers=args.w, persistent_workers=args.keep", ""),
+    (PERSISTENT, "num_workers=args.w, persistent_workers=False", BESIDE),
+    (PERSISTENT, "num_workers=args.w, persistent_workers=keep", "not certain where keep"),
+    (PERSISTENT, "num_workers=args.w, persistent_workers=args.keep", "not come from parse_args"),
     (AHEAD, "num_workers=args.w, prefetch_factor=None", BESIDE),
     (AHEAD, "num_workers=2, prefetch_factor=count()", "is computed"),
 ]

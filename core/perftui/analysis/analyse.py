@@ -50,7 +50,7 @@ def analyse(trace: Trace) -> TraceAnalysis:
         parts = device_parts(trace, links.activity[mine], idle[busiest])
         timed = on_device_clock(trace, links, mine, steps)
     # Gaps of all devices, longest first.
-    enclosing = EnclosingOps(trace, host)
+    enclosing = EnclosingOps(trace)
     named = {name: part for name, part in phases.items() if name != OPERATORS}
     gaps = [gap for device, gaps_of in idle.items()
             for gap in list_gaps(device, gaps_of, enclosing, named)]  # fmt: skip

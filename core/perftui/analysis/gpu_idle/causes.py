@@ -66,24 +66,20 @@ def host_work(trace: Trace, track: int) -> HostWork:
     called = np.flatnonzero(here & kinds.launches(trace))
     rows = np.flatnonzero(here & kinds.operators(trace))
     starts, ends = trace.start[rows], trace.ends_of(rows)
-    calls = union(trace.start[called], trace.ends_of(called))
+    calls = kinds.busy(trace, called)
     first_calls = np.sort(trace.start[called])
     calls_none = np.searchsorted(first_calls, starts) == np.searchsorted(first_calls, ends)
 
-    def covered(chosen: Mask) -> Intervals:
-        return union(starts[chosen], ends[chosen])
-
     own = kinds.of_pytorch(trace)[rows]
-    views = covered(_only_views(trace)[rows])
-    alone, launching = covered(own & calls_none), covered(own & ~calls_none)
-    others = covered(~own & ~kinds.of_autograd(trace)[rows])
-
+    others = ~own & ~kinds.of_autograd(trace)[rows]
+    chosen = (_only_views(trace)[rows], own & calls_none, own & ~calls_none, others)
+    views, alone, launching, other = (kinds.busy(trace, rows[mask]) for mask in chosen)
     silent = _silences(np.concatenate([starts, ends, calls.start, calls.end]))
     silent = silent[~unite(views, calls).holds(silent[:, 0])]
     at, lasting = silent[:, 0], silent[:, 1] - silent[:, 0]
     computes, launches = alone.holds(at), launching.holds(at)
     sets_up = ~computes & launches & (lasting >= SETS_UP)
-    computes |= ~launches & others.holds(at) & (lasting >= SILENT)
+    computes |= ~launches & other.holds(at) & (lasting >= SILENT)
     return HostWork(union(*silent[computes].T), union(*silent[sets_up].T))
 
 
@@ -162,11 +158,6 @@ class Host:
             self.trace.start[rows].min(keepdims=True), self.trace.ends_of(rows).max(keepdims=True)
         )
 
-    @property
-    def main_track(self) -> int:
-        """The training thread; NONE if unknown."""
-        return main_track(self.trace)
-
     @cached_property
     def _engine_tracks(self) -> list[int]:
         """Threads of the autograd engine."""
@@ -194,7 +185,7 @@ class Host:
         or launching if short.
         """
         states = dict.fromkeys(_BY_PRECEDENCE, EMPTY)
-        for other in dict.fromkeys((track, self.main_track, *self._engine_tracks)):
+        for other in dict.fromkeys((track, main_track(self.trace), *self._engine_tracks)):
             if other != NONE:
                 taken, mine = unite(*states.values()), self._recorded(other)
                 states = {
@@ -225,7 +216,7 @@ class Host:
             covered = own.get(cause, EMPTY)
             if cause in self._kinds:
                 rows = here & self._kinds[cause]
-                covered = unite(covered, union(self.trace.start[rows], self.trace.ends_of(rows)))
+                covered = unite(covered, kinds.busy(self.trace, rows))
             states[cause] = subtract(covered, taken)
             taken = unite(taken, covered)
         return states
@@ -300,7 +291,7 @@ def _causes(
     parts[GapCause.LAUNCH].append(_nonempty(late, started))
     parts[GapCause.QUEUED].append(_nonempty(started, intervals.end))
     drained = EMPTY
-    tracks = np.where(linked, trace.track[launch_row], host.main_track)
+    tracks = np.where(linked, trace.track[launch_row], main_track(trace))
     for track in np.unique(tracks[tracks != NONE]).tolist():
         states, here = host.states(track), tracks == track
         synchronising = states[GapCause.SYNCHRONISATION]

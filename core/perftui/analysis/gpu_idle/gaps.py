@@ -10,8 +10,9 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.causes import Host, Idle
+from perftui.analysis.gpu_idle.causes import Idle, main_track
 from perftui.analysis.intervals import Intervals
+from perftui.analysis.kinds import track_bounds
 from perftui.analysis.model import Gap, GapCause
 from perftui.trace.model import NONE, Int64, Mask, Trace
 
@@ -21,7 +22,6 @@ class EnclosingOps:
     """Finds the operator or annotation that a time interval belongs to."""
 
     trace: Trace
-    host: Host
     _waits_of: dict[int, tuple[Int64, Int64, Int64]] = field(default_factory=dict, init=False)
     _reach_of: dict[int, Int64] = field(default_factory=dict, init=False)
 
@@ -32,7 +32,7 @@ class EnclosingOps:
         """
         launching = np.where(launch_rows == NONE, NONE, self.trace.track[launch_rows])
         rows = np.full(len(start), NONE, dtype=np.int64)
-        for threads in launching, np.full_like(launching, self.host.main_track):
+        for threads in launching, np.full_like(launching, main_track(self.trace)):
             for thread in np.unique(threads[(rows == NONE) & (threads != NONE)]).tolist():
                 here = np.flatnonzero((rows == NONE) & (threads == thread))
                 nested = self._open_over(thread, start[here], end[here])
@@ -53,19 +53,17 @@ class EnclosingOps:
             first, last = int(np.searchsorted(ends, start)), int(np.searchsorted(begins, end))
             if first < last:
                 lasting = np.minimum(ends[first:last], end) - begins[first:last]
-                return self._operator_around(int(rows[first + int(np.argmax(lasting))]))
+                row = operator = int(rows[first + int(np.argmax(lasting))])
+                is_operator = kinds.operators(self.trace)
+                while operator != NONE and not is_operator[operator]:
+                    operator = int(self.trace.parent[operator])
+                return row if operator == NONE else operator
         return NONE
 
     def _tracks(self, launch_row: int) -> Iterable[int]:
         """The launching thread, then the main one, as far as they are known."""
         launching = NONE if launch_row == NONE else int(self.trace.track[launch_row])
-        return [t for t in dict.fromkeys((launching, self.host.main_track)) if t != NONE]
-
-    def _operator_around(self, row: int) -> int:
-        operator, is_operator = row, kinds.operators(self.trace)
-        while operator != NONE and not is_operator[operator]:
-            operator = int(self.trace.parent[operator])
-        return row if operator == NONE else operator
+        return [t for t in dict.fromkeys((launching, main_track(self.trace))) if t != NONE]
 
     def _waits(self, track: int) -> tuple[Int64, Int64, Int64]:
         """Rows, starts and ends of a thread's outermost waits, by time."""
@@ -91,18 +89,18 @@ class EnclosingOps:
         overlapping = np.zeros(len(rows), dtype=bool)
         for track in np.unique(trace.track[rows]).tolist():
             here = trace.track[rows] == track
-            reach = _reach(self._ends(track))[rows[here] - self._bounds[track]]
+            reach = _reach(self._ends(track))[rows[here] - track_bounds(trace)[track]]
             overlapping[here] = reach > trace.start[rows[here]]
         loose: Int64 = rows[overlapped | overlapping]
         return loose
 
     def _ends(self, track: int) -> Int64:
-        return self.trace.ends_of(slice(self._bounds[track], self._bounds[track + 1]))
+        return self.trace.ends_of(slice(*track_bounds(self.trace)[track : track + 2]))
 
     def _stack_reach(self, track: int) -> Int64:
         """For each row of a track, the latest end of call stack rows before it."""
         if track not in self._reach_of:
-            begin, stop = self._bounds[track], self._bounds[track + 1]
+            begin, stop = track_bounds(self.trace)[track : track + 2]
             loose = self._loose_ranges
             ends = self._ends(track)
             ends[loose[(begin <= loose) & (loose < stop)] - begin] = 0
@@ -112,7 +110,9 @@ class EnclosingOps:
     def _range_over(self, track: int, start: Int64, end: Int64) -> Int64:
         """The last loose range to open that covers more than half of each interval, or NONE."""
         found = np.full(len(start), NONE, dtype=np.int64)
-        first, last = np.searchsorted(self._loose_ranges, self._bounds[track : track + 2])
+        first, last = np.searchsorted(
+            self._loose_ranges, track_bounds(self.trace)[track : track + 2]
+        )
         loose = self._loose_ranges[first:last]
         if len(loose):
             opened, closed = self.trace.start[loose], self.trace.ends_of(loose)
@@ -126,15 +126,11 @@ class EnclosingOps:
     def _wanted(self) -> Mask:
         return kinds.operators(self.trace) | kinds.ranges(self.trace)
 
-    @cached_property
-    def _bounds(self) -> Int64:
-        return np.searchsorted(self.trace.track, np.arange(len(self.trace.tracks) + 1))
-
     def _open_over(self, track: int, start: Int64, end: Int64) -> Int64:
         """The innermost call stack row over more than half of each interval, or NONE: it covers the
         middle."""
         trace, middle = self.trace, start + (end - start) // 2
-        begin, stop = self._bounds[track : track + 2]
+        begin, stop = track_bounds(trace)[track : track + 2]
         rows = begin + np.searchsorted(trace.start[begin:stop], middle, side="right") - 1
         result = np.full(len(start), NONE, dtype=np.int64)
         active = np.flatnonzero(rows >= begin)

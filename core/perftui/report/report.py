@@ -98,11 +98,13 @@ def make_report(
     """
     analysis = subject.analysis
     facts = subject.facts
+    judged = diagnosis(facts)
+    fixes = (fix for finding in judged.findings for fix in options(finding, facts))
     return Report(
         subject,
         facts,
-        diagnosis(facts),
-        _fixes(facts),
+        judged,
+        tuple({fix.fix: fix for fix in fixes}.values()),
         tuple(_breakdowns(facts)),
         _longest(analysis.ops, top) if analysis else (),
         _kernels(analysis, top) if analysis else (),
@@ -112,11 +114,6 @@ def make_report(
         top,
         _totals(analysis) if analysis else {},
     )
-
-
-def _fixes(facts: Facts) -> tuple[FixOption, ...]:
-    fixes = (fix for finding in diagnosis(facts).findings for fix in options(finding, facts))
-    return tuple({fix.fix: fix for fix in fixes}.values())
 
 
 def _totals(analysis: TraceAnalysis) -> dict[str, Totals]:

@@ -463,12 +463,6 @@ class Exports:
         return self.directory / name
 
 
-def cached_exports() -> Exports | None:
-    """The cached exports of this user; None if caching is off."""
-    directory = cache_directory()
-    return None if directory is None else Exports(directory)
-
-
 def touch(export: Path) -> None:
     """Mark it as used, without changing its identity. Raises OSError."""
     os.utime(export, ns=(time.time_ns(), export.stat().st_mtime_ns))

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from perftui.diagnosis.model import Severity
-from perftui.experiments.history import History, history_of
+from perftui.experiments.history import History, earlier_runs_of, history_of
 from perftui.facts.fact import Facts
 from perftui.report.check import forms
 from perftui.report.check.as_json import as_object
-from perftui.report.check.judge import HISTORY, NEWEST, judge, newest_earlier
+from perftui.report.check.judge import HISTORY, NEWEST, judge
 from perftui.report.check.model import CheckLimits, Gate, Repository, Verdict, repository_around
 from perftui.report.subject import paths_of
 from perftui.run.files import replace_file
@@ -86,8 +86,8 @@ def _baseline(
         raise UsageError(f"--against {word} needs a run: of a trace, name the baseline")
     if history is not None:
         return Target(history.last_before.root) if history.last_before else None
-    path = newest_earlier(target.path, facts.manifest)
-    return Target(path) if path else None
+    newest = next(iter(earlier_runs_of(target.path, facts.manifest)), None)
+    return Target(newest.root) if newest else None
 
 
 def _write(gate: Gate, repository: Repository, line: CommandLine) -> None:

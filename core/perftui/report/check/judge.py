@@ -12,12 +12,11 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.diagnosis.rules import answer_to
 from perftui.experiments.comparison import Comparison, Verdict, compare
-from perftui.experiments.history import FEWEST_RUNS, History, Standing, earlier_runs_of
+from perftui.experiments.history import FEWEST_RUNS, History, Standing
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import MANY_STEPS
 from perftui.report.check.model import STEP_TIME, Check, CheckLimits, Gate, State
 from perftui.report.findings_as_json import finding_key, severity_name
-from perftui.run.manifest import Manifest
 
 
 def step_time_check(history: History, limits: CheckLimits) -> Check:
@@ -221,8 +220,3 @@ def _change(result: Comparison) -> str:
 
 NEWEST, HISTORY = "newest", "history"
 """Named in place of a baseline."""
-
-
-def newest_earlier(root: Path, manifest: Manifest) -> Path | None:
-    """The newest earlier run of the same command; None where there is none."""
-    return next((entry.root for entry in earlier_runs_of(root, manifest)), None)

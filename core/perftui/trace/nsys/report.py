@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.trace.cache import cached_exports, file_identity
+from perftui.trace.cache import Exports, cache_directory, file_identity
 from perftui.trace.model import Cancelled, LoadCancelled, Preview, Progress, Trace, TraceError
 from perftui.trace.nsys.load import load_nsys
 from perftui.trace.text import printable
@@ -129,7 +129,8 @@ def load_report(
     """
     if not path.is_file():
         raise TraceError(f"cannot read {path}: no such file")
-    exports, identity = cached_exports(), file_identity(path)
+    directory, identity = cache_directory(), file_identity(path)
+    exports = None if directory is None else Exports(directory)
     if exports is not None and identity is not None:
         cached = exports.find(path, identity)
         if cached is not None:

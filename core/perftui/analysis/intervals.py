@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from perftui.trace.model import NONE, Int64, Ints
+from perftui.trace.model import NONE, Int64, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class Intervals:
         sums: Int64 = np.cumsum(lengths) - lengths
         return sums
 
-    def holds(self, times: Int64) -> npt.NDArray[np.bool_]:
+    def holds(self, times: Int64) -> Mask:
         """Which of ``times`` are covered."""
         if not len(self):
             return np.zeros(len(times), dtype=bool)
@@ -138,7 +137,15 @@ def first_longest(group: Ints, values: Int64, groups: int) -> Int64:
     return result
 
 
-def numbered(column: Ints, accepted: Sequence[int], count: int) -> npt.NDArray[np.bool_]:
+def mask_of(count: int, *positions: list[int] | Ints) -> Mask:
+    """The elements, of ``count``, at all of these ``positions``."""
+    mask = np.zeros(count, dtype=bool)
+    for some in positions:
+        mask[some] = True
+    return mask
+
+
+def numbered(column: Ints, accepted: Sequence[int], count: int) -> Mask:
     """Which numbers of ``column``, all below ``count``, are ``accepted``."""
     if len(accepted) > _FEW:
         table = np.zeros(count, dtype=bool)

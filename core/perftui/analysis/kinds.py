@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from perftui.analysis.intervals import Intervals, numbered, union, unite
+from perftui.analysis.intervals import Intervals, mask_of, numbered, union, unite
 from perftui.trace.columns.arrays import FAR, downcast, time_outliers
 from perftui.trace.model import (
     ANNOTATION,
@@ -224,9 +224,7 @@ def ranges_named(trace: Trace, matches: Callable[[str], object]) -> Mask:
     accepted = np.zeros(len(trace.names), dtype=bool)
     for number in np.flatnonzero(np.bincount(numbers)).tolist():
         accepted[number] = bool(matches(trace.names[number]))
-    mask = np.zeros(len(trace), dtype=bool)
-    mask[rows[accepted[numbers]]] = True
-    return mask
+    return mask_of(len(trace), rows[accepted[numbers]])
 
 
 @once
@@ -357,6 +355,20 @@ def within(trace: Trace, rows: Int64, chosen: Mask) -> Mask:
         ends = np.where(mine, trace.ends_of(rows[first:last]), np.iinfo(np.int64).min)
         mask[first:last] |= start < np.maximum.accumulate(ends)
     return mask
+
+
+def callers(trace: Trace, rows: Ints) -> Int64:
+    """The parent row of each of ``rows``; NONE without one or for NONE."""
+    return np.where(rows == NONE, NONE, trace.parent[rows]).astype(np.int64)
+
+
+def under(trace: Trace, rows: Ints, chosen: Mask, levels: int) -> Mask:
+    """Which of ``rows`` are ``chosen``, or less than ``levels`` below such a row."""
+    result = np.zeros(len(rows), dtype=bool)
+    for _ in range(levels):
+        result |= chosen[rows] & (rows != NONE)
+        rows = callers(trace, rows)
+    return result
 
 
 @once

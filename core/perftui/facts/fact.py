@@ -79,9 +79,9 @@ class Facts:
         self._chosen = rank_number
         self._of_ranks: dict[int, Facts] = {}
 
-    def at(self, line: SourceLine) -> Place:
-        """The place of this rank at ``line``."""
-        return Place(rank=self.rank_number, file=line.file, line=line.line)
+    def at(self, line: SourceLine, operator: str | None = None) -> Place:
+        """The place of this rank at ``line``, of a finding about ``operator``."""
+        return Place(self.rank_number, operator=operator, file=line.file, line=line.line)
 
     def of_rank(self, number: int) -> Facts:
         """Facts of a rank of the run; other ranks than this one come without a trace."""

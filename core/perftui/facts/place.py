@@ -46,3 +46,8 @@ class Place:
     def short(self) -> str:
         """File name and line, without directories; empty if unknown."""
         return (self.source or "").rpartition("/")[2]
+
+    @property
+    def at(self) -> str:
+        """`` at FILE:LINE``, to end a clause with; empty if unknown."""
+        return f" at {self.short}" if self.short else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.intervals import first_longest, sums
+from perftui.analysis.intervals import first_longest, mask_of, sums
 from perftui.analysis.model import KernelTable, OpTable
 from perftui.analysis.ops.calls import Calls, Links, callers_of, innermost, recursive
 from perftui.trace.model import CPU_OP, NONE, PYTHON, Int32, Int64, Ints, Mask, Trace
@@ -185,8 +185,7 @@ def calling_frames(trace: Trace, lines: Mask) -> Int32:
     above = callers_of(trace, innermost(trace, frames))
     begun = np.flatnonzero(frames & (above == NONE) & (around != NONE))
     # Rows of the threads that autograd runs operators on.
-    engine = np.zeros(len(trace.tracks), dtype=bool)
-    engine[trace.track[kinds.of_autograd(trace)]] = True
+    engine = mask_of(len(trace.tracks), trace.track[kinds.of_autograd(trace)])
     outside = np.flatnonzero(kinds.operators(trace) & (around == NONE) & engine[trace.track])
     if not len(begun) or not len(outside):
         return around

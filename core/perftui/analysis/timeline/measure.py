@@ -208,11 +208,11 @@ def _working(trace: Trace) -> dict[int, Intervals]:
     rows = np.flatnonzero(kinds.device_activity(trace) & near)
     if not len(rows):
         mask = kinds.operators(trace) & (trace.track == main_track(trace)) & near
-        return {NONE: union(trace.start[mask], trace.ends_of(mask))}
+        return {NONE: kinds.busy(trace, mask)}
     devices = kinds.devices(trace)[rows]
     numbers = np.unique(devices).tolist()[:8]
     of_each = {int(number): rows[devices == number] for number in numbers}
-    return {n: union(trace.start[mine], trace.ends_of(mine)) for n, mine in of_each.items()}
+    return {n: kinds.busy(trace, mine) for n, mine in of_each.items()}
 
 
 def _shares(intervals: Intervals, edges: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

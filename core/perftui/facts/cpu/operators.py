@@ -24,6 +24,7 @@ from perftui.analysis.intervals import (
     EMPTY,
     Intervals,
     intersect,
+    mask_of,
     numbered,
     subtract,
     sums,
@@ -53,11 +54,11 @@ from perftui.facts.step.judged_step import (
     PYTHON_IN,
     JudgedStep,
     judged_step,
-    waiting_reads,
+    phase_shares,
 )
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.kineto.arguments import arguments_of
-from perftui.trace.model import MEMCPY, NONE, Int32, Int64, Mask, Trace, TraceError
+from perftui.trace.model import MEMCPY, NONE, Int32, Int64, Ints, Mask, Trace, TraceError
 
 PHASES = (FORWARD, BACKWARD, OPTIMIZER, OPERATORS, OTHER)
 """Where operators run; ``operators`` is forward in a trace without marked forward passes."""
@@ -176,6 +177,10 @@ class Operators:
     def _names(self) -> list[int]:
         result: list[int] = np.flatnonzero(np.bincount(self.name)).tolist()
         return result
+
+    def at(self, *positions: list[int] | Ints) -> Mask:
+        """The operators at all of these ``positions``."""
+        return mask_of(len(self.rows), *positions)
 
     def called_by(self, chosen: Mask) -> Mask:
         """The operators that a ``chosen`` one calls itself."""
@@ -368,10 +373,11 @@ def in_step(ops: Operators, judged: JudgedStep, work: Work) -> StepTime:
     if ops.device is not None and judged.on_device:
         return _in_device_step(ops, ops.device, judged, work)
     total, parts = 0, []
-    reading = waiting_reads(ops.steps.analysis)
+    shares = phase_shares.or_none(Facts(None, ops.steps.analysis)) or {}
     for name, mine in zip(PHASES, work.by_phase.tolist(), strict=True):
         # Waits for values are a part of their own, outside the phase here.
-        length = round(ops.during(name).total * (1 - reading.get(name, 0.0)))
+        reading = shares[name].reading if name in shares else 0.0
+        length = round(ops.during(name).total * (1 - reading))
         of_phase = (name, f"{PYTHON_IN}{name}", *((LOSS,) if name == OTHER else ()))
         here = sum(judged.part(part) for part in of_phase)
         if length and mine and here:
@@ -481,12 +487,11 @@ def repeated_passes(analysis: TraceAnalysis) -> Work:
     """Operators of forward passes without a backward pass that repeat another one of their step;
     empty if all have a backward pass, or they differ."""
     ops = operators(analysis)
-    mine = np.zeros(len(ops.rows), dtype=bool)
     trace = ops.trace
     weighted = ops.named(WEIGHTED.match) & ops.in_phase(FORWARD)
     nodes = ops.named(WEIGHTED_NODE.match)
     if not nodes.any() or np.count_nonzero(weighted) < TWICE * np.count_nonzero(nodes):
-        return work_of(ops, mine, mine)
+        return work_of(ops, ops.at())
     marks = np.flatnonzero(kinds.marked(trace, FORWARD))
     top = ops.top_by_start
     start = trace.start[ops.rows]
@@ -499,9 +504,10 @@ def repeated_passes(analysis: TraceAnalysis) -> Work:
         if step is not None:
             alike.setdefault((step.index, ops.name[forward].tobytes()), []).append(forward)
     with_backward = np.count_nonzero(nodes) / np.count_nonzero(weighted)
+    again: list[Int64] = []
     for group in alike.values():
         trained = max(round(len(group) * with_backward), 1)
         if len(group) <= MOST_PASSES * trained:
-            for forward in group[trained:]:
-                mine[forward] = True
+            again += group[trained:]
+    mine = ops.at(*again)
     return work_of(ops, ops.within(mine), mine)

@@ -43,7 +43,7 @@ def repeated_backward(analysis: TraceAnalysis) -> tuple[Work, float]:
     passes in a step: only forward passes run in between, so one pass from the sum of losses would
     do. Each node's first run does not count. Unknown if the trace does not number nodes."""
     ops = operators(analysis)
-    again = np.zeros(len(ops.rows), dtype=bool)
+    again = ops.at()
     passes = 0
     is_node = ops.named(lambda name: name.startswith(NODE))
     # The nodes of a pass, then some of the operators they call: these also have numbers if they

@@ -19,7 +19,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import main_track
-from perftui.analysis.intervals import EMPTY, Intervals, subtract, union, unite
+from perftui.analysis.intervals import EMPTY, Intervals, mask_of, subtract, union, unite
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import launch_of, link
 from perftui.facts.fact import Facts, fact, notes_of, trace_fact
@@ -108,7 +108,7 @@ def host_waits(analysis: TraceAnalysis) -> HostWaits:
     # A pageable copy goes through a buffer of the driver: its call lasts until that is done.
     blocking = copies.launch[copies.pageable & (copies.launch != NONE)]
     calls = np.concatenate((waits, blocking))
-    rows = distinct(outermost(trace, calls))
+    rows = np.unique(outermost(trace, calls))
     rows = rows[rows != NONE]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     # Waits that begin during another one are part of it.
@@ -121,22 +121,13 @@ def host_waits(analysis: TraceAnalysis) -> HostWaits:
     return HostWaits(steps, rows, reads, lasting, cost, idle.total)
 
 
-def distinct(values: Int64) -> Int64:
-    """Distinct values, sorted. The first call of ``np.unique`` imports ``numpy.ma``, which takes
-    longer than all of this."""
-    ordered = np.sort(values)
-    if not len(ordered):
-        return ordered
-    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
-
-
 def outermost(trace: Trace, rows: Int64) -> Int64:
     """The outermost operator around each of ``rows`` that waits internally, else the row; NONE
     stays."""
     waits, is_op = kinds.named(trace, _WAITING_OP.match), trace.in_category(CPU_OP)
     outer, above = rows.copy(), rows.copy()
     for _ in range(_DEEPEST):
-        above = np.where(above == NONE, NONE, trace.parent[above]).astype(np.int64)
+        above = kinds.callers(trace, above)
         outer = np.where((above != NONE) & waits[above] & is_op[above], above, outer)
     result: Int64 = outer.astype(np.int64)
     return result
@@ -147,9 +138,7 @@ def _waits(trace: Trace, steps: TraceSteps) -> Int64:
     window the profiler itself waits."""
     links = link(trace)
     launch = links.launch[steps.on_device[links.activity] & (links.launch != NONE)]
-    tracks = np.zeros(len(trace.tracks) + 1, dtype=bool)
-    tracks[trace.track[launch]] = True
-    tracks[main_track(trace)] = True
+    tracks = mask_of(len(trace.tracks) + 1, trace.track[launch], [main_track(trace)])
     waits = np.flatnonzero(kinds.synchronising(trace)).astype(np.int64)
     if kinds.launches(trace).any():
         # An operator that reads a CPU value does not wait: if there are calls, only they count.
@@ -174,10 +163,10 @@ def _lasting(trace: Trace, rows: Int64, reads: Mask, calls: Int64) -> Int64:
     """ns lost in each of ``rows``: all of a read, as it only serves its value; of a copy, which is
     needed anyway, only what its ``calls`` block."""
     start, end = trace.start[rows], trace.ends_of(rows)
-    got = np.flatnonzero(kinds.allocating(trace) & kinds.believable(trace))
-    calls = calls[kinds.believable(trace)[calls]]
-    getting = union(trace.start[got], trace.ends_of(got)).within(start, end)
-    blocking = union(trace.start[calls], trace.ends_of(calls)).within(start, end)
+    near = kinds.believable(trace)
+    calls = calls[near[calls]]
+    getting = kinds.busy(trace, kinds.allocating(trace) & near).within(start, end)
+    blocking = kinds.busy(trace, calls).within(start, end)
     return np.where(reads, end - start - getting, blocking)
 
 
@@ -188,8 +177,7 @@ def busy(analysis: TraceAnalysis) -> Intervals:
     if steps is None:
         return EMPTY
     rows = link(trace).activity
-    rows = rows[steps.on_device[rows]]
-    return union(trace.start[rows], trace.ends_of(rows))
+    return kinds.busy(trace, rows[steps.on_device[rows]])
 
 
 @trace_fact
@@ -200,8 +188,7 @@ def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     steps, trace = gpu_steps(analysis), analysis.trace
     idle = subtract(steps.times, busy(analysis))
     marks = (kinds.input_wait(trace) | kinds.profiling(trace)) & kinds.believable(trace)
-    other = np.flatnonzero(marks)
-    idle = subtract(idle, union(trace.start[other], trace.ends_of(other)))
+    idle = subtract(idle, kinds.busy(trace, marks))
     return subtract(idle, gaps_of(steps, _OF_ITS_OWN))
 
 

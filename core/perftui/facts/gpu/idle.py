@@ -11,7 +11,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.gpu_idle.gaps import lists_all
-from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.intervals import Intervals
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.analysis.ops import call_groups
 from perftui.facts.cpu.machine import has_gpu
@@ -190,7 +190,7 @@ def rows_place(
     longest = int(rows[np.argmax(trace.duration[rows])])
     file, line = source_line(trace, longest)
     if file is None:
-        during = during or union(trace.start[rows], trace.ends_of(rows))
+        during = during or kinds.busy(trace, rows)
         line_share = line_during(facts, during)
         file, line = (line_share.file, line_share.line) if line_share else (None, None)
     start = int(trace.start[longest])
@@ -344,16 +344,6 @@ def counts_all(facts: Facts) -> bool:
 
 
 @fact
-def idle_scale(facts: Facts) -> float:
-    """Ratio of idle time in the judged step to that in the trace: the profiler slows the host, and
-    so prolongs idle time. Unknown if there is no trace or no step."""
-    judged, steps = judged_step(facts), trace_steps(facts)
-    recorded = sum(steps.part(name) for name in IDLE_PARTS) if steps else 0
-    idle = sum(judged.part(name) for name in IDLE_PARTS)
-    return min(idle / recorded, 1.0) if recorded else 1.0
-
-
-@fact
 def window_step(facts: Facts) -> StepBreakdown:
     """The judged step, with the trace's number of steps: its evidence is only that large. Unknown
     if there is no trace or no step."""
@@ -362,6 +352,11 @@ def window_step(facts: Facts) -> StepBreakdown:
 
 
 def per_step(facts: Facts, idle_ns: int) -> int:
-    """Idle time of all steady steps of the trace, converted to one judged step, ns."""
-    steps = trace_steps(facts)
-    return round(idle_ns / max(steps.steps if steps else 1, 1) * idle_scale(facts))
+    """Idle time of all steady steps of the trace, converted to one judged step, ns: the profiler
+    slows the host, and so prolongs idle time. Unknown if there is no trace or no step."""
+    steps, judged = trace_steps(facts), judged_step(facts)
+    if steps is None:
+        return idle_ns
+    recorded, idle = sum(map(steps.part, IDLE_PARTS)), sum(map(judged.part, IDLE_PARTS))
+    scale = min(idle / recorded, 1.0) if recorded else 1.0
+    return round(idle_ns / max(steps.steps, 1) * scale)

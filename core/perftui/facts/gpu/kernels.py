@@ -14,9 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis.intervals import EMPTY, numbered, sums, union
+from perftui.analysis.intervals import EMPTY, mask_of, numbered, sums
 from perftui.analysis.kernels.category import MEMORY_BOUND, Category, category_of
-from perftui.analysis.kinds import begun_in, part_of_rows
+from perftui.analysis.kinds import begun_in, busy, part_of_rows
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, find_phases
@@ -111,8 +111,7 @@ class StepKernels:
     @cached_property
     def busy(self) -> int:
         """Total time in which any of them runs, ns: the union if several overlap."""
-        trace = self.analysis.trace
-        return union(trace.start[self.rows], trace.ends_of(self.rows)).total
+        return busy(self.analysis.trace, self.rows).total
 
     @property
     def time(self) -> int:
@@ -194,11 +193,6 @@ def time_by_category(analysis: TraceAnalysis) -> Mapping[Category, int]:
     return dict(sorted(((c, t) for c, t in times.items() if t), key=lambda item: -item[1]))
 
 
-def callers(trace: Trace, rows: Int64) -> Int64:
-    """The parent row of each of ``rows``; NONE without one or for NONE."""
-    return np.where(rows == NONE, NONE, trace.parent[rows]).astype(np.int64)
-
-
 def is_named(trace: Trace, rows: Int64, *names: str) -> Mask:
     """Which of ``rows`` have one of ``names``; NONE has none."""
     numbers = [number for number, name in enumerate(trace.names) if name in names]
@@ -251,10 +245,7 @@ def _around_softmax(kernels: StepKernels, member: Mask, chain: Int64) -> Mask:
     softmax = member & kernels.named(lambda name: "softmax" in name.lower())
     softmax &= ~kernels.called_by(lambda name: "log_softmax" in name)
     products = kernels.are(Category.GEMM) & kernels.called_by(lambda name: name in _BATCHED)
-    wanted = np.zeros(int(chain[-1]) + 1, dtype=bool)
-    wanted[chain[softmax]] = True
-    follows = np.zeros(len(wanted), dtype=bool)
-    follows[chain[products]] = True
+    wanted, follows = (mask_of(int(chain[-1]) + 1, chain[of]) for of in (softmax, products))
     wanted[:-1] &= follows[1:]
     wanted[1:] &= follows[:-1]
     return wanted

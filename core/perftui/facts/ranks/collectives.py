@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -101,7 +102,7 @@ def _of_shapes(arguments: Mapping[str, Any]) -> int | None:
 MOST_CALLS = 1_000
 """Number of first calls whose arguments are read; each takes 5 us and more."""
 
-_SYNC_NORM = "SyncBatchNorm"
+_SYNC_NORM = re.compile("SyncBatchNorm")
 """Part of operator names of synchronised batch normalisation, forward and backward."""
 
 _NORM_LEVELS = 6
@@ -168,7 +169,7 @@ def collective_calls(analysis: TraceAnalysis) -> CollectiveCalls:
         tuple(kind for kind, _, _ in calls),
         np.array([size or NONE for _, size, _ in calls], dtype=np.int64),
         np.array([ranks or NONE for _, _, ranks in calls], dtype=np.int64),
-        _under(analysis, launch.astype(np.int64), _SYNC_NORM),
+        kinds.under(trace, launch, kinds.named(trace, _SYNC_NORM.search), _NORM_LEVELS),
         (trace.start[rows], trace.ends_of(rows)),
         _computing(steps),
     )
@@ -178,18 +179,7 @@ def _computing(steps: TraceSteps) -> Intervals:
     trace = steps.analysis.trace
     rows = trace.in_category(*DEVICE_ACTIVITY) & steps.on_device & ~kinds.communication(trace)
     rows &= ~trace.in_category(MEMCPY)
-    return union(trace.start[rows], trace.ends_of(rows))
-
-
-def _under(analysis: TraceAnalysis, launch: Int64, word: str) -> Mask:
-    """Which launches have an operator with ``word`` in its name around them."""
-    trace = analysis.trace
-    matches = np.array([word in name for name in trace.names], dtype=bool)
-    rows, result = launch, np.zeros(len(launch), dtype=bool)
-    for _ in range(_NORM_LEVELS):
-        result |= (rows != NONE) & matches[trace.name[rows]]
-        rows = np.where(rows == NONE, NONE, trace.parent[rows]).astype(np.int64)
-    return result
+    return kinds.busy(trace, rows)
 
 
 MOST_RANKS = 64
@@ -230,7 +220,7 @@ def collectives(analysis: TraceAnalysis) -> Intervals:
         rows = kinds.communication(trace) & steps.on_device
     else:
         rows = kinds.host_collectives(trace)
-    return union(trace.start[rows], trace.ends_of(rows))
+    return kinds.busy(trace, rows)
 
 
 @fact

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.intervals import Intervals
 from perftui.analysis.merged_ranks import Evidence, RankClock
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import launch_of
@@ -87,7 +87,7 @@ def rank_collectives(analysis: TraceAnalysis) -> RankCollectives:
         number[chosen_mask],
         tuple(groups[place] for place in at),
         tuple(kind_of(trace.name_of(row)) for row in chosen.tolist()),
-        union(trace.start[computes], trace.ends_of(computes)),
+        kinds.busy(trace, computes),
         frozenset(part.step.index for part in steps.each) if analysis.steps else frozenset({NONE}),
     )
 

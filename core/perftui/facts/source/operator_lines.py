@@ -177,7 +177,7 @@ def line_place(facts: Facts, line: LineShare | None, operator: str | None = None
     """The place of a finding about ``operator``, with its line if known."""
     if line is None:
         return Place(rank=facts.rank_number, operator=operator) if operator else None
-    return replace(facts.at(line), operator=operator)
+    return facts.at(line, operator)
 
 
 def calls_of(operator: str) -> str:

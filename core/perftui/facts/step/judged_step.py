@@ -135,9 +135,8 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     # Backward runs on the thread that trains, or on one of the autograd engine's own.
     reads = kinds.named(trace, _READS.__contains__) & (trace.duration >= LONG_READ) & operators
     running = covered(trace, operators & ~reads)
-    calls = kinds.collective_calls(trace)
     # A call that begins a collective may wait in it, and backward's operators are around it.
-    computing = subtract(running, union(trace.start[calls], trace.ends_of(calls)))
+    computing = subtract(running, kinds.busy(trace, kinds.collective_calls(trace)))
     communicating = subtract(collectives(analysis), computing)
     reading = subtract(covered(trace, reads), unite(computing, communicating))
     phases = {name: part for name, part in _phases(steps).items() if part.total}
@@ -155,12 +154,6 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
         )
         for name, part in phases.items()
     }
-
-
-def waiting_reads(analysis: TraceAnalysis) -> Mapping[str, float]:
-    """Share of each phase's time in operators that wait for a value."""
-    phases = phase_shares.or_none(Facts(None, analysis)) or {}
-    return {name: shares.reading for name, shares in phases.items()}
 
 
 def unmarked_operators(shares: Mapping[str, PhaseShares]) -> float:

@@ -8,7 +8,6 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.analyse import kernel_table
-from perftui.analysis.intervals import union
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import KernelTable, OpTable, TraceAnalysis
 from perftui.analysis.ops.call_groups import by_shape, op_arguments
@@ -99,7 +98,7 @@ def _chosen(trace: Trace, steps: TraceSteps) -> Links:
 def _busy(trace: Trace, chosen: Links) -> int:
     device = kinds.devices(trace)[chosen.activity]
     return sum(
-        union(trace.start[rows], trace.ends_of(rows)).total
+        kinds.busy(trace, rows).total
         for number in np.unique(device)
         if len(rows := chosen.activity[device == number])
     )

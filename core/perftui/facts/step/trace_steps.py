@@ -13,8 +13,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import capturing
-from perftui.analysis.gpu_idle.gaps import lists_all
-from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.intervals import Intervals, mask_of, union
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
 from perftui.analysis.ops.calls import is_of_nsys, link
@@ -85,11 +84,6 @@ class TraceSteps:
     def inside(self) -> Mask:
         """Which rows of the trace begin in ``times``."""
         return begun_in(self.analysis.trace, self.times)
-
-    @property
-    def lists_all_gaps(self) -> bool:
-        """Whether every gap of the device is listed, not only the longest."""
-        return lists_all(self.analysis.gaps, self.device)
 
     def gaps(self, cause: GapCause) -> list[Gap]:
         """Listed gaps of the device with that cause in the steady steps, longest first."""
@@ -361,9 +355,7 @@ def unrecorded_gpu(analysis: TraceAnalysis) -> str:
 def _has_run(trace: Trace, rows: Int64) -> Mask:
     """Which launches have activity on the device with the id of their call."""
     links = link(trace)
-    linked = np.zeros(len(trace) + 1, dtype=bool)
-    linked[links.launch] = True
-    result: Mask = linked[rows]
+    result: Mask = mask_of(len(trace) + 1, links.launch)[rows]
     # Calls may share an id, such as one of the runtime and one of the driver: links hold the first.
     others = np.flatnonzero(~result)
     if len(others):

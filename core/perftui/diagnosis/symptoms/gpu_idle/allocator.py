@@ -8,15 +8,13 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
-from perftui.analysis.intervals import union
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.gpu.host_waits import distinct, gaps_of, host_waits
+from perftui.facts.gpu.host_waits import gaps_of, host_waits
 from perftui.facts.gpu.idle import device_steps, rows_place, window_step
 from perftui.facts.gpu.memory import gpu_memory
-from perftui.facts.place import Place
 from perftui.facts.source.lines import at_frames, lines_within
 from perftui.facts.step.trace_steps import gpu_steps
 from perftui.trace.model import Int64
@@ -41,8 +39,8 @@ def allocations(analysis: TraceAnalysis) -> tuple[Int64, int, int, int]:
     frees = kinds.named(trace, _FREES.search)[rows]
     starts = np.array([part.step.start for part in steps.each], dtype=np.int64)
     of_step = np.searchsorted(starts, trace.start[rows], side="right")
-    time = union(trace.start[rows], trace.ends_of(rows)).total
-    return rows, time, int(np.count_nonzero(frees)), len(distinct(of_step))
+    time = kinds.busy(trace, rows).total
+    return rows, time, int(np.count_nonzero(frees)), len(np.unique(of_step))
 
 
 OFTEN = 0.2
@@ -60,19 +58,14 @@ def _churning(facts: Facts) -> Lost | None:
     # Driver calls take as long without the profiler.
     cost = min(time // count, host_waits(facts).idle // count, step.mean)
     emptied = lines_within(facts, at_frames(_EMPTIES))
-    if emptied is not None:
-        line = emptied.lines[0]
-        place = Place(facts.rank_number, operator="empty_cache", file=line.file, line=line.line)
-    else:
-        place = rows_place(facts, rows)
-    at = f" at {place.short}" if place.source else ""
-    why = f"torch.cuda.empty_cache(){at}" if emptied is not None else ""
+    place = facts.at(emptied.lines[0], "empty_cache") if emptied else rows_place(facts, rows)
+    why = f"torch.cuda.empty_cache(){place.at}" if emptied else ""
     how = f"{fmt.several(len(rows) - frees, 'call')} to allocate, {frees} to free"
     return Lost(
         cost,
         step,
         "Allocating memory in the driver takes "
-        f"{step.part_of(cost)}{f', after {why}' if why else at}: {how}.",
+        f"{step.part_of(cost)}{f', after {why}' if why else place.at}: {how}.",
         (
             Figure.share("in calls of the driver", cost / step.mean, CHURN.limits.warning, place),
             Figure("calls that allocate", len(rows) - frees, "count"),

@@ -19,16 +19,8 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.gpu.host_waits import (
-    SMALL,
-    Copies,
-    distinct,
-    host_copies,
-    host_waits,
-    idle_of_host,
-)
+from perftui.facts.gpu.host_waits import SMALL, Copies, host_copies, host_waits, idle_of_host
 from perftui.facts.gpu.idle import device_steps, per_step, rows_place, window_step
-from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import with_line
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.trace.model import DEVICE_ACTIVITY, LAUNCHES, MEMCPY, NONE, Int64, Mask, Trace
@@ -77,8 +69,8 @@ def made_on_cpu(analysis: TraceAnalysis) -> CpuMade:
     chosen = np.flatnonzero(copies.to_device & (copies.outer != NONE))
     chosen = chosen[np.argsort(copies.outer[chosen], kind="stable")]
     ordered, launch = copies.outer[chosen], copies.launch[chosen]
-    outer = distinct(ordered)
-    same_track = np.isin(trace.track, distinct(trace.track[outer]))
+    outer = np.unique(ordered)
+    same_track = np.isin(trace.track, np.unique(trace.track[outer]))
     called = called_operators(trace, kinds.operators(trace) & same_track)
     calls: Int64 = called.rows[called.caller == NONE].astype(np.int64)
     if not len(calls):
@@ -134,7 +126,7 @@ def _on_device(trace: Trace, calls: Int64) -> Mask:
     above = np.flatnonzero(enqueues).astype(np.int64)
     marked = np.zeros(len(trace) + 1, dtype=bool)
     for _ in range(_LEVELS):
-        above = distinct(trace.parent[above].astype(np.int64))
+        above = np.unique(trace.parent[above].astype(np.int64))
         above = above[above != NONE]
         marked[above] = True
     return marked[calls]
@@ -143,7 +135,7 @@ def _on_device(trace: Trace, calls: Int64) -> Mask:
 def _within(trace: Trace, calls: Int64, ranges: Int64) -> Mask:
     """Which of ``calls`` begin during one of ``ranges`` on the same thread."""
     mask = np.zeros(len(calls), dtype=bool)
-    for track in distinct(trace.track[ranges]).tolist():
+    for track in np.unique(trace.track[ranges]).tolist():
         mine = ranges[trace.track[ranges] == track]
         index = np.searchsorted(trace.start[mine], trace.start[calls], side="right") - 1
         inside = (index >= 0) & (trace.start[calls] < trace.ends_of(mine)[np.maximum(index, 0)])
@@ -221,9 +213,9 @@ def copy_costs(analysis: TraceAnalysis) -> dict[CopyKind, CopyCost]:
 
 def _cost(analysis: TraceAnalysis, copies: Copies, kind: CopyKind, mask: Mask) -> CopyCost:
     trace, waits = analysis.trace, host_waits(analysis)
-    rows, outer = copies.rows[mask], distinct(copies.outer[mask])
+    rows, outer = copies.rows[mask], np.unique(copies.outer[mask])
     mine = np.isin(waits.rows, outer)
-    copying = union(trace.start[rows], trace.ends_of(rows))
+    copying = kinds.busy(trace, rows)
     return CopyCost(
         kind,
         rows,
@@ -243,7 +235,7 @@ def _others(trace: Trace, steps: TraceSteps, during: Intervals) -> Intervals:
     if len(during):
         near = trace.start[work] < during.end[-1]
         work = work[near & (trace.ends_of(work) > during.start[0])]
-    return union(trace.start[work], trace.ends_of(work))
+    return kinds.busy(trace, work)
 
 
 @trace_fact
@@ -294,7 +286,7 @@ def _pageable(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"Batches are copied to the GPU from pageable memory{_at(place)}: "
+        f"Batches are copied to the GPU from pageable memory{place.at}: "
         f"{fmt.size(pageable.size / count)}{' a step' if step.count else ''}, for which the "
         f"{'step' if step.count else 'training'} waits {step.part_of(cost)}.",
         (
@@ -340,7 +332,7 @@ def _exposed(facts: Facts) -> Lost | None:
     return Lost(
         min(total, step.mean),
         step,
-        f"The GPU copies for {step.part_of(total)} without computing, {what}{_at(place)}.",
+        f"The GPU copies for {step.part_of(total)} without computing, {what}{place.at}.",
         (
             Figure.share("exposed copies", share, EXPOSED.limits.warning),
             *(
@@ -377,7 +369,7 @@ def _created_on_cpu(facts: Facts) -> Lost | None:
         step,
         f"{fmt.several(number, 'tensor')}{' of each step' if step.count else ''} "
         f"{'is' if number == 1 else 'are'} created on the CPU and then copied to the GPU "
-        f"({place.operator}{_at(place)}): this takes {step.part_of(cost)}.",
+        f"({place.operator}{place.at}): this takes {step.part_of(cost)}.",
         (
             Figure("tensors a step", number, "count"),
             Figure("copied a step", copying.size // count, "B"),
@@ -404,7 +396,7 @@ def _many(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"{number} copies of less than {fmt.size(LITTLE)} in each step{_at(place)} take "
+        f"{number} copies of less than {fmt.size(LITTLE)} in each step{place.at} take "
         f"{step.part_of(cost)}.",
         (
             Figure("small copies a step", number, "count", MANY_COPIES),
@@ -428,10 +420,6 @@ def _parts(cost: CopyCost, free: int) -> tuple[str, ...]:
     if free or cost.caused > cost.exposed:
         parts.append(GapCause.PYTHON.value)
     return tuple(parts)
-
-
-def _at(place: Place) -> str:
-    return f" at {place.short}" if place.source else ""
 
 
 PAGEABLE = Rule(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui import format as fmt
+from perftui.analysis.gpu_idle.gaps import lists_all
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.diagnosis.model import Figure, Severity
@@ -247,7 +248,7 @@ def _synchronising(facts: Facts) -> Lost | None:
             Figure("mean idle", cost, "ns"),
             *((Figure("waits a step", number, "count"),) if trace.steps else ()),
             Figure("gaps", len(gaps), "count")
-            if trace.lists_all_gaps
+            if lists_all(trace.analysis.gaps, trace.device)
             else Figure("gaps", f"at least {len(gaps)}"),
             Figure("profiled steps", trace.steps, "count"),
             *_longest(gaps, trace),
@@ -280,12 +281,10 @@ def _waiting_place(
     """Where the host waits, and that in words."""
     if counted is not None and counted.calls:
         call = counted.calls[0]
-        place = Place(facts.rank_number, operator=call.call, file=call.file, line=call.line)
-        return place, call.short
+        return facts.at(call, call.call), call.short
     operator = longest_named(gaps[:_NAMED_GAPS], trace)
     place = rows_place(facts, rows, operator)
-    at = f" at {place.short}" if place.source else ""
-    return place, f"{place.operator}{at}" if place.operator else ""
+    return place, f"{place.operator}{place.at}" if place.operator else ""
 
 
 def _waiting_advice(facts: Facts, call: str | None, gaps: list[Gap]) -> str:
@@ -314,8 +313,8 @@ def _calls(counted: SyncCalls | None, facts: Facts) -> Iterator[Figure]:
     if counted is None:
         return
     for call in (call for call in counted.calls[:_SHOWN_CALLS] if call.time >= 0):
-        place = Place(rank=facts.rank_number, operator=call.call, file=call.file, line=call.line)
-        yield Figure(f"{call.call}, a step", call.time // counted.steps, "ns", place=place)
+        time, place = call.time // counted.steps, facts.at(call, call.call)
+        yield Figure(f"{call.call}, a step", time, "ns", place=place)
 
 
 SYNC = Rule(

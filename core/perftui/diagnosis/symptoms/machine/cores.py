@@ -10,7 +10,6 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
-from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
@@ -75,7 +74,7 @@ def cpu_operators(analysis: TraceAnalysis) -> tuple[float, float]:
     trace, whole = ops.trace, ops.steps.step_ns * ops.steps.steps
     splits = (ops.own >= LONG_NS) & ~ops.named(_SERIAL.match)
     convolving = ops.rows[ops.named(_ONEDNN.match)]
-    onednn = union(trace.start[convolving], trace.ends_of(convolving)).total
+    onednn = kinds.busy(trace, convolving).total
     return min(float(ops.own[splits].sum()) / whole, 1.0), min(onednn / whole, 1.0)
 
 
@@ -95,7 +94,7 @@ def older_convolutions(analysis: TraceAnalysis) -> float:
     if (chosen & kinds.named(trace, "aten::mkldnn_convolution".__eq__)).any():
         return 0.0
     whole = steps.step_ns * max(steps.steps, 1)
-    return min(union(trace.start[rows], trace.ends_of(rows)).total / whole, 1.0)
+    return min(kinds.busy(trace, rows).total / whole, 1.0)
 
 
 EFFICIENCY = 0.8

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from perftui.analysis import kinds
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import FORWARD, OPERATORS
@@ -19,7 +20,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.work import kernel_work, operator_work
 from perftui.facts.cpu.operators import Work, all_operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
-from perftui.facts.gpu.kernels import callers, is_named, step_kernels
+from perftui.facts.gpu.kernels import is_named, step_kernels
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.source_calls import in_own_files
 from perftui.script.program import Program, called_name
@@ -71,14 +72,12 @@ def written_out_attention(analysis: TraceAnalysis) -> tuple[Work, bool] | None:
     usual = not is_joined or joins.count(True) * 2 >= len(joins)
     chosen = np.array([join is (True if is_joined else None) for join in joins], dtype=bool)
     chosen = np.concatenate([chosen, np.full(len(calls) - len(joins), usual)])
-    mine = np.zeros(len(ops.rows), dtype=bool)
-    mine[top[_between(spans[:, chosen], len(top))]] = True
-    counted = mine.copy()
+    mine = counted = ops.at(top[_between(spans[:, chosen], len(top))])
     if usual:
         # Also in the backward pass: from product to product around each softmax's node.
         node = ops.named(lambda name: name.endswith(": SoftmaxBackward0"))[top]
         back = ops.named(lambda name: name.endswith((": BmmBackward0", ": BaddbmmBackward0")))[top]
-        mine[top[_between(_around(node, back, BEFORE), len(top))]] = True
+        mine = mine | ops.at(top[_between(_around(node, back, BEFORE), len(top))])
     return work_of(ops, ops.within(mine), counted), is_joined
 
 
@@ -221,7 +220,7 @@ def masked_attention(analysis: TraceAnalysis) -> tuple[int, ...] | None:
             row = int(rows[wanted][np.argmax(kernels.duration[wanted])])
             arguments = trace.read_arguments(row)
             return _square(arguments) if "Input Dims" in arguments else ()
-        rows = callers(trace, rows)
+        rows = kinds.callers(trace, rows)
     return None
 
 

@@ -14,7 +14,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
 from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.gpu.kernels import StepKernels, callers, is_named
+from perftui.facts.gpu.kernels import StepKernels, is_named
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import forward_lines, made_where, with_line
 from perftui.trace.model import NONE, Mask
@@ -51,10 +51,10 @@ def bias_before_norm(kernels: StepKernels) -> Mask:
     """Kernels that add the bias of a convolution followed by batch normalisation."""
     trace = kernels.analysis.trace
     adding = is_named(trace, kernels.operator, "aten::add_")
-    inner = callers(trace, np.where(adding, kernels.operator, NONE))
+    inner = kinds.callers(trace, np.where(adding, kernels.operator, NONE))
     inner = np.where(is_named(trace, inner, "aten::_convolution"), inner, NONE)
     # aten::conv2d calls aten::convolution, and that aten::_convolution.
-    outer = callers(trace, callers(trace, inner))
+    outer = kinds.callers(trace, kinds.callers(trace, inner))
     if not (outer != NONE).any():
         return np.zeros(len(kernels), dtype=bool)
     rows = np.flatnonzero(kinds.operators(trace))

@@ -82,8 +82,7 @@ def costliest(analysis: TraceAnalysis) -> tuple[str, Work] | None:
     kind = max(kinds_, key=whole, default=None)
     if kind is None:
         return None
-    mine = np.zeros(len(ops.rows), dtype=bool)
-    mine[top] = (called & ops.named(lambda name: _is_of(kind, name)))[top]
+    mine = ops.at(top) & called & ops.named(lambda name: _is_of(kind, name))
     return kind, work_of(ops, ops.within(mine), mine & ops.named(kind.__eq__))
 
 
@@ -224,17 +223,12 @@ def dropped_results(analysis: TraceAnalysis) -> Work:
     keys and values, all of it may be used."""
     ops = operators(analysis)
     top = ops.top_by_start
-    mine = np.zeros(len(ops.rows), dtype=bool)
     dropped = _products(ops, top)
     nodes = _nodes(ops, top, len(dropped), _PIECE_NODE)
     if not len(nodes) and ops.in_phase(BACKWARD)[top].any():
         # Without a node that fills the rest with zeros, a piece of another tensor is taken.
         dropped = dropped[:0]
-    mine[dropped] = True
-    mine[nodes] = True
-    calls = np.zeros_like(mine)
-    calls[dropped] = True
-    return work_of(ops, ops.within(mine), calls)
+    return work_of(ops, ops.within(ops.at(dropped, nodes)), ops.at(dropped))
 
 
 def _products(ops: Operators, top: Int64) -> Int64:
@@ -307,16 +301,15 @@ def head_and_loss(analysis: TraceAnalysis) -> Work:
     both."""
     ops = operators(analysis)
     top = ops.top_by_start
-    mine, heads = np.zeros((2, len(ops.rows)), dtype=bool)
     called = top[~ops.in_phase(BACKWARD, OPTIMIZER)[top]]
     products = np.flatnonzero(ops.named(_PRODUCT.match)[called])
-    for loss in np.flatnonzero(ops.named(_LOSS.match)[called]).tolist():
-        before = int(np.searchsorted(products, loss)) - 1
-        if before >= 0 and loss - products[before] <= NEAR:
-            mine[called[[products[before], loss]]] = True
-            heads[called[products[before]]] = True
-    mine[_nodes(ops, top, int(heads.sum()), _LOSS_NODE)] = True
-    return work_of(ops, ops.within(mine), heads)
+    losses = np.flatnonzero(ops.named(_LOSS.match)[called])
+    at = np.searchsorted(products, losses) - 1
+    losses, at = losses[at >= 0], at[at >= 0]
+    near = losses - products[at] <= NEAR
+    heads = ops.at(called[products[at[near]]])
+    nodes = _nodes(ops, top, int(heads.sum()), _LOSS_NODE)
+    return work_of(ops, ops.within(heads | ops.at(called[losses[near]], nodes)), heads)
 
 
 @fact

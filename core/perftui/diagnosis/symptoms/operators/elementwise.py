@@ -92,11 +92,8 @@ def copies(analysis: TraceAnalysis) -> Work:
 def _elsewhere(analysis: TraceAnalysis) -> Mask:
     """Operators reported by other rules."""
     ops = operators(analysis)
-    looped = np.zeros(len(ops.rows), dtype=bool)
-    for loop in loops(analysis):
-        if loop.phase == OTHER:
-            looped[loop.positions] = True
-    return ops.within(looped) | ops.in_phase(OPTIMIZER)
+    looped = (loop.positions for loop in loops(analysis) if loop.phase == OTHER)
+    return ops.within(ops.at(*looped)) | ops.in_phase(OPTIMIZER)
 
 
 FEW = 4

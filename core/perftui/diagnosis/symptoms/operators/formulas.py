@@ -278,8 +278,7 @@ def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], .
 
 
 def _taken(ops: Operators, formula: Formula) -> Work:
-    mine = np.zeros(len(ops.rows), dtype=bool)
-    mine[[call.at for call in formula.calls]] = True
+    mine = ops.at([call.at for call in formula.calls])
     return work_of(ops, ops.within(mine), mine)
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.intervals import union
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
@@ -132,18 +131,15 @@ def _first_numbers(ops: Operators, until: int) -> Int64:
 def _untrained_nodes(ops: Operators, turns: list[_Turn], farthest: list[_Turn]) -> Mask:
     """Nodes of the model called first in the turn with fewest calls, in those ``farthest`` turns
     that have more."""
-    mine = np.zeros(len(ops.rows), dtype=bool)
     least = min(turns, key=lambda turn: len(turn.calls()))
     calls = least.calls()
     if len(calls) < 2:
-        return mine
+        return ops.at()
     model = least.names_in(ops, calls[0])
-    for turn in farthest:
-        if len(turn.calls()) > len(calls):
-            for call in turn.calls():
-                if turn.names_in(ops, call) == model:
-                    mine[turn.nodes[turn.call == call]] = True
-    return mine
+    longer = (turn for turn in farthest if len(turn.calls()) > len(calls))
+    made = ((turn, call) for turn in longer for call in turn.calls())
+    same = ((turn, call) for turn, call in made if turn.names_in(ops, call) == model)
+    return ops.at(*(turn.nodes[turn.call == call] for turn, call in same))
 
 
 LARGE_TABLE = 0.5
@@ -295,8 +291,7 @@ _ZERO_GRAD = re.compile(r"Optimizer\.zero_grad#")
 def zeroing(kernels: StepKernels) -> Mask:
     """Kernels that ``zero_grad`` of an optimizer launched."""
     trace = kernels.analysis.trace
-    rows = np.flatnonzero(kinds.ranges_named(trace, _ZERO_GRAD.match))
-    within = union(trace.start[rows], trace.ends_of(rows))
+    within = kinds.busy(trace, kinds.ranges_named(trace, _ZERO_GRAD.match))
     zeroed: Mask = within.holds(trace.start[kernels.launch]) & (kernels.launch != NONE)
     return zeroed
 
@@ -346,7 +341,7 @@ def _work(analysis: TraceAnalysis, nodes: int, ranges: tuple[tuple[int, int], ..
         UnknownError: the trace does not number them, or its graphs are others.
     """
     ops = operators(analysis)
-    mine, counted = (np.zeros(len(ops.rows), dtype=bool) for _ in range(2))
+    mine, counted = ops.at(), ops.at()
     marks, trace = ops.marks(BACKWARD), ops.trace
     is_node = ops.named(lambda name: name.startswith(NODE))
     looked_at, read, last = 0, 0, 0

@@ -9,6 +9,7 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
+from perftui.analysis.intervals import mask_of
 from perftui.analysis.kernels.category import Category, category_of
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import BACKWARD, COMPUTE, OPTIMIZER, OTHER
@@ -208,8 +209,7 @@ def optimizer_loop(analysis: TraceAnalysis) -> tuple[str, int, StepKernels, int]
     mine = all_kernels.where(all_kernels.in_phase(OPTIMIZER))
     # A CUDA graph of many kernels is one launch.
     single = mine.where(~mine.named(lambda name: category_of(name) is Category.OPTIMIZER))
-    called = np.zeros(len(analysis.trace), dtype=bool)
-    called[single.launch[single.launch != NONE]] = True
+    called = mask_of(len(analysis.trace), single.launch[single.launch != NONE])
     launches = int(np.count_nonzero(called)) // all_kernels.steps
     if launches < MANY_LAUNCHES:
         return None

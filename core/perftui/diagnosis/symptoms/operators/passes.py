@@ -201,7 +201,7 @@ def used_again(analysis: TraceAnalysis) -> Work:
     pass is back at its first use, so none on the way through the second. Empty if the sequence
     draws random numbers, since two dropout masks are not a repetition."""
     ops = operators(analysis)
-    mine = np.zeros(len(ops.rows), dtype=bool)
+    mine = ops.at()
     random = ops.named(_RANDOM.match)
     weighted = ops.named(WEIGHTED.match)
     nodes, sums = ops.named(WEIGHTED_NODE.match), ops.named((NODE + KEEPS_GRADIENT).__eq__)

@@ -176,8 +176,7 @@ def expanded_operands(analysis: TraceAnalysis) -> Expanded | None:
     """
     ops = operators(analysis)
     forward = ~ops.in_phase(BACKWARD)
-    copies = np.zeros(len(ops.rows), dtype=bool)
-    copies[ops.caller[ops.named("aten::copy_".__eq__) & (ops.caller != NONE)]] = True
+    copies = ops.at(ops.caller[ops.named("aten::copy_".__eq__) & (ops.caller != NONE)])
     at = np.flatnonzero(copies & ops.named("aten::clone".__eq__) & forward)
     products = np.append(np.flatnonzero(ops.named(_PRODUCT.match) & forward), len(forward) + NEAR)
     following = products[np.searchsorted(products, at)]
@@ -188,7 +187,7 @@ def expanded_operands(analysis: TraceAnalysis) -> Expanded | None:
     back = np.flatnonzero(ops.named(_PRODUCT_NODE.match))[:MOST_READ]
     known = ops.arguments(np.concatenate([at, following, summed, back]))
     node_of = {known[node].get(NUMBER): node for node in summed.tolist()}
-    mine, counted, multiplied = (np.zeros(len(ops.rows), dtype=bool) for _ in range(3))
+    mine, counted, multiplied = (ops.at() for _ in range(3))
     for copy, product in zip(at.tolist(), following.tolist(), strict=True):
         number = known[copy].get(NUMBER)
         node = node_of.get(number - 1) if isinstance(number, int) else None
@@ -199,8 +198,7 @@ def expanded_operands(analysis: TraceAnalysis) -> Expanded | None:
         return None
     chosen = np.flatnonzero(multiplied).tolist()
     numbers = {known[product].get(NUMBER) for product in chosen} - {None}
-    goes_back = np.zeros(len(ops.rows), dtype=bool)
-    goes_back[[node for node in back.tolist() if known[node].get(NUMBER) in numbers]] = True
+    goes_back = ops.at([node for node in back.tolist() if known[node].get(NUMBER) in numbers])
     mine = ops.within(mine | counted)
     return Expanded(
         mine,

@@ -8,7 +8,7 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
-from perftui.analysis.intervals import subtract, union
+from perftui.analysis.intervals import mask_of, subtract
 from perftui.analysis.kernels.limits import link_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import link
@@ -31,7 +31,7 @@ from perftui.facts.settings import Wrapper, settings
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, NONE, Int64, Mask
+from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, Mask
 
 
 def wrapper(facts: Facts, name: str) -> Wrapper | None:
@@ -159,20 +159,12 @@ def bucket_copies(analysis: TraceAnalysis) -> tuple[float, int, str]:
     count = max(steps.steps, 1)
     if not steps.has_gpu:
         rows = np.flatnonzero(ranges & steps.inside)
-        whole = union(trace.start[rows], trace.ends_of(rows)).total
-        return len(rows) / count, whole // count, "backward"
+        return len(rows) / count, kinds.busy(trace, rows).total // count, "backward"
     links = link(trace)
-    copied = np.zeros(len(links.activity), dtype=bool)
-    above: Int64 = links.operator.astype(np.int64)
-    for _ in range(_LEVELS):
-        copied |= ranges[above] & (above != NONE)
-        above = np.where(above == NONE, NONE, trace.parent[above]).astype(np.int64)
-    mine = np.zeros(len(trace), dtype=bool)
-    mine[links.activity[copied]] = True
-    mine &= steps.on_device & steps.inside
+    copied = kinds.under(trace, links.operator, ranges, _LEVELS)
+    mine = mask_of(len(trace), links.activity[copied]) & steps.on_device & steps.inside
     others = trace.in_category(*DEVICE_ACTIVITY) & steps.on_device & ~mine
-    copying = union(trace.start[mine], trace.ends_of(mine))
-    alone = subtract(copying, union(trace.start[others], trace.ends_of(others)))
+    alone = subtract(kinds.busy(trace, mine), kinds.busy(trace, others))
     by_engine = int(trace.duration[mine & trace.in_category(MEMCPY)].sum())
     part = EXPOSED_COPIES if 2 * by_engine >= int(trace.duration[mine].sum()) else COMPUTE
     return int(mine.sum()) / count, alone.total // count, part

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.intervals import union
+from perftui.analysis import kinds
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import launch_of
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
@@ -154,7 +154,7 @@ def _left_on(facts: Facts) -> Lost | None:
         line = matching_line(facts, worst.pattern) if worst.pattern else None
         set_at = line_place(facts, line)
     place = set_at or worst.place
-    at = f" at {set_at.short}" if set_at and set_at.source else ""
+    at = set_at.at if set_at else ""
     step = judged.of if worst.cost and judged else None
     costs, figures = "", [Figure("on", flag.name) for flag in flags]
     if step is not None:
@@ -192,7 +192,7 @@ def _anomaly(facts: Facts, setup: Settings | None) -> _Flag | None:
         if judged is not None:
             # The least time to record stacks, as few samples may miss it; then the checks.
             trace, mean = steps.analysis.trace, judged.of.mean
-            time = union(trace.start[rows], trace.ends_of(rows)).total
+            time = kinds.busy(trace, rows).total
             cost = max(cost, round(min(nodes * STACK_NS / count / steps.step_ns, 1.0) * mean))
             on_host = round(time / count / steps.step_ns * mean)
             cost += per_step(facts, time) if judged.on_device else on_host
@@ -327,12 +327,12 @@ def _profiling(facts: Facts) -> Lost | None:
     cost = round(share * step.mean)
     line = matching_line(facts, _MADE) or (lines.lines[0] if lines else None)
     place = facts.at(line) if line and line.file else Place(rank=facts.rank_number)
-    at = f" at {place.short}" if place.source else ""
     takes = f", which takes {step.part_of(cost)}" if cost else ""
     return Lost(
         cost,
         step,
-        f"The script runs its own profiler{at}{takes}: perftui cannot profile a window meanwhile.",
+        f"The script runs its own profiler{place.at}{takes}: perftui cannot profile a window "
+        "meanwhile.",
         (Figure.share("in the profiler", share, OVERHEAD.limits.warning, place),),
         place=place,
         parts=(OTHER, f"{PYTHON_IN}{OTHER}", GapCause.PROFILER.value, GapCause.PYTHON.value),

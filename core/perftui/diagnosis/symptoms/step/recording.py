@@ -9,7 +9,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import SETS_UP, initialising, main_track
-from perftui.analysis.intervals import intersect, union
+from perftui.analysis.intervals import intersect
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import OPERATORS, OTHER, step_source
@@ -85,7 +85,7 @@ def _first_calls(analysis: TraceAnalysis) -> Lost | None:
     rows = np.array(list(_standing_out(trace)), dtype=np.int64)
     if not len(rows):
         return None
-    covered = intersect(union(trace.start[rows], trace.ends_of(rows)), steps.on_host)
+    covered = intersect(kinds.busy(trace, rows), steps.on_host)
     # The innermost operator that takes nearly all of the longest first call.
     longest = rows[trace.duration[rows] >= _NEARLY * trace.duration[rows].max()]
     operator = trace.name_of(int(longest[np.argmax(trace.start[longest])]))
@@ -191,7 +191,7 @@ def _calling(facts: Facts) -> Lost | None:
     # At the end of a recording the profiler itself waits.
     called &= trace.start <= works.max(initial=0)
     by_kind = [np.flatnonzero(called & of(trace)) for of in (kinds.allocating, kinds.synchronising)]
-    times = [union(trace.start[rows], trace.ends_of(rows)).total for rows in by_kind]
+    times = [kinds.busy(trace, rows).total for rows in by_kind]
     waits = times[1] > times[0]
     rows, count = by_kind[waits], max(steps.steps, 1)
     if not max(times):
@@ -202,9 +202,7 @@ def _calling(facts: Facts) -> Lost | None:
     around = rows[np.argmax(trace.duration[rows])]
     while around != NONE and not (kinds.ranges(trace) | kinds.operators(trace))[around]:
         around = trace.parent[around]
-    at = f" at {place.short}" if place.file else ""
-    if not at and around != NONE:
-        at = f" in {trace.name_of(int(around))}"
+    at = place.at or (f" in {trace.name_of(int(around))}" if around != NONE else "")
     why = "waits for the GPU" if waits else "is in calls for memory"
     calls = fmt.several(len(rows) // count, "call")
     return Lost(

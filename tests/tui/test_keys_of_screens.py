@@ -233,13 +233,13 @@ async def point(pilot: Pilot[None], words: str, *, click: bool = False) -> None:
 async def test_the_mouse_tells_what_a_key_does_and_presses_it(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         await until(pilot, lambda: "q Quit" in footer(app), "the keys")
-        footer = app.screen.query_one(KeysFooter)
+        keys = app.screen.query_one(KeysFooter)
         await point(pilot, "q Quit")
-        assert footer.tooltip == "Quit; asks what to do with a running training"
+        assert keys.tooltip == "Quit; asks what to do with a running training"
         await point(pilot, "palette")
-        assert footer.tooltip == "Open the command palette"
+        assert keys.tooltip == "Open the command palette"
         await pilot.hover("#header")
-        assert footer.tooltip is None
+        assert keys.tooltip is None
         await point(pilot, "? Help", click=True)
         await until(pilot, lambda: isinstance(app.screen, HelpDialog), "the help")
         await pilot.press("escape")
@@ -268,16 +268,16 @@ async def test_the_wheel_brings_in_what_does_not_fit(tmp_path: Path, size: tuple
     async with opened(write_run(tmp_path), size=size) as (app, pilot):
         await press(pilot, "2", screen="timeline")
         await until(pilot, lambda: "q Quit" in footer(app) or "▏" in footer(app), "the keys")
-        footer = app.screen.query_one(KeysFooter)
+        keys = app.screen.query_one(KeysFooter)
         first = footer(app)
         for _ in range(60):
-            footer.post_message(_wheel(MouseScrollDown, footer))
+            keys.post_message(_wheel(MouseScrollDown, keys))
         await pilot.pause()
         moved = footer(app)
         assert moved != first
         assert moved[-8:] == first[-8:]
         for _ in range(60):
-            footer.post_message(_wheel(MouseScrollUp, footer))
+            keys.post_message(_wheel(MouseScrollUp, keys))
         await pilot.pause()
         assert footer(app) == first
 

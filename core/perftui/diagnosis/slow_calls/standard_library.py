@@ -600,14 +600,14 @@ ROWS = (
     ),
     SlowCall(
         "same-every-epoch",
-        "nothing in this function is random, so it may make the same of a sample in every epoch",
-        "if it does, make it once, before training, and store it; what must be made anew can be "
-        "made in worker processes (num_workers)",
+        "nothing in this function is random",
+        "if it makes the same in every epoch, make that once and store it; else make batches in "
+        "worker processes (num_workers)",
         sources.CACHED_SAMPLES,
         "*",
         frames="^",
         where="item",
-        within=r"\A(?![\s\S]*(rand|choice|shuffle|sample\(|permut|jitter|augment|noise|open|load|read))"
+        within=r"\A(?![\s\S]*(rand|choice|shuffle|sample\(|permut|jitter|augment|noise|open|load|read|sleep))"
         r"(?!\s*(@.*\n)*(async )?def \w*collate)",
         general=True,
     ),

@@ -1,8 +1,10 @@
-"""Numbers as a tired person reads them: two or three digits and a unit; and names of places."""
+"""Numbers as a tired person reads them: two or three digits and a unit, and integers that keep
+their sum; and names of places."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -105,3 +107,26 @@ def part_of_trace(cost: int, whole: int) -> str:
 
 def _digits(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}"
+
+
+def whole_quotients(numerators: Sequence[int], denominator: int) -> list[int]:
+    """Each of ``numerators`` (>= 0) over ``denominator`` (> 0), rounded to integers.
+
+    Uses the largest-remainder (Hamilton) method: each is off by less than one, and together they
+    are the quotient of the sum, rounded down.
+    """
+    quotients = [numerator // denominator for numerator in numerators]
+    missing = sum(numerators) // denominator - sum(quotients)
+    order = sorted(range(len(numerators)), key=lambda at: (-(numerators[at] % denominator), at))
+    for at in order[:missing]:
+        quotients[at] += 1
+    return quotients
+
+
+def apportioned(values: Sequence[int], units: int) -> list[int]:
+    """``units`` shared out in proportion to ``values`` (>= 0), by largest remainder.
+
+    The result sums to ``units`` exactly, unless all values are 0.
+    """
+    whole = sum(values)
+    return whole_quotients([value * units for value in values], whole) if whole else list(values)

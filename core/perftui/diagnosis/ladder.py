@@ -8,12 +8,7 @@ from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause, OpTable
 from perftui.analysis.ops.call_detail import OUTSIDE
-from perftui.analysis.steps import (
-    EXPOSED_COMMUNICATION,
-    EXPOSED_COPIES,
-    OPERATORS,
-    OTHER,
-)
+from perftui.analysis.steps import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OPERATORS, OTHER
 from perftui.diagnosis.model import (
     COMPUTE_BOUND_ID,
     Abstention,

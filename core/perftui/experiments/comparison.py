@@ -30,11 +30,10 @@ from perftui.facts.counters import memory_over_time
 from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts, finite, samples
 from perftui.facts.gpu.memory import gpu_memory
-from perftui.facts.rounding import whole_quotients
 from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_tables
 from perftui.facts.step.steps import StepBreakdown, batches_ready, step_breakdown, wait_p95
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.format import several
+from perftui.format import several, whole_quotients
 from perftui.trace.model import NONE
 
 MEMORY, LOADER, MACHINE = "memory", "data loader", "machine"

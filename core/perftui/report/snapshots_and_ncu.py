@@ -22,7 +22,7 @@ from perftui.analysis.memory_snapshot import (
     largest_unused,
     time_line,
 )
-from perftui.facts.rounding import apportioned
+from perftui.format import apportioned
 from perftui.report.kernel_metrics import MeasuredRow, MetricsReport, render_metrics, report_metrics
 from perftui.report.kind import Kind
 from perftui.report.output_text import (

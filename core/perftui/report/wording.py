@@ -15,12 +15,12 @@ from perftui.facts.gpu.idle import gap_lines
 from perftui.facts.ranks.rank_table import RankTable, rank_table
 from perftui.facts.ranks.straggler import table_of_traces
 from perftui.facts.ranks.traced_ranks import traced_ranks
-from perftui.facts.rounding import apportioned
 from perftui.facts.source import lines as thread
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget
 from perftui.facts.step.steps import StepBreakdown, step_breakdown, step_count
 from perftui.fixes.option import FixOption
+from perftui.format import apportioned
 from perftui.report.output_text import printable
 from perftui.report.report import Report
 from perftui.run.layout import trials_of

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
-from perftui.facts.rounding import whole_quotients
 from perftui.facts.step.steps import (
     EVAL,
     INFER,
@@ -27,6 +26,7 @@ from perftui.facts.step.steps import (
     step_kind,
     warm_up_length,
 )
+from perftui.format import whole_quotients
 from perftui.run.columns import PHASES, STEP_COLUMNS
 from perftui.run.table import Table, Weighed, aggregates_of
 from tests.core.diagnosis.runs import facts_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.rounding import apportioned
+from perftui.format import apportioned
 from perftui.report import as_json, markdown
 from perftui.report.__main__ import conclude
 from perftui.report.brief import brief_json, brief_text

@@ -27,7 +27,6 @@ from perftui.facts.fact import Facts, UnknownError, fact, finite, samples, trace
 from perftui.facts.gpu.cards import own_gpus
 from perftui.facts.gpu.memory import peak_reserved
 from perftui.facts.ranks.collectives import collectives
-from perftui.facts.rounding import apportioned
 from perftui.facts.source.lines import is_without_steps, stack_samples
 from perftui.facts.step.steps import (
     DEVICE_COLUMNS,
@@ -47,6 +46,7 @@ from perftui.facts.step.trace_steps import (
     no_kernels,
     trace_steps,
 )
+from perftui.format import apportioned
 from perftui.run.columns import COLLATE, FETCH
 from perftui.telemetry.gpu.names import gpu_prefixes
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
-from perftui.facts.rounding import whole_quotients
+from perftui.format import whole_quotients
 from perftui.run.columns import PHASES, phase_name
 from perftui.run.manifest import Status
 from perftui.run.table import Group, Table, Weighed, after_disturbance, consistent_rows

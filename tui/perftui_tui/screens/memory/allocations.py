@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from perftui.analysis.memory_categories import Category, MemoryOverTime
 from perftui.facts.gpu.memory import gpu_memory
-from perftui.facts.rounding import apportioned
+from perftui.format import apportioned
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import apportion
 from perftui_tui.look.format import MISSING, format_bytes, format_count, format_ns, percent, share

@@ -270,16 +270,11 @@ def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], .
     def compute() -> tuple[tuple[Formula, Work], ...]:
         calls = Calls(ops, longest, zeros)
         searches = (_long_filters, _pairs, _mostly_zeros, _equal_matrices)
-        return tuple(
-            (formula, _taken(ops, formula)) for search in searches for formula in search(calls)
-        )
+        found = [formula for search in searches for formula in search(calls)]
+        called = [ops.at([call.at for call in formula.calls]) for formula in found]
+        return tuple(zip(found, (work_of(ops, ops.within(c), c) for c in called), strict=True))
 
     return cached((_formulas, *zeros.items()), ops.steps.analysis.worked_out, compute)
-
-
-def _taken(ops: Operators, formula: Formula) -> Work:
-    mine = ops.at([call.at for call in formula.calls])
-    return work_of(ops, ops.within(mine), mine)
 
 
 def _dimensions(size: object) -> int | None:

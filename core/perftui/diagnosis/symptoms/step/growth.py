@@ -15,13 +15,7 @@ from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
 from perftui.diagnosis.symptoms.operators.slow_values import subnormal_over_time
 from perftui.facts.cpu.machine import busy_host, core_wait, has_gpu
-from perftui.facts.fact import (
-    Facts,
-    UnknownError,
-    finite,
-    notes_of,
-    samples,
-)
+from perftui.facts.fact import Facts, UnknownError, finite, notes_of, samples
 from perftui.facts.script.looks import piling
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_calls import line_that_keeps_graph, matching_line

@@ -166,5 +166,6 @@ NO_STACKS = "no_stacks"
 
 def stack_rate_of(profile: Mapping[str, Any]) -> int:
     """Requested samples per second in the ``profile`` of a manifest, 0 if missing."""
-    rate = profile.get(STACK_RATE_KEY)
+    # Runs recorded before November 2026 name it "looks".
+    rate = profile.get(STACK_RATE_KEY, profile.get("looks", 0))
     return rate if isinstance(rate, int) and rate > 0 else 0

@@ -23,8 +23,7 @@ from perftui.facts.question import Evidence, Question
 from perftui.trace.model import NONE
 
 MOST_READ = 1_000
-"""Longest operators whose sizes are read, 5 us each, and in a very long trace 100: all steps do the
-same."""
+"""Longest operators whose sizes are read, 5 to 100 us each: all steps do the same."""
 
 PROBED = 16
 """Of these, as many as show whether the trace has sizes."""

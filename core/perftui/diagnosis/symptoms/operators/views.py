@@ -182,9 +182,10 @@ def expanded_operands(analysis: TraceAnalysis) -> Expanded | None:
     following = products[np.searchsorted(products, at)]
     near = np.flatnonzero(following - at < NEAR)[:MOST_READ]
     at, following = at[near], following[near]
+    most = MOST_READ if len(at) else 0
     sums = ops.named("aten::sum".__eq__) & ops.called_by(ops.named(_EXPAND_NODE.match))
-    summed = ops.caller[sums][:MOST_READ].astype(np.int64)
-    back = np.flatnonzero(ops.named(_PRODUCT_NODE.match))[:MOST_READ]
+    summed = ops.caller[sums][:most].astype(np.int64)
+    back = np.flatnonzero(ops.named(_PRODUCT_NODE.match))[:most]
     known = ops.arguments(np.concatenate([at, following, summed, back]))
     node_of = {known[node].get(NUMBER): node for node in summed.tolist()}
     mine, counted, multiplied = (ops.at() for _ in range(3))

@@ -22,11 +22,9 @@ from perftui.facts.fact import Facts, UnknownError, cached, notes_of, trace_fact
 from perftui.facts.question import Evidence, Question
 from perftui.trace.model import NONE
 
-MOST_READ = 1_000
-"""Longest operators whose sizes are read, 5 to 100 us each: all steps do the same."""
-
-PROBED = 16
-"""Of these, as many as show whether the trace has sizes."""
+MOST_READ, PROBED = 1_000, 16
+"""Longest operators whose sizes are read, 5 to 100 us each, as all steps do the same; and of these,
+as many as show whether the trace has sizes."""
 
 
 class Call(NamedTuple):
@@ -259,9 +257,10 @@ def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], .
     ops, notes = work.operators, notes_of(facts.events, "zeros")
     longest = _longest(ops.steps.analysis)
     if not longest and facts.run:
-        multiplies = bool(notes) or "aten::one_hot" in ops.trace.names
-        asked = ops.named(_ASKED.match) | (ops.named(_PRODUCT.match) & multiplies)
-        share = work.time_of(work_of(ops, ops.within(asked))).won / work.of.mean
+        pattern = _MULTIPLIED if notes or "aten::one_hot" in ops.trace.names else _ASKED
+        kept = ops.steps.analysis.worked_out
+        taken = cached(pattern, kept, lambda: work_of(ops, ops.within(ops.named(pattern.match))))
+        share = work.time_of(taken).won / work.of.mean
         about = "whether another formula computes less"
         raise UnknownError(Question(Evidence.SHAPES, about, share))
     zeros = {(note["rows"], note["columns"]): note["zeros"] / note["read"] for note in notes}
@@ -282,6 +281,7 @@ def _dimensions(size: object) -> int | None:
 
 
 _ASKED = re.compile(r"aten::(convolution\w*|sub|mul|sum|linalg_\w+)$")
+_MULTIPLIED = re.compile(f"{_ASKED.pattern}|{_PRODUCT.pattern}")
 
 
 def _formula(facts: Facts) -> Lost | None:

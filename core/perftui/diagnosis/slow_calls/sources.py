@@ -370,7 +370,7 @@ PROFILING = _issue("Profiling of a few steps only", "AnswerDotAI/fsdp_qlora/pull
 IMAGE_SCORES = _issue("Speed of training with LPIPS", "1231234zhan/mmlphuman/issues/6")
 MAX_NORM = _issue("Embedding max_norm option slow", "pytorch/pytorch/issues/1278")
 READ_ONCE = _issue("Reads the whole file for each sample", "torchgeo/torchgeo/issues/1754")
-GROUPED = _issue("Group the table of tracks once", "vanTeeffelenLab/ExTrack/pull/5")
+TABLE_GROUPED = _issue("Group the table of tracks once", "vanTeeffelenLab/ExTrack/pull/5")
 FRAMES_KEPT = _issue("Decode sampled frames only", "Netflix/void-model/pull/12")
 CROP_FIRST = Source(
     "Albumentations, Optimizing Augmentation Pipelines for Speed",

@@ -10,7 +10,7 @@ ROWS = (
         "list-searched",
         "a loop over the whole list finds what fits each sample",
         "make a dict from key to entries once in __init__",
-        sources.GROUPED,
+        sources.TABLE_GROUPED,
         "*",
         frames="^$",
         given=r"^(?!self\b)\w+(\.\w+|\[('\w+'|\d)\])$",

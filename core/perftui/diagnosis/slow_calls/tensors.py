@@ -11,7 +11,7 @@ ROWS = (
         "{call} goes through all of {x} each time",
         "sort or group {x} once before training (offsets for each key), and gather only what is "
         "looked up",
-        sources.GROUPED,
+        sources.TABLE_GROUPED,
         "torch.isin",
         frames=r"^$|^torch/",
         where=EACH,

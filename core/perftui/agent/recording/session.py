@@ -24,11 +24,7 @@ from ..overrides.request import OverrideNotes
 from ..safety.guarded import calibrate, guarded, guarded_and_timed
 from ..safety.meter import Meter
 from ..safety.signal_handlers import TryLock, attempt, raised_by_handler
-from ..startup.process import (
-    declare,
-    leave_without_destructors,
-    process_facts,
-)
+from ..startup.process import declare, leave_without_destructors, process_facts
 from ..windows.torch_window import is_profiling
 from ..windows.windows import Windows
 from .device import Device

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import log2, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -263,7 +263,10 @@ def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], .
         share = work.time_of(taken).won / work.of.mean
         about = "whether another formula computes less"
         raise UnknownError(Question(Evidence.SHAPES, about, share))
-    zeros = {(note["rows"], note["columns"]): note["zeros"] / note["read"] for note in notes}
+    names = ("rows", "columns", "zeros", "read")
+    looks: list[Any] = [[note.get(name) for name in names] for note in notes]
+    whole = (look for look in looks if all(type(n) is int and n >= 0 for n in look) and look[3])
+    zeros = {(rows, columns): found / read for rows, columns, found, read in whole}
 
     def compute() -> tuple[tuple[Formula, Work], ...]:
         calls = Calls(ops, longest, zeros)

@@ -240,8 +240,6 @@ def _settings(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
     """Statements that certainly give the name a value before ``use`` runs, each time it does."""
     inner: ast.AST = use
     for above in program.ancestors(use):
-        if isinstance(above, FUNCTIONS):
-            break
         before = _until(above, inner, including=False)
         opened = [above] if isinstance(above, (ast.With, ast.AsyncWith)) else []
         for statement in (*before, *opened):
@@ -250,6 +248,8 @@ def _settings(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
         if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
             targets = (node for node in ast.walk(above.target) if isinstance(node, ast.Name))
             yield from (above for node in targets if node.id == use.id)
+        if isinstance(above, FUNCTIONS):
+            break
         inner = above
 
 

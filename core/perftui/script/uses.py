@@ -96,7 +96,7 @@ class Use:
     @cached_property
     def given(self) -> str:
         """The class of ``first``."""
-        return _kind(self.program, self.first)
+        return kind_of(self.program, self.first)
 
     @property
     def object(self) -> ast.expr | None:
@@ -109,12 +109,6 @@ class Use:
         """Text of the function around it; empty outside of functions."""
         function = self.program.function(self.node)
         return ast.unparse(function) if function else ""
-
-    @cached_property
-    def onward(self) -> str:
-        """Text of the function around it, from its statement on."""
-        statement = ast.unparse(self.program.statement(self.node))
-        return statement + self.around.partition(statement)[2]
 
     @cached_property
     def grows(self) -> bool:
@@ -143,7 +137,7 @@ def uses_at(program: Program, line: int) -> tuple[Use, ...]:
 def _uses(program: Program, node: ast.AST, line: int) -> Iterator[Use]:  # noqa: C901 - a table
     def use(of: ast.expr, method: str, first: ast.expr | None = None) -> Use:
         at = node if isinstance(node, ast.expr) else of
-        return Use(f"{_kind(program, of)}.{method}", at, of, first, program)
+        return Use(f"{kind_of(program, of)}.{method}", at, of, first, program)
 
     whole = node.iter if isinstance(node, ast.For) else node
     if not isinstance(whole, (ast.expr, ast.AugAssign)):
@@ -175,10 +169,10 @@ def _called(program: Program, function: ast.expr) -> str:
     if name := qualified_name(program, function) or _builtin(program, function):
         return name
     if isinstance(function, ast.Attribute):
-        kind = _kind(program, function.value)
-        if kind not in (UNKNOWN, *program.classes) or _kind(program, function) == UNKNOWN:
+        kind = kind_of(program, function.value)
+        if kind not in (UNKNOWN, *program.classes) or kind_of(program, function) == UNKNOWN:
             return f"{kind}.{function.attr}"
-    return f"{_kind(program, function)}.__call__"
+    return f"{kind_of(program, function)}.__call__"
 
 
 def _builtin(program: Program, function: ast.expr) -> str:
@@ -186,7 +180,7 @@ def _builtin(program: Program, function: ast.expr) -> str:
     return f"builtins.{name}" if hasattr(builtins, name) and not program.bindings(name) else ""
 
 
-def _kind(program: Program, node: ast.expr | None) -> str:
+def kind_of(program: Program, node: ast.expr | None) -> str:
     """The qualified class of a value, as far as the file shows; ``UNKNOWN`` else."""
     return (node is not None and _class_of(program, node, _DEEP)) or UNKNOWN
 

@@ -92,7 +92,11 @@ class _Reads:
 
     def _all(self, reads: Iterable[ast.expr], kind: str, made: ast.stmt | None) -> Cut | None:
         """Of all ``reads`` of what ``made`` makes: the one that uses most counts."""
-        cuts = [(made and self._share(read, made)) or self.of(read, kind) for read in reads]
+        cuts = []
+        for read in reads:
+            cuts.append((made and self._share(read, made)) or self.of(read, kind))
+            if cuts[-1] == _ALL:
+                break
         # Several windows may be all of it.
         windows = {ast.unparse(getattr(cut[1], "slice", cut[1])) for cut in cuts if cut}
         if not cuts or (kind == PART and len(windows) > 1):
@@ -104,9 +108,9 @@ class _Reads:
         around = set(self.program.ancestors(read)).difference(self.program.ancestors(made))
         loop = getattr(next(self.program.loops(read), None), "body", ())
         between = (node for node in loop if made.lineno < node.lineno < read.lineno)
-        skips = (node for node in between if "continue" in ast.unparse(node))
-        for node in (*around, *skips):
-            if isinstance(node, ast.If) and read not in ast.walk(node.test):
+        for node in (*around, *between):
+            skips = node in around or any(isinstance(n, ast.Continue) for n in ast.walk(node))
+            if isinstance(node, ast.If) and skips and read not in ast.walk(node.test):
                 function = ast.unparse(self.program.function(node) or node)
                 if _OF_WORKER.search(ast.unparse(node.test)) and _WORKER.search(function):
                     return SHARE, node.test

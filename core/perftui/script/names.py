@@ -134,17 +134,10 @@ def certainly_binds(statement: ast.stmt) -> Iterator[ast.AST]:
 
 def bindings_of(program: Program, name: ast.Name) -> list[ast.AST]:
     """Nodes that give ``name`` a value, in the scope that it is read from."""
-    everywhere = program.bindings(name.id)
-    if any(
-        isinstance(node, (ast.Global, ast.Nonlocal)) and name.id in node.names
-        for node in program.statements()
-    ):
-        return everywhere
-    for scope in _scopes(program, name):
-        local = [node for node in everywhere if program.scope(node) is scope]
-        if local:
-            return local
-    return []
+    if name.id in program.shared_names:
+        return program.bindings(name.id)
+    local = (program.bindings_in(name.id, scope) for scope in _scopes(program, name))
+    return next(filter(None, local), [])
 
 
 def readers_of(program: Program, name: ast.Name) -> list[ast.Name]:
@@ -242,7 +235,8 @@ def _settings(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
     for above in program.ancestors(use):
         before = _until(above, inner, including=False)
         opened = [above] if isinstance(above, (ast.With, ast.AsyncWith)) else []
-        for statement in (*before, *opened):
+        # The nearest first: it most often decides.
+        for statement in (*reversed(before), *opened):
             if use.id in map(bound_name, certainly_binds(statement)):
                 yield statement
         if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:

@@ -25,6 +25,8 @@ from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES
 from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
 from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
 from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
+from perftui.diagnosis.symptoms.script.python_bound import PYTHON
+from perftui.diagnosis.symptoms.script.repeated_work import REPEATED_WORK
 from perftui.diagnosis.symptoms.step.recording import INITIALISATION
 from perftui.facts.cpu.operators import all_operators
 from perftui.facts.fact import Facts, UnknownError, cached, fact, trace_fact
@@ -146,6 +148,9 @@ def timeline_place(finding: Finding, analysis: TraceAnalysis | None) -> Timeline
     return start, start + int(analysis.trace.duration[row]), row
 
 
+_GENERAL = frozenset({"input-in-main-thread", "input-bound", "input-worker-bound", PYTHON.id})
+"""Rules about all that is done in a part of the step."""
+
 COMPARABLE = 1 / 3
 """Share of the cost of launching in general from which a specific cause of late launches ranks
 before it: without that cause, the rest of launching is at most twice as much. The same for exposed
@@ -161,7 +166,8 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     late launches ranks before launching in general if it is comparable, or slows each launch:
     remedies for launching (CUDA graphs, compiling) only work once the host neither waits nor does
     work of its own. Likewise, a rank that the others wait for ranks before exposed communication,
-    which is their waiting. A cause that slows all operators, or all Python, ranks before what it
+    which is their waiting. Work that is repeated ranks before what is left of the part that it is
+    in. A cause that slows all operators, or all Python, ranks before what it
     makes longer.
     """
     launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
@@ -184,6 +190,10 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             and share >= COMPARABLE * waiting
         )
         general = launching if delays else waiting if is_late else 0.0
+        # What is left of such a part has no cause of its own.
+        left = _left_beside(findings, finding) if finding.rule == REPEATED_WORK.id else 0.0
+        explains = bool(left) and share >= COMPARABLE * left
+        general = left if explains else general
         slows = finding in slowing and finding.severity >= Severity.WARNING
         if slows and share >= COMPARABLE * (inflated := _inflated(findings, slowing, finding)):
             general = max(general, inflated)
@@ -194,13 +204,20 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             not _reaches_limit(finding),
             not (has_steps and finding.rule == INITIALISATION.id and not finding.steps),
             -max(share, general),
-            not (delays or is_late or slows),
+            not (delays or is_late or slows or explains),
             -share,
             -finding.severity,
             finding.rule,
         )
 
     return tuple(sorted(findings, key=rank))
+
+
+def _left_beside(findings: Sequence[Finding], cause: Finding) -> float:
+    """The largest share of a finding about waits for data, or Python in general, in the same parts
+    as ``cause``."""
+    others = (other for other in findings if other.rule in _GENERAL)
+    return max((one.share for one in others if set(cause.parts) & set(one.parts)), default=0.0)
 
 
 def _inflated(findings: Sequence[Finding], slowing: list[Finding], slow: Finding) -> float:

@@ -28,11 +28,13 @@ from perftui.diagnosis.symptoms.script import (
     interpreter,
     output,
     python_bound,
+    repeated_work,
     torch_compile,
 )
 from perftui.diagnosis.symptoms.step import growth, recording, slow_steps
 
 RULES: tuple[Rule, ...] = (
+    repeated_work.REPEATED_WORK,
     input_wait.MAIN_THREAD,
     workers.OVERSUBSCRIBED,
     workers.HANDOVER,
@@ -56,7 +58,6 @@ RULES: tuple[Rule, ...] = (
     collectives.DATA_PARALLEL,
     collectives.UNUSED_PARAMETERS,
     torch_compile.RECOMPILES,
-    debugging.OVERHEAD,
     interpreter.PAUSES,
     slow_steps.SLOW,
     slow_steps.CHECKPOINT,
@@ -64,6 +65,7 @@ RULES: tuple[Rule, ...] = (
     slow_values.SUBNORMAL_NUMBERS,
     growth.GROWING,
     growth.KEPT,
+    debugging.OVERHEAD,
     debugging.FLAGS,
     allocator.CHURN,
     machine.LINK,

@@ -14,6 +14,7 @@ from perftui.script.names import bindings_of, qualified_name, values_given
 from perftui.script.program import (
     COMPREHENSIONS,
     Program,
+    called_name,
     called_names,
     receiver,
     value_given,
@@ -111,6 +112,12 @@ class Use:
         return ast.unparse(function) if function else ""
 
     @cached_property
+    def onward(self) -> str:
+        """Text of the function around it, from its statement on."""
+        statement = ast.unparse(self.program.statement(self.node))
+        return statement + self.around.partition(statement)[2]
+
+    @cached_property
     def grows(self) -> bool:
         """Whether the result replaces one of the arguments."""
         targets = getattr(self.program.statement(self.node), "targets", ())
@@ -198,7 +205,9 @@ def _class_of(program: Program, node: ast.expr, deep: int) -> str:
         return _attribute(program, node, deep)
     if isinstance(node, ast.Subscript):
         whole = _class_of(program, node.value, deep)
-        return whole if isinstance(node.slice, ast.Slice) else _ELEMENTS.get(whole, "")
+        if isinstance(node.slice, ast.Slice):
+            return whole
+        return _ELEMENTS.get(whole, "") or _element(program, node.value, deep)
     if isinstance(node, ast.BinOp):
         sides = [_class_of(program, side, deep) for side in (node.left, node.right)]
         return next((side for side in sides if side in (_PATH, _TENSOR, _ARRAY)), "")
@@ -247,9 +256,25 @@ def _bound(program: Program, target: ast.AST, deep: int) -> str:
         return _only(_class_of(program, each, deep) if each else "" for each in given)
     if isinstance(above, (ast.For, ast.comprehension)) and above.target is target:
         over = _class_of(program, above.iter, deep)
-        return over if over in (_TENSOR, _ARRAY) else ""
+        return over if over in (_TENSOR, _ARRAY) else _element(program, above.iter, deep)
     value = _value(program, target)
     return _class_of(program, value, deep) if value is not None else ""
+
+
+def _element(program: Program, whole: ast.expr, deep: int) -> str:
+    """The class of the elements of ``whole``, if it is a list of modules made in one place."""
+    if isinstance(whole, ast.Subscript):
+        return _element(program, whole.value, deep)
+    if isinstance(whole, ast.Attribute) and deep:
+        stored = program.attributes(whole.attr, ast.Store)
+        values = [value_given(program, at) for at in stored]
+        return _only(_element(program, each, deep - 1) if each else "" for each in values)
+    if isinstance(whole, ast.Call) and called_name(whole) == "ModuleList" and whole.args:
+        whole = whole.args[0]
+    if isinstance(whole, (ast.ListComp, ast.GeneratorExp)):
+        return _class_of(program, whole.elt, deep)
+    made = whole.elts if isinstance(whole, ast.List) else ()
+    return _only(_class_of(program, each, deep) for each in made)
 
 
 def _attribute(program: Program, node: ast.Attribute, deep: int) -> str:

@@ -47,19 +47,24 @@ class BatchLines:
 
 
 @fact
-def batch_lines(facts: Facts) -> BatchLines | None:
-    """Where batches are made over the steady steps, in workers or in the training thread; None with
-    fewer than ``FEWEST_TO_NAME`` samples."""
+def making_batches(facts: Facts) -> tuple[Table, Int64]:
+    """Samples of the thread that makes batches, a worker's or the training's, and the ns within the
+    steady steps that each stands for, 0 where it does something else."""
     feeds = training_loader(facts)
-    if facts.rank is None:
-        return None
-    if feeds is not None and feeds.num_workers:
+    if facts.rank is not None and feeds is not None and feeds.num_workers:
         stacks, time = facts.rank.worker_stacks, _worker_times(facts, feeds.numbers)
     else:
         stacks, time = sampled(facts)
-    if not len(stacks) or "stage" not in stacks:
-        return None
-    time = np.where(np.isin(stacks["stage"], (FETCH, COLLATE)), time, 0)
+    if "stage" not in stacks:
+        return stacks, np.zeros(len(stacks), dtype=np.int64)
+    return stacks, np.where(np.isin(stacks["stage"], (FETCH, COLLATE)), time, 0)
+
+
+@fact
+def batch_lines(facts: Facts) -> BatchLines | None:
+    """Where batches are made over the steady steps, in workers or in the training thread; None with
+    fewer than ``FEWEST_TO_NAME`` samples."""
+    stacks, time = making_batches(facts)
     lines = lines_by_time(stacks, time)
     if lines.samples < FEWEST_TO_NAME:
         return None

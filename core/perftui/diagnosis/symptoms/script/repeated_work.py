@@ -1,0 +1,203 @@
+"""Work that is done again and again, though nothing that it depends on changes."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps import BACKWARD, FORWARD, INPUT_WAIT, OPERATORS, OTHER
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.data_loader.batch_place import making_batches
+from perftui.facts.data_loader.input_wait import input_wait
+from perftui.facts.fact import Facts, NotApplicableError, fact
+from perftui.facts.place import Place
+from perftui.facts.source.lines import FEWEST_TO_NAME, LEAST_SHARE, sampled
+from perftui.facts.source.source_calls import own_files
+from perftui.facts.step.judged_step import HOST_AT_WORK, LOSS, STAGES, JudgedStep, judged_step
+from perftui.run.table import Table
+from perftui.script.program import COMPREHENSIONS, Function, Program, program_of
+from perftui.script.training import trains
+from perftui.script.unchanged import EACH_SAMPLE, Repeated, repeated_at, turns
+from perftui.script.uses import kind_of
+from perftui.trace.model import Int64
+
+MOST_LINES = 24
+"""Lines whose source is looked at, those with most time."""
+
+LONGEST = 60
+"""Letters of the user's code that are repeated; of longer expressions only what is called."""
+
+
+@dataclass
+class RepeatedWork:
+    """Work that is repeated, and the samples that are in it."""
+
+    file: str
+    program: Program
+    found: Repeated
+    is_alone: bool = True
+    """Whether its lines do nothing else."""
+    held: Counter[str] = field(default_factory=Counter)
+    """ns of the mean step by stage."""
+    samples: float = 0
+
+    @property
+    def saved(self) -> float | None:
+        """Share of the work that is done again; None if it is not known how often."""
+        loop, outer = self.found.loop, self.found.outer
+        if trains(self.program, outer) and not list(self.program.loops(outer)):
+            # Each turn is a step of the training.
+            return 1.0
+        times = [turns(self.program, each) for each in {loop, outer}]
+        return None if None in times else 1 - 1 / max(math.prod(filter(None, times)), 1)
+
+    @property
+    def text(self) -> str:
+        """How it is written, shortened."""
+        work = self.found.work
+        text, above = ast.unparse(work), self.program.parents[work]
+        if len(text) > LONGEST:
+            text = f"{ast.unparse(getattr(work, 'func', work))}(...)"
+        if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
+            return f"{above.targets[0].id} = {text}"
+        return text
+
+
+@fact
+def repeated_work(facts: Facts) -> RepeatedWork | None:
+    """The repeated work that takes most of the step; None without any."""
+    known: dict[tuple[str, ast.expr], RepeatedWork] = {}
+    files = {str(path): (path, changed) for path, changed in own_files(facts)}
+    for stacks, time, scale in _samples(facts):
+        for (file, line), rows in _lines(stacks, time).items():
+            program = program_of(*files[file]) if file in files else None
+            found = repeated_at(program, line) if program else None
+            if program is None or found is None:
+                continue
+            again = known.setdefault((file, found.work), RepeatedWork(file, program, found))
+            rows = _within(again, line, stacks, rows)
+            again.samples += float((time[rows] / np.maximum(stacks["every"][rows], 1)).sum())
+            for stage, ns in zip(stacks["stage"][rows].tolist(), time[rows].tolist(), strict=True):
+                again.held[stage] += round(ns * scale)
+    enough = (again for again in known.values() if again.samples >= FEWEST_TO_NAME)
+    return max(enough, key=lambda again: again.held.total(), default=None)
+
+
+def _samples(facts: Facts) -> Iterator[tuple[Table, Int64, float]]:
+    """Samples of the main thread, and of the workers that it waits for, with what each stands for,
+    and how much of the mean step a ns of that is."""
+    stacks, time = sampled(facts)
+    if "stage" in stacks and time.any():
+        yield stacks, time, judged_step(facts).of.mean / int(time.sum())
+    making, (batches, time) = input_wait.or_none(facts), making_batches(facts)
+    if batches is not stacks and making is not None and time.any():
+        yield batches, time, making.wait / int(time.sum())
+
+
+def _lines(stacks: Table, time: Int64) -> dict[tuple[str, int], Int64]:
+    """The lines with most time, and their samples."""
+    rows = np.flatnonzero(time > 0).tolist()
+    keys = zip(stacks["file"][rows].tolist(), stacks["line"][rows].tolist(), strict=True)
+    at: dict[tuple[str, int], list[int]] = {}
+    for row, key in zip(rows, keys, strict=True):
+        at.setdefault(key, []).append(row)
+    held = {key: int(time[mine].sum()) for key, mine in at.items()}
+    longest = sorted(held, key=lambda key: -held[key])[:MOST_LINES]
+    least = LEAST_SHARE * int(time.sum())
+    return {key: np.array(at[key]) for key in longest if held[key] >= least}
+
+
+def _within(again: RepeatedWork, line: int, stacks: Table, rows: Int64) -> Int64:
+    """Those of the samples at ``line`` that are in the work, as far as they show it."""
+    work, program = again.found.work, again.program
+    if not work.lineno <= line <= (work.end_lineno or 0):
+        return rows
+    if isinstance(work, ast.Attribute) or program.own_functions(work):
+        # Lines of what it calls have samples of their own.
+        return rows[:0]
+    mine = set(ast.walk(work))
+    nodes = (node for node in ast.walk(program.statement(work)) if node not in mine)
+    again.is_alone &= not any(isinstance(node, (ast.Call, ast.BinOp)) for node in nodes)
+    if kind_of(program, work.func).startswith("torch.nn."):
+        of_module = [str(via).startswith("torch/nn/modules/") for via in stacks["via"][rows]]
+        return rows[of_module]
+    return rows
+
+
+def _lost(facts: Facts) -> Lost | None:
+    if facts.run is None:
+        raise NotApplicableError
+    judged, again = judged_step(facts), repeated_work(facts)
+    if again is None:
+        return None
+    saved, name = again.saved, Path(again.file).name
+    cost = min(round(again.held.total() * (1 if saved is None else saved)), judged.of.mean)
+    most = "" if saved is not None and again.is_alone else "up to "
+    beyond = ", without any backward pass" if again.held[FORWARD] and judged.part(BACKWARD) else ""
+    place = Place(facts.rank_number, file=again.file, line=again.found.work.lineno)
+    return Lost(
+        cost,
+        judged.of,
+        f"{again.text} at {place.short} gives the same {_when(again, name)}, and is computed each "
+        f"time: this takes {most}{judged.of.part_of(cost)}{beyond}.",
+        (Figure.share("done again", cost / judged.of.mean, REPEATED_WORK.limits.warning),),
+        place=place,
+        parts=tuple(dict.fromkeys(part for stage in again.held for part in _parts(judged, stage))),
+        advice=f"compute {again.text} once, {_where(again, name)}",
+    )
+
+
+def _when(again: RepeatedWork, file: str) -> str:
+    loop = again.found.loop
+    if isinstance(loop, Function):
+        often = "for each sample" if loop.name in EACH_SAMPLE else "several times"
+        return f"{often} in {loop.name} ({file}:{loop.lineno})"
+    line = getattr(loop, "lineno", 0)
+    what = "for each element" if isinstance(loop, COMPREHENSIONS) else "in each turn of the loop"
+    return f"{what} at {file}:{line}"
+
+
+def _where(again: RepeatedWork, file: str) -> str:
+    """Where to compute it."""
+    outer = again.found.outer
+    if isinstance(outer, Function):
+        where = "in __init__, and keep it in self"
+        return where if outer.name in EACH_SAMPLE else "before its first use, and pass it on"
+    around = again.program.function(again.found.work)
+    is_here = around is again.program.function(outer)
+    where = f"before the loop at {file}:{getattr(outer, 'lineno', 0)}"
+    return where if is_here else f"{where}, and pass it on"
+
+
+def _parts(judged: JudgedStep, stage: str) -> tuple[str, ...]:
+    """Parts of the step in which samples of ``stage`` are."""
+    phase = next((name for name, stages in STAGES.items() if stage in stages), OTHER)
+    if phase == INPUT_WAIT:
+        return GapCause.INPUT_WAIT.value, INPUT_WAIT
+    if judged.on_device:
+        return HOST_AT_WORK
+    return (phase, *((OPERATORS, LOSS) if phase in (OTHER, FORWARD) else ()))
+
+
+REPEATED_WORK = Rule(
+    id="repeated-work",
+    when="a loop computes something again in each turn, though nothing that it depends on changes",
+    explanation=(
+        "The source shows that a call gives the same in each turn of a loop, in each sample or at "
+        "each of its uses: what it reads is set before, it draws no random numbers, and nothing "
+        "there trains it. Compute it once before the loop and use the result. The cost is the time "
+        "of all but the first, as samples of the stack show it, without its backward pass; where "
+        "it is not known how often it is done, or the line does more, it is at most that."
+    ),
+    lost=_lost,
+    limits=Limits("The same limits as for the script's own Python.", 0.10, 0.20, info=0.05),
+    answer="compute it once, before the loop",
+)

@@ -1,0 +1,387 @@
+"""Work that a loop does again in each turn, though nothing that it depends on changes there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from perftui.script.names import calls_of, given_for
+from perftui.script.program import (
+    COMPREHENSIONS,
+    Function,
+    PatchRefusedError,
+    Program,
+    bound_name,
+    called_name,
+    called_names,
+    receiver,
+    root_of,
+    value_given,
+)
+from perftui.script.training import statement_at
+from perftui.script.uses import kind_of
+
+DEEPEST = 3
+"""Most functions between the work and the loop."""
+
+_VARIES = re.compile(
+    r"(?i)rand|rng|choice|shuffle|sample|normal|integers|uniform|permut|dropout|noise|bernoulli"
+    r"|^(next|read\w*|recv|get|input|tell|time|monotonic|perf_counter|print|sleep|open|step|backward"
+    r"|item|wait|zero_grad)$"
+)
+"""Functions that may give something else each time, or are called for what they do."""
+
+_CHANGES = re.compile(
+    r"(append\w*|extend\w*|update|add|insert|pop\w*|remove|clear|sort|reverse|shuffle|seek|put\w*|push|store"
+    r"|write\w*|fill|reset|load_state_dict|train|eval|\w+_)$"
+)
+"""Methods that change their object."""
+
+_FRESH = re.compile(
+    r"(new_)?(zeros|ones|empty|full|eye|arange|linspace)(_like)?|(deep)?copy|clone|join|view\w*"
+    r"|reshape|flatten|transpose|permute|(un)?squeeze|expand(_as)?|split|chunk|size|len|float\d*"
+)
+"""Functions that make what is then filled, or next to nothing."""
+
+_LOOKS = re.compile(r"get\w*|keys|values|items|size|dim|numel|parameters|named_\w+|modules")
+"""Methods that without an argument only look."""
+
+_TRAINS = frozenset({"step", "backward"})
+
+EACH_SAMPLE = frozenset({"__getitem__", "__getitems__"})
+"""Methods that a data loader calls for each sample."""
+
+_OF_MODULES = ("parameters", "named_parameters", "train", "eval", "state_dict", "load_state_dict")
+"""Methods that modules have, and little else."""
+
+
+Work = ast.Call | ast.Attribute
+
+
+class Repeated(NamedTuple):
+    """What is done again."""
+
+    work: Work
+    """The call, or the property that is read."""
+    loop: ast.AST
+    """The innermost loop whose turns all do the same; the function that calls it several times, or
+    once for each sample."""
+    outer: ast.AST
+    """The outermost such loop."""
+
+
+@lru_cache(64)
+def repeated_at(program: Program, line: int) -> Repeated | None:
+    """What ``line`` does the same in each turn of a loop: all calls of the function around it, else
+    the longest call on it."""
+    try:
+        statement = statement_at(program, line)
+    except PatchRefusedError:
+        return None
+    calls = [
+        node
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and program.statement(node) is statement
+        if node.lineno <= line <= (node.end_lineno or 0) and not _is_trivial(program, node)
+    ]
+    whole = _whole(program, statement, DEEPEST)
+    return whole or next(filter(None, (_repeated(program, call) for call in calls)), None)
+
+
+def _whole(program: Program, node: ast.AST, deep: int) -> Repeated | None:
+    """The same for the calls of the function around ``node``."""
+    function = program.function(node)
+    if function is None or not deep or _acts(function):
+        return None
+    uses = _uses_of(program, function)
+    found = [_whole(program, use, deep - 1) or _repeated(program, use) for use in uses]
+    return found[0] if all(found) and found else None
+
+
+def _is_trivial(program: Program, call: ast.Call) -> bool:
+    """Whether ``call`` makes a new object to work on, is a builtin, what a ``with`` enters, or a
+    statement of its own."""
+    name, above = called_name(call), program.parents[call]
+    is_builtin = isinstance(call.func, ast.Name) and not program.bindings(call.func.id)
+    is_fresh = _is_fresh(call) or (not call.args and bool(_LOOKS.fullmatch(name)))
+    return is_builtin or is_fresh or isinstance(above, (ast.withitem, ast.Expr)) or _changes(call)
+
+
+def _is_fresh(call: ast.Call) -> bool:
+    name = called_name(call)
+    return name[:1].isupper() or bool(_FRESH.fullmatch(name))
+
+
+def _repeated(program: Program, work: Work) -> Repeated | None:
+    function = program.function(work)
+    if _varies(program, work) or (function is not None and _keeps(function)):
+        return None
+    return _again(program, work, work, _reads(program, work), DEEPEST)
+
+
+def _again(
+    program: Program, work: Work, at: ast.expr, reads: set[str], deep: int
+) -> Repeated | None:
+    """``work`` in the loops around ``at``, which needs ``reads`` for it, and around all uses of the
+    function that it is in."""
+    around = list(program.loops(at))
+    loops = [loop for loop in around if _stays(program, reads, loop)]
+    function, here = program.function(at), Repeated(work, loops[0], loops[-1]) if loops else None
+    if function is None or not deep or loops != around:
+        return here
+    uses = _uses_of(program, function)
+    outside = [_outside(program, function, use, reads) for use in uses]
+    beyond = [
+        _again(program, work, use, needs, deep - 1) if needs is not None else None
+        for use, needs in zip(uses, outside, strict=True)
+    ]
+    first = beyond[0] if all(beyond) and beyond else None
+    here = (
+        here or _in_turn(program, work, uses, outside) or _for_each(program, work, function, reads)
+    )
+    return Repeated(work, (here or first).loop, first.outer) if first else here
+
+
+def _in_turn(
+    program: Program, work: Work, uses: list[Work], needs: list[set[str] | None]
+) -> Repeated | None:
+    """``work`` that ``uses`` in the text of one function do one after the other."""
+    function = program.function(uses[0]) if len(uses) > 1 else None
+    if function is None or needs[0] is None or any(each != needs[0] for each in needs):
+        return None
+    if any(program.parents[program.statement(use)] is not function for use in uses):
+        return None
+    first = min(use.lineno for use in uses)
+    bound = [node for node in ast.walk(function) if bound_name(node) in needs[0]]
+    is_set_once = len({bound_name(node) for node in bound}) == len(bound)
+    is_before = all(getattr(node, "lineno", first) < first for node in bound)
+    is_kept = needs[0].isdisjoint(_mutated(function))
+    return Repeated(work, function, function) if is_set_once and is_before and is_kept else None
+
+
+def _for_each(program: Program, work: Work, function: Function, reads: set[str]) -> Repeated | None:
+    """``work`` of a data set that does not depend on which sample is asked for."""
+    needs = _outside(program, function, None, reads) if function.name in EACH_SAMPLE else None
+    if needs is None:
+        return None
+    bound = (
+        at
+        for name in needs
+        for at in (*program.bindings(name), *program.attributes(name[1:], ast.Store))
+    )
+    functions = [program.function(at) for at in bound]
+    is_kept = all(each is None or _is_start(each) or each is function for each in functions)
+    return Repeated(work, function, function) if is_kept else None
+
+
+def _is_start(function: Function | None) -> bool:
+    return function is not None and function.name == "__init__"
+
+
+def _outside(
+    program: Program, function: Function, use: ast.expr | None, reads: set[str]
+) -> set[str] | None:
+    """``reads`` within ``function`` as what ``use`` of it gives for them, of no known use without
+    its parameters; None if not certain."""
+    result: set[str] = set()
+    changed = _mutated(function)
+    waiting, seen = set(reads), set[str]()
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        bound = [node for node in ast.walk(function) if bound_name(node) == name]
+        if name in changed and name != "self":
+            return None
+        if not bound:
+            result.add(name)
+            continue
+        value = value_given(program, bound[0]) if len(bound) == 1 else None
+        if isinstance(bound[0], ast.arg) and len(bound) == 1 and isinstance(use, ast.Call):
+            given = given_for(program, use, function, name) if name != "self" else use.func
+            if given is None:
+                return None
+            result |= {ast.unparse(given), *_reads(program, given)}
+        elif value is not None and not _varies(program, value):
+            waiting |= _reads(program, value) - seen
+        elif name != "self":
+            return None
+    return result
+
+
+def _uses_of(program: Program, function: Function) -> list[Work]:
+    """Where the file uses ``function``, but in making objects: its calls, those of modules whose
+    forward pass it is, or reads of the property that it computes."""
+    owner, uses = program.owner(function), list[Work]()
+    if any(getattr(node, "id", "") == "property" for node in function.decorator_list):
+        uses += program.attributes(function.name, ast.Load)
+    elif owner is not None and function.name in ("forward", "__call__"):
+        uses += (call for call in program.calls() if kind_of(program, call.func) == owner.name)
+    else:
+        uses += calls_of(program, function) or ()
+    return [use for use in uses if not _is_start(program.function(use))]
+
+
+def _varies(program: Program, work: ast.expr) -> bool:
+    """Whether ``work`` may give something else each time, or do something."""
+    names = called_names(work)
+    for call in (node for node in ast.walk(work) if isinstance(node, ast.Call)):
+        own = program.own_functions(call)
+        if any(_acts(function) or _keeps(function) for function in own):
+            return True
+        names = names.union(*map(called_names, own))
+    return any(map(_VARIES.search, names))
+
+
+def _acts(function: Function) -> bool:
+    """Whether ``function`` changes more than its own variables, or gives nothing."""
+    nodes = list(ast.walk(function))
+    own = {node.id for node in nodes if isinstance(node, ast.Name) and _is_set(node)}
+    changed = (receiver(node) for node in nodes if isinstance(node, ast.Call) and _changes(node))
+    targets = (*filter(_is_set, nodes), *(node for node in changed if node is not None))
+    roots = (root_of(node) for node in targets if not isinstance(node, (ast.Tuple, ast.List)))
+    others = (root for root in roots if getattr(root, "id", "self") not in own)
+    gives = any(isinstance(node, ast.Return) and node.value is not None for node in nodes)
+    return not gives or any(
+        not isinstance(root, ast.Call) or not _is_fresh(root) for root in others
+    )
+
+
+def _keeps(function: Function) -> bool:
+    """Whether ``function`` keeps results and looks whether it has them."""
+    nodes = list(ast.walk(function))
+    tests = [node.test for node in nodes if isinstance(node, (ast.If, ast.IfExp))]
+    asked = {
+        part.attr for test in tests for part in ast.walk(test) if isinstance(part, ast.Attribute)
+    }
+    stored = (ast.walk(node) for node in nodes if _is_set(node) or _changes(node))
+    kept = {part.attr for parts in stored for part in parts if isinstance(part, ast.Attribute)}
+    is_cached = any("cache" in ast.unparse(node) for node in function.decorator_list)
+    return is_cached or not asked.isdisjoint(kept)
+
+
+def _is_set(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store)
+
+
+def _changes(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and bool(_CHANGES.fullmatch(called_name(node)))
+
+
+def _mutated(around: ast.AST) -> set[str]:
+    """Variables that are given another part or attribute, or a method that changes them."""
+    return {
+        getattr(root_of(target), "id", "")
+        for node in ast.walk(around)
+        if _changes(node) or (_is_set(node) and not isinstance(node, ast.Name))
+        if (target := receiver(node) if isinstance(node, ast.Call) else node) is not None
+    }
+
+
+def _reads(program: Program, work: ast.expr) -> set[str]:
+    """Variables that ``work`` reads, attributes that it or the functions it calls read (as
+    ``.name``), and ``()`` where one of them may depend on what is trained."""
+    nodes = list(ast.walk(work))
+    own = {bound_name(node) for node in nodes}
+    names = {node.id for node in nodes if isinstance(node, ast.Name)} - own
+    return names.union(_inner_reads(program, nodes, DEEPEST))
+
+
+def _inner_reads(program: Program, nodes: Iterable[ast.AST], deep: int) -> Iterator[str]:
+    for node in nodes:
+        functions: list[Function] = []
+        if isinstance(node, ast.Attribute):
+            yield f".{node.attr}"
+            functions = program.functions.get(node.attr, [])
+            if _may_be_parameter(program, node):
+                yield "()"
+        elif isinstance(node, ast.Call):
+            functions = program.own_functions(node)
+            if not functions and _may_be_module(program, node.func):
+                yield "()"
+        for function in functions if deep else ():
+            yield from _inner_reads(program, ast.walk(function), deep - 1)
+
+
+def _may_be_parameter(program: Program, node: ast.Attribute) -> bool:
+    """Whether it may be a parameter of a module: it is not set to a number or an argument."""
+    owner = program.owner(node) if getattr(node.value, "id", "") == "self" else None
+    if owner is None or not any("Module" in ast.unparse(base) for base in owner.bases):
+        return False
+    values = [value_given(program, at) for at in program.attributes(node.attr, ast.Store)]
+    return not values or any(value is None or called_names(value) for value in values)
+
+
+def _may_be_module(program: Program, called: ast.expr) -> bool:
+    """Whether it may be a module, or a method of one, that is called."""
+    if isinstance(called, ast.Name):
+        bound = program.bindings(called.id)
+        return bool(bound) and called.id not in program.imported
+    if not isinstance(called, ast.Attribute) or isinstance(called.value, ast.Call):
+        return not isinstance(called, ast.Attribute)
+    if program.attributes(called.attr, ast.Store):
+        return True
+    of = called.value
+    name = of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")
+    return name == "self" or name in _modules(program)
+
+
+@lru_cache(16)
+def _modules(program: Program) -> frozenset[str]:
+    """Last names of what the file treats as modules."""
+    names = (receiver(call) for call in program.calls(*_OF_MODULES))
+    return frozenset(ast.unparse(name).rpartition(".")[2] for name in names if name is not None)
+
+
+def _stays(program: Program, reads: set[str], loop: ast.AST, deep: int = DEEPEST) -> bool:
+    """Whether nothing of ``reads`` changes in ``loop``, but by what stays the same itself."""
+    if not deep:
+        return False
+    changed = set(_changed(program, loop, DEEPEST))
+    if isinstance(loop, COMPREHENSIONS):
+        return changed.isdisjoint(reads)
+    mutated = _mutated(loop)
+    for name in reads & changed:
+        inside = [node for node in ast.walk(loop) if getattr(node, "id", "") == name]
+        bound = [node for node in inside if _is_set(node)]
+        value = value_given(program, bound[0]) if len(bound) == 1 else None
+        if value is None or _varies(program, value) or name in _reads(program, value):
+            return False
+        if name in mutated or not _stays(program, _reads(program, value), loop, deep - 1):
+            return False
+    return True
+
+
+def _changed(program: Program, loop: ast.AST, deep: int) -> Iterator[str]:
+    """What ``loop``, or a function, sets or changes: variables, attributes as ``.name``, and ``()``
+    where it trains."""
+    for node in ast.walk(loop):
+        if _is_set(node) or _changes(node):
+            target = receiver(node) if isinstance(node, ast.Call) else node
+            root = root_of(target) if target is not None else None
+            if isinstance(root, ast.Name) and root.id not in ("self", "cls"):
+                yield root.id
+            while isinstance(target, (ast.Subscript, ast.Attribute)):
+                if isinstance(target, ast.Attribute):
+                    yield f".{target.attr}"
+                target = target.value
+        if isinstance(node, ast.Call) and deep:
+            if called_name(node) in _TRAINS:
+                yield "()"
+            for function in program.own_functions(node):
+                of_function = _changed(program, function, deep - 1)
+                yield from (name for name in of_function if name.startswith((".", "()")))
+
+
+def turns(program: Program, loop: ast.AST) -> int | None:
+    """How many turns ``loop`` has; None unless it goes over a range of a number in the file."""
+    over = getattr(loop, "iter", None)
+    if not isinstance(over, ast.Call) or called_name(over) != "range" or len(over.args) != 1:
+        return None
+    node: ast.AST | None = over.args[0]
+    if isinstance(node, ast.Name):
+        bound = program.bindings(node.id)
+        node = value_given(program, bound[0]) if len(bound) == 1 else None
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else None

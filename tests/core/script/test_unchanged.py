@@ -1,0 +1,176 @@
+"""Work that a loop repeats: found where nothing that it depends on changes, and only there."""
+
+import ast
+from textwrap import dedent
+
+import pytest
+
+from perftui.script.program import parse_program
+from perftui.script.unchanged import repeated_at
+
+ATTENTION = """
+    class Attention(nn.Module):
+        def __init__(self, dim):
+            self.keys, self.query, self.dim = nn.Linear(dim, dim), nn.Linear(dim, dim), dim
+        def forward(self, state, memory):
+            return torch.tanh(self.keys(memory) + self.query(state))  # here
+    class Decoder(nn.Module):
+        def __init__(self):
+            self.attention = Attention(8)
+        def forward(self, x, state):
+            memory = self.encode(x)
+            for t in range(9):  # loop
+                state = self.attention(state, memory)
+            return state
+    model = Decoder()
+    for x in loader:
+        model(x, first).sum().backward()
+        optimizer.step()
+"""
+LAYERS = """
+    class Layer(nn.Module):
+        def __init__(self, dim):
+            self.line = nn.Linear(dim, dim)
+        def forward(self, graph, x):
+            return torch.mm(graph.adjacency(), self.line(x))
+    class Graph:
+        def __init__(self, edges):
+            self.edges = edges
+        def adjacency(self):
+            row, col = self.edges
+            degrees = torch.zeros(9).index_add_(0, row, torch.ones(9))
+            return torch.sparse_coo_tensor(self.edges, degrees[row])  # here
+    class Model(nn.Module):
+        def __init__(self):
+            self.layers = nn.ModuleList([Layer(8), Layer(8)])
+        def forward(self, graph, x):
+            for layer in self.layers[:-1]:
+                x = layer(graph, x)
+            return self.layers[-1](graph, x)
+    model, graph = Model(), Graph(edges)
+    for epoch in range(100):  # loop
+        model(graph, x).sum().backward()
+        optimizer.step()
+"""
+BATCHES = LAYERS.replace("for epoch in range(100)", "for graph in graphs")
+TWICE = """
+    class Layer(nn.Module):
+        def forward(self, edges, x):
+            return torch.mm(torch.sparse_coo_tensor(edges, ones), x)  # here
+    class Model(nn.Module):
+        def __init__(self):
+            self.first, self.second = Layer(), Layer()
+        def forward(self, edges, x):  # loop
+            x = self.first(edges, x)
+            return self.second(edges, x)
+"""
+BUFFER = """
+    class Buffer:
+        def __init__(self):
+            self.games = [Game() for _ in range(9)]
+        def draw(self):
+            probs = np.array([game.weight for game in self.games])  # here
+            probs /= probs.sum()
+            return rng.choice(len(self.games), p=probs)
+        def batch(self):
+            rows = []
+            for _ in range(128):  # loop
+                game = self.draw()
+                rows.append(game)
+            return rows
+"""
+SAMPLES = """
+    class Windows(Dataset):
+        def __init__(self, series):
+            self.series, self.cached = series, None
+        def features(self):
+            return np.vstack([np.sin(self.series), np.cos(self.series)])
+        def __getitem__(self, i):  # loop
+            features = self.features()  # here
+            return features[:, i:i + 96]
+"""
+MASKS = """
+    class Tokens:
+        def __init__(self, names):
+            self.names = names
+        @property
+        def special(self):
+            found = []
+            for name in self.names:
+                found.append(name)
+            return list(found)  # here
+        def mask(self, ids):
+            return [i in self.special for i in ids]  # loop
+"""
+ROLLOUT = """
+    def advantages(rewards, values):
+        sums, last = torch.zeros_like(rewards), 0
+        for t in reversed(range(128)):
+            last = rewards[t] + 0.9 * last - values[t]
+            sums[t] = last  # here
+        return sums
+    while True:
+        rewards, values = collect(model)
+        for part in indices.split(64):  # loop
+            weights = advantages(rewards, values)
+            loss(weights[part]).backward()
+            optimizer.step()
+"""
+
+
+def repeated(text: str) -> str | None:
+    """What is repeated at the line that ends in ``# here``; its loop has to end in ``# loop``."""
+    lines = dedent(text).split("\n")
+    here, loop = (
+        next((at for at, line in enumerate(lines, 1) if line.endswith(mark)), None)
+        for mark in ("# here", "# loop")
+    )
+    assert here is not None
+    found = repeated_at(parse_program("\n".join(lines).encode()), here)
+    assert found is None or getattr(found.loop, "lineno", None) == loop
+    return ast.unparse(found.work) if found else None
+
+
+@pytest.mark.parametrize(
+    ("text", "work"),
+    [
+        (ATTENTION, "self.keys(memory)"),
+        (LAYERS, "graph.adjacency()"),
+        (TWICE, "torch.sparse_coo_tensor(edges, ones)"),
+        (BUFFER, "np.array([game.weight for game in self.games])"),
+        (SAMPLES, "self.features()"),
+        (MASKS, "self.special"),
+        (ROLLOUT, "advantages(rewards, values)"),
+    ],
+    ids=["module", "layers", "twice", "list", "samples", "property", "function"],
+)
+def test_what_stays_the_same_is_found(text: str, work: str) -> None:
+    assert repeated(text) == work
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "then"),
+    [
+        (ATTENTION, "state = self.attention", "state, memory = self.attention"),
+        (
+            ATTENTION,
+            "state = self.attention(state, memory)",
+            "memory[t] = self.attention(t, memory)",
+        ),
+        (ATTENTION, "self.attention(state, memory)", "self.attention(state, memory[t])"),
+        (BATCHES, "[:-1]", "[:-2]"),
+        (LAYERS, "optimizer.step()", "graph.edges = drop(graph.edges)"),
+        (LAYERS, "row, col = self.edges", "row, col = dropout_edge(self.edges)"),
+        (LAYERS, "            return torch.sparse_coo", "            self.made = torch.sparse_coo"),
+        (BUFFER, "rows.append(game)", "self.games[game].weight = 0"),
+        (TWICE, "self.second(edges, x)", "self.second(edges[:, x], x)"),
+        (SAMPLES, "features = self", "if self.cached is None: self.cached = self"),
+        (SAMPLES, "self.features()  ", "self.features(i)  "),
+        (MASKS, "found.append(name)", "self.names.append(name)"),
+        (ROLLOUT, "= advantages(rewards, values)", "= advantages(rewards[part], values)"),
+        (ROLLOUT, "            loss(weights", "            rewards = loss(weights"),
+    ],
+)
+def test_what_may_change_is_not(text: str, now: str, then: str) -> None:
+    assert now in text
+    assert repeated(text.replace(now, then)) is None

@@ -355,23 +355,22 @@ def _largest_part(facts: Facts, findings: Sequence[Finding]) -> Finding | Absten
     # The profiler's own time has a rule of its own.
     hidden = (GapCause.PROFILER.value, *((OTHER,) if judged.hides_forward else ()))
     lost = [part for part in judged.parts if not part.computes and part.name not in hidden]
-    part = max(lost, key=lambda part: _unnamed(part, judged, findings), default=None)
-    mean = judged.of.mean
-    if part is None or not mean:
+    unnamed = [(_unnamed(facts, part, judged, findings), part) for part in lost]
+    left, part = max(unnamed, key=lambda pair: pair[0], default=(0, None))
+    if part is None or not judged.of.mean:
         return None
-    left = _unnamed(part, judged, findings)
-    # On the CPU, excluding waits for a core, which are the time of other programs.
-    share = left / mean if judged.on_device else without_core_wait(facts, left, mean)
-    level = severity(share, LIMITS)
+    level = severity(left / judged.of.mean, LIMITS)
     return _finding_of_part(facts, judged, part, left, level) if level is not None else None
 
 
-def _unnamed(part: Part, judged: JudgedStep, findings: Sequence[Finding]) -> int:
-    """ns of ``part`` that no finding is about; 0 if findings explain most of it."""
+def _unnamed(facts: Facts, part: Part, judged: JudgedStep, findings: Sequence[Finding]) -> int:
+    """ns of ``part`` that no finding is about; 0 if findings explain most of it. On the CPU without
+    waits for a core, which are the time of other programs, as in the costs of findings."""
+    whole = part.ns if judged.on_device else without_core_wait(facts, part.ns)
     about = {part.name, part.name.removeprefix(PYTHON_IN)}
     claimed = sum(finding.share for finding in findings if about & set(finding.parts))
-    left = part.ns - round(claimed * judged.of.mean)
-    return left if left > (1 - MOSTLY) * part.ns else 0
+    left = whole - round(claimed * judged.of.mean)
+    return left if left > (1 - MOSTLY) * whole else 0
 
 
 def _finding_of_part(

@@ -134,17 +134,10 @@ def certainly_binds(statement: ast.stmt) -> Iterator[ast.AST]:
 
 def bindings_of(program: Program, name: ast.Name) -> list[ast.AST]:
     """Nodes that give ``name`` a value, in the scope that it is read from."""
-    everywhere = program.bindings(name.id)
-    if any(
-        isinstance(node, (ast.Global, ast.Nonlocal)) and name.id in node.names
-        for node in program.statements()
-    ):
-        return everywhere
-    for scope in _scopes(program, name):
-        local = [node for node in everywhere if program.scope(node) is scope]
-        if local:
-            return local
-    return []
+    if name.id in program.shared_names:
+        return program.bindings(name.id)
+    local = (program.bindings_in(name.id, scope) for scope in _scopes(program, name))
+    return next(filter(None, local), [])
 
 
 def readers_of(program: Program, name: ast.Name) -> list[ast.Name]:
@@ -240,16 +233,17 @@ def _settings(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
     """Statements that certainly give the name a value before ``use`` runs, each time it does."""
     inner: ast.AST = use
     for above in program.ancestors(use):
-        if isinstance(above, FUNCTIONS):
-            break
         before = _until(above, inner, including=False)
         opened = [above] if isinstance(above, (ast.With, ast.AsyncWith)) else []
-        for statement in (*before, *opened):
+        # The nearest first: it most often decides.
+        for statement in (*reversed(before), *opened):
             if use.id in map(bound_name, certainly_binds(statement)):
                 yield statement
         if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
             targets = (node for node in ast.walk(above.target) if isinstance(node, ast.Name))
             yield from (above for node in targets if node.id == use.id)
+        if isinstance(above, FUNCTIONS):
+            break
         inner = above
 
 

@@ -8,7 +8,7 @@ import io
 import re
 import threading
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TypeVar
 from perftui.run.files import read_regular
 
 _Node = TypeVar("_Node")
+_Key = TypeVar("_Key", bound=Hashable)
 _PARSING = threading.Lock()
 _NAMED = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler),
@@ -145,12 +146,18 @@ class Program:
 
     @cached_property
     def _bindings(self) -> dict[str, list[ast.AST]]:
-        return _by_name((bound_name(node), node) for node in self.nodes)
+        return _by_key((bound_name(node), node) for node in self.nodes)
 
     @cached_property
     def _loads(self) -> dict[str, list[ast.Name]]:
         names = (node for node in self.nodes if isinstance(node, ast.Name))
-        return _by_name((node.id, node) for node in names if isinstance(node.ctx, ast.Load))
+        return _by_key((node.id, node) for node in names if isinstance(node.ctx, ast.Load))
+
+    @cached_property
+    def shared_names(self) -> frozenset[str]:
+        """Names that a function may set in another scope."""
+        shared = (node for node in self._statements if isinstance(node, (ast.Global, ast.Nonlocal)))
+        return frozenset(name for node in shared for name in node.names)
 
     def statements(self) -> list[ast.stmt]:
         """Every statement of the file."""
@@ -160,7 +167,7 @@ class Program:
     def functions(self) -> dict[str, list[Function]]:
         """Functions and methods of the file by name."""
         defs = (node for node in self._statements if isinstance(node, Function))
-        return _by_name((node.name, node) for node in defs)
+        return _by_key((node.name, node) for node in defs)
 
     def own_functions(self, call: ast.Call) -> list[Function]:
         """Functions of the file that ``call`` may call: methods by name alone, the ``__init__`` of
@@ -183,7 +190,7 @@ class Program:
     def classes(self) -> dict[str, list[ast.ClassDef]]:
         """Classes of the file by name."""
         defs = (node for node in self._statements if isinstance(node, ast.ClassDef))
-        return _by_name((node.name, node) for node in defs)
+        return _by_key((node.name, node) for node in defs)
 
     @cached_property
     def imported(self) -> frozenset[str]:
@@ -194,7 +201,7 @@ class Program:
     @cached_property
     def _attributes(self) -> dict[str, list[ast.Attribute]]:
         nodes = (node for node in self.nodes if isinstance(node, ast.Attribute))
-        return _by_name((node.attr, node) for node in nodes)
+        return _by_key((node.attr, node) for node in nodes)
 
     def attributes(self, name: str, *contexts: type[ast.expr_context]) -> list[ast.Attribute]:
         """Every attribute of that name in the file that is read (``ast.Load``), or set."""
@@ -213,6 +220,15 @@ class Program:
         """The statements among which ``statement`` stands."""
         fields = (value for _, value in ast.iter_fields(self.parents[statement]))
         return next(value for value in fields if isinstance(value, list) and statement in value)
+
+    @cached_property
+    def _bindings_by_scope(self) -> dict[tuple[str, ast.AST], list[ast.AST]]:
+        nodes = [(name, node) for name, nodes in self._bindings.items() for node in nodes]
+        return _by_key(((name, self.scope(node)), node) for name, node in nodes)
+
+    def bindings_in(self, name: str, scope: ast.AST) -> list[ast.AST]:
+        """Every node in ``scope`` itself that gives ``name`` a value."""
+        return self._bindings_by_scope.get((name, scope), [])
 
     def bindings(self, name: str) -> list[ast.AST]:
         """Every node in the file, in any scope, that gives ``name`` a value."""
@@ -349,11 +365,11 @@ def value_given(program: Program, target: ast.AST) -> ast.expr | None:
     return None
 
 
-def _by_name(pairs: Iterable[tuple[str | None, _Node]]) -> dict[str, list[_Node]]:
-    groups: dict[str, list[_Node]] = {}
-    for name, node in pairs:
-        if name is not None:
-            groups.setdefault(name, []).append(node)
+def _by_key(pairs: Iterable[tuple[_Key | None, _Node]]) -> dict[_Key, list[_Node]]:
+    groups: dict[_Key, list[_Node]] = {}
+    for key, node in pairs:
+        if key is not None:
+            groups.setdefault(key, []).append(node)
     return groups
 
 

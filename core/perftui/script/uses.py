@@ -112,12 +112,6 @@ class Use:
         return ast.unparse(function) if function else ""
 
     @cached_property
-    def onward(self) -> str:
-        """Text of the function around it, from its statement on."""
-        statement = ast.unparse(self.program.statement(self.node))
-        return statement + self.around.partition(statement)[2]
-
-    @cached_property
     def grows(self) -> bool:
         """Whether the result replaces one of the arguments."""
         targets = getattr(self.program.statement(self.node), "targets", ())

@@ -189,20 +189,15 @@ def test_a_profiler_of_the_script_is_named_by_fifteen_samples() -> None:
     assert (enough.cost_ns, too_few.cost_ns) == (round(10 * MS * 7 / 15), 0)
 
 
-@pytest.mark.parametrize(("lasting", "has_finding"), [(149, False), (150, True)])
-def test_a_profiler_that_takes_much_of_its_own_window_is_said(
-    lasting: int, has_finding: bool
-) -> None:
+def profiled(lasting: int) -> TraceBuilder:
+    """Steps of 1 ms, so many us of them in the profiler that recorded them."""
+
     def step(t: TraceBuilder) -> None:
         rest = us(1000 - lasting)
         t.step().launch("gemm", rest, call=CALL, starts=t.now).pause(rest - CALL)
         t.phase("profiler", us(lasting)).end()
 
-    finding = found(training().repeat(20, step), "profiler-overhead")
-    assert (finding is not None) is has_finding
-    if finding is not None:
-        assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
-        assert finding.sentence.startswith("perftui itself takes 15 % of the steps")
+    return training().repeat(20, step)
 
 
 SECOND = 1000 * MS

@@ -244,21 +244,6 @@ def judged_convolutions(
     return diagnosed(story, make_run(40, {"forward": 1}, events=(("settings", note),)))
 
 
-@pytest.mark.parametrize(
-    ("story", "has_finding"),
-    [
-        ({"names": (CONVOLUTION, OTHER), "share": 0.4}, False),
-        ({"sizes": (224,), "share": 0.4}, True),
-        ({"sizes": (224, 196), "share": 0.4}, False),
-        ({"benchmark": True, "share": 0.4}, False),
-        ({"benchmark": None, "share": 0.4}, False),
-        ({"deterministic": True, "share": 0.4}, False),
-    ],
-)
-def test_only_where_it_could_help(story: dict[str, Any], has_finding: bool) -> None:
-    assert (found(judged_convolutions(**story), "cudnn-benchmark-off") is not None) is has_finding
-
-
 ADAMW = {"name": "torch.optim.adamw.AdamW", "file": "/p/train.py", "line": 5, "parameters": 120}
 
 
@@ -276,26 +261,6 @@ def judged_optimizer(facts: Facts) -> Finding | None:
 
 def offered(facts: Facts) -> FixOption | None:
     return option(FUSED, facts)
-
-
-@pytest.mark.parametrize(
-    ("device", "made", "is_found"),
-    [
-        ("cpu", {"fused": True}, False),
-        ("cpu", {"foreach": True}, False),
-        ("cpu", {"foreach": False}, True),
-        # torch takes foreach by itself there.
-        ("cuda:0", {}, False),
-        ("cuda:0", {"foreach": False}, True),
-        ("cpu", {"differentiable": True}, False),
-        ("cpu", {"name": "mine.Lion"}, False),
-        ("cpu", {"parameters": 49}, False),
-    ],
-)
-def test_only_optimizers_of_torch_that_go_tensor_by_tensor(
-    device: str, made: dict[str, Any], is_found: bool
-) -> None:
-    assert (judged_optimizer(facts_of(device=device, **made)) is not None) is is_found
 
 
 def test_the_fix_makes_it_fused_at_the_line_that_makes_it_where_torch_can() -> None:

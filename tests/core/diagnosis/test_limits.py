@@ -1,6 +1,7 @@
 """From which value on rules speak, what they leave alone, and where they do not judge."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.core.diagnosis import test_gpu_idle as gpu_idle
 from tests.core.diagnosis import test_growth as growth
 from tests.core.diagnosis import test_input_wait as input_wait
 from tests.core.diagnosis import test_kernels as kernels
+from tests.core.diagnosis import test_looks as looks
 from tests.core.diagnosis import test_loops as loops
 from tests.core.diagnosis import test_machine as machine
 from tests.core.diagnosis import test_memory as memory
@@ -36,6 +38,7 @@ from tests.core.diagnosis.runs import (
     run_of,
     step_table,
     telemetry_table,
+    with_tables,
 )
 from tests.core.diagnosis.stories import (
     ADD,
@@ -65,7 +68,7 @@ KIB, MIB = 1 << 10, 1 << 20
 EVEN = straggler.EVEN
 STEADY = step_table(100, {"forward": 100})
 
-LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[float, Severity | None]], ...] = (
+LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[Any, Severity | None]], ...] = (
     # Collectives
     ("bucket-copies", collectives.copying, {19: None, 21: INFO, 60: WARNING}),
     ("single-bucket", lambda mib: collectives.reducing_at_once(mib * MIB),
@@ -121,6 +124,12 @@ LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[float, Severity | None]]
      {3.3: None, 3.4: WARNING, 20: CRITICAL}),
     ("cudnn-benchmark-off", kernels.judged_convolutions, {0.29: None, 0.31: INFO, 0.4: INFO}),
     ("optimizer-single-tensor", kernels.facts_of, {9.9: None, 10.1: WARNING, 30: CRITICAL}),
+    ("optimizer-single-tensor", lambda device: kernels.facts_of(device=device, foreach=False),
+     {"cpu": CRITICAL, "cuda:0": CRITICAL}),
+    ("emulated-precision", lambda kind: looks.short_numbers(["avx512_bf16"], kind),
+     {"bfloat16": None, "float16": CRITICAL}),
+    ("emulated-precision", lambda isa: looks.short_numbers(["avx512_bf16"], isa=isa),
+     {"AVX512_CORE_BF16": None, "AVX2": CRITICAL}),
     ("optimizer-single-tensor", loops.stepping_on_gpu, {99: None, 100: CRITICAL}),
     ("optimizer-single-tensor", loops.stepping, {0: None, 49: None, 100: CRITICAL}),
     ("zero-grad-memset", loops.zeroing, {9: None, 10: INFO, 49: INFO, 50: WARNING}),
@@ -222,6 +231,10 @@ LIMITS: tuple[tuple[str, Callable[[Any], Subject], dict[float, Severity | None]]
     ("recompiles", slow_steps.compiling, {0.04: None, 0.5: CRITICAL}),
     ("recompiles", slow_steps.compiled, {4.9: None, 5: WARNING}),
     ("recompiles", lambda n: slow_steps.compiled(300, steps=n), {2: INFO, 3: WARNING}),
+    ("recompiles", slow_steps.compiling_now_and_then, {22: None, 20: WARNING}),
+    ("slow-steps", lambda share: with_tables(
+        run_of(slow_steps.NOW_AND_THEN), **machine.held(share)), {0.5: None, 0.499: CRITICAL}),
+    ("profiler-overhead", debugging.profiled, {149: None, 150: INFO}),
     ("gc-pauses", slow_steps.collecting, {0.9: None, 1: INFO, 5: WARNING, 30: CRITICAL}),
     ("compile-not-paid", debugging.compiling, {2.6: None, 2.7: INFO}),
     ("compile-not-paid", lambda s: debugging.compiling(s, first=9, steps=30),
@@ -341,6 +354,18 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
      lambda: busy_with(K(BF16, 400), kernels.BIASED, K(BF16, 540, ("aten::relu",)))),
     ("cudnn-benchmark", "few kernels", lambda: kernels.searching(20, 20, kernels=11)),
     ("cudnn-benchmark-off", "one step of few", lambda: kernels.judged_convolutions(0.2, steps=1)),
+    *(("cudnn-benchmark-off", str(told),
+       lambda told=told: kernels.judged_convolutions(share=0.4, **told))
+      for told in (
+          {"names": (kernels.CONVOLUTION, kernels.OTHER)}, {"sizes": (224, 196)},
+          {"benchmark": True}, {"benchmark": None}, {"deterministic": True})),
+    # On a GPU torch takes foreach by itself.
+    *(("optimizer-single-tensor", str(told), lambda told=told: kernels.facts_of(**told))
+      for told in (
+          {"fused": True}, {"foreach": True}, {"device": "cuda:0"}, {"differentiable": True},
+          {"name": "mine.Lion"}, {"parameters": 49})),
+    *(("emulated-precision", str(told), lambda told=told: looks.short_numbers(*told))
+      for told in ((["asimdhp"], "float16"), ([], ""))),
     ("optimizer-single-tensor", "kernels of many tensors",
      lambda: loops.stepping_on_gpu(200, loops.FUSED)),
     ("per-parameter-loop", "waits",
@@ -428,6 +453,10 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
     ("own-process", "no processes",
      lambda: cpu.facts_of(cpu.settings(8), busy=8, own=8, **DELAYED)),
     ("largest-part", "waits for a core", lambda: cpu.neighbours(delayed=49)),
+    ("largest-part", "waits for a core beside Python",
+     lambda: replace(
+         script_python.logging(60, (1, 15, "report", script_python.JSON)),
+         telemetry=cpu.neighbours(delayed=60).run.telemetry)),
     ("gil-contention", "no samples", machine.facts_of),
     ("gil-contention", "waits for workers", lambda: machine.waiting_for(2)),
     # The machine

@@ -298,24 +298,6 @@ def test_numbers_that_a_processor_only_emulates() -> None:
     assert found(short_numbers([]), "dtype-churn") is None
 
 
-@pytest.mark.parametrize(
-    ("processor", "autocast", "isa", "is_found"),
-    [
-        (["avx512_bf16"], "bfloat16", "", False),
-        (["avx512_bf16"], "float16", "", True),
-        (["asimdhp"], "float16", "", False),
-        (["avx512_bf16"], "bfloat16", "AVX2", True),
-        (["avx512_bf16"], "bfloat16", "AVX512_CORE_BF16", False),
-        ([], "", "", False),
-    ],
-)
-def test_which_processors_have_them(
-    processor: list[str], autocast: str, isa: str, is_found: bool
-) -> None:
-    facts = short_numbers(processor, autocast, isa)
-    assert (found(facts, "emulated-precision") is not None) is is_found
-
-
 def test_where_features_are_not_known_it_is_not_judged() -> None:
     judged = diagnosed(short_numbers(None))
     assert "what the processor can compute" in reasons(judged)["emulated-precision"]

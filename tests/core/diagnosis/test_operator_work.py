@@ -73,6 +73,25 @@ def test_less_of_it_or_of_what_models_are_made_of_is_left_alone(rule: str, part:
     assert found(forward(part), rule) is None
 
 
+@pytest.mark.parametrize(("product", "lost"), [("aten::addmm", 50), ("aten::_to_copy", 20)])
+def test_casts_count_with_their_backward_pass_unless_some_are_of_autocast(
+    product: str, lost: int
+) -> None:
+    def step(t: TraceBuilder) -> None:
+        t.forward()
+        for _ in range(10):
+            call(t, *CASTS, lasting=2_000)
+        call(t, "aten::linear", product, lasting=20_000)
+        t.close().backward()
+        for _ in range(10):
+            call(t, f"{NODE}ToCopyBackward0", *CASTS, lasting=3_000)
+        t.op(f"{NODE}AddmmBackward0", ms(30)).close()
+
+    finding = found(trained(step, {"forward": 40, "backward": 60}, *LINES), "dtype-churn")
+    assert finding.cost_ns == lost * MS
+    assert "10 of them in a step" in finding.sentence
+
+
 def test_an_operator_of_the_scripts_own_code_is_lost_whole_with_its_backward_pass() -> None:
     def step(t: TraceBuilder) -> None:
         t.forward().op("aten::conv2d", ms(40)).close()

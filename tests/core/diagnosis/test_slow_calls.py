@@ -20,6 +20,7 @@ from perftui.diagnosis.slow_calls.row import ITEM, STEP, Seen
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
+from perftui.script.item_work import cut_at
 from perftui.script.program import parse_program
 from perftui.script.uses import uses_at
 from tests.core.diagnosis.runs import with_tables
@@ -40,7 +41,8 @@ def seen(snippet: str) -> Seen:
     code, _, shown = snippet.partition("  ##")
     text = code.replace("\\n", "\n").rstrip()
     text += " pass" if text.endswith(":") else ""
-    uses = uses_at(parse_program(text.encode()), text.count("\n", 0, text.find("  # here")) + 1)
+    program, line = parse_program(text.encode()), text.count("\n", 0, text.find("  # here")) + 1
+    uses = uses_at(program, line)
     marks = re.findall(r"[@!]\w+", shown)
     operators = frozenset(re.findall(r"=(\S+)", shown))
     parts = re.sub(r"[@!]\w+|=\S+", "", shown).split(";")
@@ -48,6 +50,7 @@ def seen(snippet: str) -> Seen:
     frames = {(via.strip(), inner or via.strip() or "train.py:1"): 1 for via, _, inner in calls}
     is_item = any("def __getitem__" in use.around for use in uses)
     where = next((mark[1:] for mark in marks if mark[0] == "@"), ITEM if is_item else STEP)
+    uses += cut_at(program, line, 2) if where == ITEM else ()
     return Seen(uses, frames, where, operators, "!cpu" not in marks, "!big" in marks or None)
 
 

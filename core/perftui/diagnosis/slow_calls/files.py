@@ -17,7 +17,8 @@ ROWS = (
         "cv2.imread soundfile.read torchaudio.load safetensors.torch.load_file",
         frames=r"^$|^(numpy|pandas|pyarrow|torch|scipy|nibabel|PIL|soundfile|torchaudio|"
         r"safetensors)[/.]|/soundfile\.py",
-        given=r"^[\w.]+\(self\.\w+(, (\w+=)?(self\.\w+|'[^']*'|[A-Z][A-Z_0-9]+|-?[\d.e]+|"
+        given=r"^[\w.]+\((self\.\w+( / '[^']*')*|os\.path\.join\(self\.\w+, '[^']*'\)|"
+        r"[A-Z][A-Z_0-9]+)(, (\w+=)?(self\.\w+|'[^']*'|[A-Z][A-Z_0-9]+|-?[\d.e]+|"
         r"True|False|None))*\)$",
         without=r"mmap|self\.(f|fh|fp|fd|file|handle|stream|buffer)\b",
         where="item",

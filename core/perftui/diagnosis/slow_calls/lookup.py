@@ -21,6 +21,7 @@ from perftui.diagnosis.slow_calls import (
     media,
     models,
     reporting,
+    samples,
     standard_library,
     tables,
     tensors,
@@ -36,11 +37,15 @@ from perftui.facts.source.lines import stack_samples
 from perftui.facts.source.source_calls import own_files
 from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
+from perftui.script.item_work import cut_at
 from perftui.script.program import program_of
 from perftui.script.uses import Use, uses_at
 from perftui.trace.model import NONE, Trace
 
-_ROOMS = (files, tables, media, reporting, arrays, tensors, models, training, standard_library)
+_ROOMS = (
+    *(samples, files, tables, media, reporting, arrays, tensors, models, training),
+    standard_library,
+)
 ROWS: tuple[SlowCall, ...] = tuple(row for room in _ROOMS for row in room.ROWS)
 """The table, specific rows before general ones: of rows that fit as well the first counts."""
 
@@ -133,13 +138,17 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
             stages[str(stage)] += held
     path = Path(place.file or "")
     changed = dict(own_files(facts)).get(path)
-    uses = uses_at(program_of(path, changed), place.line or 0) if changed is not None else ()
+    program = program_of(path, changed) if changed is not None else None
+    uses = uses_at(program, place.line or 0) if program else ()
     makes = sum(stages[stage] for stage in (FETCH, COLLATE)) * 2 > stages.total()
     in_item = any(re.match(_ITEMS, use.around) for use in uses)
     where = ITEM if makes or in_item else _WHERE.get(rule, STEP)
     operators, on_device = _operators(facts, place.operator), bool(has_gpu(facts))
     file, sample = _sizes(facts) if any(use.name == "torch.load" for use in uses) else (0, 0)
     oversized = OVERSIZED * sample < file if file and sample else None
+    if program and where == ITEM:
+        feeds = training_loader(facts)
+        uses += cut_at(program, place.line or 0, (feeds.num_workers or 0) if feeds else 0)
     return Seen(uses, frames, where, operators, on_device, oversized)
 
 

@@ -7,32 +7,6 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
-        "few-kept",
-        "everything is read and decoded here, and the lines below keep only a few of it",
-        "choose first, and read, decode or make only those",
-        sources.FRAMES_KEPT,
-        "*",
-        frames="^",
-        onward=r"^(\w+)(?: = \[.+ for .+\]|\.append\(.+\))\n"
-        r"(?![\s\S]*(?<!len\()\b\1\b(?!\[))[\s\S]*"
-        r"\b\1\[(?:\w+\] for \w+ in (?!range\()|[^]\n]*\w:[^]\n]*\w\]|::\w+\])",
-        where="item",
-    ),
-    SlowCall(
-        "crop-kept",
-        "this is computed for the whole, of which a line below keeps only a crop",
-        "crop first, and do this to the crop alone",
-        sources.CROP_FIRST,
-        "*",
-        frames="^",
-        onward=r"^(\w+) = (?![^\n]*(?i:resiz|rescal|interpol|rotat|affine|warp|zoom|perspect|"
-        r"elastic|pad\(|norm\(|sum|mean|std|\bm(ax|in)|quantile|fft|cum|open|load|read|"
-        r"decode|convert))[^\n]*(?<![.\w])\1\b"
-        r"[^\n]*\n(?:(?![^\n]*\b\1\b)[^\n]*\n)*"
-        r"[^\n]*(?:crop\w*\(\1\b|\b\1\.crop\(|\b\1\[(?:\.\.\., |:, )?[a-z]\w*:[a-z]\w* \+ )",
-        where="item",
-    ),
-    SlowCall(
         "jpeg-by-torchvision",
         "{call} decodes a whole image for each item",
         "store smaller images, or return the bytes and decode whole batches on the GPU "

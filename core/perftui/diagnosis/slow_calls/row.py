@@ -56,7 +56,7 @@ class SlowCall:
     id: str
     slow: str
     """What is slow: ``{call}`` is the function as written, ``{it}`` its object, or of a module's
-    function the first argument, ``{x}`` the first argument."""
+    function the first argument, ``{x}`` the first argument, ``{line}`` where it is."""
     instead: str
     """What to write instead, with the same names."""
     source: Source
@@ -78,8 +78,6 @@ class SlowCall:
     """Pattern that it must not match."""
     within: str = ""
     """Pattern that the text of the function around it must match."""
-    onward: str = ""
-    """Pattern that the text of that function must match, from the statement of the call on."""
     beside: str = ""
     """Pattern of an innermost frame that some other sample must show."""
     general: bool = False
@@ -101,7 +99,8 @@ class SlowCall:
         if use is not None:
             call = _written(getattr(use.node, "func", use.node), use.last)
             it, x = _written(use.object, it), _written(use.first, x)
-        return f"{self.slow}: {self.instead}".format(call=call, it=it, x=x)
+        line = f"line {use.node.lineno}" if use is not None else "the line"
+        return f"{self.slow}: {self.instead}".format(call=call, it=it, x=x, line=line)
 
     def may_be_called(self, called: frozenset[str]) -> bool:
         """Whether it is about one of these names, or about no call."""
@@ -135,8 +134,6 @@ class SlowCall:
         if not re.search(self.given, text) or re.search(self.without, text):
             return 0.0
         if self.grown not in (None, use.grows) or not re.search(self.within, use.around):
-            return 0.0
-        if self.onward and not re.search(self.onward, use.onward):
             return 0.0
         is_certain = not use.name.startswith(UNKNOWN) or name.startswith("*")
         if not seen.frames:

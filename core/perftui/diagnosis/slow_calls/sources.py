@@ -371,6 +371,9 @@ IMAGE_SCORES = _issue("Speed of training with LPIPS", "1231234zhan/mmlphuman/iss
 MAX_NORM = _issue("Embedding max_norm option slow", "pytorch/pytorch/issues/1278")
 READ_ONCE = _issue("Reads the whole file for each sample", "torchgeo/torchgeo/issues/1754")
 TABLE_GROUPED = _issue("Group the table of tracks once", "vanTeeffelenLab/ExTrack/pull/5")
+SHARDING = _issue(
+    "Bottleneck with IterableDataset on many workers", "huggingface/accelerate/issues/158"
+)
 FRAMES_KEPT = _issue("Decode sampled frames only", "Netflix/void-model/pull/12")
 CROP_FIRST = Source(
     "Albumentations, Optimizing Augmentation Pipelines for Speed",

@@ -375,10 +375,10 @@ def wait_for_own_processes(facts: Facts) -> float:
     return _waited(facts, taken) if use.cores and taken >= BUSY_SHARE * use.cores else 0.0
 
 
-def without_core_wait(facts: Facts, ns: int, mean: int) -> float:
-    """Share of Python's ``ns`` in a step of ``mean``, without waits for a core, which are assumed
-    to be spread evenly over the step."""
-    return ns * (1 - (core_wait.or_none(facts) or 0.0)) / mean if mean else 0.0
+def without_core_wait(facts: Facts, ns: int) -> int:
+    """Python's ``ns`` of a step without waits for a core, which are assumed to be spread evenly
+    over the step."""
+    return round(ns * (1 - (core_wait.or_none(facts) or 0.0)))
 
 
 def _waited(facts: Facts, taken: float | None) -> float:

@@ -1,6 +1,6 @@
 """Planted: the whole model is copied with copy.deepcopy after every step.
 
-rule: python-bound
+rule: python-bound, per-parameter-loop
 """
 
 import copy

@@ -65,16 +65,23 @@ def casts(analysis: TraceAnalysis) -> Work:
 
 @trace_fact
 def own_casts(analysis: TraceAnalysis) -> Work:
-    """Those that the script asks for, without their backward pass, which autocast's have as well:
-    they are inside the operators that they are for. On a GPU copies from the host are none."""
+    """Those that the script asks for: autocast's are inside the operators that they are for. Their
+    backward pass counts if there are no others, whose backward pass looks the same. On a GPU copies
+    from the host are none."""
     ops = operators(analysis)
-    cast, to = ops.named(_CAST.__contains__), ops.caller
+    every, to = ops.named(_CAST.__contains__), ops.caller
+    if ops.device is not None:
+        every &= ops.spent > 0
     above = np.where(to == NONE, NONE, ops.caller[to])
     asked = (above == NONE) | ops.named("aten::type_as".__eq__)[above]
-    cast &= (to == NONE) | (ops.named("aten::to".__eq__)[to] & asked)
-    if ops.device is not None:
-        cast &= ops.spent > 0
-    return work_of(ops, ops.within(cast) & ~_elsewhere(analysis), cast)
+    cast = every & ((to == NONE) | (ops.named("aten::to".__eq__)[to] & asked))
+    mine, back = ops.within(cast), ops.in_phase(BACKWARD)
+    work = work_of(ops, mine & ~_elsewhere(analysis), cast)
+    if (every & ~cast & ~back).any():
+        return work
+    mine |= ops.within(ops.named(lambda name: "ToCopyBackward" in name))
+    whole = work_of(ops, mine & ~_elsewhere(analysis))
+    return replace(work, by_phase=whole.by_phase, idle=whole.idle)
 
 
 @trace_fact

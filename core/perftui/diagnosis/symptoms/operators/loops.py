@@ -23,6 +23,7 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, tr
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.facts.place import Place
 from perftui.facts.settings import OptimizerSettings, settings
+from perftui.facts.source.lines import text_of
 from perftui.facts.source.operator_lines import at, line_of, line_place, optimizer_lines, with_line
 from perftui.facts.source.source_calls import call_of, loop_of
 from perftui.facts.step.judged_step import PYTHON_IN, judged_step
@@ -78,10 +79,11 @@ def _lost(work: OperatorWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None
     line = line or loop_of(facts, longest.names, pieces=pieces) or work.line_of(longest.phase)
     calls, part = _what(facts, longest, rule), step.part_of(time.ns)
     turns = "iterations of the longest loop" if longest.is_even else "pieces"
+    copies = line is not None and "deepcopy(" in text_of(line.file, line.line)
     return Lost(
         time.ns,
         step,
-        f"A loop{at(line)} calls {calls}: "
+        f"{'copy.deepcopy' if copies else 'A loop'}{at(line)} calls {calls}: "
         f"{'the GPU idles' if work.on_device else 'this takes'} {part}"
         f"{' meanwhile' if work.on_device else ''}.",
         (

@@ -20,17 +20,19 @@ from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.gpu.idle import per_step, rows_place
 from perftui.facts.gpu.kernels import kernels_begun
 from perftui.facts.place import Place
-from perftui.facts.script.debug_tools import (
-    anomaly_checks,
-    profiler_lines,
-    runs_own_profiler,
-    stack_notes,
-)
+from perftui.facts.script.debug_tools import anomaly_checks, runs_own_profiler
 from perftui.facts.script.looks import Slowed, slowed
 from perftui.facts.settings import Settings, settings
+from perftui.facts.source.lines import (
+    FEWEST_SAMPLES,
+    at_frames,
+    lines_within,
+    stack_samples,
+    steady_held,
+)
 from perftui.facts.source.operator_lines import line_place
 from perftui.facts.source.source_calls import matching_line
-from perftui.facts.source.stack_profile import moments
+from perftui.facts.source.stack_profile import FEWEST_MOMENTS, moments
 from perftui.facts.step.judged_step import (
     HOST_AT_WORK,
     PYTHON_AT_WORK,
@@ -40,6 +42,7 @@ from perftui.facts.step.judged_step import (
 )
 from perftui.facts.step.steps import steady_step
 from perftui.facts.step.trace_steps import trace_steps
+from perftui.run.columns import PROFILE
 from perftui.trace.model import NONE, Int64
 
 FEWEST_LAUNCHES = 20
@@ -100,6 +103,8 @@ LEAST_STACKS = 0.03
 STACK_NS = 20_000
 """Least ns for an operator to record its stack: measured 20 us to 400 us, by the machine and how
 deep it is called."""
+
+_EXTRACT = re.compile(r"traceback\.py:|linecache\.py:|torch/fx/traceback\.py|anomaly_mode\.py:")
 
 _DETECTS = r"detect_anomaly\s*\((?!\s*False)"
 
@@ -176,7 +181,8 @@ def _left_on(facts: Facts) -> Lost | None:
 def _anomaly(facts: Facts, setup: Settings | None) -> _Flag | None:
     """By the window's checks of gradients, the samples, or the mode itself."""
     found, steps = anomaly_checks.or_none(facts), trace_steps.or_none(facts)
-    noted = stack_notes(facts)
+    outside, held = stack_samples(facts)[0], steady_held(facts)
+    noted = held[at_frames(_EXTRACT)(outside)].sum() / max(held.sum(), 1) if len(outside) else 0.0
     is_on = bool(setup and setup.modes and setup.modes.anomaly)
     if found is None and not is_on:
         # Other features record stacks too; a mode that is off between steps may be on within them.
@@ -316,13 +322,24 @@ FLAGS = Rule(
 SPOILED = 0.15
 """Share of a window's steps from which the profiler's own time spoils it; nsys-ai."""
 
+_PROFILES = re.compile(
+    r"^torch/profiler/\w+\.py:|^torch/autograd/profiler\.py:\d+ (profile|Kineto)\b"
+)
+"""Innermost frames in a profiler's own code."""
+
 _MADE = r"\b(profile|profiler\.profile|emit_nvtx|emit_itt)\s*\("
 
 
 def _profiling(facts: Facts) -> Lost | None:
     if not runs_own_profiler(facts):
         return _own_window(facts)
-    step, lines = steady_step(facts), profiler_lines(facts)
+    step = steady_step(facts)
+    lines = lines_within(
+        facts,
+        lambda stacks: at_frames(_PROFILES)(stacks) | (stacks["stage"] == PROFILE),
+        FEWEST_SAMPLES // 2,
+    )
+    lines = lines if lines and lines.samples >= FEWEST_MOMENTS else None
     share = sum(line.held for line in lines.lines) / lines.covered if lines else 0.0
     cost = round(share * step.mean)
     line = matching_line(facts, _MADE) or (lines.lines[0] if lines else None)

@@ -244,7 +244,7 @@ def _lost(facts: Facts) -> Lost | None:
     if not judged.on_device and has_gpu(facts):
         raise UnknownError("no profiled window shows whether the GPU idles meanwhile")
     step = judged.of
-    own = replace(own, ns=round(without_core_wait(facts, own.ns, step.mean) * step.mean))
+    own = replace(own, ns=without_core_wait(facts, own.ns))
     at = own.at if own.at and own.at.share >= LEAST_NAMED else None
     unproven = "" if at else "stack samples that show the line"
     if not own.sees_operators:
@@ -350,7 +350,7 @@ def python_in_model(facts: Facts) -> Lost | None:
     mean, calls = judged.of.mean, len(ops.rows) // max(ops.steps.steps, 1)
     cost = without_profiler(sum(python.values()), ops.steps.step_ns, mean, calls)
     cost -= round(lock.waited * mean) if lock else 0
-    cost = round(without_core_wait(facts, cost, mean) * mean)
+    cost = without_core_wait(facts, cost)
     if not python or cost <= 0:
         return None
     phase = max(python, key=lambda other: python[other])

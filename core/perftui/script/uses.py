@@ -107,9 +107,10 @@ class Use:
 
     @cached_property
     def around(self) -> str:
-        """Text of the function around it; empty outside of functions."""
-        function = self.program.function(self.node)
-        return ast.unparse(function) if function else ""
+        """Text of the function around it, outside of functions of the outermost loop."""
+        loops = tuple(self.program.loops(self.node))
+        whole = self.program.function(self.node) or (loops[-1] if loops else None)
+        return ast.unparse(whole) if whole else ""
 
     @cached_property
     def grows(self) -> bool:

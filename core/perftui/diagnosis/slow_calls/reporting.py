@@ -549,7 +549,8 @@ ROWS = (
         "what is put into a queue of processes is pickled and copied",
         "put tensors in shared memory, or indices instead of data",
         sources.OBJECTS,
-        frames=r"multiprocessing/(queues|connection|reduction)\.py",
+        frames=r"^(?!torch/utils/data/)(?=.* > )"
+        r".*multiprocessing/(queues|connection|reduction)\.py",
         where="step evaluation",
         least=0.5,
     ),

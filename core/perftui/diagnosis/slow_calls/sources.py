@@ -292,6 +292,9 @@ PIXELS = Source(
     "https://pillow.readthedocs.io/en/stable/reference/PixelAccess.html",
 )
 DRAFT = _issue("Image.thumbnail and draft", "python-pillow/Pillow/pull/1029")
+SEEDED = _issue("torch.manual_seed leaks memory", "pytorch/pytorch/issues/55768")
+ZEROED = _issue("zero_grad() set_to_none default True", "pytorch/pytorch/pull/92731")
+TRACED = _issue("Sampling mode for tracemalloc", "python/cpython/issues/150494")
 CLIPPING = _issue("Foreach gradient clipping", "pytorch/pytorch/pull/91846")
 CLIP_SYNC = _issue("Slow clip_grad_norm_ because of .item() calls", "pytorch/pytorch/issues/31474")
 OBJECTS = _issue("Document object collectives limitations", "pytorch/pytorch/pull/150815")

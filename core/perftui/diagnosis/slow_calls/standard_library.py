@@ -281,9 +281,18 @@ ROWS = (
         "{call} formats and writes a message each time",
         "log every N steps, or through a logging.handlers.QueueHandler",
         sources.TRACKER,
-        "logging.Logger.* logging.debug logging.info logging.warning loguru.logger.*",
+        "logging.Logger.* logging.debug logging.info logging.warning loguru.logger.* *.flush",
         frames=r"/logging/|^loguru/",
         where="step evaluation",
+    ),
+    SlowCall(
+        "memory-traced",
+        "{call} goes through all memory that Python has allocated, which tracemalloc records at "
+        "several times the cost of Python",
+        "remove it, or trace a few steps only",
+        sources.TRACED,
+        "tracemalloc.take_snapshot tracemalloc.Snapshot.compare_to tracemalloc.Snapshot.statistics",
+        frames=r"/tracemalloc\.py",
     ),
     SlowCall(
         "flushed-print",

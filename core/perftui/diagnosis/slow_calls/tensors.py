@@ -325,6 +325,16 @@ ROWS = (
         without=r"output_size=|repeat_interleave\((\w+, )?\d+",
     ),
     SlowCall(
+        "seeded-by-torch",
+        "{call} seeds the generators of all kinds of devices each time, and notes the stack for it",
+        "torch.Generator().manual_seed(...) of its own, which takes a hundredth",
+        sources.SEEDED,
+        "torch.manual_seed torch.random.manual_seed torch.cuda.manual_seed "
+        "torch.cuda.manual_seed_all torch.seed",
+        frames=r"torch/(random|cuda/random|_compile|_dynamo)",
+        where="item step",
+    ),
+    SlowCall(
         "drawn-without-replacement",
         "{call} without replacement goes through all weights for each draw",
         "draw with replacement, or take topk of log-weights plus Gumbel noise",

@@ -336,7 +336,7 @@ def wrapped_model(program: Program, loop: Loop) -> str:
     return f"self.{target.attr}"
 
 
-_ITSELF = frozenset({"to", "cuda", "cpu", "float", "half", "double", "bfloat16", "train", "eval"})
+ITSELF = frozenset({"to", "cuda", "cpu", "float", "half", "double", "bfloat16", "train", "eval"})
 """Methods of a module that return it."""
 
 _TELLING = frozenset({"zero_grad", "state_dict", "load_state_dict", "train", "eval"})
@@ -393,11 +393,11 @@ def _is_module(program: Program, name: str) -> bool:
 def _creation(program: Program, name: str) -> ast.Call | None:
     """The call that makes ``name``, its only value apart from ``name.to(...)`` and the like."""
     values = [assigned_value(program, binding) for binding in program.bindings(name)]
-    itself = {f"{name}.{method}" for method in _ITSELF}
+    itself = {f"{name}.{method}" for method in ITSELF}
     calls = [v for v in values if not (isinstance(v, ast.Call) and ast.unparse(v.func) in itself)]
     call = calls[0] if len(calls) == 1 else None
     if not isinstance(call, ast.Call):
         return None
-    while called_name(call) in _ITSELF and isinstance(moved := receiver(call), ast.Call):
+    while called_name(call) in ITSELF and isinstance(moved := receiver(call), ast.Call):
         call = moved
     return call

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
-from perftui.script.names import calls_of, given_for
+from perftui.script.effects import PURE_MODULES
+from perftui.script.names import calls_of, given_for, qualified_name
 from perftui.script.program import (
     COMPREHENSIONS,
     Function,
@@ -28,11 +31,14 @@ DEEPEST = 3
 """Most functions between the work and the loop."""
 
 _VARIES = re.compile(
-    r"(?i)rand|rng|choice|shuffle|sample|normal|integers|uniform|permut|dropout|noise|bernoulli"
+    r"(?i)rand|rng|choice|shuffle|sample|normal|integers|uniform|permut|drop|noise|bernoulli|augment|jitter|mixup"
     r"|^(next|read\w*|recv|get|input|tell|time|monotonic|perf_counter|print|sleep|open|step|backward"
     r"|item|wait|zero_grad)$"
 )
 """Functions that may give something else each time, or are called for what they do."""
+
+_KNOWN = tuple(f"{module}." for module in PURE_MODULES)
+"""Modules whose functions draw no random numbers under other names."""
 
 _CHANGES = re.compile(
     r"(append\w*|extend\w*|update|add|insert|pop\w*|remove|clear|sort|reverse|shuffle|seek|put\w*|push|store"
@@ -48,6 +54,14 @@ _FRESH = re.compile(
 
 _LOOKS = re.compile(r"get\w*|keys|values|items|size|dim|numel|parameters|named_\w+|modules")
 """Methods that without an argument only look."""
+
+_PLAIN_MODULE = re.compile(
+    r"torch\.nn\.(Linear|Bilinear|Conv\w+|Embedding\w*|\w+Norm\w*|\w+Pool\w*|ReLU|GELU|SiLU|Tanh)"
+)
+"""Modules whose result is the same for the same input."""
+
+_DRAWING = re.compile(r"(?i)drop|rrelu|transformer|multihead|gumbel|from_pretrained|timm|noise")
+"""Text of a file whose modules may draw random numbers."""
 
 _TRAINS = frozenset({"step", "backward"})
 
@@ -67,10 +81,12 @@ class Repeated(NamedTuple):
     work: Work
     """The call, or the property that is read."""
     loop: ast.AST
-    """The innermost loop whose turns all do the same; the function that calls it several times, or
-    once for each sample."""
+    """The innermost loop whose turns all do the same; the method that is called for each sample; or
+    the first of several calls that lead to it."""
     outer: ast.AST
-    """The outermost such loop."""
+    """The outermost such loop; the last of these calls."""
+    again: float | None = None
+    """Share of it that is done again; None if that depends on the turns of the loops."""
 
 
 @lru_cache(64)
@@ -104,10 +120,9 @@ def _whole(program: Program, node: ast.AST, deep: int) -> Repeated | None:
 def _is_trivial(program: Program, call: ast.Call) -> bool:
     """Whether ``call`` makes a new object to work on, is a builtin, what a ``with`` enters, or a
     statement of its own."""
-    name, above = called_name(call), program.parents[call]
     is_builtin = isinstance(call.func, ast.Name) and not program.bindings(call.func.id)
-    is_fresh = _is_fresh(call) or (not call.args and bool(_LOOKS.fullmatch(name)))
-    return is_builtin or is_fresh or isinstance(above, (ast.withitem, ast.Expr)) or _changes(call)
+    is_alone = isinstance(program.parents[call], (ast.withitem, ast.Expr))
+    return is_builtin or is_alone or _is_fresh(call) or _looks(call) or _changes(call)
 
 
 def _is_fresh(call: ast.Call) -> bool:
@@ -119,7 +134,20 @@ def _repeated(program: Program, work: Work) -> Repeated | None:
     function = program.function(work)
     if _varies(program, work) or (function is not None and _keeps(function)):
         return None
-    return _again(program, work, work, _reads(program, work), DEEPEST)
+    reads = _reads(program, work)
+    if "()" in reads and not _is_certain(program, work):
+        return None
+    return _again(program, work, work, reads, DEEPEST) or _twin(program, work)
+
+
+def _is_certain(program: Program, work: Work) -> bool:
+    """Whether modules that ``work`` calls draw no random numbers, as dropout does."""
+    nodes = [node for part in (work, *_reached(program, work)) for node in ast.walk(part)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    kinds = {kind_of(program, call.func) for call in calls if _may_be_module(program, call)}
+    others = {kind for kind in kinds if not _PLAIN_MODULE.fullmatch(kind)}
+    are_seen = all(kind.startswith("torch.nn.") or kind in program.classes for kind in others)
+    return not others or (are_seen and not any(map(_DRAWING.search, program.lines)))
 
 
 def _again(
@@ -139,27 +167,89 @@ def _again(
         for use, needs in zip(uses, outside, strict=True)
     ]
     first = beyond[0] if all(beyond) and beyond else None
-    here = (
-        here or _in_turn(program, work, uses, outside) or _for_each(program, work, function, reads)
-    )
+    here = here or _for_each(program, work, function, reads)
     return Repeated(work, (here or first).loop, first.outer) if first else here
 
 
-def _in_turn(
-    program: Program, work: Work, uses: list[Work], needs: list[set[str] | None]
-) -> Repeated | None:
-    """``work`` that ``uses`` in the text of one function do one after the other."""
-    function = program.function(uses[0]) if len(uses) > 1 else None
-    if function is None or needs[0] is None or any(each != needs[0] for each in needs):
-        return None
-    if any(program.parents[program.statement(use)] is not function for use in uses):
-        return None
-    first = min(use.lineno for use in uses)
-    bound = [node for node in ast.walk(function) if bound_name(node) in needs[0]]
-    is_set_once = len({bound_name(node) for node in bound}) == len(bound)
-    is_before = all(getattr(node, "lineno", first) < first for node in bound)
-    is_kept = needs[0].isdisjoint(_mutated(function))
-    return Repeated(work, function, function) if is_set_once and is_before and is_kept else None
+def _twin(program: Program, work: Work) -> Repeated | None:
+    """``work`` that other uses in the same block have already done, directly or in functions that
+    they call."""
+    for (_, text), places in _texts(program).items():
+        mine = sorted({at for at, call in places if call is work}, key=lambda at: at.lineno)
+        others = (at for at, call in places if mine and call is not work)
+        before = [at for at in others if at not in mine and at.lineno <= mine[0].lineno]
+        uses, reads = [*before[:1], *mine], _names(ast.parse(text)) | _reads(program, work)
+        if len(uses) > 1 and _is_kept(program, reads, uses[0], uses[-1]):
+            return Repeated(work, uses[0], uses[-1], 1 - (not before) / len(mine))
+    return None
+
+
+@lru_cache(16)
+def _texts(program: Program) -> dict[tuple[ast.AST, str], list[tuple[ast.expr, Work]]]:
+    """Calls with arguments as they would be written in each block that leads to them: what is
+    called there, and the call."""
+    found: dict[tuple[ast.AST, str], list[tuple[ast.expr, Work]]] = {}
+    for call in program.calls():
+        is_plain = (call.args or call.keywords) and not _is_trivial(program, call)
+        is_plain = is_plain and not _is_start(program.function(call))
+        on = _by_class(program, call)
+        for at, text in _lifted(program, call, on, DEEPEST) if is_plain else ():
+            found.setdefault((program.parents[program.statement(at)], text), []).append((at, call))
+    return found
+
+
+def _by_class(program: Program, call: ast.Call) -> ast.Call:
+    """``call``; of a method of a class with one object, as of the class."""
+    functions = program.own_functions(call) if receiver(call) else []
+    owner = program.owner(functions[0]) if len(functions) == 1 else None
+    made = program.calls(owner.name) if owner else []
+    names = {ast.unparse(getattr(program.statement(one), "targets", one)) for one in made}
+    if owner is None or len(names) != 1:
+        return call
+    func = ast.Attribute(ast.Name(owner.name, ast.Load()), called_name(call), ast.Load())
+    return ast.Call(func, call.args, call.keywords)
+
+
+def _lifted(
+    program: Program, at: ast.expr, work: ast.expr, deep: int
+) -> Iterator[tuple[ast.expr, str]]:
+    """``work``, which happens at ``at``, as it would be written where the function is called."""
+    within = list(takewhile(lambda above: not isinstance(above, ast.stmt), program.ancestors(at)))
+    if any(isinstance(above, (*COMPREHENSIONS, ast.Lambda, ast.IfExp)) for above in within):
+        return
+    yield at, ast.unparse(work)
+    function = program.function(at)
+    calls = _uses_of(program, function) if function and deep else ()
+    for use in (call for call in calls if isinstance(call, ast.Call)):
+        given: dict[str, ast.expr | None] = {}
+        for part in ast.walk(function) if function else ():
+            if function and (name := bound_name(part)) in _names(work):
+                is_argument = isinstance(part, ast.arg) and name not in given
+                itself = (receiver(use) or use.func) if name == "self" else None
+                value = itself or given_for(program, use, function, name)
+                given[name] = value if is_argument else None
+        if all(given.values()):
+            yield from _lifted(program, use, _Given(given).visit(deepcopy(work)), deep - 1)
+
+
+class _Given(ast.NodeTransformer):
+    """Puts in what is given for parameters."""
+
+    def __init__(self, given: dict[str, ast.expr | None]) -> None:
+        self.given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.given.get(node.id) or node
+
+
+def _is_kept(program: Program, reads: set[str], first: ast.expr, last: ast.expr) -> bool:
+    """Whether nothing of ``reads`` changes from ``first`` to ``last``."""
+    begin, end = program.statement(first), program.statement(last)
+    block = program.block(end)
+    between = block[block.index(begin) : block.index(end)] if begin in block else []
+    changed = {name for node in between or [begin] for name in _changed(program, node, DEEPEST)}
+    alone = (node.value for node in between if isinstance(node, ast.Expr))
+    return begin in block and reads.isdisjoint(changed.union(*map(_names, alone)))
 
 
 def _for_each(program: Program, work: Work, function: Function, reads: set[str]) -> Repeated | None:
@@ -226,13 +316,20 @@ def _uses_of(program: Program, function: Function) -> list[Work]:
 
 def _varies(program: Program, work: ast.expr) -> bool:
     """Whether ``work`` may give something else each time, or do something."""
-    names = called_names(work)
-    for call in (node for node in ast.walk(work) if isinstance(node, ast.Call)):
-        own = program.own_functions(call)
-        if any(_acts(function) or _keeps(function) for function in own):
-            return True
-        names = names.union(*map(called_names, own))
-    return any(map(_VARIES.search, names))
+    functions = _reached(program, work)
+    if any(_acts(function) or _keeps(function) for function in functions):
+        return True
+    calls = [part for each in (work, *functions) for part in ast.walk(each)]
+    qualified = (qualified_name(program, c.func) for c in calls if isinstance(c, ast.Call))
+    is_foreign = any(not f"{name}.".startswith(_KNOWN) for name in qualified if name)
+    return is_foreign or any(map(_VARIES.search, called_names(work, *functions)))
+
+
+def _reached(program: Program, node: ast.AST, deep: int = DEEPEST) -> list[Function]:
+    """Functions of the file that ``node`` calls, directly or not."""
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)] if deep else []
+    own = dict.fromkeys(function for call in calls for function in program.own_functions(call))
+    return [*own, *(each for function in own for each in _reached(program, function, deep - 1))]
 
 
 def _acts(function: Function) -> bool:
@@ -283,10 +380,12 @@ def _mutated(around: ast.AST) -> set[str]:
 def _reads(program: Program, work: ast.expr) -> set[str]:
     """Variables that ``work`` reads, attributes that it or the functions it calls read (as
     ``.name``), and ``()`` where one of them may depend on what is trained."""
-    nodes = list(ast.walk(work))
-    own = {bound_name(node) for node in nodes}
-    names = {node.id for node in nodes if isinstance(node, ast.Name)} - own
-    return names.union(_inner_reads(program, nodes, DEEPEST))
+    own = {bound_name(node) for node in ast.walk(work)}
+    return (_names(work) - own).union(_inner_reads(program, ast.walk(work), DEEPEST))
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _inner_reads(program: Program, nodes: Iterable[ast.AST], deep: int) -> Iterator[str]:
@@ -299,7 +398,7 @@ def _inner_reads(program: Program, nodes: Iterable[ast.AST], deep: int) -> Itera
                 yield "()"
         elif isinstance(node, ast.Call):
             functions = program.own_functions(node)
-            if not functions and _may_be_module(program, node.func):
+            if not functions and _may_be_module(program, node):
                 yield "()"
         for function in functions if deep else ():
             yield from _inner_reads(program, ast.walk(function), deep - 1)
@@ -314,18 +413,20 @@ def _may_be_parameter(program: Program, node: ast.Attribute) -> bool:
     return not values or any(value is None or called_names(value) for value in values)
 
 
-def _may_be_module(program: Program, called: ast.expr) -> bool:
-    """Whether it may be a module, or a method of one, that is called."""
-    if isinstance(called, ast.Name):
-        bound = program.bindings(called.id)
-        return bool(bound) and called.id not in program.imported
-    if not isinstance(called, ast.Attribute) or isinstance(called.value, ast.Call):
-        return not isinstance(called, ast.Attribute)
-    if program.attributes(called.attr, ast.Store):
-        return True
-    of = called.value
+def _may_be_module(program: Program, call: ast.Call) -> bool:
+    """Whether a module, or a method of one, may be what ``call`` calls."""
+    if isinstance(call.func, ast.Name):
+        return bool(program.bindings(call.func.id)) and call.func.id not in program.imported
+    of = receiver(call)
+    if of is None or isinstance(of, ast.Call) or _looks(call):
+        return of is None
     name = of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")
-    return name == "self" or name in _modules(program)
+    is_set = bool(program.attributes(called_name(call), ast.Store))
+    return is_set or name == "self" or name in _modules(program)
+
+
+def _looks(call: ast.Call) -> bool:
+    return not call.args and bool(_LOOKS.fullmatch(called_name(call)))
 
 
 @lru_cache(16)

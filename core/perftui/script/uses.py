@@ -19,7 +19,7 @@ from perftui.script.program import (
     receiver,
     value_given,
 )
-from perftui.script.training import TRAINS
+from perftui.script.training import ITSELF, TRAINS
 
 UNKNOWN = "?"
 """The class of a value that the file does not show."""
@@ -302,6 +302,8 @@ def _made_by(program: Program, call: ast.Call, deep: int) -> str:
         return call.func.id
     on = receiver(call)
     kind = _class_of(program, on, deep) if on is not None else ""
+    if kind and called_name(call) in ITSELF:
+        return kind
     if kind and kind not in program.classes:
         return _of_method(kind, getattr(call.func, "attr", ""))
     functions = program.own_functions(call)

@@ -8,6 +8,8 @@ import pytest
 from perftui.script.program import parse_program
 from perftui.script.unchanged import repeated_at
 
+IMPORTS = "import torch\nfrom torch import nn\nimport numpy as np\n"
+
 ATTENTION = """
     class Attention(nn.Module):
         def __init__(self, dim):
@@ -60,8 +62,8 @@ TWICE = """
     class Model(nn.Module):
         def __init__(self):
             self.first, self.second = Layer(), Layer()
-        def forward(self, edges, x):  # loop
-            x = self.first(edges, x)
+        def forward(self, edges, x):
+            x = self.first(edges, x)  # loop
             return self.second(edges, x)
 """
 BUFFER = """
@@ -120,7 +122,7 @@ ROLLOUT = """
 
 def repeated(text: str) -> str | None:
     """What is repeated at the line that ends in ``# here``; its loop has to end in ``# loop``."""
-    lines = dedent(text).split("\n")
+    lines = f"{IMPORTS}{dedent(text)}".split("\n")
     here, loop = (
         next((at for at, line in enumerate(lines, 1) if line.endswith(mark)), None)
         for mark in ("# here", "# loop")
@@ -174,3 +176,36 @@ def test_what_stays_the_same_is_found(text: str, work: str) -> None:
 def test_what_may_change_is_not(text: str, now: str, then: str) -> None:
     assert now in text
     assert repeated(text.replace(now, then)) is None
+
+
+NET = "class Net(nn.Module):\n    def __init__(self):\n        self.line = nn.Linear(8, 8)\n"
+NET += "    def forward(self, x):\n        return self.line(x)\nnet, other = Net(), Net()\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "is_same"),
+    [
+        ("a = net(x)  # loop; b = net(x)  # here; (a + b).backward()", True),
+        ("a = net(x); b = net(y)  # here; (a + b).backward()", False),
+        ("a = net(augment(x)); b = net(augment(x))  # here; (a + b).backward()", False),
+        ("a = net(x); b = net(x + noise)  # here; (a + b).backward()", False),
+        ("a = net(x); x = x * 2; b = net(x)  # here; (a + b).backward()", False),
+        ("a = net(x); x.mul_(2); b = net(x)  # here; (a + b).backward()", False),
+        ("a = net(x); x[0] = 0; b = net(x)  # here; (a + b).backward()", False),
+        ("a = net(x); x += 1; b = net(x)  # here; (a + b).backward()", False),
+        ("a = net(x); perturb(x); b = net(x)  # here; (a + b).backward()", False),
+        ("a = net(x); net.eval(); b = net(x)  # here; (a + b).backward()", False),
+        ("a = net(x); net.scale = 2; b = net(x)  # here; (a + b).backward()", False),
+        ("a = net(x); a.backward(); b = net(x)  # here; b.backward()", False),
+        ("a = net(x); minimizer.step(); b = net(x)  # here; b.backward()", False),
+        ("a = net(x); b = other(x)  # here; (a + b).backward()", False),
+        ("a = net(x, 0); b = net(x, 1)  # here; (a + b).backward()", False),
+        ("a = [net(v) for v in (x, y)]  # here; sum(a).backward()", False),
+        ("a = net(*x); b = net(*y)  # here; (a + b).backward()", False),
+        ("drop = nn.Dropout(); a = net(x); b = net(x)  # here; (a + b).backward()", False),
+    ],
+)
+def test_a_call_is_the_same_as_one_before(body: str, is_same: bool) -> None:
+    inside = "".join(f"    {one}\n" for one in body.split("; "))
+    text = f"{NET}for x, y in loader:\n{inside}    optimizer.step()\n"
+    assert repeated(text) == ("net(x)" if is_same else None)

@@ -29,7 +29,6 @@ from perftui.script.program import (
     program_of,
     variables,
 )
-from perftui.script.same_input import second_calls
 from perftui.script.training import trains
 
 _T = TypeVar("_T")
@@ -185,13 +184,6 @@ def call_repeated(facts: Facts) -> LineShare | None:
     """In the function that runs backward, the second of two calls with the same arguments, or the
     first after backward; None if several are repeated, or none is."""
     return only_line(in_own_files(facts, _repeated))
-
-
-def same_call(facts: Facts) -> LineShare | None:
-    """The second of two calls of a module (or its method) with the same input before one backward
-    pass; None without one, or if it is also called with other input: two views of a batch through
-    one encoder are no repetition."""
-    return only_line(second_calls(own_files(facts)))
 
 
 def only_line(places: Iterable[tuple[str, int]]) -> LineShare | None:

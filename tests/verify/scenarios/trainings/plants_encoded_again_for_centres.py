@@ -1,6 +1,6 @@
 """Planted: a second loss runs the encoder again on the batch that it has just seen.
 
-rule: repeated-forward
+rule: repeated-work
 """
 
 import torch

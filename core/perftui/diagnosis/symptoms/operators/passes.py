@@ -5,23 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
+from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.work import OperatorWork, operator_work
+from perftui.diagnosis.symptoms.operators.work import operator_work
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.cpu.operator_loops import SMALL_NS
 from perftui.facts.cpu.operators import (
-    KEEPS_GRADIENT,
-    NODE,
     PHASES,
-    WEIGHTED,
-    WEIGHTED_NODE,
     Work,
     all_operators,
     idle_in_step,
@@ -35,9 +28,9 @@ from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_place, part_lines, second_call
-from perftui.facts.source.source_calls import call_repeated, matching_line, same_call
+from perftui.facts.source.source_calls import call_repeated, matching_line
 from perftui.facts.step.judged_step import PYTHON_IN, host_parts
-from perftui.trace.model import NONE, Int64
+from perftui.trace.model import NONE
 
 MUCH_FREE = 0.5
 """Share of memory in use below which a GPU may hold what checkpointing discards."""
@@ -182,91 +175,6 @@ MANY = Rule(
     answer="torch.func.vmap, larger micro-batches, one backward pass of a sum",
 )
 
-MOST_OPERATORS = 3000
-"""Most outermost operators of a step's forward pass that are compared, each with each: 50 ms."""
-
-FEWEST_LAYERS = 2
-"""Operators with weights in a repeated part: gradients are summed between their nodes, or not."""
-
-_RANDOM = re.compile(
-    r"aten::\w*(native_dropout|bernoulli|rand|normal_$|uniform_$|rrelu|multinomial)"
-)
-"""Operators that make two passes of one input differ: dropout that drops nothing calls none."""
-
-
-@trace_fact
-def used_again(analysis: TraceAnalysis) -> Work:
-    """The second of two equal operator sequences before backward, with its own backward pass, if
-    both use the same weights: the gradient of a weight used twice is accumulated once, when the
-    pass is back at its first use, so none on the way through the second. Empty if the sequence
-    draws random numbers, since two dropout masks are not a repetition."""
-    ops = operators(analysis)
-    mine = ops.at()
-    random = ops.named(_RANDOM.match)
-    weighted = ops.named(WEIGHTED.match)
-    nodes, sums = ops.named(WEIGHTED_NODE.match), ops.named((NODE + KEEPS_GRADIENT).__eq__)
-    start = ops.trace.start[ops.rows]
-    back, update = ops.in_phase(BACKWARD), ops.in_phase(OPTIMIZER)
-    for step in ops.steps.marked:
-        inside = (start >= step.start) & (start < step.end)
-        reached = ops.by_start(inside & back & nodes)
-        if not len(reached):
-            continue
-        forward = inside & ~back & ~update & (start < start[reached[0]])
-        layers = ops.by_start(forward & weighted)
-        top = ops.by_start(forward & (ops.caller == NONE))
-        if len(layers) > len(reached):
-            # Earlier layers have no backward pass, as where accuracy is measured without gradients.
-            layers = layers[-len(reached) :]
-            top = top[np.searchsorted(start[top], start[layers[0]], side="right") - 1 :]
-        if len(reached) != len(layers) or len(top) > MOST_OPERATORS:
-            continue
-        ends = ops.trace.ends_of(ops.rows)
-        twice = _twice(ops.name[top])
-        if twice is None:
-            continue
-        first, second, length = twice
-        spans = [(int(start[top[at]]), int(ends[top[at + length - 1]])) for at in (first, second)]
-        # Backward reaches the nodes in the opposite order.
-        used = [_nodes(layers, reached, start, span) for span in spans]
-        if len(used[1]) < FEWEST_LAYERS or len(used[0]) != len(used[1]):
-            continue
-        accumulated = [
-            np.count_nonzero(sums & (start >= start[layer[0]]) & (start < ends[layer[-1]]))
-            for layer in used
-        ]
-        chosen = forward & (start >= spans[1][0]) & (start < spans[1][1])
-        if (random & chosen).any() or accumulated[1] or accumulated[0] < len(used[0]) - 1:
-            continue
-        returned = inside & back & (start >= start[used[1][0]]) & (start < ends[used[1][-1]])
-        mine |= chosen | returned
-    return work_of(ops, mine, weighted)
-
-
-def _nodes(layers: Int64, reached: Int64, start: Int64, span: tuple[int, int]) -> Int64:
-    """Nodes of the layers that begin in ``span``, in the order in which backward runs them."""
-    first, last = np.searchsorted(start[layers], span)
-    return reached[len(reached) - int(last) : len(reached) - int(first)]
-
-
-def _twice(names: npt.NDArray[np.int32]) -> tuple[int, int, int] | None:
-    """The longest sequence that occurs twice without overlap: its first start, its second start,
-    and its length."""
-    best: tuple[int, int, int] | None = None
-    for lag in range(1, len(names)):
-        if best is not None and min(lag, len(names) - lag) <= best[2]:
-            continue
-        unlike = np.flatnonzero(names[:-lag] != names[lag:])
-        edges = np.concatenate([[-1], unlike, [len(names) - lag]])
-        runs = np.diff(edges) - 1
-        at = int(np.argmax(runs))
-        length = min(int(runs[at]), lag)
-        if length and (best is None or length > best[2]):
-            begin = int(edges[at]) + 1
-            best = (begin, begin + lag, length)
-    return best
-
-
 TEACHER = 1.5
 """Ratio of all modules' tensors to the optimizers' from which another model may run as well."""
 
@@ -275,9 +183,7 @@ _LIMITS = Limits("Certainly avoidable, hence a low limit.")
 
 def _repeated(facts: Facts) -> Lost | None:
     judged, work = operator_work(facts), repeated_passes(facts)
-    if not work.calls:
-        return _same_input(judged)
-    if _may_be_another_model(facts):
+    if not work.calls or _may_be_another_model(facts):
         return None
     return judged.lost(
         work,
@@ -286,20 +192,6 @@ def _repeated(facts: Facts) -> Lost | None:
         "{part}{at}.",
         "forward again",
     )
-
-
-def _same_input(judged: OperatorWork) -> Lost | None:
-    """A pass that repeats another one, both with gradients: the source shows that the input is the
-    same, the window that the weights are."""
-    line = same_call(judged.facts)
-    work = used_again(judged.facts) if line is not None else None
-    if line is None or work is None or not work.calls:
-        return None
-    sentence = (
-        "The same layers run twice on the same input in one step, forward and backward: the "
-        f"second run takes {{part}}, at {line.short}."
-    )
-    return judged.lost(work, line, sentence, "the second time")
 
 
 def _backward_again(facts: Facts) -> Lost | None:
@@ -337,12 +229,10 @@ def _may_be_another_model(facts: Facts) -> bool:
 
 REPEATED = Rule(
     id="repeated-forward",
-    when="the model runs an extra forward pass in a step, without backward or on the same input",
+    when="the model runs an extra forward pass in a step, without backward",
     explanation=(
         "A forward pass only for metrics of the batch that was just trained on costs a third of a "
-        "step. Use the outputs that the loss was computed from, or compute metrics every N steps. "
-        "If two parts of a loss run the same layers on the same input, run them once and pass the "
-        "result to both."
+        "step. Use the outputs that the loss was computed from, or compute metrics every N steps."
     ),
     lost=_repeated,
     limits=_LIMITS,

@@ -25,7 +25,7 @@ from perftui.facts.step.judged_step import HOST_AT_WORK, LOSS, STAGES, JudgedSte
 from perftui.run.table import Table
 from perftui.script.program import COMPREHENSIONS, Function, Program, program_of
 from perftui.script.training import trains
-from perftui.script.unchanged import EACH_SAMPLE, Repeated, repeated_at, turns
+from perftui.script.unchanged import Repeated, repeated_at, turns
 from perftui.script.uses import kind_of
 from perftui.trace.model import Int64
 
@@ -52,6 +52,8 @@ class RepeatedWork:
     @property
     def saved(self) -> float | None:
         """Share of the work that is done again; None if it is not known how often."""
+        if self.found.again is not None:
+            return self.found.again
         loop, outer = self.found.loop, self.found.outer
         if trains(self.program, outer) and not list(self.program.loops(outer)):
             # Each turn is a step of the training.
@@ -156,25 +158,29 @@ def _lost(facts: Facts) -> Lost | None:
 
 
 def _when(again: RepeatedWork, file: str) -> str:
-    loop = again.found.loop
-    if isinstance(loop, Function):
-        often = "for each sample" if loop.name in EACH_SAMPLE else "several times"
-        return f"{often} in {loop.name} ({file}:{loop.lineno})"
-    line = getattr(loop, "lineno", 0)
-    what = "for each element" if isinstance(loop, COMPREHENSIONS) else "in each turn of the loop"
-    return f"{what} at {file}:{line}"
+    loop, outer = (f"{file}:{getattr(node, 'lineno', 0)}" for node in again.found[1:3])
+    match again.found.loop:
+        case ast.FunctionDef(name=name):
+            return f"for each sample in {name} ({loop})"
+        case ast.Call() if again.found.again == 1:
+            return f"as at {loop}"
+        case ast.Call():
+            return f"for the calls at {loop} and {outer}"
+        case _ if isinstance(again.found.loop, COMPREHENSIONS):
+            return f"for each element at {loop}"
+    return f"in each turn of the loop at {loop}"
 
 
 def _where(again: RepeatedWork, file: str) -> str:
     """Where to compute it."""
     outer = again.found.outer
     if isinstance(outer, Function):
-        where = "in __init__, and keep it in self"
-        return where if outer.name in EACH_SAMPLE else "before its first use, and pass it on"
+        return "in __init__, and keep it in self"
+    if isinstance(outer, ast.Call):
+        return f"at {file}:{getattr(again.found.loop, 'lineno', 0)}, and pass it on"
     around = again.program.function(again.found.work)
-    is_here = around is again.program.function(outer)
     where = f"before the loop at {file}:{getattr(outer, 'lineno', 0)}"
-    return where if is_here else f"{where}, and pass it on"
+    return where if around is again.program.function(outer) else f"{where}, and pass it on"
 
 
 def _parts(judged: JudgedStep, stage: str) -> tuple[str, ...]:

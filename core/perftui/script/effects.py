@@ -201,14 +201,18 @@ def _change(program: Program, statement: ast.stmt, node: ast.AST, may_evaluate: 
     return ""
 
 
+def may_change(name: str) -> bool:
+    """Whether a call of ``name`` changes its object or the training, or draws random numbers."""
+    return name in _CHANGES or _RANDOM.match(name) is not None
+
+
 def _call_effect(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate: bool) -> str:
     name, qualified = called_name(call), qualified_name(program, call.func) or ""
     if qualified.partition(".")[0] in ("os", "shutil") and name in ("remove", "rmtree"):
         return ""
-    changes = name in _CHANGES or (name in _MODES and not may_evaluate)
     is_alone = isinstance(program.parents.get(call), ast.Expr)
-    changes = changes or _RANDOM.match(name) is not None or (name in _OF_COLLECTIONS and is_alone)
-    if changes:
+    changes = may_change(name) or (name in _MODES and not may_evaluate)
+    if changes or (name in _OF_COLLECTIONS and is_alone):
         return "" if _is_local(program, statement, call.func) else f"calls {name}()"
     if may_evaluate or program.own_functions(call) or is_pure(name, qualified):
         return ""

@@ -7,10 +7,19 @@ import ast
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import takewhile
 
 from perftui.script.names import bindings_of, function_of, given_for, later_reads, names_bound
-from perftui.script.program import COMPREHENSIONS, Function, Program, called_name
-from perftui.script.uses import Use, kind_of
+from perftui.script.program import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    Function,
+    Loop,
+    Program,
+    called_name,
+)
+from perftui.script.unread import callers
+from perftui.script.uses import Use, functions_called
 
 _MOST = 40
 """Expressions that are followed: a live run is judged every second."""
@@ -66,6 +75,46 @@ def cut_at(program: Program, line: int, workers: int) -> tuple[Use, ...]:
     return () if is_none else (Use(f"cut.{kind}", by, None, by, program),)
 
 
+@lru_cache(64)
+def search_at(program: Program, line: int) -> tuple[Use, ...]:
+    """``search.kept``: the loop through all that an object keeps, to find what fits, of which each
+    turn runs the line, or calls the function around it."""
+    here = [node for node in program.statements() if _begins_at(node, line)]
+    functions = dict.fromkeys(map(program.function, here))
+    calls = (call for function in functions if function for call in callers(program, function))
+    for node in (*here, *calls):
+        around = (node, *takewhile(lambda n: not isinstance(n, FUNCTIONS), program.ancestors(node)))
+        loop = next((above for above in around if isinstance(above, Loop)), None)
+        inside = around[: around.index(loop)] if loop else ()
+        # What runs once it is found is no part of the search.
+        found = any(isinstance(at, (ast.Return, ast.Break, *COMPREHENSIONS)) for at in inside)
+        if isinstance(loop, ast.For) and _is_search(loop) and not found:
+            return (Use("search.kept", loop.iter, loop.iter, None, program),)
+    return ()
+
+
+def _begins_at(node: ast.stmt, line: int) -> bool:
+    body = getattr(node, "body", None)
+    end = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
+    return node.lineno <= line <= end
+
+
+def _is_search(loop: ast.For) -> bool:
+    """Whether the loop compares what an object keeps with something else until it fits."""
+    own = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    for node in loop.body if "self." in ast.unparse(loop.iter) else ():
+        tests = [part for part in ast.walk(node) if isinstance(part, ast.Compare)]
+        if isinstance(node, ast.If) and tests:
+            called = {
+                ast.unparse(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)
+            }
+            names = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
+            ends = any(isinstance(part, (ast.Return, ast.Break)) for part in ast.walk(node))
+            if ends and names & own and names - own - called - {"self"}:
+                return True
+    return False
+
+
 class _Reads:
     """What reads a value, each expression once; None stands for reads of its size alone."""
 
@@ -79,7 +128,11 @@ class _Reads:
         kind = FEW if isinstance(value, COMPREHENSIONS) else kind
         if isinstance(statement, ast.Return) or isinstance(value, ast.Yield):
             function = self.program.function(statement)
-            calls = [call for call in self.program.calls() if function in self._own(call)]
+            calls = [
+                call
+                for call in self.program.calls()
+                if function in functions_called(self.program, call)
+            ]
             return _ALL if _is_item(function) else self._all(calls, kind, None)
         sources = dict.fromkeys(names_bound(self.program, statement), statement)
         match statement:
@@ -175,7 +228,7 @@ class _Reads:
             return kind, call
         reads = [
             read
-            for function in (self._own(call) if call.func is not node else ())
+            for function in (functions_called(self.program, call) if call.func is not node else ())
             for arg in (*function.args.args, *function.args.kwonlyargs)
             if given_for(self.program, call, function, arg.arg) is node
             for read in self.program.loads(arg.arg)
@@ -185,13 +238,6 @@ class _Reads:
             return self._all(reads, kind, None)
         is_whole = kind == PART and _OF_WHOLE.search(f"{name}(")
         return self.of(call, USED if is_whole or (kind == FEW and name not in _GATHERS) else kind)
-
-    def _own(self, call: ast.Call) -> list[Function]:
-        """Functions of the file that ``call`` may call, among them ``__call__`` of its classes."""
-        owners = self.program.classes.get(kind_of(self.program, call.func), ())
-        body = [node for owner in owners for node in owner.body if isinstance(node, Function)]
-        made = [function for function in body if function.name == "__call__"]
-        return made or self.program.own_functions(call)
 
 
 def _is_item(function: Function | None) -> bool:

@@ -202,13 +202,17 @@ def later_reads(program: Program, statement: ast.stmt, name: str) -> Iterator[as
 
 def _is_of_comprehension(program: Program, node: ast.Name) -> bool:
     """Whether a comprehension around ``node`` has that name for itself."""
+    inner: ast.AST = node
     for above in program.ancestors(node):
         if isinstance(above, ast.stmt):
             return False
         if isinstance(above, COMPREHENSIONS):
+            # What it goes through first is read outside of it.
             targets = (n for gen in above.generators for n in ast.walk(gen.target))
-            if any(bound_name(n) == node.id for n in targets):
+            is_outside = inner is above.generators[0] and node in ast.walk(inner.iter)
+            if not is_outside and any(bound_name(n) == node.id for n in targets):
                 return True
+        inner = above
     return False
 
 

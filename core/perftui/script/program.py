@@ -181,6 +181,12 @@ class Program:
         root = root_of(call.func)
         if isinstance(root, ast.Name) and root.id in self.imported:
             return []
+        if isinstance(root, ast.Call) and called_name(root) == "super":
+            bases = {
+                ast.unparse(base) for owner in [self.owner(call)] if owner for base in owner.bases
+            }
+            if bases.isdisjoint(self.classes):
+                return []
         return [match for match in matches if self._is_method(match)]
 
     def _is_method(self, function: Function) -> bool:

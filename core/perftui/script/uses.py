@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from perftui.script.names import bindings_of, qualified_name, values_given
 from perftui.script.program import (
     COMPREHENSIONS,
+    Function,
     Program,
     called_name,
     called_names,
@@ -185,6 +186,15 @@ def _builtin(program: Program, function: ast.expr) -> str:
 def kind_of(program: Program, node: ast.expr | None) -> str:
     """The qualified class of a value, as far as the file shows; ``UNKNOWN`` else."""
     return (node is not None and _class_of(program, node, _DEEP)) or UNKNOWN
+
+
+def functions_called(program: Program, call: ast.Call) -> list[Function]:
+    """Functions of the file that ``call`` may call, among them ``__call__`` and ``forward`` of its
+    classes."""
+    owners = program.classes.get(kind_of(program, call.func), ())
+    body = [node for owner in owners for node in owner.body if isinstance(node, Function)]
+    called = [function for function in body if function.name in ("__call__", "forward")]
+    return called or program.own_functions(call)
 
 
 @lru_cache(4096)

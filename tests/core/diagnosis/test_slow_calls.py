@@ -20,8 +20,9 @@ from perftui.diagnosis.slow_calls.row import ITEM, STEP, Seen
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
-from perftui.script.item_work import cut_at
+from perftui.script.item_work import cut_at, search_at
 from perftui.script.program import parse_program
+from perftui.script.unread import unread_at
 from perftui.script.uses import uses_at
 from tests.core.diagnosis.runs import with_tables
 from tests.core.diagnosis.stories import finding_of
@@ -50,6 +51,9 @@ def seen(snippet: str) -> Seen:
     frames = {(via.strip(), inner or via.strip() or "train.py:1"): 1 for via, _, inner in calls}
     is_item = any("def __getitem__" in use.around for use in uses)
     where = next((mark[1:] for mark in marks if mark[0] == "@"), ITEM if is_item else STEP)
+    # Most snippets are too short to read what they make.
+    uses += unread_at(program, line) if "!unread" in marks else ()
+    uses += search_at(program, line)
     uses += cut_at(program, line, 2) if where == ITEM else ()
     return Seen(uses, frames, where, operators, "!cpu" not in marks, "!big" in marks or None)
 

@@ -37,8 +37,9 @@ from perftui.facts.source.lines import stack_samples
 from perftui.facts.source.source_calls import own_files
 from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
-from perftui.script.item_work import cut_at
+from perftui.script.item_work import cut_at, search_at
 from perftui.script.program import program_of
+from perftui.script.unread import unread_at
 from perftui.script.uses import Use, uses_at
 from perftui.trace.model import NONE, Trace
 
@@ -146,6 +147,8 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
     operators, on_device = _operators(facts, place.operator), bool(has_gpu(facts))
     file, sample = _sizes(facts) if any(use.name == "torch.load" for use in uses) else (0, 0)
     oversized = OVERSIZED * sample < file if file and sample else None
+    if program:
+        uses += (*unread_at(program, place.line or 0), *search_at(program, place.line or 0))
     if program and where == ITEM:
         feeds = training_loader(facts)
         uses += cut_at(program, place.line or 0, (feeds.num_workers or 0) if feeds else 0)

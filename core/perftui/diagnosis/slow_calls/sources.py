@@ -377,6 +377,13 @@ TABLE_GROUPED = _issue("Group the table of tracks once", "vanTeeffelenLab/ExTrac
 SHARDING = _issue(
     "Bottleneck with IterableDataset on many workers", "huggingface/accelerate/issues/158"
 )
+UNREAD = _issue(
+    "A spectrum of each recording that nobody uses",
+    "astorfi/3D-convolutional-speaker-recognition-pytorch/issues/9",
+)
+LAST_READ = _issue("Query loss after each inner step", "dragen1860/MAML-Pytorch/issues/23")
+RARELY_READ = _issue("Metrics only in the steps that log", "datamol-io/graphium/pull/409")
+SCANNED = _issue("Time of searching an item's file", "sdatkinson/neural-amp-modeler/issues/45")
 FRAMES_KEPT = _issue("Decode sampled frames only", "Netflix/void-model/pull/12")
 CROP_FIRST = Source(
     "Albumentations, Optimizing Augmentation Pipelines for Speed",

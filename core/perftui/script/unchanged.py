@@ -31,9 +31,10 @@ DEEPEST = 3
 """Most functions between the work and the loop."""
 
 _VARIES = re.compile(
-    r"(?i)rand|rng|choice|shuffle|sample|normal|integers|uniform|permut|drop|noise|bernoulli|augment|jitter|mixup"
-    r"|^(next|read\w*|recv|get|input|tell|time|monotonic|perf_counter|print|sleep|open|step|backward"
-    r"|item|wait|zero_grad)$"
+    r"(?i)rand|rng|choice|shuffle|sample|normal|integers|uniform|permut|drop|noise|bernoulli|augment"
+    r"|jitter|mixup|observe|simulate|^(next|read\w*|recv|get|input|tell|time|monotonic|perf_counter"
+    r"|print|sleep|open|step|backward|item|wait|zero_grad|poll|fetch|frame|capture|state|pull|roll"
+    r"|tick|advance|search|play|now|today|uuid\w*)$"
 )
 """Functions that may give something else each time, or are called for what they do."""
 
@@ -41,8 +42,9 @@ _KNOWN = tuple(f"{module}." for module in PURE_MODULES)
 """Modules whose functions draw no random numbers under other names."""
 
 _CHANGES = re.compile(
-    r"(append\w*|extend\w*|update|add|insert|pop\w*|remove|clear|sort|reverse|shuffle|seek|put\w*|push|store"
-    r"|write\w*|fill|reset|load_state_dict|train|eval|\w+_)$"
+    r"(append\w*|extend\w*|update|add|insert|pop\w*|remove|clear|sort|reverse|shuffle|seek|put\w*|push"
+    r"|store|write\w*|fill|reset\w*|load_state_dict|train|eval|step|advance|move|play|tick|run|act"
+    r"|simulate|apply|send|feed|set|\w+_)$"
 )
 """Methods that change their object."""
 
@@ -60,7 +62,7 @@ _PLAIN_MODULE = re.compile(
 )
 """Modules whose result is the same for the same input."""
 
-_DRAWING = re.compile(r"(?i)drop|rrelu|transformer|multihead|gumbel|from_pretrained|timm|noise")
+_DRAWING = re.compile(r"(?i)drop|rrelu|transformer|multihead|gumbel|from_pretrained|timm")
 """Text of a file whose modules may draw random numbers."""
 
 _TRAINS = frozenset({"step", "backward"})
@@ -87,6 +89,8 @@ class Repeated(NamedTuple):
     """The outermost such loop; the last of these calls."""
     again: float | None = None
     """Share of it that is done again; None if that depends on the turns of the loops."""
+    of_samples: bool = False
+    """Whether it is the same for each sample that ``loop`` goes over, in each turn of ``outer``."""
 
 
 @lru_cache(64)
@@ -132,22 +136,21 @@ def _is_fresh(call: ast.Call) -> bool:
 
 def _repeated(program: Program, work: Work) -> Repeated | None:
     function = program.function(work)
-    if _varies(program, work) or (function is not None and _keeps(function)):
+    if not _is_certain(program, work) or (function is not None and _keeps(function)):
         return None
-    reads = _reads(program, work)
-    if "()" in reads and not _is_certain(program, work):
-        return None
-    return _again(program, work, work, reads, DEEPEST) or _twin(program, work)
+    return _again(program, work, work, _reads(program, work), DEEPEST) or _twin(program, work)
 
 
-def _is_certain(program: Program, work: Work) -> bool:
-    """Whether modules that ``work`` calls draw no random numbers, as dropout does."""
+def _is_certain(program: Program, work: ast.expr) -> bool:
+    """Whether ``work`` gives the same for the same values: nothing in it varies or acts, and the
+    modules that it calls draw no random numbers, as dropout does."""
     nodes = [node for part in (work, *_reached(program, work)) for node in ast.walk(part)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     kinds = {kind_of(program, call.func) for call in calls if _may_be_module(program, call)}
     others = {kind for kind in kinds if not _PLAIN_MODULE.fullmatch(kind)}
     are_seen = all(kind.startswith("torch.nn.") or kind in program.classes for kind in others)
-    return not others or (are_seen and not any(map(_DRAWING.search, program.lines)))
+    draws = bool(others) and (not are_seen or any(map(_DRAWING.search, program.lines)))
+    return not draws and not _varies(program, work)
 
 
 def _again(
@@ -158,6 +161,8 @@ def _again(
     around = list(program.loops(at))
     loops = [loop for loop in around if _stays(program, reads, loop)]
     function, here = program.function(at), Repeated(work, loops[0], loops[-1]) if loops else None
+    if not loops and around:
+        return _of_samples(program, work, around, reads) if at is work else None
     if function is None or not deep or loops != around:
         return here
     uses = _uses_of(program, function)
@@ -227,7 +232,8 @@ def _lifted(
                 is_argument = isinstance(part, ast.arg) and name not in given
                 itself = (receiver(use) or use.func) if name == "self" else None
                 value = itself or given_for(program, use, function, name)
-                given[name] = value if is_argument else None
+                is_same = is_argument and value is not None and _is_certain(program, value)
+                given[name] = value if is_same else None
         if all(given.values()):
             yield from _lifted(program, use, _Given(given).visit(deepcopy(work)), deep - 1)
 
@@ -267,6 +273,63 @@ def _for_each(program: Program, work: Work, function: Function, reads: set[str])
     return Repeated(work, function, function) if is_kept else None
 
 
+def _of_samples(
+    program: Program, work: Work, around: list[ast.AST], reads: set[str]
+) -> Repeated | None:
+    """``work`` of a module that is not trained, for samples that are the same in each epoch."""
+    loop, root = around[0], root_of(getattr(work, "func", work))
+    if not isinstance(loop, ast.For) or not isinstance(root, ast.Name):
+        return None
+    over = loop.iter
+    while isinstance(over, ast.Call) and over.args and called_name(over) in ("enumerate", "tqdm"):
+        over = over.args[0]
+    if not isinstance(over, ast.Name) or not _are_fixed(program, over):
+        return None
+    rest = reads - {"()", *map(bound_name, ast.walk(loop.target))} | {over.id}
+    epochs = [outer for outer in around[1:] if _stays(program, rest, outer)]
+    is_frozen = epochs and _is_frozen(program, root.id, epochs[-1])
+    return Repeated(work, loop, epochs[-1], of_samples=True) if is_frozen else None
+
+
+def _value(program: Program, node: ast.expr | None) -> ast.expr | None:
+    """What a variable that is set once is set to."""
+    bound = program.bindings(node.id) if isinstance(node, ast.Name) else []
+    return value_given(program, bound[0]) if len(bound) == 1 else node
+
+
+def _are_fixed(program: Program, loader: ast.Name) -> bool:
+    """Whether ``loader`` gives the same samples in each epoch, though in another order."""
+    made = _value(program, loader)
+    is_loader = isinstance(made, ast.Call) and called_name(made) == "DataLoader" and made.args
+    samples = _value(program, made.args[0]) if is_loader and isinstance(made, ast.Call) else None
+    if not isinstance(samples, ast.Call):
+        return False
+    items = [f for f in program.functions.get("__getitem__", ()) if program.owner(f)]
+    own = [f for f in items if getattr(program.owner(f), "name", "") == called_name(samples)]
+    parts = [node for f in own for node in ast.walk(f) if isinstance(node, ast.Call)]
+    draws = any(_varies(program, call) or _may_be_module(program, call) for call in parts)
+    return called_name(samples) == "TensorDataset" or (bool(own) and not draws)
+
+
+def _is_frozen(program: Program, name: str, loop: ast.AST) -> bool:
+    """Whether the module ``name`` is evaluating, in no optimizer, and only called in ``loop``."""
+    optimizers = (
+        call for call in program.calls() if ".optim." in (qualified_name(program, call.func) or "")
+    )
+    given = [_value(program, call.args[0]) for call in optimizers if call.args]
+    passed = [node for node in program.loads(name) if isinstance(program.parents[node], ast.Call)]
+    is_given = any(node is not getattr(program.parents[node], "func", None) for node in passed)
+    evaluates = re.compile(rf"\b{name}\b.*\.eval\(\)")
+    is_kept = name not in _mutated(loop) and not is_given and not program.calls("load_state_dict")
+    trained = set[str]().union(*(_names(node) for node in given if node))
+    return (
+        is_kept
+        and bool(trained)
+        and name not in trained
+        and any(map(evaluates.search, program.lines))
+    )
+
+
 def _is_start(function: Function | None) -> bool:
     return function is not None and function.name == "__init__"
 
@@ -291,10 +354,10 @@ def _outside(
         value = value_given(program, bound[0]) if len(bound) == 1 else None
         if isinstance(bound[0], ast.arg) and len(bound) == 1 and isinstance(use, ast.Call):
             given = given_for(program, use, function, name) if name != "self" else use.func
-            if given is None:
+            if given is None or not _is_certain(program, given):
                 return None
             result |= {ast.unparse(given), *_reads(program, given)}
-        elif value is not None and not _varies(program, value):
+        elif value is not None and _is_certain(program, value):
             waiting |= _reads(program, value) - seen
         elif name != "self":
             return None
@@ -398,7 +461,7 @@ def _inner_reads(program: Program, nodes: Iterable[ast.AST], deep: int) -> Itera
                 yield "()"
         elif isinstance(node, ast.Call):
             functions = program.own_functions(node)
-            if not functions and _may_be_module(program, node):
+            if _may_be_module(program, node):
                 yield "()"
         for function in functions if deep else ():
             yield from _inner_reads(program, ast.walk(function), deep - 1)
@@ -415,6 +478,8 @@ def _may_be_parameter(program: Program, node: ast.Attribute) -> bool:
 
 def _may_be_module(program: Program, call: ast.Call) -> bool:
     """Whether a module, or a method of one, may be what ``call`` calls."""
+    if program.own_functions(call):
+        return False
     if isinstance(call.func, ast.Name):
         return bool(program.bindings(call.func.id)) and call.func.id not in program.imported
     of = receiver(call)
@@ -448,7 +513,7 @@ def _stays(program: Program, reads: set[str], loop: ast.AST, deep: int = DEEPEST
         inside = [node for node in ast.walk(loop) if getattr(node, "id", "") == name]
         bound = [node for node in inside if _is_set(node)]
         value = value_given(program, bound[0]) if len(bound) == 1 else None
-        if value is None or _varies(program, value) or name in _reads(program, value):
+        if value is None or not _is_certain(program, value) or name in _reads(program, value):
             return False
         if name in mutated or not _stays(program, _reads(program, value), loop, deep - 1):
             return False

@@ -55,6 +55,20 @@ LAYERS = """
         optimizer.step()
 """
 BATCHES = LAYERS.replace("for epoch in range(100)", "for graph in graphs")
+VIEWS = """
+    def view(x):
+        return x + torch.randn(3)
+    class Net(nn.Module):
+        def __init__(self):
+            self.line = nn.Linear(3, 3)
+        def forward(self, x):
+            return self.line(x)  # here
+    net = Net()
+    for x in loader:
+        loss = contrast(net(view(x)), net(view(x)))
+        loss.backward()
+        optimizer.step()
+"""
 TWICE = """
     class Layer(nn.Module):
         def forward(self, edges, x):
@@ -105,6 +119,8 @@ MASKS = """
             return [i in self.special for i in ids]  # loop
 """
 ROLLOUT = """
+    def view(x):
+        return x + torch.randn(3)
     def advantages(rewards, values):
         sums, last = torch.zeros_like(rewards), 0
         for t in reversed(range(128)):
@@ -165,10 +181,13 @@ def test_what_stays_the_same_is_found(text: str, work: str) -> None:
         (LAYERS, "row, col = self.edges", "row, col = dropout_edge(self.edges)"),
         (LAYERS, "            return torch.sparse_coo", "            self.made = torch.sparse_coo"),
         (BUFFER, "rows.append(game)", "self.games[game].weight = 0"),
+        (VIEWS, "Net()", "Net().train()"),
+        (ROLLOUT, "loss(weights[part])", "values.step(); loss(weights[part])"),
         (TWICE, "self.second(edges, x)", "self.second(edges[:, x], x)"),
         (SAMPLES, "features = self", "if self.cached is None: self.cached = self"),
         (SAMPLES, "self.features()  ", "self.features(i)  "),
         (MASKS, "found.append(name)", "self.names.append(name)"),
+        (ROLLOUT, "= advantages(rewards, values)", "= advantages(view(rewards), values)"),
         (ROLLOUT, "= advantages(rewards, values)", "= advantages(rewards[part], values)"),
         (ROLLOUT, "            loss(weights", "            rewards = loss(weights"),
     ],

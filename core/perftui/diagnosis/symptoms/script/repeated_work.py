@@ -158,6 +158,8 @@ def _lost(facts: Facts) -> Lost | None:
 
 
 def _when(again: RepeatedWork, file: str) -> str:
+    if again.found.of_samples:
+        return "for each sample in every epoch"
     loop, outer = (f"{file}:{getattr(node, 'lineno', 0)}" for node in again.found[1:3])
     match again.found.loop:
         case ast.FunctionDef(name=name):
@@ -180,6 +182,8 @@ def _where(again: RepeatedWork, file: str) -> str:
         return f"at {file}:{getattr(again.found.loop, 'lineno', 0)}, and pass it on"
     around = again.program.function(again.found.work)
     where = f"before the loop at {file}:{getattr(outer, 'lineno', 0)}"
+    if again.found.of_samples:
+        return f"for all samples, {where}, and train on what it gives"
     return where if around is again.program.function(outer) else f"{where}, and pass it on"
 
 

@@ -32,9 +32,10 @@ DEEPEST = 3
 
 _VARIES = re.compile(
     r"(?i)rand|rng|choice|shuffle|sample|normal|integers|uniform|permut|drop|noise|bernoulli|augment"
-    r"|jitter|mixup|observe|simulate|^(next|read\w*|recv|get|input|tell|time|monotonic|perf_counter"
+    r"|gauss|variate|poisson|binomial|exponential|jitter|mixup|observe|simulate|^(next|read\w*|recv|get|input|tell|time|monotonic|perf_counter"
     r"|print|sleep|open|step|backward|item|wait|zero_grad|poll|fetch|frame|capture|state|pull|roll"
-    r"|tick|advance|search|play|now|today|uuid\w*)$"
+    r"|tick|advance|search|play|now|today|uuid\w*|is_\w+|exists|stat|r?glob|listdir|iterdir|scandir"
+    r"|getsize)$"
 )
 """Functions that may give something else each time, or are called for what they do."""
 
@@ -51,6 +52,7 @@ _CHANGES = re.compile(
 _FRESH = re.compile(
     r"(new_)?(zeros|ones|empty|full|eye|arange|linspace)(_like)?|(deep)?copy|clone|join|view\w*"
     r"|reshape|flatten|transpose|permute|(un)?squeeze|expand(_as)?|split|chunk|size|len|float\d*"
+    r"|numpy|detach|sha\d+|md5"
 )
 """Functions that make what is then filled, or next to nothing."""
 
@@ -313,21 +315,25 @@ def _are_fixed(program: Program, loader: ast.Name) -> bool:
 
 def _is_frozen(program: Program, name: str, loop: ast.AST) -> bool:
     """Whether the module ``name`` is evaluating, in no optimizer, and only called in ``loop``."""
-    optimizers = (
-        call for call in program.calls() if ".optim." in (qualified_name(program, call.func) or "")
-    )
-    given = [_value(program, call.args[0]) for call in optimizers if call.args]
     passed = [node for node in program.loads(name) if isinstance(program.parents[node], ast.Call)]
     is_given = any(node is not getattr(program.parents[node], "func", None) for node in passed)
     evaluates = re.compile(rf"\b{name}\b.*\.eval\(\)")
     is_kept = name not in _mutated(loop) and not is_given and not program.calls("load_state_dict")
-    trained = set[str]().union(*(_names(node) for node in given if node))
-    return (
-        is_kept
-        and bool(trained)
-        and name not in trained
-        and any(map(evaluates.search, program.lines))
-    )
+    is_trained = name in _trained(program) or not _trained(program)
+    return is_kept and not is_trained and any(map(evaluates.search, program.lines))
+
+
+@lru_cache(16)
+def _trained(program: Program) -> frozenset[str]:
+    """Variables, and attributes as ``.name``, that optimizers are given."""
+    made = [
+        call for call in program.calls() if ".optim." in (qualified_name(program, call.func) or "")
+    ]
+    given = [value for call in made for each in call.args if (value := _value(program, each))]
+    given += [word.value for call in made for word in call.keywords if word.arg == "params"]
+    nodes = [node for value in given for node in ast.walk(value)]
+    attributes = (f".{node.attr}" for node in nodes if isinstance(node, ast.Attribute))
+    return frozenset().union(*map(_names, given), attributes)
 
 
 def _is_start(function: Function | None) -> bool:
@@ -385,7 +391,8 @@ def _varies(program: Program, work: ast.expr) -> bool:
     calls = [part for each in (work, *functions) for part in ast.walk(each)]
     qualified = (qualified_name(program, c.func) for c in calls if isinstance(c, ast.Call))
     is_foreign = any(not f"{name}.".startswith(_KNOWN) for name in qualified if name)
-    return is_foreign or any(map(_VARIES.search, called_names(work, *functions)))
+    on = {ast.unparse(c.func) for c in calls if isinstance(c, ast.Call)}
+    return is_foreign or any(map(_VARIES.search, on | called_names(work, *functions)))
 
 
 def _reached(program: Program, node: ast.AST, deep: int = DEEPEST) -> list[Function]:
@@ -536,6 +543,7 @@ def _changed(program: Program, loop: ast.AST, deep: int) -> Iterator[str]:
         if isinstance(node, ast.Call) and deep:
             if called_name(node) in _TRAINS:
                 yield "()"
+                yield from _trained(program)
             for function in program.own_functions(node):
                 of_function = _changed(program, function, deep - 1)
                 yield from (name for name in of_function if name.startswith((".", "()")))

@@ -181,6 +181,8 @@ def test_what_stays_the_same_is_found(text: str, work: str) -> None:
         (LAYERS, "row, col = self.edges", "row, col = dropout_edge(self.edges)"),
         (LAYERS, "            return torch.sparse_coo", "            self.made = torch.sparse_coo"),
         (BUFFER, "rows.append(game)", "self.games[game].weight = 0"),
+        (ROLLOUT, "    while True:", "    o = torch.optim.SGD([values])\n    while True:"),
+        (BUFFER, "game.weight for", "draw.gauss(0, 1) for"),
         (VIEWS, "Net()", "Net().train()"),
         (ROLLOUT, "loss(weights[part])", "values.step(); loss(weights[part])"),
         (TWICE, "self.second(edges, x)", "self.second(edges[:, x], x)"),

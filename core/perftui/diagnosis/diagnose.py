@@ -26,7 +26,7 @@ from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
 from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
 from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
 from perftui.diagnosis.symptoms.script.python_bound import PYTHON
-from perftui.diagnosis.symptoms.script.repeated_work import REPEATED_WORK
+from perftui.diagnosis.symptoms.script.repeated_work import REPEATED_WORK, UNREAD
 from perftui.diagnosis.symptoms.step.recording import INITIALISATION
 from perftui.facts.cpu.operators import all_operators
 from perftui.facts.fact import Facts, UnknownError, cached, fact, trace_fact
@@ -150,6 +150,8 @@ def timeline_place(finding: Finding, analysis: TraceAnalysis | None) -> Timeline
 
 _GENERAL = frozenset({"input-in-main-thread", "input-bound", "input-worker-bound", PYTHON.id})
 """Rules about all that is done in a part of the step."""
+_AVOIDABLE = frozenset({REPEATED_WORK.id, UNREAD.id})
+"""Rules about work that need not be done."""
 
 COMPARABLE = 1 / 3
 """Share of the cost of launching in general from which a specific cause of late launches ranks
@@ -191,7 +193,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         )
         general = launching if delays else waiting if is_late else 0.0
         # What is left of such a part has no cause of its own.
-        left = _left_beside(findings, finding) if finding.rule == REPEATED_WORK.id else 0.0
+        left = _left_beside(findings, finding) if finding.rule in _AVOIDABLE else 0.0
         explains = bool(left) and share >= COMPARABLE * left
         general = left if explains else general
         slows = finding in slowing and finding.severity >= Severity.WARNING

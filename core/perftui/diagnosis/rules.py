@@ -35,6 +35,7 @@ from perftui.diagnosis.symptoms.step import growth, recording, slow_steps
 
 RULES: tuple[Rule, ...] = (
     repeated_work.REPEATED_WORK,
+    repeated_work.UNREAD,
     input_wait.MAIN_THREAD,
     workers.OVERSUBSCRIBED,
     workers.HANDOVER,

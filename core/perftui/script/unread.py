@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from functools import lru_cache, partial
+from functools import lru_cache
+from typing import NamedTuple
 
 from perftui.script.effects import CHANGING, HARMLESS_EXCEPTIONS, PURE, may_change
 from perftui.script.names import bindings_of, calls_of, given_for, later_reads, qualified_name
@@ -22,6 +23,7 @@ from perftui.script.program import (
     root_of,
     value_given,
 )
+from perftui.script.training import trains, trains_each_turn
 from perftui.script.uses import Use, functions_called, kind_of
 
 _MOST = 200
@@ -30,6 +32,7 @@ _DEEPEST = 4
 """Most functions between a line and the statement whose result is not read."""
 
 NEVER, RARE, LAST, READ = range(4)
+_HOW = "never", "rare", "last"
 """How a result is read, what counts for less first."""
 
 Reading = tuple[int, int]
@@ -61,42 +64,59 @@ _EACH_TIME = re.compile(r"__(getitem|getitems|iter|next|call)__|forward|collate\
 _EVERY = re.compile(r"%.*==|== *\(?0\b.*%|^not .*%")
 
 
+class Unread(NamedTuple):
+    """What is computed for nobody."""
+
+    use: Use
+    """``unread.never``, ``unread.rare`` or ``unread.last``: the expression, of the line that reads
+    it or decides that, and what it is given to."""
+    calls: int
+    """Statements of the file that run the line, this one among them."""
+
+
 @lru_cache(64)
-def unread_at(program: Program, line: int) -> tuple[Use, ...]:
-    """What the line, or a statement that calls the function around it, computes for nobody:
-    ``unread.never``, ``unread.rare`` or ``unread.last``."""
+def unread_at(program: Program, line: int) -> Unread | None:
+    """What the line, or a statement that calls the function around it, computes for nobody."""
     simple = (node for node in program.statements() if not hasattr(node, "body"))
     at = {node: None for node in simple if node.lineno <= line <= (node.end_lineno or 0)}
     for _ in range(_DEEPEST):
         for statement in at:
-            if found := _unread(program, statement):
-                return (found,)
+            if use := _unread(program, statement):
+                return Unread(use, len(at))
         functions = dict.fromkeys(map(program.function, at))
         calls = (call for function in functions if function for call in callers(program, function))
         at = dict.fromkeys(map(program.statement, calls))
-    return ()
+    return None
 
 
 def _unread(program: Program, statement: ast.stmt) -> Use | None:
-    """The result of ``statement``, if it only computes that, each time that a sample or a step is
+    """A result of ``statement``, if it only computes that, each time that a sample or a step is
     made, and it is not always read."""
-    readers = _Readers(program)
+    to: ast.expr | None = None
+    values: list[ast.expr | None] = []
     match statement:
         case ast.Expr(ast.Call(ast.Attribute(to, name), [value])) if name in _ADDS:
             # What a list is given counts, and not that it is given something.
-            follow = partial(readers.of, value, ())
-        case ast.Assign([to, *_], value) | ast.AnnAssign(to, _, ast.expr() as value):
-            follow = partial(readers.of_statement, statement, ())
-        case ast.AugAssign(to, _, value):
-            follow = partial(readers.of_statement, statement, ())
+            values = [value]
+        case (
+            ast.Assign([to, *_], value) | ast.AnnAssign(to, _, value) | ast.AugAssign(to, _, value)
+        ):
+            values = [value]
+        case ast.Return(ast.Tuple() | ast.Dict() as value):
+            pass
         case _:
             return None
+    if isinstance(value, (ast.Tuple, ast.Dict)):
+        values = [*(value.elts if isinstance(value, ast.Tuple) else value.values)]
     is_meant = isinstance(to, ast.Name) and to.id.startswith("_")
-    is_work = any(isinstance(part, (ast.Call, ast.BinOp)) for part in ast.walk(value))
-    is_only = is_work and _recurs(program, statement) and _is_free(program, value)
-    how, where = follow() if is_only and not is_meant else _READ
-    name = f"unread.{('never', 'rare', 'last', 'always')[how]}"
-    return None if how == READ else Use(name, value, ast.Constant(where), to, program)
+    if is_meant or not _recurs(program, statement):
+        return None
+    for part in filter(None, values):
+        is_work = any(isinstance(node, (ast.Call, ast.BinOp)) for node in ast.walk(part))
+        how, where = _Readers(program).of(part, ()) if is_work else _READ
+        if how != READ and _is_free(program, part):
+            return Use(f"unread.{_HOW[how]}", part, ast.Constant(where), to, program)
+    return None
 
 
 def callers(program: Program, function: Function) -> list[ast.Call]:
@@ -115,13 +135,14 @@ def _callers(program: Program) -> dict[Function, list[ast.Call]]:
 
 
 def _recurs(program: Program, node: ast.AST, deep: int = _DEEPEST) -> bool:
-    """Whether ``node`` runs again and again, as far as the file shows."""
+    """Whether each sample or step runs ``node``, as far as the file shows."""
     function = program.function(node)
-    if any(program.loops(node)) or function is None or not deep:
-        return any(program.loops(node))
+    is_step = any(trains(program, loop) for loop in program.loops(node))
+    if is_step or function is None or not deep:
+        return is_step
+    is_step = bool(_EACH_TIME.fullmatch(function.name)) or trains_each_turn(program, function)
     calls = callers(program, function)
-    is_each = _EACH_TIME.fullmatch(function.name) is not None
-    return is_each or any(_recurs(program, call, deep - 1) for call in calls)
+    return is_step or any(_recurs(program, call, deep - 1) for call in calls)
 
 
 def _is_free(program: Program, node: ast.AST, deep: int = _DEEPEST) -> bool:

@@ -64,3 +64,30 @@ def test_little_or_changing_work_is_not_reported(tmp_path: Path) -> None:
     assert found(trained(tmp_path, 0.04), "repeated-work") is None
     changing = TEXT.replace("rows.append", "games[0].weight = 0; rows.append")
     assert found(trained(tmp_path, 0.3, changing), "repeated-work") is None
+
+
+UNREAD = """\
+    def spread(x):
+        return x.abs().exp().sum()
+    for step in range(60):
+        kept = spread(x)
+        loss = model(x)
+        wide = spread(x + step)
+        loss.backward()
+        optimizer.step(kept)
+    """
+
+
+def test_a_result_that_nothing_reads_has_its_part_of_what_its_function_takes(
+    tmp_path: Path,
+) -> None:
+    it = found(trained(tmp_path, 0.4, UNREAD), "unread-result")
+    assert it is not None
+    assert it.sentence == (
+        "wide = spread(x + step) at train.py:6 is read by nothing afterwards: it is one of 2 uses "
+        "of what takes 50 ms of each 100 ms step (50 %)."
+    )
+    assert it.advice == "leave wide = spread(x + step) out"
+    assert it.cost_ns == pytest.approx(25 * MS, rel=0.02)
+    read = UNREAD.replace("(kept", "(kept, wide")
+    assert found(trained(tmp_path, 0.4, read), "unread-result") is None

@@ -52,7 +52,8 @@ def seen(snippet: str) -> Seen:
     is_item = any("def __getitem__" in use.around for use in uses)
     where = next((mark[1:] for mark in marks if mark[0] == "@"), ITEM if is_item else STEP)
     # Most snippets are too short to read what they make.
-    uses += unread_at(program, line) if "!unread" in marks else ()
+    unread = unread_at(program, line) if "!unread" in marks else None
+    uses += (unread.use,) if unread else ()
     uses += search_at(program, line)
     uses += cut_at(program, line, 2) if where == ITEM else ()
     return Seen(uses, frames, where, operators, "!cpu" not in marks, "!big" in marks or None)

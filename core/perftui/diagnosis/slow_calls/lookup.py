@@ -148,7 +148,8 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
     file, sample = _sizes(facts) if any(use.name == "torch.load" for use in uses) else (0, 0)
     oversized = OVERSIZED * sample < file if file and sample else None
     if program:
-        uses += (*unread_at(program, place.line or 0), *search_at(program, place.line or 0))
+        unread = unread_at(program, place.line or 0)
+        uses += (*([unread.use] if unread else ()), *search_at(program, place.line or 0))
     if program and where == ITEM:
         feeds = training_loader(facts)
         uses += cut_at(program, place.line or 0, (feeds.num_workers or 0) if feeds else 0)

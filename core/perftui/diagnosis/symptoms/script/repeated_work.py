@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, FORWARD, INPUT_WAIT, OPERATORS, OTHER
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.batch_place import making_batches
 from perftui.facts.data_loader.input_wait import input_wait
@@ -26,6 +27,7 @@ from perftui.run.table import Table
 from perftui.script.program import COMPREHENSIONS, Function, Program, program_of
 from perftui.script.training import trains
 from perftui.script.unchanged import Repeated, repeated_at, turns
+from perftui.script.unread import Unread, unread_at
 from perftui.script.uses import kind_of
 from perftui.trace.model import Int64
 
@@ -37,17 +39,42 @@ LONGEST = 60
 
 
 @dataclass
-class RepeatedWork:
-    """Work that is repeated, and the samples that are in it."""
+class SampledWork:
+    """Work of a file, and the samples that are in it."""
 
     file: str
+    held: Counter[str] = field(default_factory=Counter, kw_only=True)
+    """ns of the mean step by stage."""
+    samples: float = field(default=0, kw_only=True)
+
+    def add(self, samples: tuple[Table, Int64, float], rows: Int64) -> None:
+        """Count ``rows`` of ``samples`` as samples that are in it."""
+        stacks, time, scale = samples
+        self.samples += float((time[rows] / np.maximum(stacks["every"][rows], 1)).sum())
+        for stage, ns in zip(stacks["stage"][rows].tolist(), time[rows].tolist(), strict=True):
+            self.held[stage] += round(ns * scale)
+
+
+_Work = TypeVar("_Work", bound=SampledWork)
+
+
+@dataclass
+class UnreadResult(SampledWork):
+    """Work for a result that nobody reads, and the samples of its lines."""
+
+    found: Unread
+    calls: int = 1
+    """Statements that run the same lines."""
+
+
+@dataclass
+class RepeatedWork(SampledWork):
+    """Work that is repeated, and the samples that are in it."""
+
     program: Program
     found: Repeated
     is_alone: bool = True
     """Whether its lines do nothing else."""
-    held: Counter[str] = field(default_factory=Counter)
-    """ns of the mean step by stage."""
-    samples: float = 0
 
     @property
     def saved(self) -> float | None:
@@ -64,33 +91,57 @@ class RepeatedWork:
     @property
     def text(self) -> str:
         """How it is written, shortened."""
-        work = self.found.work
-        text, above = ast.unparse(work), self.program.parents[work]
-        if len(text) > LONGEST:
-            text = f"{ast.unparse(getattr(work, 'func', work))}(...)"
-        if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
-            return f"{above.targets[0].id} = {text}"
-        return text
+        return _written(self.program, self.found.work)
+
+
+def _written(program: Program, work: ast.expr) -> str:
+    text, above = ast.unparse(work), program.parents[work]
+    if len(text) > LONGEST:
+        text = f"{ast.unparse(getattr(work, 'func', work))}(...)"
+    if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
+        return f"{above.targets[0].id} = {text}"
+    return text
 
 
 @fact
 def repeated_work(facts: Facts) -> RepeatedWork | None:
     """The repeated work that takes most of the step; None without any."""
     known: dict[tuple[str, ast.expr], RepeatedWork] = {}
+    for file, program, line, samples, rows in _lines_of_files(facts):
+        found = repeated_at(program, line)
+        if found is None:
+            continue
+        again = known.setdefault((file, found.work), RepeatedWork(file, program, found))
+        again.add(samples, _within(again, line, samples[0], rows))
+    return _longest(known.values())
+
+
+@fact
+def unread_result(facts: Facts) -> UnreadResult | None:
+    """The work for a result that nobody reads that takes most of the step; None without any."""
+    known: dict[tuple[str, ast.expr], UnreadResult] = {}
+    for file, program, line, samples, rows in _lines_of_files(facts):
+        if found := unread_at(program, line):
+            unread = known.setdefault((file, found.use.node), UnreadResult(file, found))
+            unread.add(samples, rows)
+            unread.calls = max(unread.calls, found.calls)
+    return _longest(known.values())
+
+
+def _longest(known: Iterable[_Work]) -> _Work | None:
+    enough = (work for work in known if work.samples >= FEWEST_TO_NAME)
+    return max(enough, key=lambda work: work.held.total(), default=None)
+
+
+def _lines_of_files(
+    facts: Facts,
+) -> Iterator[tuple[str, Program, int, tuple[Table, Int64, float], Int64]]:
+    """The lines with most time in the user's files, each with all samples and the rows of its."""
     files = {str(path): (path, changed) for path, changed in own_files(facts)}
-    for stacks, time, scale in _samples(facts):
-        for (file, line), rows in _lines(stacks, time).items():
-            program = program_of(*files[file]) if file in files else None
-            found = repeated_at(program, line) if program else None
-            if program is None or found is None:
-                continue
-            again = known.setdefault((file, found.work), RepeatedWork(file, program, found))
-            rows = _within(again, line, stacks, rows)
-            again.samples += float((time[rows] / np.maximum(stacks["every"][rows], 1)).sum())
-            for stage, ns in zip(stacks["stage"][rows].tolist(), time[rows].tolist(), strict=True):
-                again.held[stage] += round(ns * scale)
-    enough = (again for again in known.values() if again.samples >= FEWEST_TO_NAME)
-    return max(enough, key=lambda again: again.held.total(), default=None)
+    for samples in _samples(facts):
+        for (file, line), rows in _lines(*samples[:2]).items():
+            if file in files:
+                yield file, program_of(*files[file]), line, samples, rows
 
 
 def _samples(facts: Facts) -> Iterator[tuple[Table, Int64, float]]:
@@ -210,4 +261,55 @@ REPEATED_WORK = Rule(
     lost=_lost,
     limits=Limits("The same limits as for the script's own Python.", 0.10, 0.20, info=0.05),
     answer="compute it once, before the loop",
+)
+
+
+_UNREAD = {
+    "never": ("read by nothing afterwards", "leave {work} out"),
+    "last": (
+        "computed in each turn of a loop of which {line} reads only the last",
+        "compute {work} once, after the loop",
+    ),
+    "rare": ("only read if the condition at {line} holds", "compute {work} there"),
+}
+"""How a result is read, and what to do."""
+
+
+def _unread(facts: Facts) -> Lost | None:
+    if facts.run is None:
+        raise NotApplicableError
+    judged, unread = judged_step(facts), unread_result(facts)
+    if unread is None:
+        return None
+    use, whole = unread.found.use, min(unread.held.total(), judged.of.mean)
+    place = Place(facts.rank_number, file=unread.file, line=use.node.lineno)
+    why, advice = _UNREAD[use.last]
+    where = f"line {ast.unparse(use.object or use.node)}"
+    work = _written(use.program, use.node)
+    many = f"it is one of {unread.calls} uses of what takes" if unread.calls > 1 else "this takes"
+    cost = whole // unread.calls
+    return Lost(
+        cost,
+        judged.of,
+        f"{work} at {place.short} is {why.format(line=where)}: {many} {judged.of.part_of(whole)}.",
+        (Figure.share("computed for nobody", cost / judged.of.mean, UNREAD.limits.warning),),
+        place=place,
+        parts=tuple(dict.fromkeys(part for stage in unread.held for part in _parts(judged, stage))),
+        worst=Severity.CRITICAL if unread.calls == 1 else Severity.WARNING,
+        advice=advice.format(work=work),
+    )
+
+
+UNREAD = Rule(
+    id="unread-result",
+    when="a result is computed that nothing reads, or of which only the last or a few are read",
+    explanation=(
+        "The source shows that what a line computes is read by nothing that has an effect, or only "
+        "after its loop, which keeps the last, or only under a condition on the number of the "
+        "step. It has no other effect. The time is that of its lines, as samples of the stack show "
+        "it; if other statements call the same function, each is taken to have an equal part."
+    ),
+    lost=_unread,
+    limits=REPEATED_WORK.limits,
+    answer="leave it out, or compute it where it is read",
 )

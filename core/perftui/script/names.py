@@ -130,6 +130,12 @@ def certainly_binds(statement: ast.stmt) -> Iterator[ast.AST]:
     elif isinstance(statement, (ast.With, ast.AsyncWith)):
         for item in statement.items:
             yield from ast.walk(item.optional_vars) if item.optional_vars else ()
+    elif isinstance(statement, ast.If):
+        branches = [
+            {bound_name(node): node for part in block for node in certainly_binds(part)}
+            for block in (statement.body, statement.orelse)
+        ]
+        yield from (node for name, node in branches[0].items() if name in branches[1])
 
 
 def bindings_of(program: Program, name: ast.Name) -> list[ast.AST]:
@@ -223,7 +229,7 @@ def _is_set_anew(program: Program, statement: ast.stmt, use: ast.Name) -> bool:
     loops = [node for node in program.ancestors(use) if isinstance(node, Loop)]
     around = set(program.ancestors(statement))
     shared = next((loop for loop in loops if loop in around), None)
-    for setting in _settings(program, use):
+    for setting in certainly_given(program, use):
         if _place(statement) < _place(setting):
             return True
         is_later = _place(statement) > _place(use)
@@ -233,7 +239,7 @@ def _is_set_anew(program: Program, statement: ast.stmt, use: ast.Name) -> bool:
     return False
 
 
-def _settings(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
+def certainly_given(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
     """Statements that certainly give the name a value before ``use`` runs, each time it does."""
     inner: ast.AST = use
     for above in program.ancestors(use):
@@ -373,7 +379,7 @@ def values_given(program: Program, parameter: ast.arg) -> list[ast.expr | None]:
     function = function_of(program, parameter)
     if function is None:
         return []
-    calls = [call for call in program.calls() if function in program.own_functions(call)]
+    calls = program.callers.get(function, ())
     return [given_for(program, call, function, parameter.arg) for call in calls]
 
 

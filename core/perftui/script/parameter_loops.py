@@ -27,6 +27,8 @@ SAME = frozenset({"detach", "to", "float", "cpu", "cuda", "clone"})
 """Methods that give a tensor's own values."""
 _FIGURES = frozenset({"norm", "square", "pow", "sum", "item"})
 """Methods that only compute."""
+_DEEPEST = 3
+"""Most names between a loop and what it goes over."""
 _OF_PARAMETERS = ("parameters", "named_parameters")
 _ASKS = ("isinstance", "is_floating_point", "startswith", "endswith")
 
@@ -105,27 +107,32 @@ def refuse_read_later(parts: ParameterLoop) -> None:
                 raise PatchRefusedError(f"line {use.lineno} reads {name} after the loop")
 
 
-def goes_over_parameters(program: Program, over: ast.expr) -> bool:
+def goes_over_parameters(program: Program, over: ast.expr, deep: int = _DEEPEST) -> bool:
     """Whether ``over`` gives the parameters of a model, each once, or pairs of two models'."""
+    deep -= 1
     if isinstance(over, ast.Call):
         if called_name(over) == "zip" and over.args:
-            return all(goes_over_parameters(program, arg) for arg in over.args)
+            return all(goes_over_parameters(program, arg, deep) for arg in over.args)
         if called_name(over) in ("list", "dict", "OrderedDict", "tuple") and len(over.args) == 1:
-            return goes_over_parameters(program, over.args[0])
+            return goes_over_parameters(program, over.args[0], deep)
         owner = receiver(over)
         if called_name(over) in ("items", "values", "keys") and owner is not None:
-            return not isinstance(owner, ast.Call) and goes_over_parameters(program, owner)
+            return not isinstance(owner, ast.Call) and goes_over_parameters(program, owner, deep)
         return called_name(over) in _OF_PARAMETERS
     if isinstance(over, (ast.ListComp, ast.DictComp)) and len(over.generators) == 1:
-        return goes_over_parameters(program, over.generators[0].iter)
+        return goes_over_parameters(program, over.generators[0].iter, deep)
     stores: Sequence[ast.AST] = program.bindings(over.id) if isinstance(over, ast.Name) else ()
     if isinstance(over, ast.Attribute):
         stores = program.attributes(over.attr, ast.Store)
     values = [assigned_value(program, node) for node in stores]
-    return bool(values) and all(
-        not isinstance(value, (ast.Name, ast.Attribute, type(None)))
-        and goes_over_parameters(program, value)
-        for value in values
+    return (
+        deep > 0
+        and bool(values)
+        and all(
+            not isinstance(value, (ast.Name, ast.Attribute, type(None)))
+            and goes_over_parameters(program, value, deep)
+            for value in values
+        )
     )
 
 
@@ -284,7 +291,6 @@ _SCALED = ("$gradient *= $factor", "$gradient.mul_($factor)", "$gradient = $own 
 _BOUNDED = ("min(1, $limit / $rest)", "min($limit / $rest, 1)")
 _EPSILON = "1e-06"
 """What ``clip_grad_norm_`` adds to the norm."""
-_DEEPEST = 3
 
 
 @dataclass(frozen=True)

@@ -171,8 +171,11 @@ class Program:
 
     def own_functions(self, call: ast.Call) -> list[Function]:
         """Functions of the file that ``call`` may call: methods by name alone, the ``__init__`` of
-        a class; none for a function of an imported module."""
+        a class, ``forward`` of what is assigned to the variable; none for a function of an imported
+        module."""
         matches = self.functions.get(called_name(call), [])
+        if not matches and (made := self._made.get(ast.unparse(call.func))):
+            return [f for f in self.functions.get("forward", ()) if self.parents[f] in made]
         if isinstance(call.func, ast.Name):
             classes = self.classes.get(call.func.id, [])
             inits = self.functions.get("__init__", ())
@@ -188,6 +191,23 @@ class Program:
             if bases.isdisjoint(self.classes):
                 return []
         return [match for match in matches if self._is_method(match)]
+
+    @cached_property
+    def callers(self) -> dict[Function, list[ast.Call]]:
+        """Calls that may call each of the ``own_functions``."""
+        return _by_key((own, call) for call in self._calls for own in self.own_functions(call))
+
+    @cached_property
+    def _made(self) -> dict[str, list[ast.ClassDef]]:
+        """Classes of the file of which the value of a variable is made, by the variable."""
+        return _by_key(
+            (ast.unparse(statement.targets[0]), made)
+            for statement in self._statements
+            if isinstance(statement, ast.Assign)
+            for call in ast.walk(statement.value)
+            if isinstance(call, ast.Call)
+            for made in self.classes.get(called_name(call), ())
+        )
 
     def _is_method(self, function: Function) -> bool:
         return isinstance(self.parents[function], ast.ClassDef)

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from perftui.script.names import name_in_scope, qualified_name
 from perftui.script.program import (
@@ -39,6 +40,7 @@ _METER = re.compile(
 _UPDATES = re.compile(r"step$|.*optimi[sz]e|add_$|sub_$|copy_$|update")
 
 
+@lru_cache(256)
 def trains(program: Program, node: ast.AST) -> bool:
     """Whether a training step is in ``node``, in what it calls of this file, or in a function of
     another file that is named for it."""
@@ -60,7 +62,7 @@ def updates(program: Program, loop: ast.AST) -> bool:
     """Whether each turn of ``loop`` updates parameters: by an optimizer, or by hand."""
     return any(
         _UPDATES.match(called_name(call)) and not _is_meter(call)
-        for call in _calls(program, loop, into_loops=False)
+        for call in calls_in(program, loop, into_loops=False)
     )
 
 
@@ -68,7 +70,7 @@ def may_train(program: Program, node: ast.AST) -> str:
     """The call in ``node`` that trains, or may do so in another file; empty without one."""
     if trains(program, node):
         return "a training step"
-    for call in _calls(program, node, into_loops=True):
+    for call in calls_in(program, node, into_loops=True):
         name = called_name(call)
         if name == "train":
             # `model.train()` and `model.train(False)` switch a mode; `train(model, x)` trains.
@@ -92,10 +94,10 @@ def _is_step(called: set[str]) -> bool:
 
 
 def _names(program: Program, node: ast.AST, *, into_loops: bool) -> set[str]:
-    return {called_name(call) for call in _calls(program, node, into_loops=into_loops)}
+    return {called_name(call) for call in calls_in(program, node, into_loops=into_loops)}
 
 
-def _calls(
+def calls_in(
     program: Program, node: ast.AST, *, into_loops: bool, known: set[ast.AST] | None = None
 ) -> Iterator[ast.Call]:
     """All calls in ``node``, and within functions of the file that it calls."""
@@ -108,7 +110,7 @@ def _calls(
             for function in functions:
                 if function not in known:
                     known.add(function)
-                    yield from _calls(program, function, into_loops=into_loops, known=known)
+                    yield from calls_in(program, function, into_loops=into_loops, known=known)
 
 
 def _below(node: ast.AST, into_loops: bool) -> Iterator[ast.AST]:

@@ -547,15 +547,3 @@ def _changed(program: Program, loop: ast.AST, deep: int) -> Iterator[str]:
             for function in program.own_functions(node):
                 of_function = _changed(program, function, deep - 1)
                 yield from (name for name in of_function if name.startswith((".", "()")))
-
-
-def turns(program: Program, loop: ast.AST) -> int | None:
-    """How many turns ``loop`` has; None unless it goes over a range of a number in the file."""
-    over = getattr(loop, "iter", None)
-    if not isinstance(over, ast.Call) or called_name(over) != "range" or len(over.args) != 1:
-        return None
-    node: ast.AST | None = over.args[0]
-    if isinstance(node, ast.Name):
-        bound = program.bindings(node.id)
-        node = value_given(program, bound[0]) if len(bound) == 1 else None
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else None

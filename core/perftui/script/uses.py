@@ -20,7 +20,8 @@ from perftui.script.program import (
     receiver,
     value_given,
 )
-from perftui.script.training import ITSELF, TRAINS
+from perftui.script.training import ITSELF, TRAINS, trains
+from perftui.script.turns import Turns, turns_around, turns_of
 
 UNKNOWN = "?"
 """The class of a value that the file does not show."""
@@ -128,6 +129,14 @@ class Use:
             return loop is not None
         return TRAINS.isdisjoint(called_names(loop))
 
+    @cached_property
+    def turns(self) -> Turns | None:
+        """The loop within the step that runs it in each turn, or that it begins."""
+        above = self.program.parents[self.node]
+        if self.last == "__iter__" and not trains(self.program, above):
+            return turns_of(self.program, above)
+        return turns_around(self.program, self.node)
+
 
 @lru_cache(64)
 def uses_at(program: Program, line: int) -> tuple[Use, ...]:
@@ -155,8 +164,9 @@ def _uses(program: Program, node: ast.AST, line: int) -> Iterator[Use]:  # noqa:
         given = [*node.args, *(word.value for word in node.keywords)]
         first = given[0] if given else None
         yield Use(_called(program, node.func), node, receiver(node), first, program)
-    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-        yield use(node.value, "__getitem__", node.slice)
+    elif isinstance(node, ast.Subscript):
+        is_read = isinstance(node.ctx, ast.Load)
+        yield use(node.value, "__getitem__" if is_read else "__setitem__", node.slice)
     elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
         above = program.parents[node]
         if not (isinstance(above, ast.Call) and above.func is node):
@@ -165,6 +175,8 @@ def _uses(program: Program, node: ast.AST, line: int) -> Iterator[Use]:  # noqa:
         yield use(node.comparators[0], "__contains__", node.left)
     elif isinstance(node, ast.FormattedValue):
         yield use(node.value, "__format__")
+    elif isinstance(node, ast.BinOp):
+        yield use(node.left, "__op__", node.right)
 
 
 def _called(program: Program, function: ast.expr) -> str:

@@ -2,8 +2,9 @@
 
 ``slow_calls.txt`` has for each row a snippet that it recognises and one that it does not. The place
 is a snippet's last line, or ``# here``. After ``##``: ``@item`` or alike, ``!cpu`` without a GPU,
-``!big`` for files far larger than samples, ``=aten::x`` for the operator, and the frame that the
-line called with the innermost one; without frames samples show the line itself.
+``!big`` for files far larger than samples, ``!loop`` for a finding about a loop, ``=aten::x`` for
+the operator, and the frame that the line called with the innermost one; without frames samples show
+the line itself.
 """
 
 import os
@@ -56,7 +57,8 @@ def seen(snippet: str) -> Seen:
     uses += (unread.use,) if unread else ()
     uses += search_at(program, line)
     uses += cut_at(program, line, 2) if where == ITEM else ()
-    return Seen(uses, frames, where, operators, "!cpu" not in marks, "!big" in marks or None)
+    rule = "loop-of-indexing" if "!loop" in marks else ""
+    return Seen(uses, frames, where, operators, "!cpu" not in marks, "!big" in marks or None, rule)
 
 
 @pytest.mark.parametrize(("name", "hit", "miss"), cases(), ids=[case[0] for case in cases()])
@@ -74,7 +76,7 @@ def test_a_row_recognises_its_call_and_leaves_a_near_one_alone(
 
 
 def test_every_row_has_a_case_and_a_source() -> None:
-    assert sorted(row.id for row in ROWS) == sorted(name for name, *_ in cases())
+    assert {row.id for row in ROWS} == {name for name, *_ in cases()}
     assert len(ROWS) >= 150
     for row in ROWS:
         assert row.calls or row.frames or row.operators

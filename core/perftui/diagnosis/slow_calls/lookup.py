@@ -47,7 +47,7 @@ _ROOMS = (
     *(samples, files, tables, media, reporting, arrays, tensors, models, training),
     standard_library,
 )
-ROWS: tuple[SlowCall, ...] = tuple(row for room in _ROOMS for row in room.ROWS)
+ROWS = tuple(sorted((row for room in _ROOMS for row in room.ROWS), key=lambda row: not row.loop))
 """The table, specific rows before general ones: of rows that fit as well the first counts."""
 
 _OF_INPUT = frozenset(
@@ -153,7 +153,7 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
     if program and where == ITEM:
         feeds = training_loader(facts)
         uses += cut_at(program, place.line or 0, (feeds.num_workers or 0) if feeds else 0)
-    return Seen(uses, frames, where, operators, on_device, oversized)
+    return Seen(uses, frames, where, operators, on_device, oversized, rule)
 
 
 def _sizes(facts: Facts) -> tuple[int, int]:

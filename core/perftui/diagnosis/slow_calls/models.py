@@ -5,50 +5,80 @@ from __future__ import annotations
 from perftui.diagnosis.slow_calls import sources
 from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
+LOOPS = "loop-of-indexing per-parameter-loop"
+SLOW = (
+    f"{LOOPS} python-bound largest-part slow-operator sync-bound evaluation launch-bound "
+    "slow-steps growing-steps many-small-copies input-in-main-thread input-bound "
+    "input-worker-bound"
+)
+"""Rules whose findings are about small calls."""
+
 ROWS = (
     SlowCall(
-        "pairs-one-by-one",
-        "pairs of samples are compared one by one, in two loops",
-        "broadcast (x[:, None] - x[None]), torch.cdist, or a product of the matrix with its "
-        "transpose",
-        sources.VECTORIZE,
+        "parametrized-in-loop",
+        "a parametrized weight is computed anew in each turn of the loop over {over}",
+        "torch.nn.utils.parametrize.cached() around the loop, or take the weight once before it",
+        sources.PARAMETRIZED,
         "*",
-        frames=r"^$|^torch/",
-        within=r"for (\w+) in range\([^\n]*:\n\s+(?:[^\n]*\n\s+)?for (\w+) in range\("
-        r"[\s\S]*\[\1\][\s\S]*\[\2\]",
-        where="step evaluation",
-        in_loop=True,
-        least=0.5,
-        general=True,
+        loop=r"parametrized",
+        rules=LOOPS,
     ),
     SlowCall(
-        "samples-one-by-one",
-        "the samples of the batch are worked through one by one in Python",
-        "write it for the whole batch: batch dimensions of the operators, torch.func.vmap, "
-        "padding with a mask",
-        sources.VECTORIZE,
-        "*",
-        frames=r"^$|^torch/",
-        within=r"for (\w+) in range\((len\(\w+\)|\w*(batch_size|bs|B|N)|\w+\.(size\(0\)|"
-        r"shape\[0\]))\)[^\n]*:[\s\S]*\[\1\]",
-        where="step evaluation",
-        in_loop=True,
-        least=0.6,
-        general=True,
-    ),
-    SlowCall(
-        "time-steps-one-by-one",
-        "time steps are worked through one by one in Python, with small operators for each",
-        "apply what does not depend on the step before to the whole sequence at once; "
-        "nn.LSTM or nn.GRU for recurrences, cumsum or a scan, or torch.compile the loop",
+        "cell-fed-back",
+        "a recurrent cell is called once for each of {over}, and reads what needs {needs} of the "
+        "step before, so no nn.LSTM can do it",
+        "compute what does not need {needs} before the loop (keys and projections of the memory), "
+        "and torch.compile what is left",
         sources.CELLS,
         "*",
-        frames=r"^$|^torch/",
-        within=r"for (\w+) in range\((\w+\.(size\(1\)|shape\[1\])|"
-        r"\w*(seq_len|timesteps|time_steps|T|L|steps|horizon))\)[^\n]*:[\s\S]*\[:, \1",
+        loop=r"carry.* fed",
+        rules=SLOW,
         where="step evaluation",
-        in_loop=True,
-        least=0.6,
+    ),
+    SlowCall(
+        "triples-repeated",
+        "a matrix of all pairs is repeated for each sample, which makes work and memory for all "
+        "triples",
+        "broadcast views instead of repeat; for the nearest one beyond each pair, sort the rows "
+        "once and look them up with torch.searchsorted",
+        sources.CDIST,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"(\w+) = (len\(\w+\)|\w+\.(size\(0\)|shape\[0\]))\n[\s\S]*\.repeat\(\1, 1\)",
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "pairs-one-by-one",
+        "pairs of {whole} are compared one by one, in two loops",
+        "broadcast ({whole}[:, None] with {whole}[None]), torch.cdist, or a product of the "
+        "matrix with its transpose; the pairs themselves by torch.triu_indices",
+        sources.VECTORIZE,
+        "*",
+        loop=r"^pairs free",
+        rules=SLOW,
+        general=True,
+    ),
+    SlowCall(
+        "table-of-recurrences",
+        "{needs} is filled element by element, each from those before",
+        "all elements of an anti-diagonal need only older ones: fill one diagonal at a time, for "
+        "the whole batch, or compile the function with numba",
+        sources.VECTORIZE,
+        "*",
+        loop=r"^(elements|pairs) carry",
+        rules=SLOW,
+        general=True,
+    ),
+    SlowCall(
+        "elements-one-by-one",
+        "{over} are computed one by one in Python",
+        "operators on the whole of {whole}: comparisons make masks, where() chooses, shifted "
+        "slices reach neighbours",
+        sources.VECTORIZE,
+        "*",
+        loop=r"^elements free",
+        rules=SLOW,
         general=True,
     ),
     SlowCall(
@@ -58,11 +88,269 @@ ROWS = (
         "weights with a fixed capacity",
         sources.EXPERTS,
         "*",
-        frames=r"^$|^torch/",
+        loop=r"^modules free",
+        rules=SLOW,
         within=r"for (?:\w+, )?\w*expert\w* in |for \w+ in range\([^\n]*expert",
         where="step evaluation",
-        in_loop=True,
-        least=0.5,
+        general=True,
+    ),
+    SlowCall(
+        "modules-one-by-one",
+        "the modules of {whole} are called one after another, though none needs another's result",
+        "one layer with all outputs, split afterwards, if they read the same input; else torch.bmm "
+        "of stacked weights, a grouped convolution, or torch.func.stack_module_state with vmap",
+        sources.HEADS,
+        "*",
+        loop=r"^modules free",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "cell-step-by-step",
+        "a recurrent cell is called once for each of {over}",
+        "nn.LSTM, nn.GRU or nn.RNN with the same weights on the whole sequence",
+        sources.CELLS,
+        "*",
+        loop=r"carry.* cell",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "linear-recurrence",
+        "{needs} of each turn is a multiple of the one before and something more, computed one by "
+        "one",
+        "a filter over the whole array, once for all that reads it: scipy.signal.lfilter([1], [1, "
+        "-factor], ...), flipped where the loop runs backwards, or torchaudio.functional.lfilter "
+        "where gradients are needed",
+        sources.LFILTER,
+        "*",
+        loop=r"carry linear",
+        rules=SLOW,
+        general=True,
+    ),
+    SlowCall(
+        "calls-ahead",
+        "{over} are worked through one by one, since each needs {needs} of the one before; "
+        "{ahead} does not",
+        "call it once on all of {whole} before the loop, and torch.compile what is left",
+        sources.CELLS,
+        "*",
+        loop=r"^time steps carry.* ahead",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "time-steps-one-by-one",
+        "{over} are worked through one by one, since each needs {needs} of the one before",
+        "apply what does not need {needs} to all at once before the loop; for the rest nn.LSTM or "
+        "nn.GRU where it is one, cumsum or a scan where it is a sum, else torch.compile",
+        sources.CELLS,
+        "*",
+        loop=r"^time steps carry",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "steps-ahead",
+        "{over} are worked through one by one, since each needs {needs} of the one before; "
+        "{ahead} does not",
+        "call it once on all of {whole} before the loop, and torch.compile what is left",
+        sources.CELLS,
+        "*",
+        loop=r"^steps carry.* ahead",
+        rules=LOOPS,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "steps-one-by-one",
+        "{over} are worked through one by one, since each needs {needs} of the one before",
+        "apply what does not need {needs} to all at once before the loop; for the rest nn.LSTM or "
+        "nn.GRU where it is one, cumsum or a scan where it is a sum, else torch.compile",
+        sources.CELLS,
+        "*",
+        loop=r"^steps carry",
+        rules=LOOPS,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "cross-entropy-for-each",
+        "a loss is computed for each of {over} by itself, though none needs another's",
+        "one call on all, with both arguments flattened (.flatten(0, 1)): {at_once}; "
+        "reduction='none' with a mask or weights where not all count alike",
+        sources.VECTORIZE,
+        "*",
+        loop=r"^(time steps|columns|samples) free.* loss classes",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "loss-for-each",
+        "a loss is computed for each of {over} by itself, though none needs another's",
+        "one call on all: {at_once}, whose mean is the mean of theirs; reduction='none' with a "
+        "mask or weights where not all count alike",
+        sources.VECTORIZE,
+        "*",
+        loop=r"^(time steps|columns|samples) free.* loss",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "classes-one-by-one",
+        "a mask and small operators for each class of {whole}, one after another",
+        "one call for all classes: one_hot or bincount of {whole}, index_add_ or scatter_add_ by "
+        "it, or a product with a matrix of classes",
+        sources.VECTORIZE,
+        "*",
+        loop=r"^classes free",
+        rules=SLOW,
+        general=True,
+    ),
+    SlowCall(
+        "added-one-by-one",
+        "{whole} is added to entry by entry, at an index out of the data",
+        "{whole}.index_add_(0, indices, values) for all at once, torch.bincount for counts; of "
+        "arrays np.add.at or np.bincount(indices, weights)",
+        sources.INDEX_ADD,
+        "*",
+        loop=r"^entries",
+        rules=SLOW,
+        general=True,
+    ),
+    SlowCall(
+        "columns-one-by-one",
+        "{over} are worked through one by one, though none needs another's result",
+        "take all of them at once: {whole} as a whole in place of its piece, the other operands "
+        "with a dimension more ([:, None]) to broadcast, and torch.vmap where that is hard to "
+        "write",
+        sources.VMAP,
+        "*",
+        loop=r"^(time steps|columns) free",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "samples-compared",
+        "{over} are worked through one by one, and each is compared with its number",
+        "compare all at once with torch.arange(len({whole}))[:, None], and reduce along dim=1 "
+        "(argmax, sum, any)",
+        sources.VECTORIZE,
+        "*",
+        loop=r"^samples free.* compared",
+        rules=SLOW,
+        general=True,
+    ),
+    SlowCall(
+        "filled-by-lengths",
+        "{over} are worked through one by one, for a part of another length in each",
+        "a mask for all at once, torch.arange(longest) < lengths[:, None], and where() or a "
+        "product with it; torch.nn.utils.rnn.pad_sequence joins tensors of several lengths",
+        sources.PADDING,
+        "*",
+        loop=r"^(samples|lookups) free.* prefix",
+        rules=SLOW,
+        general=True,
+    ),
+    SlowCall(
+        "windows-one-by-one",
+        "{over} are worked through one by one, for a window at another place in each",
+        "index all windows at once: rows torch.arange(len({whole}))[:, None], columns "
+        "starts[:, None] + torch.arange(size); for images grid_sample or torchvision.ops.roi_align",
+        sources.VECTORIZE,
+        "*",
+        loop=r"^samples free.* window",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "gathered-one-by-one",
+        "entries at other places are gathered for each of {over} by itself",
+        "join the lists of places once, with the number of the sample for each entry "
+        "(repeat_interleave), index by all of them, and add up with index_add_ or scatter_reduce_",
+        sources.INDEX_ADD,
+        "*",
+        loop=r"^samples free.* gathers",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "looked-up-one-by-one",
+        "{whole} is looked up for one entry after another",
+        "index it by all entries at once: {whole}[indices] of a tensor or array, a table made "
+        "once where it is a dict",
+        sources.VECTORIZE,
+        "*",
+        loop=r"^lookups free",
+        rules=SLOW,
+        general=True,
+    ),
+    SlowCall(
+        "stacked-in-loop",
+        "{call} is called for one piece after the other, and the results are then joined",
+        "none needs the one before it: compute all with one call, with inputs that have a "
+        "dimension more to broadcast, or torch.vmap",
+        sources.VMAP,
+        "torch.*",
+        within=r"\.append\([\s\S]*\b(stack|cat|concat|hstack|vstack)\(",
+        loop=r"^ free",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "turns-one-by-one",
+        "small operators are called in each turn of the loop over {whole}",
+        "where no turn needs another, one call for all of them, with a dimension more, or "
+        "torch.vmap; else torch.compile",
+        sources.VMAP,
+        "*",
+        loop=r"^ (free|carry)",
+        rules=LOOPS,
+        general=True,
+    ),
+    SlowCall(
+        "samples-one-by-one",
+        "{over} are worked through one by one, though none needs another's result",
+        "write it for the whole of {whole}: reduce along its other dimensions (dim=1), and "
+        "pad_sequence with a mask where lengths differ, or torch.vmap",
+        sources.VECTORIZE,
+        "*",
+        loop=r"^samples free",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "environments-one-by-one",
+        "the environments of {whole} are stepped one after another",
+        "a simulator with arrays for all of them, or gymnasium.vector.AsyncVectorEnv in other "
+        "processes; one call of the policy for all observations",
+        sources.VECTOR_ENV,
+        "*",
+        loop=r"^environments",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "words-one-by-one",
+        "{whole} is gone through piece by piece in Python",
+        "a fast tokenizer on the whole batch, or np.frombuffer(text.encode(), np.uint8) as an "
+        "index into a table of ids; once before training if texts stay the same",
+        sources.TOKENS_AT_ONCE,
+        "*",
+        loop=r"^texts",
+        rules=SLOW,
         general=True,
     ),
     SlowCall(
@@ -209,22 +497,6 @@ ROWS = (
         least=0.5,
     ),
     SlowCall(
-        "modules-one-by-one",
-        "many small modules are called on the same input, one after another",
-        "one layer with all outputs, split afterwards; else torch.bmm of stacked weights, or "
-        "torch.func.stack_module_state with vmap",
-        sources.HEADS,
-        "*.__call__",
-        frames=r"torch/nn/modules/(linear|module|conv|container|sparse|activation)\.py",
-        # The loop goes over what is called.
-        within=r"\b(\w+)\([^\n]*\bfor (?:\w+, )?\1 in "
-        r"|\bfor (?:\w+, )?(\w+) in [^\n]*\n[^\n]*\b\2\("
-        r"|\[(\w+)\]\([^\n]*\bfor \3 in |\bfor (\w+) in [^\n]*\n[^\n]*\[\4\]\(",
-        in_loop=True,
-        grown=False,
-        least=0.5,
-    ),
-    SlowCall(
         "nodes-one-by-one",
         "the function calls itself for each node or part, with small operators for each",
         "compute all nodes of the same depth as one batch, in a loop over depths",
@@ -272,20 +544,6 @@ ROWS = (
         native=True,
         where="step evaluation",
         least=0.4,
-    ),
-    SlowCall(
-        "classes-one-by-one",
-        "a mask and small operators for each class, one after another",
-        "one call for all classes: one_hot or bincount, scatter_add or index_add by the "
-        "labels, or a product with a matrix of classes",
-        sources.VECTORIZE,
-        "torch.Tensor.sum *.sum *.mean *.any torch.where torch.sum torch.mean "
-        "torch.logical_and torch.masked_select",
-        within=r"for (\w+) in (range\((\w+\.)*\w*(class|label|cls|categor|cluster|group|bin)\w*\)|"
-        r"torch\.unique\(|\w*(classes|labels|clusters|groups))[^\n]*:[\s\S]*==\s*\1\b",
-        native=True,
-        where="step evaluation",
-        in_loop=True,
     ),
     SlowCall(
         "layer-made-each-time",

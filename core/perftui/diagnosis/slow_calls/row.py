@@ -47,6 +47,8 @@ class Seen:
     oversized: bool | None = None
     """Whether the dataset's files are several times as large as what is made of them; None where
     that is not known."""
+    rule: str = ""
+    """The rule of the finding."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,10 @@ class SlowCall:
     """Whether rows about one call count before it."""
     in_loop: bool = False
     """Whether it is only slow in a loop within the step."""
+    loop: str = ""
+    """Pattern that the kind of the loop around must match, as in ``Turns``; frames do not count."""
+    rules: str = ""
+    """The rules whose findings it is about; all if empty."""
     waits: bool = False
     """Whether it is only slow where the host waits for a GPU."""
     grown: bool | None = None
@@ -100,7 +106,8 @@ class SlowCall:
             call = _written(getattr(use.node, "func", use.node), use.last)
             it, x = _written(use.object, it), _written(use.first, x)
         line = f"line {use.node.lineno}" if use is not None else "the line"
-        return f"{self.slow}: {self.instead}".format(call=call, it=it, x=x, line=line)
+        turns = vars(use.turns) if use is not None and self.loop else {}
+        return f"{self.slow}: {self.instead}".format(call=call, it=it, x=x, line=line, **turns)
 
     def may_be_called(self, called: frozenset[str]) -> bool:
         """Whether it is about one of these names, or about no call."""
@@ -110,7 +117,8 @@ class SlowCall:
     def share(self, seen: Seen) -> tuple[float, Use | None]:
         """Share of the place's time that it is about, 0 to 1, and the use that shows it."""
         is_elsewhere = self.where and seen.where not in self.where.split()
-        if is_elsewhere or (self.waits and not seen.on_device):
+        is_other = self.rules and seen.rule not in self.rules.split()
+        if is_elsewhere or is_other or (self.waits and not seen.on_device):
             return 0.0, None
         if self.oversized is not None and seen.oversized is not (self.oversized or None):
             return 0.0, None
@@ -135,6 +143,8 @@ class SlowCall:
             return 0.0
         if self.grown not in (None, use.grows) or not re.search(self.within, use.around):
             return 0.0
+        if self.loop:
+            return 1.0 if use.turns and re.search(self.loop, use.turns.kind) else 0.0
         is_certain = not use.name.startswith(UNKNOWN) or name.startswith("*")
         if not seen.frames:
             return 1.0 if is_certain and not self.frames else 0.0

@@ -389,6 +389,10 @@ CROP_FIRST = Source(
     "Albumentations, Optimizing Augmentation Pipelines for Speed",
     "https://albumentations.ai/docs/3-basic-usage/performance-tuning",
 )
+INDEX_ADD = Source(
+    "PyTorch, Tensor.index_add_",
+    "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_add_.html",
+)
 VMAP = Source(
     "PyTorch, torch.vmap", "https://docs.pytorch.org/docs/stable/generated/torch.vmap.html"
 )

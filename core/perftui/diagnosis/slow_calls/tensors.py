@@ -141,6 +141,7 @@ ROWS = (
         "builtins.enumerate(torch.Tensor) builtins.map(torch.Tensor)",
         frames=r"torch/_tensor\.py \S*__iter__|^$",
         least=0.2,
+        general=True,
     ),
     SlowCall(
         "tensor-reduced-in-python",
@@ -175,19 +176,6 @@ ROWS = (
         where="step evaluation",
         least=0.5,
         general=True,
-    ),
-    SlowCall(
-        "stacked-in-loop",
-        "{call} is called for one piece after the other, and the results are then joined",
-        "where none needs the one before it, compute all with one call: give the inputs a "
-        "dimension more and broadcast, or torch.vmap",
-        sources.VMAP,
-        "torch.*",
-        frames=r"^$|^torch/",
-        where="step evaluation",
-        within=r"\.append\([\s\S]*\b(stack|cat|concat|hstack|vstack)\(",
-        general=True,
-        in_loop=True,
     ),
     SlowCall(
         "items-in-loop",
@@ -256,6 +244,7 @@ ROWS = (
         native=True,
         given=r"\[.* for .* in ",
         least=0.5,
+        general=True,
     ),
     SlowCall(
         "stacked-kept-list",

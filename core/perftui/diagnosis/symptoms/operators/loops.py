@@ -73,9 +73,9 @@ def _lost(work: OperatorWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None
     time = time_in(ops, work.judged, chosen)
     longest = max(called, key=lambda loop: int(loop.taken.sum()))
     pieces = rule is INDEXING
-    line = work.stack_line(int(ops.rows[longest.positions[0]])) or work.line_of(
-        longest.phase, _INDEXING_TEXT if pieces else "", only=pieces
-    )
+    line = work.stack_line(int(ops.rows[longest.positions[0]]))
+    if pieces:
+        line = line or work.line_of(longest.phase, _INDEXING_TEXT, only=True)
     line = line or loop_of(facts, longest.names, pieces=pieces) or work.line_of(longest.phase)
     calls, part = _what(facts, longest, rule), step.part_of(time.ns)
     turns = "iterations of the longest loop" if longest.is_even else "pieces"

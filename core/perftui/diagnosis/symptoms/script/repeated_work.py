@@ -26,7 +26,8 @@ from perftui.facts.step.judged_step import HOST_AT_WORK, LOSS, STAGES, JudgedSte
 from perftui.run.table import Table
 from perftui.script.program import COMPREHENSIONS, Function, Program, program_of
 from perftui.script.training import trains
-from perftui.script.unchanged import Repeated, repeated_at, turns
+from perftui.script.turns import number_of_turns
+from perftui.script.unchanged import Repeated, repeated_at
 from perftui.script.unread import Unread, unread_at
 from perftui.script.uses import kind_of
 from perftui.trace.model import Int64
@@ -85,7 +86,7 @@ class RepeatedWork(SampledWork):
         if trains(self.program, outer) and not list(self.program.loops(outer)):
             # Each turn is a step of the training.
             return 1.0
-        times = [turns(self.program, each) for each in {loop, outer}]
+        times = [number_of_turns(self.program, each) for each in {loop, outer}]
         return None if None in times else 1 - 1 / max(math.prod(filter(None, times)), 1)
 
     @property

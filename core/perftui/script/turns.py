@@ -46,6 +46,11 @@ _VOCABULARIES = re.compile(r"vocab|stoi|to_i|to_id|2id|ids?\b|index|lookup|table
 _TIME = re.compile(r"time|seq|step|horizon|length|frame|\bt\b", re.I)
 _LOSSES = re.compile(r"loss$|cross_entropy|^nll|^kl_div|^mse|criterion|^bce")
 _CELLS = frozenset({"torch.nn.LSTMCell", "torch.nn.GRUCell", "torch.nn.RNNCell"})
+_OF_TENSORS = frozenset(
+    {"sum", "mean", "max", "min", "argmax", "argsort", "norm", "abs", "exp", "log", "softmax"}
+    | {"sigmoid", "item", "detach", "unsqueeze", "view", "reshape", "nonzero", "sort", "topk"}
+)
+_GATHERS = frozenset({"append", "stack", "tensor", "array", "float", "int", "len", "range"})
 _EXTREMES = frozenset({"max", "min", "maximum", "minimum", "logaddexp"})
 
 
@@ -106,13 +111,12 @@ def turns_of(program: Program, loop: ast.AST) -> Turns | None:
     kind, whole = _kind(program, loop, text, found)
     if kind == "modules" and needs:
         return None
-    if needs and kind in ("samples", "columns"):
+    if needs and kind in ("samples", "columns", "items"):
         is_time = kind == "columns" or _TIME.search(f"{found[0].name} {whole}")
         kind = "time steps" if is_time else "steps"
     ahead = _ahead(loop, {variable.name for variable in found}, needs) if needs else ""
     does = dict.fromkeys(_does(program, loop, called, needs, found))
-    words = [kind, "carry" if needs else "free", *does]
-    words += ["ahead"] if ahead else []
+    words = [kind, "carry" if needs else "free", *does, *(["ahead"] if ahead else [])]
     over = f"the {'' if number is None else f'{number} '}{kind or 'turns'} of {whole}"
     return Turns(" ".join(words), over, whole, needs, ahead, _at_once(loop, found))
 
@@ -189,14 +193,16 @@ def _kind(  # noqa: C901 - a table
             return "classes", ast.unparse(others[0])
     if _FILES.search(text):
         return "files", first
-    return _of_dims(found, subscripts)
+    return _of_dims(loop, found, subscripts)
 
 
 def _heads(loop: ast.AST) -> list[ast.For | ast.comprehension]:
     return [head for head in getattr(loop, "generators", [loop]) if hasattr(head, "iter")]
 
 
-def _of_dims(found: list[_Variable], subscripts: list[ast.Subscript]) -> tuple[str, str]:
+def _of_dims(
+    loop: ast.AST, found: list[_Variable], subscripts: list[ast.Subscript]
+) -> tuple[str, str]:
     """The kind of a loop over pieces of tensors, by the dimension that they are taken from."""
     variable = found[0]
     names = {other.name for other in found if other.counts}
@@ -209,11 +215,25 @@ def _of_dims(found: list[_Variable], subscripts: list[ast.Subscript]) -> tuple[s
         whole = _without(node, names)
     else:
         whole, dim = ast.unparse(variable.of), None
+    is_text = _FILES.search(whole) or _TEXTS.search(whole)
+    if dim == 0 and (is_text or not (pieces or _computes(loop, found))):
+        return "items", whole
     if dim is None:
         return "", whole
     if dim and _TIME.search(variable.name):
         return "time steps", whole
     return "columns" if dim else "samples", whole
+
+
+def _computes(loop: ast.AST, found: list[_Variable]) -> bool:
+    """Whether a turn computes with what it is given, as with a tensor."""
+    names = {variable.name for variable in found if not variable.counts}
+    computing = (
+        node
+        for node in ast.walk(loop)
+        if isinstance(node, (ast.BinOp, ast.Compare)) or getattr(node, "attr", "") in _OF_TENSORS
+    )
+    return any(_by(side, names) for node in computing for side in ast.iter_child_nodes(node))
 
 
 def _by(node: ast.AST, names: Collection[str]) -> bool:
@@ -245,14 +265,22 @@ def _without(node: ast.Subscript, names: Collection[str], last: int = 0, first: 
     for part in _parts(node):
         text = ast.unparse(part).strip("()")
         if not variables(part).isdisjoint(names):
-            more = part.right if isinstance(part, ast.BinOp) else ast.Constant(0)
-            by = more.value if isinstance(more, ast.Constant) and isinstance(more.value, int) else 0
-            by = -by if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) else by
-            text = f"{first + by or ''}:{by - last if by < last else ''}"
+            by = _offset(part) or 0
+            text = f"{max(first + by, 0) or ''}:{by - last if by < last else ''}"
         parts.append(text)
     while parts and parts[-1] == ":":
         parts.pop()
     return ast.unparse(node.value) + (f"[{', '.join(parts)}]" if parts else "")
+
+
+def _offset(node: ast.expr) -> int | None:
+    """``c`` of ``t + c``, ``-c`` of ``t - c``, 0 of ``t``; None where it is no number."""
+    if not isinstance(node, ast.BinOp):
+        return 0
+    number = getattr(node.right, "value", None)
+    if not isinstance(number, int) or not isinstance(node.op, (ast.Add, ast.Sub)):
+        return None
+    return -number if isinstance(node.op, ast.Sub) else number
 
 
 def _unbound(over: ast.expr) -> tuple[str, int | None]:
@@ -398,6 +426,8 @@ def _does(
     if any(map(_LOSSES.search, called)):
         yield "loss"
         yield from ["classes"] if {"cross_entropy", "nll_loss"} & called.keys() else []
+    if called.keys() <= _GATHERS:
+        yield "only"
     counting = {variable.name for variable in found if variable.counts}
     own = {name for node in ast.walk(loop) if (name := bound_name(node))}
     for node in ast.walk(loop):
@@ -427,21 +457,25 @@ def _at_once(loop: ast.AST, found: list[_Variable]) -> str:
     """The loss of a turn with whole tensors in place of the pieces."""
     of = {variable.name: variable.of for variable in found if not variable.counts}
     names = {variable.name for variable in found}
+    losses = [
+        node
+        for node in ast.walk(loop)
+        if isinstance(node, ast.Call) and _LOSSES.search(called_name(node))
+    ]
     args: list[ast.expr] = getattr(found[0].of, "args", []) if found[0].counts else []
-    first = getattr(args[0], "value", 0) if len(args) > 1 else 0
-    end = args[-1] if args else None
-    last = getattr(end.right, "value", 0) if isinstance(end, ast.BinOp) else 0
+    first = getattr(args[0], "value", None) if len(args) > 1 else 0
+    last = _offset(args[-1]) if args else 0
+    if not losses or last is None or not isinstance(first, int):
+        return f"{ast.unparse(losses[0].func)} of whole tensors" if losses else ""
+    begin, end = first, -last
 
     class Whole(ast.NodeTransformer):
         def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
             if variables(node.slice).isdisjoint(names):
                 return node
-            return ast.parse(_without(node, names, last, first), mode="eval").body
+            return ast.parse(_without(node, names, end, begin), mode="eval").body
 
         def visit_Name(self, node: ast.Name) -> ast.expr:
             return of.get(node.id, node)
 
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Call) and _LOSSES.search(called_name(node)):
-            return ast.unparse(Whole().visit(copy.deepcopy(node)))
-    return ""
+    return ast.unparse(Whole().visit(copy.deepcopy(losses[0])))

@@ -3,8 +3,7 @@
 ``slow_calls.txt`` has for each row a snippet that it recognises and one that it does not. The place
 is a snippet's last line, or ``# here``. After ``##``: ``@item`` or alike, ``!cpu`` without a GPU,
 ``!big`` for files far larger than samples, ``!loop`` for a finding about a loop, ``=aten::x`` for
-the operator, and the frame that the line called with the innermost one; without frames samples show
-the line itself.
+the operator, and the frame that the line called with the innermost one, if it is not the line's own.
 """
 
 import os
@@ -77,7 +76,6 @@ def test_a_row_recognises_its_call_and_leaves_a_near_one_alone(
 
 def test_every_row_has_a_case_and_a_source() -> None:
     assert {row.id for row in ROWS} == {name for name, *_ in cases()}
-    assert len(ROWS) >= 150
     for row in ROWS:
         assert row.calls or row.frames or row.operators
         assert row.source.title

@@ -193,8 +193,8 @@ ROWS = (
     SlowCall(
         "loss-for-each",
         "a loss is computed for each of {over} by itself, though none needs another's",
-        "one call on all: {at_once}, whose mean is the mean of theirs; reduction='none' with a "
-        "mask or weights where not all count alike",
+        "one call on all (lists stacked before): {at_once}, whose mean is the mean of theirs; "
+        "reduction='none' with a mask or weights where not all count alike",
         sources.VECTORIZE,
         "*",
         loop=r"^(time steps|columns|samples) free.* loss",
@@ -290,7 +290,7 @@ ROWS = (
         "once where it is a dict",
         sources.VECTORIZE,
         "*",
-        loop=r"^lookups free",
+        loop=r"^lookups free.* only",
         rules=SLOW,
         general=True,
     ),
@@ -314,7 +314,7 @@ ROWS = (
         "torch.vmap; else torch.compile",
         sources.VMAP,
         "*",
-        loop=r"^ (free|carry)",
+        loop=r"^(items|lookups)? (free|carry)",
         rules=LOOPS,
         general=True,
     ),

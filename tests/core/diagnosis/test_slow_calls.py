@@ -3,7 +3,7 @@
 ``slow_calls.txt`` has for each row a snippet that it recognises and one that it does not. The place
 is a snippet's last line, or ``# here``. After ``##``: ``@item`` or alike, ``!cpu`` without a GPU,
 ``!big`` for files far larger than samples, ``!loop`` for a finding about a loop, ``=aten::x`` for
-the operator, and the frame that the line called with the innermost one, if it is not the line's own.
+the operator, and the frame that the line called with the innermost one, if not the line itself.
 """
 
 import os

@@ -75,7 +75,6 @@ EACH_SAMPLE = frozenset({"__getitem__", "__getitems__"})
 _OF_MODULES = ("parameters", "named_parameters", "train", "eval", "state_dict", "load_state_dict")
 """Methods that modules have, and little else."""
 
-
 Work = ast.Call | ast.Attribute
 
 
@@ -95,7 +94,7 @@ class Repeated(NamedTuple):
     """Whether it is the same for each sample that ``loop`` goes over, in each turn of ``outer``."""
 
 
-@lru_cache(64)
+@lru_cache(256)
 def repeated_at(program: Program, line: int) -> Repeated | None:
     """What ``line`` does the same in each turn of a loop: all calls of the function around it, else
     the longest call on it."""
@@ -199,22 +198,9 @@ def _texts(program: Program) -> dict[tuple[ast.AST, str], list[tuple[ast.expr, W
     for call in program.calls():
         is_plain = (call.args or call.keywords) and not _is_trivial(program, call)
         is_plain = is_plain and not _is_start(program.function(call))
-        on = _by_class(program, call)
-        for at, text in _lifted(program, call, on, DEEPEST) if is_plain else ():
+        for at, text in _lifted(program, call, call, DEEPEST) if is_plain else ():
             found.setdefault((program.parents[program.statement(at)], text), []).append((at, call))
     return found
-
-
-def _by_class(program: Program, call: ast.Call) -> ast.Call:
-    """``call``; of a method of a class with one object, as of the class."""
-    functions = program.own_functions(call) if receiver(call) else []
-    owner = program.owner(functions[0]) if len(functions) == 1 else None
-    made = program.calls(owner.name) if owner else []
-    names = {ast.unparse(getattr(program.statement(one), "targets", one)) for one in made}
-    if owner is None or len(names) != 1:
-        return call
-    func = ast.Attribute(ast.Name(owner.name, ast.Load()), called_name(call), ast.Load())
-    return ast.Call(func, call.args, call.keywords)
 
 
 def _lifted(
@@ -314,13 +300,19 @@ def _are_fixed(program: Program, loader: ast.Name) -> bool:
 
 
 def _is_frozen(program: Program, name: str, loop: ast.AST) -> bool:
-    """Whether the module ``name`` is evaluating, in no optimizer, and only called in ``loop``."""
-    passed = [node for node in program.loads(name) if isinstance(program.parents[node], ast.Call)]
-    is_given = any(node is not getattr(program.parents[node], "func", None) for node in passed)
+    """Whether the module ``name`` is evaluating, in no optimizer, and from ``loop`` on only
+    called."""
+    function, begin = program.function(loop), getattr(loop, "lineno", 0)
+    loads = [(load, program.parents[load]) for load in program.loads(name)]
+    is_given = any(isinstance(above, ast.Call) and above.func is not load for load, above in loads)
+    later = (
+        pair for pair in loads if pair[0].lineno > begin or program.function(pair[0]) != function
+    )
+    is_touched = any(getattr(above, "attr", "") in _OF_MODULES for _, above in later)
     evaluates = re.compile(rf"\b{name}\b.*\.eval\(\)")
-    is_kept = name not in _mutated(loop) and not is_given and not program.calls("load_state_dict")
-    is_trained = name in _trained(program) or not _trained(program)
-    return is_kept and not is_trained and any(map(evaluates.search, program.lines))
+    is_evaluating = any(map(evaluates.search, program.lines))
+    is_apart = bool(_trained(program)) and name not in _trained(program)
+    return is_evaluating and is_apart and not is_given and not is_touched
 
 
 @lru_cache(16)

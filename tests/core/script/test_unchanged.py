@@ -105,6 +105,15 @@ SAMPLES = """
             features = self.features()  # here
             return features[:, i:i + 96]
 """
+FROZEN = """
+    encoder = nn.Sequential(nn.Linear(8, 8)).eval()
+    optimizer = torch.optim.SGD(model.parameters())
+    loader = DataLoader(TensorDataset(images), shuffle=True)
+    for epoch in range(9):
+        for (batch,) in loader:  # loop
+            model(encoder(batch)).sum().backward()  # here
+            optimizer.step()
+"""
 MASKS = """
     class Tokens:
         def __init__(self, names):
@@ -157,10 +166,11 @@ def repeated(text: str) -> str | None:
         (TWICE, "torch.sparse_coo_tensor(edges, ones)"),
         (BUFFER, "np.array([game.weight for game in self.games])"),
         (SAMPLES, "self.features()"),
+        (FROZEN, "encoder(batch)"),
         (MASKS, "self.special"),
         (ROLLOUT, "advantages(rewards, values)"),
     ],
-    ids=["module", "layers", "twice", "list", "samples", "property", "function"],
+    ids=["module", "layers", "twice", "list", "samples", "frozen", "property", "function"],
 )
 def test_what_stays_the_same_is_found(text: str, work: str) -> None:
     assert repeated(text) == work
@@ -188,6 +198,10 @@ def test_what_stays_the_same_is_found(text: str, work: str) -> None:
         (TWICE, "self.second(edges, x)", "self.second(edges[:, x], x)"),
         (SAMPLES, "features = self", "if self.cached is None: self.cached = self"),
         (SAMPLES, "self.features()  ", "self.features(i)  "),
+        (FROZEN, "SGD(model", "SGD(encoder"),
+        (FROZEN, "TensorDataset(images)", "ImageFolder(images, augment)"),
+        (FROZEN, "optimizer.step()", "average(encoder.parameters(), model)"),
+        (FROZEN, ".eval()", ""),
         (MASKS, "found.append(name)", "self.names.append(name)"),
         (ROLLOUT, "= advantages(rewards, values)", "= advantages(view(rewards), values)"),
         (ROLLOUT, "= advantages(rewards, values)", "= advantages(rewards[part], values)"),

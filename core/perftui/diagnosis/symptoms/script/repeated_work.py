@@ -18,6 +18,7 @@ from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.batch_place import making_batches
 from perftui.facts.data_loader.input_wait import input_wait
+from perftui.facts.data_loader.loader import loader_starts
 from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.place import Place
 from perftui.facts.source.lines import FEWEST_TO_NAME, LEAST_SHARE, sampled
@@ -190,7 +191,8 @@ def _lost(facts: Facts) -> Lost | None:
     if facts.run is None:
         raise NotApplicableError
     judged, again = judged_step(facts), repeated_work(facts)
-    if again is None:
+    if again is None or (again.found.of_samples and not loader_starts(facts)[2]):
+        # In the first epoch nothing has been done twice.
         return None
     saved, name = again.saved, Path(again.file).name
     cost = min(round(again.held.total() * (1 if saved is None else saved)), judged.of.mean)

@@ -9,7 +9,7 @@ from functools import partial
 
 from perftui.facts.fact import Facts
 from perftui.facts.script.compilations_and_pauses import gc_pauses
-from perftui.facts.script.debug_tools import runs_own_profiler
+from perftui.facts.script.looks import runs_own_profiler
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import text_of
 from perftui.fixes.fix import (

@@ -266,9 +266,10 @@ def stacks_of(*rows: Seen) -> Table:
     return table_of(STACK_COLUMNS, samples)
 
 
-def pauses(*rows: tuple[float, float, int]) -> Table:
-    """Collections: start and length in ms, generation."""
-    notes = [
+def pauses(*rows: tuple[float, float, int], more: Events = ()) -> Table:
+    """Collections: start and length in ms, generation; after ``more`` notes."""
+    notes: list[list[Any]] = [[0, kind, 0, 0, data] for kind, data in more]
+    notes += [
         [round(start * MS), "gc", round(length * MS), at, {"generation": generation}]
         for at, (start, length, generation) in enumerate(rows)
     ]

@@ -17,6 +17,7 @@ from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from tests.core.diagnosis.runs import (
     MS,
+    Events,
     Seen,
     event_table,
     joined,
@@ -210,12 +211,12 @@ def test_compilers_are_known_in_runs_that_recorded_no_stages() -> None:
     assert finding.cost_ns == 100 * MS
 
 
-def collecting(length: float, generation: int = 2) -> RunSnapshot:
-    """60 steps of 100 ms, in each a collection of so many ms at line 21."""
-    rows = [(100 * n + 50.0, length, generation) for n in range(60)]
-    seen = [Seen(100 * n + 50, 50, 21) for n in range(60)]
+def collecting(length: float, inner: str = "", more: Events = (), **run: Any) -> RunSnapshot:
+    """60 steps of 100 ms, in each a full collection of so many ms at line 21."""
+    events = pauses(*((100 * n + 50.0, length, 2) for n in range(60)), more=more)
+    seen = [Seen(100 * n + 50, 50, 21, inner=inner) for n in range(60)]
     seen += [Seen(100 * n, 50, 12, FORWARD) for n in range(60)]
-    return run_of(step_table(60, {"forward": 50, "other": 50}), *seen, events=pauses(*rows))
+    return run_of(step_table(60, {"forward": 50, "other": 50}), *seen, events=events, **run)
 
 
 def test_short_collections_are_named_and_few_large_ones_count_as_the_mean() -> None:
@@ -228,16 +229,20 @@ def test_short_collections_are_named_and_few_large_ones_count_as_the_mean() -> N
     assert (finding.cost_ns, finding.severity) == (15 * MS, Severity.WARNING)
 
 
+@pytest.mark.parametrize(("thresholds", "place"), [((700, 10, 2), ":2"), ((2000, 10, 0), ":21")])
+def test_a_threshold_that_the_script_lowers_is_the_place(
+    tmp_path: Path, thresholds: tuple[int, ...], place: str
+) -> None:
+    (tmp_path / "train.py").write_text("import gc\ngc.set_threshold(50, 10, few)\n")
+    more = (("process", {"argv0": "train.py"}), ("settings", {"gc": {"thresholds": thresholds}}))
+    run = collecting(30, more=more, cwd=str(tmp_path))
+    assert source_of(finding_of(run, "gc-pauses")).endswith(place)
+
+
 def test_collections_within_the_scripts_own_profiler_are_time_of_the_profiler() -> None:
-    note = [0, "warning", 0, 0, {"message": "the script runs its own profiler: no windows"}]
-    collections = [[(100 * n + 50) * MS, "gc", 30 * MS, n, {"generation": 2}] for n in range(60)]
+    told = {"message": "the script runs its own profiler: no windows"}
     inner = "torch/autograd/profiler.py:418 profile.__exit__"
-    run = run_of(
-        step_table(60, {"forward": 50, "other": 50}),
-        *(Seen(100 * n + 50, 50, 21, inner=inner) for n in range(60)),
-        events=table_of(EVENT_COLUMNS, [note, *collections]),
-    )
-    judged = diagnosed(run)
+    judged = diagnosed(collecting(30, inner, (("warning", told),)))
     assert [one.rule for one in judged.findings if one.cost_ns] == ["profiler-overhead"]
 
 

@@ -161,8 +161,8 @@ ROWS = (
     ),
     SlowCall(
         "gradients-zeroed-by-hand",
-        "gradients are filled with zeros one by one, and backward adds to them",
-        "optimizer.zero_grad(), which drops them all: backward then writes new ones",
+        "gradients are filled with zeros one by one",
+        "optimizer.zero_grad(), which drops them all, or torch._foreach_zero_ on their list",
         sources.ZEROED,
         "*.zero_ *.fill_ *.mul_ *.detach_ torch.zeros_like",
         given=r"\.grad\b.*(zero_\(|fill_\(0|mul_\(0\b|detach_\()|zeros_like\(",
@@ -170,16 +170,6 @@ ROWS = (
         native=True,
         where="step",
         in_loop=True,
-    ),
-    SlowCall(
-        "gradients-kept-as-zeros",
-        "{call} with set_to_none=False fills all gradients with zeros, and backward adds to them",
-        "leave set_to_none out: gradients are dropped, and backward writes new ones",
-        sources.ZEROED,
-        "*.zero_grad",
-        frames=r"^torch/(optim|_dynamo|_compile|nn/modules/module)|^$",
-        given=r"set_to_none=False|zero_grad\(False\)",
-        where="step",
     ),
     SlowCall(
         "gradients-one-by-one",

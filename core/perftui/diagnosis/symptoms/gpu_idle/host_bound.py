@@ -28,7 +28,7 @@ from perftui.facts.gpu.idle import (
 from perftui.facts.gpu.kernels import kernels_begun
 from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
-from perftui.facts.script.debug_tools import anomaly_checks
+from perftui.facts.script.looks import anomaly_checks
 from perftui.facts.source.lines import main_thread
 from perftui.facts.source.operator_lines import forward_lines, idle_place, with_line
 from perftui.facts.source.stack_profile import moments

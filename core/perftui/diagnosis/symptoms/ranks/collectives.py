@@ -208,7 +208,10 @@ def _single(facts: Facts) -> Lost | None:
     # If the run did not request larger buckets, a parameter with most of the bytes, such as an
     # embedding, has a bucket of its own.
     is_usual = isinstance(cap, int) and cap <= BUCKET
-    if not chosen.any() or is_usual or not (ddp or _wraps(facts)):
+    # By marks of a trace, where no run says what wraps the model.
+    names = facts.analysis.trace.names if facts.analysis else ()
+    wraps = ddp or COPIES_BACK in names or any(name.startswith(_DDP) for name in names)
+    if not chosen.any() or is_usual or not wraps:
         return None
     largest = int(calls.size[chosen].max())
     whole = int(calls.size[chosen].sum()) / calls.steps
@@ -232,13 +235,6 @@ def _single(facts: Facts) -> Lost | None:
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
     )
-
-
-def _wraps(facts: Facts) -> bool:
-    """Whether DistributedDataParallel reduces the gradients, by marks of a trace."""
-    analysis: TraceAnalysis | None = facts.analysis
-    names = analysis.trace.names if analysis else ()
-    return COPIES_BACK in names or any(name.startswith(_DDP) for name in names)
 
 
 def _backward(facts: Facts, calls: CollectiveCalls) -> int:

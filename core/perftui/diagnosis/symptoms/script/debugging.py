@@ -20,8 +20,7 @@ from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.gpu.idle import per_step, rows_place
 from perftui.facts.gpu.kernels import kernels_begun
 from perftui.facts.place import Place
-from perftui.facts.script.debug_tools import anomaly_checks, runs_own_profiler
-from perftui.facts.script.looks import Slowed, slowed
+from perftui.facts.script.looks import Slowed, anomaly_checks, runs_own_profiler, slowed
 from perftui.facts.settings import Settings, settings
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,

@@ -9,7 +9,8 @@ from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_w
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.script.compilations_and_pauses import GcPauses, gc_pauses, python_lock
 from perftui.facts.settings import settings
-from perftui.facts.source.lines import text_of
+from perftui.facts.source.lines import LineShare, text_of
+from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import waiting
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_AT_WORK, JudgedStep, judged_step
 from perftui.facts.step.steps import steady_step
@@ -17,6 +18,9 @@ from perftui.facts.step.steps import steady_step
 LEAST_NAMED = 0.5
 """Share of the pauses from which a line is named: a collection begins wherever an object happens to
 be created."""
+
+USUAL = (700, 10, 10)
+"""Python's own thresholds. Since 3.13 the first is 2,000, and the last may be 0."""
 
 IN_MOST_STEPS = 0.8
 """Share of steps with a full collection from which the script requests them."""
@@ -35,10 +39,13 @@ def _lost(facts: Facts) -> Lost | None:
         cost = min(cost, sum(judged.part(name) for name in parts))
     if not cost:
         return None
-    line, where = pauses.lines.standing_out(LEAST_NAMED) if pauses.lines else None, ""
-    if line is not None:
-        requested = "collect" in text_of(line.file, line.line)
-        where = f", {'asked for' if requested else 'mostly begun'} at {line.short}"
+    line, how = pauses.lines.standing_out(LEAST_NAMED) if pauses.lines else None, "mostly begun"
+    lowered = _lowered(facts)
+    if line is not None and "collect" in text_of(line.file, line.line):
+        how, lowered = "asked for", None
+    elif lowered is not None:
+        line, how = lowered, "more often by a threshold"
+    where = f", {how} at {line.short}" if line else ""
     return Lost(
         cost,
         step,
@@ -48,7 +55,17 @@ def _lost(facts: Facts) -> Lost | None:
         label="garbage collection",
         place=facts.at(line) if line else None,
         parts=parts,
+        advice="remove gc.set_threshold, or raise its numbers" if lowered else "",
     )
+
+
+def _lowered(facts: Facts) -> LineShare | None:
+    """The line of the script that lets collections begin more often than by themselves."""
+    setup = settings(facts)
+    thresholds = setup.gc.thresholds if setup and setup.gc else ()
+    if any(0 < given < usual for given, usual in zip(thresholds, USUAL, strict=False)):
+        return matching_line(facts, r"\bset_threshold\s*\(")
+    return None
 
 
 def _what(pauses: GcPauses, steps: int) -> str:

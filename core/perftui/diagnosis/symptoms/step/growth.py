@@ -94,6 +94,7 @@ def _steps(facts: Facts) -> Lost | None:
     line, rss = rise.line, rise.rss
     phases = (rise.phase,) if rise.is_alone else PHASES
     memory = why = advice = ""
+    waited = (core_wait.or_none(facts) or 0.0) * step.mean
     if rss is not None and rss.tau >= MONOTONE and rss.growth >= LEAST_GROWTH:
         memory = f", and memory grows by {fmt.size(rss.last - rss.first)}"
     if added:
@@ -126,19 +127,13 @@ def _steps(facts: Facts) -> Lost | None:
         place=facts.at(line) if line else None,
         parts=host_parts(facts, phases, GapCause.SYNCHRONISATION.value),
         advice=advice,
-        doubt="" if added else _by_others(facts, rise.cost / step.mean),
+        # Other programs may be what makes steps longer.
+        doubt=busy_host(facts) if not added and rise.cost <= ROUGHLY * waited else "",
     )
 
 
 ROUGHLY = 1.5
 """Ratio to the mean wait for cores up to which a rise may be that wait."""
-
-
-def _by_others(facts: Facts, rise: float) -> str:
-    """Why other programs may be what makes steps longer by a ``rise`` as a share of the mean step;
-    empty if they are not."""
-    waited = core_wait.or_none(facts) or 0.0
-    return busy_host(facts) if rise <= ROUGHLY * waited else ""
 
 
 def _clock(facts: Facts) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Diagnosis
-from perftui.run.columns import FETCH, FORWARD
-from tests.core.diagnosis.runs import MS, Seen, run_of, step_table
+from perftui.run.columns import FETCH, FORWARD, WORKER_STACK_COLUMNS
+from tests.core.diagnosis.runs import MS, Seen, make_run, run_of, step_table, with_tables
 from tests.core.diagnosis.stories import diagnosed, found
+from tests.step_rows import table_of
 
 STEPS = 60
 TEXT = """\
@@ -91,3 +92,35 @@ def test_a_result_that_nothing_reads_has_its_part_of_what_its_function_takes(
     assert it.cost_ns == pytest.approx(25 * MS, rel=0.02)
     read = UNREAD.replace("(kept", "(kept, wide")
     assert found(trained(tmp_path, 0.4, read), "unread-result") is None
+
+
+def test_work_of_loader_workers_counts_as_far_as_it_is_waited_for(tmp_path: Path) -> None:
+    text = """\
+        class Windows(Dataset):
+            def __init__(self, series):
+                self.series = series
+            def __getitem__(self, i):
+                return np.sin(self.series)[i : i + 96]
+        """
+    (tmp_path / "train.py").write_text(dedent(text))
+    file, every = str(tmp_path / "train.py"), 10 * MS
+    lines = [5 if at % 4 else 4 for at in range(900)]
+    rows = [
+        [at * every, every, 1, file, line, "Windows.__getitem__", "", every, FETCH, "", 7, 1]
+        for at, line in enumerate(lines)
+    ]
+    loader = {"id": 1, "num_workers": 2, "role": "train", "file": file, "line": 6}
+    run = make_run(
+        steps=step_table(100, {"forward": 20, "input_wait": 80}),
+        loaders=(loader,),
+        cwd=str(tmp_path),
+        events=(("process", {"argv0": "train.py"}),),
+    )
+    judged = diagnosed(with_tables(run, worker_stacks=table_of(WORKER_STACK_COLUMNS, rows)))
+    it = found(judged, "repeated-work")
+    assert it is judged.top
+    assert it is not None
+    assert it.sentence.startswith(
+        "np.sin(self.series) at train.py:5 gives the same for each sample"
+    )
+    assert it.cost_ns == pytest.approx(60 * MS, rel=0.02)

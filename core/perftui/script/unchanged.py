@@ -184,8 +184,11 @@ def _twin(program: Program, work: Work) -> Repeated | None:
         mine = sorted({at for at, call in places if call is work}, key=lambda at: at.lineno)
         others = (at for at, call in places if mine and call is not work)
         before = [at for at in others if at not in mine and at.lineno <= mine[0].lineno]
-        uses, reads = [*before[:1], *mine], _names(ast.parse(text)) | _reads(program, work)
-        if len(uses) > 1 and _is_kept(program, reads, uses[0], uses[-1]):
+        uses = [*before[:1], *mine]
+        if len(uses) < 2:
+            continue
+        reads = _names(ast.parse(text)) | _reads(program, work)
+        if _is_kept(program, reads, uses[0], uses[-1]):
             return Repeated(work, uses[0], uses[-1], 1 - (not before) / len(mine))
     return None
 
@@ -200,7 +203,7 @@ def _texts(program: Program) -> dict[tuple[ast.AST, str], list[tuple[ast.expr, W
         is_plain = is_plain and not _is_start(program.function(call))
         for at, text in _lifted(program, call, call, DEEPEST) if is_plain else ():
             found.setdefault((program.parents[program.statement(at)], text), []).append((at, call))
-    return found
+    return {key: places for key, places in found.items() if len(places) > 1}
 
 
 def _lifted(

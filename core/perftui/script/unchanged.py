@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
-from perftui.script.effects import PURE_MODULES
+from perftui.script.effects import PURE, PURE_MODULES
 from perftui.script.names import calls_of, given_for, qualified_name
 from perftui.script.program import (
     COMPREHENSIONS,
@@ -25,7 +25,7 @@ from perftui.script.program import (
     value_given,
 )
 from perftui.script.training import statement_at
-from perftui.script.uses import kind_of
+from perftui.script.uses import UNKNOWN, kind_of
 
 DEEPEST = 3
 """Most functions between the work and the loop."""
@@ -432,6 +432,17 @@ def _changes(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and bool(_CHANGES.fullmatch(called_name(node)))
 
 
+def _may_change(program: Program, node: ast.AST) -> bool:
+    """Whether it calls a method of an unknown object that may change it, as games and simulators
+    do."""
+    of = receiver(node) if isinstance(node, ast.Call) else None
+    if of is None or not isinstance(node, ast.Call) or called_name(node) in PURE:
+        return False
+    is_alone = isinstance(program.parents[node], ast.Expr)
+    is_known = qualified_name(program, node.func) or kind_of(program, of) != UNKNOWN
+    return bool(node.args or is_alone) and not is_known and not program.own_functions(node)
+
+
 def _mutated(around: ast.AST) -> set[str]:
     """Variables that are given another part or attribute, or a method that changes them."""
     return {
@@ -526,7 +537,7 @@ def _changed(program: Program, loop: ast.AST, deep: int) -> Iterator[str]:
     """What ``loop``, or a function, sets or changes: variables, attributes as ``.name``, and ``()``
     where it trains."""
     for node in ast.walk(loop):
-        if _is_set(node) or _changes(node):
+        if _is_set(node) or _changes(node) or _may_change(program, node):
             target = receiver(node) if isinstance(node, ast.Call) else node
             root = root_of(target) if target is not None else None
             if isinstance(root, ast.Name) and root.id not in ("self", "cls"):

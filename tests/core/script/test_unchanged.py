@@ -195,6 +195,7 @@ def test_what_stays_the_same_is_found(text: str, work: str) -> None:
         (BUFFER, "game.weight for", "draw.gauss(0, 1) for"),
         (VIEWS, "Net()", "Net().train()"),
         (ROLLOUT, "loss(weights[part])", "values.step(); loss(weights[part])"),
+        (ROLLOUT, "loss(weights[part])", "won = values.perform(weights); loss(won)"),
         (TWICE, "self.second(edges, x)", "self.second(edges[:, x], x)"),
         (SAMPLES, "features = self", "if self.cached is None: self.cached = self"),
         (SAMPLES, "self.features()  ", "self.features(i)  "),

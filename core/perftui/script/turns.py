@@ -247,40 +247,18 @@ def _parts(node: ast.Subscript) -> list[ast.expr]:
 
 
 def _dims(node: ast.Subscript, names: Collection[str]) -> list[int]:
-    """Dimensions where ``node`` takes a piece by one of ``names``; behind ``...`` from the end."""
-    parts = _parts(node)
-    dots = [isinstance(part, ast.Constant) and part.value is Ellipsis for part in parts]
-    return [
-        at - len(parts) if any(dots[:at]) else at
-        for at, part in enumerate(parts)
-        if not variables(part).isdisjoint(names)
-    ]
+    """Dimensions where ``node`` takes a piece by one of ``names``."""
+    parts = enumerate(_parts(node))
+    return [at for at, part in parts if not variables(part).isdisjoint(names)]
 
 
-def _without(node: ast.Subscript, names: Collection[str], last: int = 0, first: int = 0) -> str:
-    """``node`` with the whole dimension in place of a piece by one of ``names``: ``x`` of
-    ``x[:, t]``, ``x[:, 1:]`` of ``x[:, t + 1]``, where the turns begin at ``first`` and leave out
-    ``last`` at the end."""
-    parts: list[str] = []
-    for part in _parts(node):
-        text = ast.unparse(part).strip("()")
-        if not variables(part).isdisjoint(names):
-            by = _offset(part) or 0
-            text = f"{max(first + by, 0) or ''}:{by - last if by < last else ''}"
-        parts.append(text)
-    while parts and parts[-1] == ":":
-        parts.pop()
-    return ast.unparse(node.value) + (f"[{', '.join(parts)}]" if parts else "")
-
-
-def _offset(node: ast.expr) -> int | None:
-    """``c`` of ``t + c``, ``-c`` of ``t - c``, 0 of ``t``; None where it is no number."""
-    if not isinstance(node, ast.BinOp):
-        return 0
-    number = getattr(node.right, "value", None)
-    if not isinstance(number, int) or not isinstance(node.op, (ast.Add, ast.Sub)):
-        return None
-    return -number if isinstance(node.op, ast.Sub) else number
+def _without(node: ast.Subscript, names: Collection[str]) -> str:
+    """``node`` with whole dimensions in place of pieces by ``names``: ``x`` of ``x[:, t]``."""
+    parts = [(ast.unparse(part).strip("()"), variables(part)) for part in _parts(node)]
+    texts = [":" if read & {*names} else text for text, read in parts]
+    while texts and texts[-1] == ":":
+        texts.pop()
+    return ast.unparse(node.value) + (f"[{', '.join(texts)}]" if texts else "")
 
 
 def _unbound(over: ast.expr) -> tuple[str, int | None]:
@@ -390,19 +368,15 @@ def _ahead(loop: ast.AST, names: set[str], needs: str) -> str:
 def _is_linear(loop: ast.AST, needs: str) -> bool:
     """Whether a turn only adds to a multiple of what the turn before left, by a factor that stays
     the same."""
-    fresh = {bound_name(node) for node in ast.walk(loop)}
-    stores = [
-        node.value
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Assign) and needs in variables(*node.targets)
-    ]
-    value = stores[0] if len(stores) == 1 else None
+    fresh = {bound_name(node) for node in ast.walk(loop)} - {needs}
+    assigned = (node for node in ast.walk(loop) if isinstance(node, ast.Assign))
+    values = [node.value for node in assigned if needs in variables(*node.targets)]
+    value = values[0] if len(values) == 1 else None
     if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
         return False
     terms = [side for side in (value.left, value.right) if needs in variables(side)]
-    term = terms[0] if len(terms) == 1 else None
-    is_product = isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult)
-    return is_product and variables(*terms).isdisjoint(fresh - {needs})
+    products = [term for term in terms if isinstance(getattr(term, "op", None), ast.Mult)]
+    return len(terms) == len(products) == 1 and variables(*terms).isdisjoint(fresh)
 
 
 def _does(
@@ -457,25 +431,22 @@ def _at_once(loop: ast.AST, found: list[_Variable]) -> str:
     """The loss of a turn with whole tensors in place of the pieces."""
     of = {variable.name: variable.of for variable in found if not variable.counts}
     names = {variable.name for variable in found}
-    losses = [
-        node
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Call) and _LOSSES.search(called_name(node))
-    ]
-    args: list[ast.expr] = getattr(found[0].of, "args", []) if found[0].counts else []
-    first = getattr(args[0], "value", None) if len(args) > 1 else 0
-    last = _offset(args[-1]) if args else 0
-    if not losses or last is None or not isinstance(first, int):
-        return f"{ast.unparse(losses[0].func)} of whole tensors" if losses else ""
-    begin, end = first, -last
+    calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    losses = [call for call in calls if _LOSSES.search(called_name(call))]
+    if not losses:
+        return ""
 
     class Whole(ast.NodeTransformer):
         def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
             if variables(node.slice).isdisjoint(names):
                 return node
-            return ast.parse(_without(node, names, end, begin), mode="eval").body
+            return ast.parse(_without(node, names), mode="eval").body
 
         def visit_Name(self, node: ast.Name) -> ast.expr:
             return of.get(node.id, node)
 
+    ends = getattr(found[0].of, "args", []) if found[0].counts else []
+    shifted = (node for node in (*losses[0].args, *ends) for node in ast.walk(node))
+    if len(ends) > 1 or any(isinstance(node, ast.BinOp) for node in shifted):
+        return f"{ast.unparse(losses[0].func)} of whole tensors, shifted alike"
     return ast.unparse(Whole().visit(copy.deepcopy(losses[0])))

@@ -12,8 +12,8 @@ from functools import cached_property, lru_cache
 
 from perftui.script.names import bindings_of, qualified_name, values_given
 from perftui.script.program import (
-    COMPREHENSIONS,
     Function,
+    Loop,
     Program,
     called_name,
     called_names,
@@ -125,16 +125,15 @@ class Use:
     def in_loop(self) -> bool:
         """Whether each turn of a loop or comprehension within the step runs it."""
         loop = next(self.program.loops(self.node), None)
-        if loop is None or isinstance(loop, COMPREHENSIONS):
-            return loop is not None
-        return TRAINS.isdisjoint(called_names(loop))
+        is_step = isinstance(loop, Loop) and not TRAINS.isdisjoint(called_names(loop))
+        return loop is not None and not is_step
 
     @cached_property
     def turns(self) -> Turns | None:
         """The loop within the step that runs it in each turn, or that it begins."""
-        above = self.program.parents[self.node]
-        if self.last == "__iter__" and not trains(self.program, above):
-            return turns_of(self.program, above)
+        begun = self.program.statement(self.node)
+        if isinstance(begun, ast.For) and not trains(self.program, begun):
+            return turns_of(self.program, begun)
         return turns_around(self.program, self.node)
 
 

@@ -21,7 +21,7 @@ ROWS = (
         sources.PARAMETRIZED,
         "*",
         loop=r"parametrized",
-        rules=LOOPS,
+        rules=f"{LOOPS} python-bound",
     ),
     SlowCall(
         "cell-fed-back",

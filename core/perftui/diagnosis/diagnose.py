@@ -350,7 +350,8 @@ def diagnosis(facts: Facts) -> Diagnosis:
             findings.append(verdict)
         elif verdict:
             abstentions.append(verdict)
-    steps = _steady_steps(facts)
+    of_run, of_trace = step_breakdown(facts), trace_steps.or_none(facts)
+    steps = of_run.count if of_run else of_trace.steps if of_trace and not facts.run else 0
     first_to_last = tuple(advised(facts, finding) for finding in ranked(findings))
     told = _with_largest(_with_caution(first_to_last), facts)
     judged = Diagnosis(told, tuple(abstentions), steps, progress(facts))
@@ -410,15 +411,6 @@ def _with_largest(findings: tuple[Finding, ...], facts: Facts) -> tuple[Finding,
         return findings
     figure = Figure("largest operator", text, place=Place(operator=name))
     return (replace(top, facts=(*top.facts[:1], figure, *top.facts[1:])), *findings[1:])
-
-
-def _steady_steps(facts: Facts) -> int:
-    """Number of judged steps: the run's, or the trace's without a run."""
-    of_run = step_breakdown(facts)
-    if of_run:
-        return of_run.count
-    of_trace = trace_steps.or_none(facts)
-    return of_trace.steps if of_trace and not facts.run else 0
 
 
 def progress(facts: Facts) -> str:

@@ -43,7 +43,6 @@ from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.facts.gpu.roofline import NO_SIZES, Roofline, roofline
 from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
-from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import forward_lines, idle_place, part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
 from perftui.facts.step.steps import FEWEST_STEPS, other_steps
@@ -93,7 +92,10 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     except UnknownError:
         return None
     step, share = judged.of, judged.computing / judged.of.mean
-    operators, lines = _operators(facts, judged), _forward_shares(facts, judged)
+    operators = _operators(facts, judged)
+    # On a GPU, samples of the forward pass only show launching.
+    seen = None if judged.on_device else forward_lines.or_none(facts)
+    lines = {line: seen.share(line) for line in seen.listed[:LISTED] if line.file} if seen else {}
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     categories: Mapping[Category, int] = {}
     modules: Mapping[str, float] = {}
@@ -166,14 +168,6 @@ def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:
     whole = max(int(table.cpu_self.sum()), 1)
     longest = zip(table.names[:LISTED], table.cpu_self[:LISTED].tolist(), strict=True)
     return {name: own / whole for name, own in longest}
-
-
-def _forward_shares(facts: Facts, judged: JudgedStep) -> dict[LineShare, float]:
-    """Lines of the forward pass on the CPU, as shares of it; on a GPU, samples only show
-    launching."""
-    lines = None if judged.on_device else forward_lines.or_none(facts)
-    listed = [line for line in lines.listed[:LISTED] if line.file] if lines else []
-    return {line: lines.share(line) for line in listed} if lines else {}
 
 
 def _modules(facts: Facts) -> dict[str, float]:

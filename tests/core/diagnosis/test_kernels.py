@@ -255,10 +255,6 @@ def facts_of(optimizer: float = 30, device: str = "cpu", **made: Any) -> Facts:
     return Facts(make_run(phases=phases, events=(("settings", note),)))
 
 
-def judged_optimizer(facts: Facts) -> Finding | None:
-    return found(facts, "optimizer-single-tensor")
-
-
 def offered(facts: Facts) -> FixOption | None:
     return option(FUSED, facts)
 

@@ -386,20 +386,10 @@ def test_a_model_that_was_left_on_the_cpu_is_found(told: dict[str, Any], why: st
     assert one.sentence.endswith(why)
 
 
-@pytest.mark.parametrize(
-    ("architectures", "is_found"),
-    [
-        (["sm_75", "sm_80"], True),
-        (["sm_80", "sm_90"], False),
-        (["sm_90a", "compute_90"], False),
-        # Only code for a later architecture of the same generation.
-        (["sm_95"], True),
-    ],
-)
-def test_a_build_without_code_for_the_gpu_is_found(architectures: Any, is_found: bool) -> None:
-    build = {"cuda": "13.0", "architectures": architectures}
-    one = judged("wrong-build", settings(build=build, **A_GPU), **ON_GPU)
-    assert (one is not None) is is_found
+def built_for(architecture: str) -> Facts:
+    """A run on a GPU, with a torch that has code for these alone."""
+    build = {"cuda": "13.0", "architectures": architecture.split()}
+    return facts_of(settings(build=build, **A_GPU), **ON_GPU)
 
 
 SPREAD = settings(

@@ -92,6 +92,24 @@ def test_casts_count_with_their_backward_pass_unless_some_are_of_autocast(
     assert "10 of them in a step" in finding.sentence
 
 
+@pytest.mark.parametrize(("leaves", "text", "cost"), [(61, "", 20), (60, "", 0), (61, "x.grad", 0)])
+def test_gradients_of_inputs_are_lost(tmp_path: Path, leaves: int, text: str, cost: int) -> None:
+    def step(t: TraceBuilder) -> None:
+        t.forward().op("aten::conv2d", ms(30)).close().backward()
+        for lasting in (20_000, 40_000):
+            call(t, f"{NODE}ConvolutionBackward0", "ConvolutionBackward0", lasting=lasting)
+        for _ in range(leaves):
+            call(t, *HOOKED, lasting=100)
+        t.close()
+
+    script = tmp_path / "train.py"
+    script.write_text(f"batch.requires_grad_(True)\n{text}\n")
+    more = (("process", {"argv0": str(script)}),)
+    facts = trained(step, {"forward": 30, "backward": 60 + leaves / 10}, more=more)
+    finding = found(facts, "unused-gradients")
+    assert (round(finding.cost_ns / MS) if finding else 0) == cost
+
+
 def test_an_operator_of_the_scripts_own_code_is_lost_whole_with_its_backward_pass() -> None:
     def step(t: TraceBuilder) -> None:
         t.forward().op("aten::conv2d", ms(40)).close()

@@ -23,6 +23,7 @@ from perftui.diagnosis.symptoms.operators.work import (
 from perftui.facts.cpu.operators import (
     KEEPS_GRADIENT,
     NODE,
+    WEIGHTED_NODE,
     Operators,
     Work,
     of_phases,
@@ -160,13 +161,14 @@ _USES_GRADIENT = (
 
 
 def _unused(facts: Facts) -> Lost | None:
-    work, rows = operator_work(facts), _parameters(facts)
+    work, rows, setup = operator_work(facts), _parameters(facts), settings(facts)
     if any(group.unused is None for group in rows):
         raise UnknownError("which parameters are in an optimizer was not recorded")
     tensors = sum(group.unused or 0 for group in rows)
     with_gradient = sum(group.trained for group in rows)
     if not tensors:
-        return _lost_to_other_model(work)
+        sizes = [one.parameters or 0 for one in (setup.optimizers or () if setup else ())]
+        return _lost_to_other_model(work, sizes) or _lost_to_inputs(work, with_gradient, sizes)
     if line := matching_line(facts, _USES_GRADIENT):
         raise UnknownError(f"{line.short} uses gradients itself")
     if tensors >= with_gradient:
@@ -175,7 +177,6 @@ def _unused(facts: Facts) -> Lost | None:
     back = work.time_of(of_phases(work.operators, BACKWARD))
     # Half of each layer's backward pass is for its weights; nodes before the layer come on top.
     cost = round(back.won * elements / max(sum(group.elements for group in rows), 1) / 2)
-    setup = settings(facts)
     modules = (setup.untrained or ()) if setup else ()
     names = ", ".join(dict.fromkeys(row.short for row in modules))
     line = _call_of(facts, modules[0]) if modules else None
@@ -201,10 +202,8 @@ def _call_of(facts: Facts, module: Untrained) -> LineShare | None:
     return LineShare(module.file, module.line, held=1) if is_own else None
 
 
-def _lost_to_other_model(work: OperatorWork) -> Lost | None:
+def _lost_to_other_model(work: OperatorWork, sizes: list[int]) -> Lost | None:
     """Gradients of parameters in another optimizer than the one that steps next."""
-    setup = settings(work.facts)
-    sizes = [optimizer.parameters or 0 for optimizer in (setup.optimizers or () if setup else ())]
     beyond = not_detached.or_none(work.facts) if len(sizes) > 1 else None
     if beyond is None or not beyond[0].calls or beyond[1] != sum(sizes):
         return None
@@ -218,6 +217,33 @@ def _lost_to_other_model(work: OperatorWork) -> Lost | None:
         Figure("nodes of that model in a step", beyond[0].calls, "count"),
     )
     return replace(lost, fixes=(), advice="detach() the output of the model that is not trained")
+
+
+_NEEDS_INPUT = r"\.grad\b|\bgrad\(|checkpoint|jacobian|retain_grad"
+"""Text of scripts that may use gradients of what a model is given, or need a graph there."""
+
+
+def _lost_to_inputs(work: OperatorWork, trained: int, held: list[int]) -> Lost | None:
+    """Gradients of what the model is given: each backward pass accumulates one more than there are
+    parameters. About half of the backward pass of the first layer is for them."""
+    facts, ops, marks = work.facts, work.operators, work.operators.marks(BACKWARD)
+    kept = np.count_nonzero(ops.named((NODE + KEEPS_GRADIENT).__eq__))
+    line = matching_line(facts, r"\.requires_grad_\(\s*(True)?\s*\)|\brequires_grad *= *True")
+    is_one_more = sum(held) <= trained and 0 < kept == len(marks) * (trained + 1)
+    if line is None or not is_one_more or matching_line(facts, _NEEDS_INPUT):
+        return None
+    layers = np.flatnonzero(ops.named(WEIGHTED_NODE.match) & ops.in_phase(BACKWARD))
+    turn = np.searchsorted(ops.trace.start[marks], ops.trace.start[ops.rows[layers]], side="right")
+    first = ops.at(layers[np.diff(turn, append=NONE) != 0])
+    lost = work.lost(
+        work_of(ops, ops.within(first), first),
+        line,
+        "Backward also computes gradients of what the model is given, which nothing uses{at}: "
+        "about half of its first layer's {part}.",
+        "gradients of inputs",
+        saved=0.5,
+    )
+    return replace(lost, share=None, fixes=(), advice="let only parameters require gradients")
 
 
 def _dense(facts: Facts) -> Lost | None:

@@ -123,7 +123,11 @@ def _outside_of_phases(facts: Facts, stacks: Moments | None) -> int:
     collected = gc_pauses.or_none(facts)
     if collected is not None:
         left -= collected.outside
-    left -= _of_some_steps(facts)
+    # What later steps take more than the first ones, and a few more than the others, has its rules.
+    growing, slow = growing_steps.or_none(facts), slow_steps.or_none(facts)
+    left -= growing.cost if growing and growing.phase == OTHER else 0
+    if slow and slow.phase == OTHER and not slow.cause and slow.stands_out:
+        left -= slow.excess
     certain = _certain(stacks) if stacks else 0.0
     return max(round(left * max(1 - running, certain)), 0)
 
@@ -136,16 +140,6 @@ def _running(facts: Facts) -> float:
         return 1.0 if judged_step(facts).hides_forward else 0.0
     unmarked = unmarked_operators(shares)
     return unmarked + (1 - unmarked) * (shares[OTHER].computing if OTHER in shares else 0.0)
-
-
-def _of_some_steps(facts: Facts) -> int:
-    """ns that later steps take more than the first ones, and a few steps more than the others,
-    which other rules report."""
-    growing, slow = growing_steps.or_none(facts), slow_steps.or_none(facts)
-    more = growing.cost if growing and growing.phase == OTHER else 0
-    if slow and slow.phase == OTHER and not slow.cause and slow.stands_out:
-        more += slow.excess
-    return more
 
 
 def _certain(stacks: Moments) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import takewhile
 
-from perftui.script.names import bindings_of, function_of, given_for, later_reads, names_bound
+from perftui.script.names import bindings_of, function_of, later_reads, names_bound
 from perftui.script.program import (
     COMPREHENSIONS,
     FUNCTIONS,
@@ -19,7 +19,7 @@ from perftui.script.program import (
     called_name,
 )
 from perftui.script.unread import callers
-from perftui.script.uses import Use, functions_called
+from perftui.script.uses import Use, reads_given
 
 _MOST = 40
 """Expressions that are followed: a live run is judged every second."""
@@ -128,12 +128,9 @@ class _Reads:
         kind = FEW if isinstance(value, COMPREHENSIONS) else kind
         if isinstance(statement, ast.Return) or isinstance(value, ast.Yield):
             function = self.program.function(statement)
-            calls = [
-                call
-                for call in self.program.calls()
-                if function in functions_called(self.program, call)
-            ]
-            return _ALL if _is_item(function) else self._all(calls, kind, None)
+            if function is None or _is_item(function):
+                return _ALL
+            return self._all(callers(self.program, function), kind, None)
         sources = dict.fromkeys(names_bound(self.program, statement), statement)
         match statement:
             case ast.Expr(ast.Call(ast.Attribute(ast.Name() as to, "append"))):
@@ -226,15 +223,7 @@ class _Reads:
         is_few = kind == FEW and _CHOOSES.search(f"{name}(")
         if is_few or (kind == PART and "crop" in name.lower()):
             return kind, call
-        reads = [
-            read
-            for function in (functions_called(self.program, call) if call.func is not node else ())
-            for arg in (*function.args.args, *function.args.kwonlyargs)
-            if given_for(self.program, call, function, arg.arg) is node
-            for read in self.program.loads(arg.arg)
-            if bindings_of(self.program, read)[:1] == [arg]
-        ]
-        if reads:
+        if reads := reads_given(self.program, call, node):
             return self._all(reads, kind, None)
         is_whole = kind == PART and _OF_WHOLE.search(f"{name}(")
         return self.of(call, USED if is_whole or (kind == FEW and name not in _GATHERS) else kind)

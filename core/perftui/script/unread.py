@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from perftui.script.effects import CHANGING, HARMLESS_EXCEPTIONS, PURE, may_change
-from perftui.script.names import bindings_of, calls_of, given_for, later_reads, qualified_name
+from perftui.script.names import bindings_of, calls_of, later_reads, qualified_name
 from perftui.script.program import (
     FUNCTIONS,
     Function,
@@ -24,7 +24,7 @@ from perftui.script.program import (
     value_given,
 )
 from perftui.script.training import trains, trains_each_turn
-from perftui.script.uses import Use, functions_called, kind_of
+from perftui.script.uses import Use, functions_called, kind_of, reads_given
 
 _MOST = 200
 """Expressions that are followed: a live run is judged every second."""
@@ -321,15 +321,8 @@ class _Readers:
             return _NEVER
         if _is_free_call(self.program, call):
             return self.of(call, ())
-        parameters = [
-            arg
-            for function in functions_called(self.program, call)
-            for arg in (*function.args.args, *function.args.kwonlyargs)
-            if given_for(self.program, call, function, arg.arg) is node
-        ]
-        loads = (load for arg in parameters for load in self.program.loads(arg.arg))
-        reads = (r for r in loads if bindings_of(self.program, r)[:1] in [[p] for p in parameters])
-        return self._all(reads, path) if parameters else _READ
+        reads = reads_given(self.program, call, node)
+        return _READ if reads is None else self._all(reads, path)
 
     def _added(self, call: ast.Call, to: ast.expr, path: _Path) -> Reading:
         """Of what is added to a list: only its last element may be read, after the loop."""

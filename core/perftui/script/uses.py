@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from perftui.script.names import bindings_of, qualified_name, values_given
+from perftui.script.names import bindings_of, given_for, qualified_name, values_given
 from perftui.script.program import (
     Function,
     Loop,
@@ -206,6 +206,20 @@ def functions_called(program: Program, call: ast.Call) -> list[Function]:
     body = [node for owner in owners for node in owner.body if isinstance(node, Function)]
     called = [function for function in body if function.name in ("__call__", "forward")]
     return called or program.own_functions(call)
+
+
+def reads_given(program: Program, call: ast.Call, node: ast.AST) -> list[ast.Name] | None:
+    """Reads of what ``call`` gives its argument ``node`` to; None if no function of the file
+    certainly has it."""
+    parameters = [
+        arg
+        for function in functions_called(program, call)
+        for arg in (*function.args.args, *function.args.kwonlyargs)
+        if given_for(program, call, function, arg.arg) is node
+    ]
+    loads = ((load, arg) for arg in parameters for load in program.loads(arg.arg))
+    reads = [load for load, arg in loads if bindings_of(program, load)[:1] == [arg]]
+    return reads if parameters else None
 
 
 @lru_cache(4096)

@@ -11,7 +11,6 @@ from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.fixes.fix import option
 from perftui.fixes.optimizer import FOREACH, FUSED
-from perftui.fixes.option import FixOption
 from tests.core.diagnosis.runs import make_run
 from tests.core.diagnosis.stories import (
     ADD,
@@ -255,18 +254,14 @@ def facts_of(optimizer: float = 30, device: str = "cpu", **made: Any) -> Facts:
     return Facts(make_run(phases=phases, events=(("settings", note),)))
 
 
-def offered(facts: Facts) -> FixOption | None:
-    return option(FUSED, facts)
-
-
 def test_the_fix_makes_it_fused_at_the_line_that_makes_it_where_torch_can() -> None:
-    found = offered(facts_of())
+    found = option(FUSED, facts_of())
     assert (found.override.target, found.override.arguments) == ("optimizer", {"fused": True})
     assert (found.override.file, found.override.line) == ("/p/train.py", 5)
     assert found.advice == "At train.py:5: AdamW(..., fused=True)"
-    found = offered(facts_of(name="torch.optim.rmsprop.RMSprop"))
+    found = option(FUSED, facts_of(name="torch.optim.rmsprop.RMSprop"))
     assert (found.override, found.why_not) == (None, "torch has no fused RMSprop")
-    assert offered(facts_of(fused=True)) is None
+    assert option(FUSED, facts_of(fused=True)) is None
 
 
 def test_lists_are_offered_where_torch_has_no_fused_form(tmp_path: Path) -> None:

@@ -191,8 +191,6 @@ def _kind(  # noqa: C901 - a table
         is_mask = isinstance(node.ops[0], ast.Eq) and by and variables(*others).isdisjoint(names)
         if is_mask and others:
             return "classes", ast.unparse(others[0])
-    if _FILES.search(text):
-        return "files", first
     return _of_dims(loop, found, subscripts)
 
 

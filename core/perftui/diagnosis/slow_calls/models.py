@@ -503,7 +503,7 @@ ROWS = (
         sources.HEADS,
         "*",
         frames=r"^$|^torch/",
-        within=r"^(@.*\n)*def (\w+)\([\s\S]*\bself\.\2\(",
+        within=r"^(@.*\n)*def (\w+)\([\s\S]*(?:\bself\.|(?<![.\w]))\2\(",
         least=0.5,
         general=True,
     ),

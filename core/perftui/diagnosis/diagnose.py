@@ -193,7 +193,9 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         )
         general = launching if delays else waiting if is_late else 0.0
         # What is left of such a part has no cause of its own.
-        left = _left_beside(findings, finding) if finding.rule in _AVOIDABLE else 0.0
+        beside = findings if finding.rule in _AVOIDABLE else ()
+        others = (one for one in beside if one.rule in _GENERAL and {*finding.parts} & {*one.parts})
+        left = max((one.share for one in others), default=0.0)
         explains = bool(left) and share >= COMPARABLE * left
         general = left if explains else general
         slows = finding in slowing and finding.severity >= Severity.WARNING
@@ -213,13 +215,6 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         )
 
     return tuple(sorted(findings, key=rank))
-
-
-def _left_beside(findings: Sequence[Finding], cause: Finding) -> float:
-    """The largest share of a finding about waits for data, or Python in general, in the same parts
-    as ``cause``."""
-    others = (other for other in findings if other.rule in _GENERAL)
-    return max((one.share for one in others if set(cause.parts) & set(one.parts)), default=0.0)
 
 
 def _inflated(findings: Sequence[Finding], slowing: list[Finding], slow: Finding) -> float:

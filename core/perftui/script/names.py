@@ -142,7 +142,7 @@ def bindings_of(program: Program, name: ast.Name) -> list[ast.AST]:
     """Nodes that give ``name`` a value, in the scope that it is read from."""
     if name.id in program.shared_names:
         return program.bindings(name.id)
-    local = (program.bindings_in(name.id, scope) for scope in _scopes(program, name))
+    local = (program.bindings_by_scope.get((name.id, s)) for s in _scopes(program, name))
     return next(filter(None, local), [])
 
 

@@ -248,13 +248,10 @@ class Program:
         return next(value for value in fields if isinstance(value, list) and statement in value)
 
     @cached_property
-    def _bindings_by_scope(self) -> dict[tuple[str, ast.AST], list[ast.AST]]:
+    def bindings_by_scope(self) -> dict[tuple[str, ast.AST], list[ast.AST]]:
+        """Every node that gives a name a value in a scope itself, by both."""
         nodes = [(name, node) for name, nodes in self._bindings.items() for node in nodes]
         return _by_key(((name, self.scope(node)), node) for name, node in nodes)
-
-    def bindings_in(self, name: str, scope: ast.AST) -> list[ast.AST]:
-        """Every node in ``scope`` itself that gives ``name`` a value."""
-        return self._bindings_by_scope.get((name, scope), [])
 
     def bindings(self, name: str) -> list[ast.AST]:
         """Every node in the file, in any scope, that gives ``name`` a value."""

@@ -51,6 +51,8 @@ _OF_TENSORS = frozenset(
     | {"sigmoid", "item", "detach", "unsqueeze", "view", "reshape", "nonzero", "sort", "topk"}
 )
 _GATHERS = frozenset({"append", "stack", "tensor", "array", "float", "int", "len", "range"})
+_DRAWS = re.compile(r"^rand|normal$|multinomial|bernoulli|dropout")
+_ACTS = frozenset({"step", "next", "reset", "send", "recv", "act"})
 _EXTREMES = frozenset({"max", "min", "maximum", "minimum", "logaddexp"})
 
 
@@ -100,7 +102,7 @@ def turns_around(program: Program, node: ast.AST, deep: int = _DEEP) -> Turns | 
 @lru_cache(256)
 def turns_of(program: Program, loop: ast.AST) -> Turns | None:
     """What is known of ``loop``; None where it is a stack of layers, or goes over batches."""
-    heads = _heads(loop)
+    heads = heads_of(loop)
     found = [variable for head in heads for variable in _variables(head)]
     text = " ".join(ast.unparse(head.iter) for head in heads)
     number = number_of_turns(program, loop) if found else 0
@@ -111,6 +113,11 @@ def turns_of(program: Program, loop: ast.AST) -> Turns | None:
     kind, whole = _kind(program, loop, text, found)
     if kind == "modules" and needs:
         return None
+    acts = any(isinstance(node, ast.Expr) for node in ast.walk(loop)) or _ACTS & called.keys()
+    if not (kind or needs or acts) and found[0].counts and any(map(_DRAWS.search, called)):
+        # Turns that do not read their number differ by the numbers drawn.
+        is_read = found[0].name in variables(*getattr(loop, "body", [loop]))
+        kind = kind if is_read else "repeats"
     if needs and kind in ("samples", "columns", "items"):
         is_time = kind == "columns" or _TIME.search(f"{found[0].name} {whole}")
         kind = "time steps" if is_time else "steps"
@@ -143,7 +150,7 @@ def _variables(head: ast.For | ast.comprehension) -> Iterator[_Variable]:
 
 def number_of_turns(program: Program, loop: ast.AST) -> int | None:
     """How many turns ``loop`` has, where the file shows it."""
-    over = next((head.iter for head in _heads(loop)), None)
+    over = next((head.iter for head in heads_of(loop)), None)
     if isinstance(over, (ast.Tuple, ast.List)):
         return len(over.elts)
     if isinstance(over, ast.Call) and called_name(over) in _RANGES and len(over.args) == 1:
@@ -171,13 +178,15 @@ def _kind(  # noqa: C901 - a table
             return "environments", first
         if of is not None and called_name(call) == "get":
             lookups += [of for key in call.args[:1] if _by(key, names - counting)]
-    over = any(goes_over_parameters(program, head.iter) for head in _heads(loop))
+    over = any(goes_over_parameters(program, head.iter) for head in heads_of(loop))
     gradients = (node for node in inside if isinstance(node, ast.Attribute) and node.attr == "grad")
     if over or any(_by(node.value, names) for node in gradients):
         return "parameters", first
     if kind := _pair(program, loop, names):
         pieces = [ast.unparse(node.value) for node in subscripts if _dims(node, names)]
         return kind, next(iter(pieces), first)
+    if re.sub(r"\.(keys|items)\(\)$", "", first) in map(ast.unparse, lookups):
+        return "names", first
     for of in lookups:
         above = program.parents[of]
         if isinstance(program.parents[above], ast.AugAssign):
@@ -194,7 +203,8 @@ def _kind(  # noqa: C901 - a table
     return _of_dims(loop, found, subscripts)
 
 
-def _heads(loop: ast.AST) -> list[ast.For | ast.comprehension]:
+def heads_of(loop: ast.AST) -> list[ast.For | ast.comprehension]:
+    """What says how ``loop`` goes on: itself, or the parts of a comprehension."""
     return [head for head in getattr(loop, "generators", [loop]) if hasattr(head, "iter")]
 
 
@@ -277,7 +287,7 @@ def _unbound(over: ast.expr) -> tuple[str, int | None]:
 def _pair(program: Program, loop: ast.AST, names: set[str]) -> str:
     """Whether the loop, with the one around it, goes over pairs of samples or elements of a grid;
     empty where it does neither."""
-    over = " ".join(ast.unparse(head.iter) for head in _heads(loop))
+    over = " ".join(ast.unparse(head.iter) for head in heads_of(loop))
     if re.search(r"\b(combinations|permutations|product)\(", over):
         return "pairs"
     outer = next(program.loops(loop), None)
@@ -314,15 +324,17 @@ def _carried(program: Program, loop: ast.AST) -> str:
 
 
 def _is_sum(program: Program, read: ast.Name, stores: list[ast.AST]) -> bool:
-    """Whether ``read`` is what a turn adds to, or takes the maximum with, and nothing else."""
-    statement = program.statement(read)
-    value = getattr(statement, "value", None)
-    if len(stores) > 1 or program.parents[stores[0]] is not statement:
-        return False
-    sides = value.args if isinstance(value, ast.Call) and called_name(value) in _EXTREMES else []
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
-        sides = [value.left, value.right]
-    return read in sides and sum(read.id in variables(side) for side in sides) == 1
+    """Whether a turn only adds to ``read``, or only takes the maximum with it."""
+    statements = [program.parents[store] for store in stores]
+    for value in (getattr(statement, "value", None) for statement in statements):
+        sides = [value.left, value.right] if isinstance(value, ast.BinOp) else []
+        is_added = isinstance(getattr(value, "op", None), ast.Add)
+        if isinstance(value, ast.Call) and called_name(value) in _EXTREMES:
+            sides, is_added = value.args, len(stores) == 1
+        reads = [side for side in sides if read.id in variables(side)]
+        if not is_added or len(reads) != 1 or not isinstance(reads[0], ast.Name):
+            return False
+    return program.statement(read) in statements
 
 
 def _written_before(loop: ast.AST) -> str:

@@ -39,6 +39,9 @@ _VARIES = re.compile(
 )
 """Functions that may give something else each time, or are called for what they do."""
 
+_STREAMS = re.compile(r"(?i)load|stream|iter|read|queue|dataset|batches|sampl|pool|env|file|source")
+"""What a loop goes over that may give something else each time."""
+
 _KNOWN = tuple(f"{module}." for module in PURE_MODULES)
 """Modules whose functions draw no random numbers under other names."""
 
@@ -386,8 +389,11 @@ def _varies(program: Program, work: ast.expr) -> bool:
     calls = [part for each in (work, *functions) for part in ast.walk(each)]
     qualified = (qualified_name(program, c.func) for c in calls if isinstance(c, ast.Call))
     is_foreign = any(not f"{name}.".startswith(_KNOWN) for name in qualified if name)
+    is_foreign |= any(_STREAMS.search(ast.unparse(c.iter)) for c in calls if hasattr(c, "iter"))
     on = {ast.unparse(c.func) for c in calls if isinstance(c, ast.Call)}
-    return is_foreign or any(map(_VARIES.search, on | called_names(work, *functions)))
+    # A ``get`` of the file is read itself, and no queue's.
+    names = called_names(work, *functions) - ({each.name for each in functions} & {"get"})
+    return is_foreign or any(map(_VARIES.search, on | names))
 
 
 def _reached(program: Program, node: ast.AST, deep: int = DEEPEST) -> list[Function]:
@@ -405,7 +411,7 @@ def _acts(function: Function) -> bool:
     targets = (*filter(_is_set, nodes), *(node for node in changed if node is not None))
     roots = (root_of(node) for node in targets if not isinstance(node, (ast.Tuple, ast.List)))
     others = (root for root in roots if getattr(root, "id", "self") not in own)
-    gives = any(isinstance(node, ast.Return) and node.value is not None for node in nodes)
+    gives = any(isinstance(node, (ast.Return, ast.Yield)) and node.value for node in nodes)
     return not gives or any(
         not isinstance(root, ast.Call) or not _is_fresh(root) for root in others
     )

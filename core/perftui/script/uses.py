@@ -88,7 +88,7 @@ class Use:
     of: ast.expr | None
     """The object or module whose method, element or attribute it is."""
     first: ast.expr | None
-    """The first argument, or index."""
+    """The first argument, index, or what is written."""
     program: Program = field(repr=False)
 
     @property
@@ -165,7 +165,8 @@ def _uses(program: Program, node: ast.AST, line: int) -> Iterator[Use]:  # noqa:
         yield Use(_called(program, node.func), node, receiver(node), first, program)
     elif isinstance(node, ast.Subscript):
         is_read = isinstance(node.ctx, ast.Load)
-        yield use(node.value, "__getitem__" if is_read else "__setitem__", node.slice)
+        first = node.slice if is_read else getattr(program.parents[node], "value", None)
+        yield use(node.value, "__getitem__" if is_read else "__setitem__", first)
     elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
         above = program.parents[node]
         if not (isinstance(above, ast.Call) and above.func is node):

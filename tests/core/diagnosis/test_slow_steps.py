@@ -67,6 +67,13 @@ def saving_in_each() -> RunSnapshot:
 def test_slow_steps_without_a_cause_are_placed_where_the_script_is() -> None:
     finding = finding_of(saving(1000, line=31, stage=""), "slow-steps")
     assert finding.sentence.endswith("the time is in the script's own code, mostly at train.py:31.")
+    turn = TURN + 20 + 900
+    seen = [Seen(n * turn, TURN, 12, FORWARD, via="torch/nn/modules") for n in range(4)]
+    for line in (31, 32, 33):
+        start = TURN + 20 + 300 * (line - 31)
+        seen += [Seen(n * turn + start, 300, line, function="make") for n in range(4)]
+    finding = finding_of(run_of(every_25th(other=900), *seen), "slow-steps")
+    assert finding.sentence.endswith("the script's own code, mostly in make (train.py:31).")
 
 
 def evaluating_within(script: Path | None = None) -> RunSnapshot:

@@ -143,6 +143,29 @@ ROLLOUT = """
             loss(weights[part]).backward()
             optimizer.step()
 """
+EPOCHS = """
+    class Batches:
+        def __init__(self, texts, words):
+            self.texts, self.words = texts, words
+        def make(self):
+            for text in self.texts:
+                yield np.array([self.words.get(word, 1) for word in text])
+        def epoch(self):
+            batches = list(self.make())  # here
+            random.shuffle(batches)
+            yield from batches
+    class Words:
+        def __init__(self, index):
+            self.index = index
+        def get(self, word, other):
+            return self.index.get(word, other)
+    batches, step = Batches(texts, Words(index)), 0
+    while step < 100:  # loop
+        for batch in batches.epoch():
+            model(batch).backward()
+            optimizer.step()
+            step += 1
+"""
 
 
 def repeated(text: str) -> str | None:
@@ -169,8 +192,9 @@ def repeated(text: str) -> str | None:
         (FROZEN, "encoder(batch)"),
         (MASKS, "self.special"),
         (ROLLOUT, "advantages(rewards, values)"),
+        (EPOCHS, "self.make()"),
     ],
-    ids=["module", "layers", "twice", "list", "samples", "frozen", "property", "function"],
+    ids=["module", "layers", "twice", "list", "samples", "frozen", "property", "function", "epoch"],
 )
 def test_what_stays_the_same_is_found(text: str, work: str) -> None:
     assert repeated(text) == work
@@ -207,6 +231,10 @@ def test_what_stays_the_same_is_found(text: str, work: str) -> None:
         (ROLLOUT, "= advantages(rewards, values)", "= advantages(view(rewards), values)"),
         (ROLLOUT, "= advantages(rewards, values)", "= advantages(rewards[part], values)"),
         (ROLLOUT, "            loss(weights", "            rewards = loss(weights"),
+        (EPOCHS, "self.index.get(word, other)", "draw.choice(self.index)"),
+        (EPOCHS, "self.texts:", "self.loader:"),
+        (EPOCHS, "yield np", "self.made = yield np"),
+        (EPOCHS, "step += 1", "batches.texts = texts[step:]"),
     ],
 )
 def test_what_may_change_is_not(text: str, now: str, then: str) -> None:

@@ -295,6 +295,19 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "repeated-draws",
+        "the same is computed in each of {over}, one by one, though none needs another's result",
+        "draw what differs for all at once, with a dimension more (an index of turns x samples by "
+        "torch.rand(turns, samples).argsort(1) or torch.randint), and reduce over it; of pairs "
+        "take all of them: the matrix product a @ b.T",
+        sources.VMAP,
+        "*",
+        loop=r"^repeats free",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
         "stacked-in-loop",
         "{call} is called for one piece after the other, and the results are then joined",
         "none needs the one before it: compute all with one call, with inputs that have a "

@@ -98,6 +98,18 @@ ROWS = (
         least=0.5,
     ),
     SlowCall(
+        "frame-row-used",
+        "{it} is taken out of a DataFrame row by row, as a Series of objects, and each index into "
+        "it goes through Python",
+        "make arrays of the columns once in __init__ (frame[columns].to_numpy()) and index those",
+        sources.FRAME_ROWS,
+        "pandas.Series.__getitem__ *.__getitem__",
+        frames=r"^pandas/core/",
+        given=r"^\w+\[",
+        within=r"\b(\w+) = [\w.]+\.i?loc\[[^:\n]*\]\n[\s\S]*\b\1\[",
+        where="item",
+    ),
+    SlowCall(
         "frame-values",
         "{call} of columns of several types copies the whole table into an array of objects",
         "make the array once in __init__, of columns of one type",

@@ -130,7 +130,7 @@ ROWS = (
         "torch.tensor torch.Tensor torch.as_tensor",
         native=True,
         least=0.5,
-        without=r"^torch\.\w+\(\[?[\d.]*\]?[,)]",
+        without=r"^torch\.\w+\(\[?[\d.]*\]?[,)]|\.to_numpy\(|\.values\b[^(]",
     ),
     SlowCall(
         "tensor-iterated",
@@ -176,6 +176,18 @@ ROWS = (
         where="step evaluation",
         least=0.5,
         general=True,
+    ),
+    SlowCall(
+        "tensor-filled-by-elements",
+        "{it} is written number by number, and each makes a call of torch",
+        "write into a NumPy array (np.zeros(shape, np.float32)) or a list, and convert it once, at "
+        "the end: torch.from_numpy",
+        sources.ITERATED,
+        "torch.Tensor.__setitem__(float) torch.Tensor.__setitem__(int) torch.Tensor.__setitem__(?)",
+        native=True,
+        given=r"\[[^:]*\]$",
+        in_loop=True,
+        where="item",
     ),
     SlowCall(
         "items-in-loop",

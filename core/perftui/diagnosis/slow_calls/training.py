@@ -64,6 +64,20 @@ ROWS = (
         in_loop=True,
     ),
     SlowCall(
+        "weights-averaged-by-key",
+        "an average of the weights is made name by name, and as new tensors",
+        "in place and all at once: torch._foreach_lerp_(averages, weights, 1 - decay) on lists of "
+        "parameters made once, or swa_utils.AveragedModel with get_ema_multi_avg_fn(decay)",
+        sources.POLYAK,
+        "*.__op__ *.lerp torch.lerp *.mul *.add *.mul_ *.add_ *.lerp_ *.copy_",
+        given=r"(?=.*(\btau\b|decay|alpha|momentum|lerp|\b1(\.0)? - |beta)).*\w\[\w+\]",
+        within=r"\A(?![\s\S]*\.grad\b)(?=[\s\S]*\b(state_dict|named_parameters)\()[\s\S]*"
+        r"(\[(\w+)\][^\n]*\bfor \3\b|\bfor (\w+)\b[^\n]* in [\s\S]*\[\4\])",
+        native=True,
+        where="step",
+        in_loop=True,
+    ),
+    SlowCall(
         "batch-norm-updated",
         "{call} runs the model over the whole loader",
         "do it once, after training, before the averaged model is used",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -118,12 +117,15 @@ def _groups(ops: Operators) -> list[list[Int64]]:
     for begin, end in zip(trace.start[marks].tolist(), trace.ends_of(marks).tolist(), strict=True):
         mine = ops.begun(begin, end)
         here = ops.step_at(begin)
+        between = ops.begun(last, begin)
+        outer = between[~forward[between] & (ops.caller[between] == NONE)]
         joins = (
             groups
             and here is step
             and ends[int(np.searchsorted(ends, last))] >= begin
             and bool(added[mine].any())
-            and _most_alike(ops, ops.begun(last, begin), ~forward) < np.count_nonzero(sums[mine])
+            # Work on each gradient is called once per parameter.
+            and np.bincount(ops.name[outer]).max(initial=0) < np.count_nonzero(sums[mine])
         )
         if not joins:
             groups.append([])
@@ -137,12 +139,6 @@ def _sums(ops: Operators) -> tuple[Mask, Mask]:
     sums = ops.named((NODE + KEEPS_GRADIENT).__eq__)
     inner = ops.named(KEEPS_GRADIENT.__eq__)
     return sums, ops.named("aten::add_".__eq__) & ops.called_by(sums | inner)
-
-
-def _most_alike(ops: Operators, between: Int64, counted: Mask) -> int:
-    """Most calls of one operator there: work on each gradient is called once per parameter."""
-    outer = between[counted[between] & (ops.caller[between] == NONE)]
-    return max(Counter(ops.name[outer].tolist()).values(), default=0)
 
 
 def _numbers(ops: Operators, group: Sequence[Int64]) -> dict[int, _Key]:

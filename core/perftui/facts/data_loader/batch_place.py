@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -70,26 +70,12 @@ def batch_lines(facts: Facts) -> BatchLines | None:
         return None
     # Lines that only request a batch do not make it.
     own = lines_by_time(stacks, np.where(asks_loader(stacks, time), 0, time), lines.samples)
-    first, named = own.first_own, ""
-    if first is not None and first.held >= LEAST_NAMED * lines.covered:
-        named = f"{fmt.percent(lines.share(first))} of it at {first.short}"
-    elif first := _of_function(own, LEAST_NAMED * lines.covered):
-        named = f"{fmt.percent(lines.share(first))} of it in {first.function} ({first.short})"
+    (first, at), named = own.named(LEAST_NAMED * lines.covered), ""
+    if first is not None:
+        named = f"{fmt.percent(lines.share(first))} of it {at}"
     elif inner := _package_frame(stacks, time, lines.covered):
         named = f"mostly in {inner}"
     return BatchLines(lines, first, named if lines.samples >= FEWEST_SAMPLES else "")
-
-
-def _of_function(lines: LinesByTime, least: float) -> LineShare | None:
-    """The longest line of the user's longest function, with the time of its listed lines; None if
-    that is less than ``least``."""
-    spent = Counter[tuple[str, str]]()
-    for line in lines.lines:
-        spent[line.file, line.function] += line.held if line.file else 0
-    for (file, function), held in spent.most_common(1):
-        line = next(one for one in lines.lines if (one.file, one.function) == (file, function))
-        return replace(line, held=held) if held >= least else None
-    return None
 
 
 def asks_loader(stacks: Table, time: Int64) -> Mask:

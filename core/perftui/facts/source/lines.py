@@ -10,7 +10,7 @@ import linecache
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePath
 
@@ -90,6 +90,21 @@ class LinesByTime:
         """The longest line, if it is the user's own and has a share of ``least``."""
         line = self.lines[0] if self.lines else None
         return line if line and line.file and self.share(line) >= least else None
+
+    def named(self, least: float) -> tuple[LineShare | None, str]:
+        """The user's longest line, ``at train.py:6``, or else that of the longest function, with
+        the time of all its lines: the one with ``least`` ns."""
+        if (first := self.first_own) and first.held >= least:
+            return first, f"at {first.short}"
+        spent, longest = Counter[tuple[str, str]](), dict[tuple[str, str], LineShare]()
+        for line in (line for line in self.lines if line.file):
+            key = line.file, line.function.partition(".<locals>.<")[0]
+            spent[key] += line.held
+            longest.setdefault(key, replace(line, function=key[1]))
+        for key, held in spent.most_common(1):
+            line = replace(longest[key], held=held)
+            return (line, f"in {line.function} ({line.short})") if held >= least else (None, "")
+        return None, ""
 
     @property
     def suffices(self) -> bool:

@@ -30,6 +30,7 @@ from perftui.script.program import (
     variables,
 )
 from perftui.script.training import trains
+from perftui.script.turns import heads_of
 
 _T = TypeVar("_T")
 
@@ -208,8 +209,7 @@ def _loops(program: Program) -> tuple[_Loop, ...]:
             inside = list(_turn(node))
             names = frozenset(name for part in inside for name in _names(part))
             if "backward" not in names and not any(isinstance(part, _LOOPS) for part in inside):
-                heads = getattr(node, "generators", [node])
-                heads = [head for head in heads if hasattr(head, "iter")]
+                heads = heads_of(node)
                 over = " ".join(ast.unparse(head.iter) for head in heads)
                 bound = variables(*(head.target for head in heads))
                 indices = (part.slice for part in inside if isinstance(part, ast.Subscript))

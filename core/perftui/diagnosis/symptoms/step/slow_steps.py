@@ -21,7 +21,7 @@ from perftui.facts.source.lines import LineShare, lines_by_time, stack_samples
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
 from perftui.facts.step.judged_step import host_parts
 from perftui.facts.step.steps import MANY_STEPS, median, run_is_over, steady_step
-from perftui.facts.step.uneven_steps import SlowSteps, slow_steps
+from perftui.facts.step.uneven_steps import slow_steps
 from perftui.run.columns import SAVE, phase_name
 from perftui.run.files import UnreadableError
 from perftui.run.layout import RunLayout
@@ -57,12 +57,18 @@ def _slow(facts: Facts) -> Lost | None:
     if not slow.cause and slow.phase != OTHER and lock and lock.held >= MOSTLY_HELD:
         # Occasionally the step waits for that thread several times.
         return None
-    line = slow.lines.standing_out(LEAST_NAMED) if slow.lines else None
+    lines = slow.lines
+    line, at = lines.named(LEAST_NAMED * lines.covered) if lines else (None, "")
+    several = f"{slow.count} of {fmt.several(slow.steps, 'step')} take{'s' * (slow.count == 1)}"
+    who = f"One step in {slow.every} takes" if slow.every > 1 else several
+    where = "the script's own code" if slow.phase == OTHER else phase_name(slow.phase)
+    why = "they write checkpoints" if slow.cause == SAVE else f"the time is in {where}"
+    mostly = " " if slow.cause == SAVE else ", mostly "
     return Lost(
         slow.excess,
         step,
-        f"{_who(slow)} {fmt.duration(slow.typical)} instead of {fmt.duration(slow.median)}, "
-        f"{step.part_of(slow.excess)} on average: {_because(slow, line)}.",
+        f"{who} {fmt.duration(slow.typical)} instead of {fmt.duration(slow.median)}, "
+        f"{step.part_of(slow.excess)} on average: {why}{at and mostly + at}.",
         (
             Figure("slow steps", slow.count, "count"),
             Figure("median step", slow.median, "ns"),
@@ -75,21 +81,6 @@ def _slow(facts: Facts) -> Lost | None:
         doubt="" if slow.cause or slow.every or slow.phase == OTHER else busy_host(facts),
         unproven="" if slow.cause else "stack samples that show what slow steps do",
     )
-
-
-def _who(slow: SlowSteps) -> str:
-    if slow.every > 1:
-        return f"One step in {slow.every} takes"
-    verb = "takes" if slow.count == 1 else "take"
-    return f"{slow.count} of {fmt.several(slow.steps, 'step')} {verb}"
-
-
-def _because(slow: SlowSteps, line: LineShare | None) -> str:
-    at = f" at {line.short}" if line else ""
-    if slow.cause == SAVE:
-        return f"they write checkpoints{at}"
-    where = "the script's own code" if slow.phase == OTHER else phase_name(slow.phase)
-    return f"the time is in {where}{', mostly' + at if at else ''}"
 
 
 def _checkpoint(facts: Facts) -> Lost | None:

@@ -341,13 +341,13 @@ def calls_of(program: Program, function: Function) -> list[ast.Call] | None:
     above = program.parents[function]
     if function.name == "__init__" and isinstance(above, ast.ClassDef):
         is_only = program.bindings(above.name) == [above]
-        return _calls_in(program, program.loads(above.name)) if is_only else None
+        return as_calls(program, program.loads(above.name)) if is_only else None
     if len(same) != 1:
         return None
     if isinstance(above, ast.ClassDef):
-        return _calls_in(program, program.attributes(function.name, ast.Load))
+        return as_calls(program, program.attributes(function.name, ast.Load))
     is_only = program.bindings(function.name) == same
-    return _calls_in(program, program.loads(function.name)) if is_only else None
+    return as_calls(program, program.loads(function.name)) if is_only else None
 
 
 def given_for(
@@ -392,7 +392,7 @@ def default_of(function: Function, parameter: str) -> ast.expr | None:
     return {**defaults, **{node.arg: value for node, value in by_name if value}}.get(parameter)
 
 
-def _calls_in(program: Program, uses: Sequence[ast.expr]) -> list[ast.Call] | None:
+def as_calls(program: Program, uses: Sequence[ast.expr]) -> list[ast.Call] | None:
     """The calls of all ``uses``; None where one of them is no call."""
     above = [(program.parents[use], use) for use in uses]
     calls = [node for node, use in above if isinstance(node, ast.Call) and node.func is use]

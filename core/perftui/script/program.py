@@ -376,9 +376,11 @@ def assigned_value(program: Program, target: ast.AST) -> ast.expr | None:
 
 
 def value_given(program: Program, target: ast.AST) -> ast.expr | None:
-    """The value that an assignment gives ``target``, also one of several: ``a, b = c, d``."""
+    """What an assignment or ``with`` gives ``target``, also one of several: ``a, b = c, d``."""
     above = program.parents.get(target)
-    if isinstance(above, (ast.Assign, ast.AnnAssign)):
+    if isinstance(above, ast.withitem):
+        return above.context_expr
+    if isinstance(above, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
         return above.value
     if isinstance(above, (ast.Tuple, ast.List)):
         whole = value_given(program, above)

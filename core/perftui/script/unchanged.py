@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
-from perftui.script.effects import PURE, PURE_MODULES
+from perftui.script.effects import PURE, PURE_MODULES, reached
 from perftui.script.names import calls_of, given_for, qualified_name
 from perftui.script.program import (
     COMPREHENSIONS,
@@ -148,7 +148,7 @@ def _repeated(program: Program, work: Work) -> Repeated | None:
 def _is_certain(program: Program, work: ast.expr) -> bool:
     """Whether ``work`` gives the same for the same values: nothing in it varies or acts, and the
     modules that it calls draw no random numbers, as dropout does."""
-    nodes = [node for part in (work, *_reached(program, work)) for node in ast.walk(part)]
+    nodes = (node for node, _ in reached(program, work, DEEPEST))
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     kinds = {kind_of(program, call.func) for call in calls if _may_be_module(program, call)}
     others = {kind for kind in kinds if not _PLAIN_MODULE.fullmatch(kind)}
@@ -383,33 +383,26 @@ def _uses_of(program: Program, function: Function) -> list[Work]:
 
 def _varies(program: Program, work: ast.expr) -> bool:
     """Whether ``work`` may give something else each time, or do something."""
-    functions = _reached(program, work)
+    nodes = [node for node, _ in reached(program, work, DEEPEST)]
+    functions = [node for node in nodes if isinstance(node, Function)]
     if any(_acts(function) or _keeps(function) for function in functions):
         return True
-    calls = [part for each in (work, *functions) for part in ast.walk(each)]
-    qualified = (qualified_name(program, c.func) for c in calls if isinstance(c, ast.Call))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    qualified = (qualified_name(program, call.func) for call in calls)
     is_foreign = any(not f"{name}.".startswith(_KNOWN) for name in qualified if name)
-    is_foreign |= any(_STREAMS.search(ast.unparse(c.iter)) for c in calls if hasattr(c, "iter"))
-    on = {ast.unparse(c.func) for c in calls if isinstance(c, ast.Call)}
+    is_foreign |= any(_STREAMS.search(ast.unparse(n.iter)) for n in nodes if hasattr(n, "iter"))
+    on = {ast.unparse(call.func) for call in calls}
     # A ``get`` of the file is read itself, and no queue's.
-    names = called_names(work, *functions) - ({each.name for each in functions} & {"get"})
+    names = set(map(called_name, calls)) - ({each.name for each in functions} & {"get"})
     return is_foreign or any(map(_VARIES.search, on | names))
-
-
-def _reached(program: Program, node: ast.AST, deep: int = DEEPEST) -> list[Function]:
-    """Functions of the file that ``node`` calls, directly or not."""
-    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)] if deep else []
-    own = dict.fromkeys(function for call in calls for function in program.own_functions(call))
-    return [*own, *(each for function in own for each in _reached(program, function, deep - 1))]
 
 
 def _acts(function: Function) -> bool:
     """Whether ``function`` changes more than its own variables, or gives nothing."""
     nodes = list(ast.walk(function))
-    own = {node.id for node in nodes if isinstance(node, ast.Name) and _is_set(node)}
-    changed = (receiver(node) for node in nodes if isinstance(node, ast.Call) and _changes(node))
-    targets = (*filter(_is_set, nodes), *(node for node in changed if node is not None))
-    roots = (root_of(node) for node in targets if not isinstance(node, (ast.Tuple, ast.List)))
+    own = {bound_name(node) for node in nodes if isinstance(node, ast.Name)}
+    targets = (node for node in _targets(function) if not isinstance(node, (ast.Tuple, ast.List)))
+    roots = map(root_of, targets)
     others = (root for root in roots if getattr(root, "id", "self") not in own)
     gives = any(isinstance(node, (ast.Return, ast.Yield)) and node.value for node in nodes)
     return not gives or any(
@@ -424,39 +417,39 @@ def _keeps(function: Function) -> bool:
     asked = {
         part.attr for test in tests for part in ast.walk(test) if isinstance(part, ast.Attribute)
     }
-    stored = (ast.walk(node) for node in nodes if _is_set(node) or _changes(node))
-    kept = {part.attr for parts in stored for part in parts if isinstance(part, ast.Attribute)}
+    stored = (part for target in _targets(function) for part in ast.walk(target))
+    kept = {part.attr for part in stored if isinstance(part, ast.Attribute)}
     is_cached = any("cache" in ast.unparse(node) for node in function.decorator_list)
     return is_cached or not asked.isdisjoint(kept)
 
 
-def _is_set(node: ast.AST) -> bool:
-    return isinstance(getattr(node, "ctx", None), ast.Store)
+def _changes(call: ast.Call) -> bool:
+    return bool(_CHANGES.fullmatch(called_name(call)))
 
 
-def _changes(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and bool(_CHANGES.fullmatch(called_name(node)))
+def _targets(around: ast.AST) -> Iterator[ast.AST]:
+    """What ``around`` sets, and the objects whose methods change them."""
+    for node in ast.walk(around):
+        if isinstance(getattr(node, "ctx", None), ast.Store):
+            yield node
+        elif isinstance(node, ast.Call) and _changes(node):
+            yield from filter(None, [receiver(node)])
 
 
-def _may_change(program: Program, node: ast.AST) -> bool:
-    """Whether it calls a method of an unknown object that may change it, as games and simulators
+def _may_change(program: Program, call: ast.Call) -> bool:
+    """Whether it is a method of an unknown object that may change it, as games and simulators
     do."""
-    of = receiver(node) if isinstance(node, ast.Call) else None
-    if of is None or not isinstance(node, ast.Call) or called_name(node) in PURE:
+    of, is_alone = receiver(call), isinstance(program.parents[call], ast.Expr)
+    if of is None or called_name(call) in PURE or not (call.args or is_alone):
         return False
-    is_alone = isinstance(program.parents[node], ast.Expr)
-    is_known = qualified_name(program, node.func) or kind_of(program, of) != UNKNOWN
-    return bool(node.args or is_alone) and not is_known and not program.own_functions(node)
+    is_known = qualified_name(program, call.func) or kind_of(program, of) != UNKNOWN
+    return not is_known and not program.own_functions(call)
 
 
 def _mutated(around: ast.AST) -> set[str]:
     """Variables that are given another part or attribute, or a method that changes them."""
-    return {
-        getattr(root_of(target), "id", "")
-        for node in ast.walk(around)
-        if _changes(node) or (_is_set(node) and not isinstance(node, ast.Name))
-        if (target := receiver(node) if isinstance(node, ast.Call) else node) is not None
-    }
+    targets = (target for target in _targets(around) if not bound_name(target))
+    return {getattr(root_of(target), "id", "") for target in targets}
 
 
 def _reads(program: Program, work: ast.expr) -> set[str]:
@@ -529,8 +522,7 @@ def _stays(program: Program, reads: set[str], loop: ast.AST, deep: int = DEEPEST
         return changed.isdisjoint(reads)
     mutated = _mutated(loop)
     for name in reads & changed:
-        inside = [node for node in ast.walk(loop) if getattr(node, "id", "") == name]
-        bound = [node for node in inside if _is_set(node)]
+        bound = [node for node in ast.walk(loop) if bound_name(node) == name]
         value = value_given(program, bound[0]) if len(bound) == 1 else None
         if value is None or not _is_certain(program, value) or name in _reads(program, value):
             return False
@@ -542,20 +534,20 @@ def _stays(program: Program, reads: set[str], loop: ast.AST, deep: int = DEEPEST
 def _changed(program: Program, loop: ast.AST, deep: int) -> Iterator[str]:
     """What ``loop``, or a function, sets or changes: variables, attributes as ``.name``, and ``()``
     where it trains."""
-    for node in ast.walk(loop):
-        if _is_set(node) or _changes(node) or _may_change(program, node):
-            target = receiver(node) if isinstance(node, ast.Call) else node
-            root = root_of(target) if target is not None else None
-            if isinstance(root, ast.Name) and root.id not in ("self", "cls"):
-                yield root.id
-            while isinstance(target, (ast.Subscript, ast.Attribute)):
-                if isinstance(target, ast.Attribute):
-                    yield f".{target.attr}"
-                target = target.value
-        if isinstance(node, ast.Call) and deep:
-            if called_name(node) in _TRAINS:
-                yield "()"
-                yield from _trained(program)
-            for function in program.own_functions(node):
-                of_function = _changed(program, function, deep - 1)
-                yield from (name for name in of_function if name.startswith((".", "()")))
+    calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    unknown = (receiver(call) for call in calls if _may_change(program, call))
+    for target in filter(None, (*_targets(loop), *unknown)):
+        root = root_of(target)
+        if isinstance(root, ast.Name) and root.id not in ("self", "cls"):
+            yield root.id
+        while isinstance(target, (ast.Subscript, ast.Attribute)):
+            if isinstance(target, ast.Attribute):
+                yield f".{target.attr}"
+            target = target.value
+    for call in calls if deep else ():
+        if called_name(call) in _TRAINS:
+            yield "()"
+            yield from _trained(program)
+        for function in program.own_functions(call):
+            of_function = _changed(program, function, deep - 1)
+            yield from (name for name in of_function if name.startswith((".", "()")))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from perftui.script.effects import CHANGING, HARMLESS_EXCEPTIONS, PURE, may_change
-from perftui.script.names import bindings_of, calls_of, later_reads, qualified_name
+from perftui.script.names import as_calls, bindings_of, calls_of, later_reads, qualified_name
 from perftui.script.program import (
     FUNCTIONS,
     Function,
@@ -349,20 +349,13 @@ class _Readers:
             return _READ
         calls: list[ast.Call] | None = calls_of(self.program, function)
         if isinstance(owner, ast.ClassDef):
-            made = self._made(owner)
+            made = as_calls(self.program, self.program.loads(owner.name))
             if function.name in ("__getitem__", "__iter__"):
                 calls, path = made, (_ANY, *path) if function.name == "__getitem__" else path
             elif function.name in ("forward", "__call__"):
                 is_named = all(map(self._is_named, made or ()))
                 calls = callers(self.program, function) if made and is_named else None
         return self._all(calls, path) if calls else _READ
-
-    def _made(self, owner: ast.ClassDef) -> list[ast.Call] | None:
-        """All calls that make an object of the class; None where there may be others."""
-        loads = self.program.loads(owner.name)
-        calls = [self.program.parents[load] for load in loads]
-        made = [call for call in calls if isinstance(call, ast.Call) and call.func in loads]
-        return made if len(made) == len(loads) else None
 
     def _is_named(self, made: ast.Call) -> bool:
         """Whether an object is called by a name, as one in a list is not."""

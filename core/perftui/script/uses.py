@@ -260,19 +260,11 @@ def _same(program: Program, targets: Iterable[ast.AST], deep: int) -> str:
 
 def _adds_nothing(program: Program, target: ast.AST) -> bool:
     """Whether ``target`` gets None, or a part or more of what it was."""
-    value = _value(program, target)
+    value = value_given(program, target)
     if isinstance(value, ast.Subscript):
         return ast.unparse(value.value) == ast.unparse(target)
     is_more = isinstance(program.parents.get(target), ast.AugAssign)
     return is_more or (isinstance(value, ast.Constant) and value.value is None)
-
-
-def _value(program: Program, target: ast.AST) -> ast.expr | None:
-    """What an assignment or ``with`` gives ``target``."""
-    above = program.parents.get(target)
-    if isinstance(above, ast.withitem):
-        return above.context_expr
-    return above.value if isinstance(above, ast.NamedExpr) else value_given(program, target)
 
 
 def _bound(program: Program, target: ast.AST, deep: int) -> str:
@@ -288,7 +280,7 @@ def _bound(program: Program, target: ast.AST, deep: int) -> str:
     if isinstance(above, (ast.For, ast.comprehension)) and above.target is target:
         over = _class_of(program, above.iter, deep)
         return over if over in (_TENSOR, _ARRAY) else _element(program, above.iter, deep)
-    value = _value(program, target)
+    value = value_given(program, target)
     return _class_of(program, value, deep) if value is not None else ""
 
 

@@ -15,10 +15,11 @@ from perftui.script.program import (
     FUNCTIONS,
     Function,
     Loop,
+    PatchRefusedError,
     Program,
     called_name,
 )
-from perftui.script.unread import callers
+from perftui.script.training import statement_at
 from perftui.script.uses import Use, reads_given
 
 _MOST = 40
@@ -79,10 +80,12 @@ def cut_at(program: Program, line: int, workers: int) -> tuple[Use, ...]:
 def search_at(program: Program, line: int) -> tuple[Use, ...]:
     """``search.kept``: the loop through all that an object keeps, to find what fits, of which each
     turn runs the line, or calls the function around it."""
-    here = [node for node in program.statements() if _begins_at(node, line)]
-    functions = dict.fromkeys(map(program.function, here))
-    calls = (call for function in functions if function for call in callers(program, function))
-    for node in (*here, *calls):
+    try:
+        here = statement_at(program, line)
+    except PatchRefusedError:
+        return ()
+    function = program.function(here)
+    for node in (here, *(program.callers.get(function, ()) if function else ())):
         around = (node, *takewhile(lambda n: not isinstance(n, FUNCTIONS), program.ancestors(node)))
         loop = next((above for above in around if isinstance(above, Loop)), None)
         inside = around[: around.index(loop)] if loop else ()
@@ -91,12 +94,6 @@ def search_at(program: Program, line: int) -> tuple[Use, ...]:
         if isinstance(loop, ast.For) and _is_search(loop) and not found:
             return (Use("search.kept", loop.iter, loop.iter, None, program),)
     return ()
-
-
-def _begins_at(node: ast.stmt, line: int) -> bool:
-    body = getattr(node, "body", None)
-    end = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
-    return node.lineno <= line <= end
 
 
 def _is_search(loop: ast.For) -> bool:
@@ -130,7 +127,7 @@ class _Reads:
             function = self.program.function(statement)
             if function is None or _is_item(function):
                 return _ALL
-            return self._all(callers(self.program, function), kind, None)
+            return self._all(self.program.callers.get(function, []), kind, None)
         sources = dict.fromkeys(names_bound(self.program, statement), statement)
         match statement:
             case ast.Expr(ast.Call(ast.Attribute(ast.Name() as to, "append"))):

@@ -171,11 +171,14 @@ class Program:
 
     def own_functions(self, call: ast.Call) -> list[Function]:
         """Functions of the file that ``call`` may call: methods by name alone, the ``__init__`` of
-        a class, ``forward`` of what is assigned to the variable; none for a function of an imported
-        module."""
+        a class, ``__call__`` and ``forward`` of what is assigned to the variable, ``__len__`` for
+        ``len``; none for a function of an imported module."""
         matches = self.functions.get(called_name(call), [])
         if not matches and (made := self._made.get(ast.unparse(call.func))):
-            return [f for f in self.functions.get("forward", ()) if self.parents[f] in made]
+            named = (*self.functions.get("__call__", ()), *self.functions.get("forward", ()))
+            return [function for function in named if self.parents[function] in made]
+        if called_name(call) == "len":
+            return self.functions.get("__len__", [])
         if isinstance(call.func, ast.Name):
             classes = self.classes.get(call.func.id, [])
             inits = self.functions.get("__init__", ())

@@ -15,7 +15,6 @@ from perftui.script.effects import CHANGING, HARMLESS_EXCEPTIONS, PURE, may_chan
 from perftui.script.names import as_calls, bindings_of, calls_of, later_reads, qualified_name
 from perftui.script.program import (
     FUNCTIONS,
-    Function,
     Loop,
     Program,
     called_name,
@@ -24,7 +23,7 @@ from perftui.script.program import (
     value_given,
 )
 from perftui.script.training import trains, trains_each_turn
-from perftui.script.uses import Use, functions_called, kind_of, reads_given
+from perftui.script.uses import Use, kind_of, reads_given
 
 _MOST = 200
 """Expressions that are followed: a live run is judged every second."""
@@ -83,8 +82,8 @@ def unread_at(program: Program, line: int) -> Unread | None:
         for statement in at:
             if use := _unread(program, statement):
                 return Unread(use, len(at))
-        functions = dict.fromkeys(map(program.function, at))
-        calls = (call for function in functions if function for call in callers(program, function))
+        functions = [node for node in map(program.function, at) if node]
+        calls = (call for function in functions for call in program.callers.get(function, []))
         at = dict.fromkeys(map(program.statement, calls))
     return None
 
@@ -119,21 +118,6 @@ def _unread(program: Program, statement: ast.stmt) -> Use | None:
     return None
 
 
-def callers(program: Program, function: Function) -> list[ast.Call]:
-    """Calls in the file that may call ``function``; ``len(x)`` a method ``__len__``."""
-    return _callers(program).get(function, [])
-
-
-@lru_cache(16)
-def _callers(program: Program) -> dict[Function, list[ast.Call]]:
-    calls: dict[Function, list[ast.Call]] = {}
-    for call in program.calls():
-        sizes = program.functions.get("__len__", ()) if called_name(call) == "len" else ()
-        for function in (*functions_called(program, call), *sizes):
-            calls.setdefault(function, []).append(call)
-    return calls
-
-
 def _recurs(program: Program, node: ast.AST, deep: int = _DEEPEST) -> bool:
     """Whether each sample or step runs ``node``, as far as the file shows."""
     function = program.function(node)
@@ -141,7 +125,7 @@ def _recurs(program: Program, node: ast.AST, deep: int = _DEEPEST) -> bool:
     if is_step or function is None or not deep:
         return is_step
     is_step = bool(_EACH_TIME.fullmatch(function.name)) or trains_each_turn(program, function)
-    calls = callers(program, function)
+    calls = program.callers.get(function, [])
     return is_step or any(_recurs(program, call, deep - 1) for call in calls)
 
 
@@ -164,7 +148,7 @@ def _is_free(program: Program, node: ast.AST, deep: int = _DEEPEST) -> bool:
 
 
 def _is_free_call(program: Program, call: ast.Call, deep: int = _DEEPEST) -> bool:
-    if own := functions_called(program, call):
+    if own := program.own_functions(call):
         bodies = (statement for function in own for statement in function.body)
         return deep > 0 and all(_is_free(program, body, deep - 1) for body in bodies)
     name, qualified = called_name(call), qualified_name(program, call.func) or ""
@@ -354,11 +338,11 @@ class _Readers:
                 calls, path = made, (_ANY, *path) if function.name == "__getitem__" else path
             elif function.name in ("forward", "__call__"):
                 is_named = all(map(self._is_named, made or ()))
-                calls = callers(self.program, function) if made and is_named else None
+                calls = self.program.callers.get(function, []) if made and is_named else None
         return self._all(calls, path) if calls else _READ
 
     def _is_named(self, made: ast.Call) -> bool:
         """Whether an object is called by a name, as one in a list is not."""
         above = self.program.parents[made]
-        is_given = isinstance(above, ast.Call) and bool(functions_called(self.program, above))
+        is_given = isinstance(above, ast.Call) and bool(self.program.own_functions(above))
         return isinstance(above, (ast.Assign, ast.Attribute)) or is_given

@@ -12,7 +12,6 @@ from functools import cached_property, lru_cache
 
 from perftui.script.names import bindings_of, given_for, qualified_name, values_given
 from perftui.script.program import (
-    Function,
     Loop,
     Program,
     called_name,
@@ -200,21 +199,12 @@ def kind_of(program: Program, node: ast.expr | None) -> str:
     return (node is not None and _class_of(program, node, _DEEP)) or UNKNOWN
 
 
-def functions_called(program: Program, call: ast.Call) -> list[Function]:
-    """Functions of the file that ``call`` may call, among them ``__call__`` and ``forward`` of its
-    classes."""
-    owners = program.classes.get(kind_of(program, call.func), ())
-    body = [node for owner in owners for node in owner.body if isinstance(node, Function)]
-    called = [function for function in body if function.name in ("__call__", "forward")]
-    return called or program.own_functions(call)
-
-
 def reads_given(program: Program, call: ast.Call, node: ast.AST) -> list[ast.Name] | None:
     """Reads of what ``call`` gives its argument ``node`` to; None if no function of the file
     certainly has it."""
     parameters = [
         arg
-        for function in functions_called(program, call)
+        for function in program.own_functions(call)
         for arg in (*function.args.args, *function.args.kwonlyargs)
         if given_for(program, call, function, arg.arg) is node
     ]

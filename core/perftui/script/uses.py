@@ -29,7 +29,7 @@ _DEEP = 8
 """Most names between a value and what makes it."""
 
 _TENSOR, _ARRAY, _FRAME = "torch.Tensor", "numpy.ndarray", "pandas.DataFrame"
-_PATH, _IMAGE, _SERIES = "pathlib.Path", "PIL.Image.Image", "pandas.Series"
+_PATH, _IMAGE, _SERIES, _OUTER = "pathlib.Path", "PIL.Image.Image", "pandas.Series", "torch.outer"
 
 _RETURNED = {
     **dict.fromkeys(("pandas.read_csv", "pandas.read_parquet", "pandas.read_json"), _FRAME),
@@ -42,6 +42,7 @@ _RETURNED = {
     **dict.fromkeys(("torch.load", "torch.compile", "torch.no_grad", "torch.device"), ""),
     **{f"builtins.{name}": name for name in ("list", "dict", "set", "tuple", "str")},
     "torch.nn.utils.rnn.pack_padded_sequence": "torch.nn.utils.rnn.PackedSequence",
+    **dict.fromkeys(("torch.outer", "torch.ger", "numpy.outer"), _OUTER),
     "builtins.open": "io.TextIOWrapper",
     "logging.getLogger": "logging.Logger",
     "zarr.open": "zarr.Array",
@@ -63,11 +64,12 @@ _OTHER = frozenset(
 _ALIKE = {
     _PATH: frozenset({"parent", "resolve", "absolute", "joinpath", "with_suffix", "expanduser"}),
     _IMAGE: frozenset({"convert", "resize", "crop", "rotate", "copy", "transpose", "filter"}),
+    _OUTER: frozenset({"view", "reshape", "unsqueeze", "expand", "repeat", "to", "float", "clone"}),
     _FRAME: frozenset({"reset_index", "sample", "head", "copy", "dropna", "fillna", "iloc", "loc"}),
 }
 """Methods and attributes that give another object of the same class."""
 
-_ELEMENTS = {_FRAME: _SERIES, _TENSOR: _TENSOR, _ARRAY: _ARRAY}
+_ELEMENTS = {_OUTER: _OUTER, _FRAME: _SERIES, _TENSOR: _TENSOR, _ARRAY: _ARRAY}
 _LITERALS: dict[type[ast.AST], str] = {
     **dict.fromkeys((ast.List, ast.ListComp), "list"),
     **dict.fromkeys((ast.Dict, ast.DictComp), "dict"),
@@ -96,9 +98,10 @@ class Use:
         return self.name.rpartition(".")[2]
 
     @cached_property
-    def given(self) -> str:
-        """The class of ``first``."""
-        return kind_of(self.program, self.first)
+    def given(self) -> tuple[str, str]:
+        """The classes of ``first`` and of the second argument."""
+        second = next(iter(getattr(self.node, "args", ())[1:2]), None)
+        return kind_of(self.program, self.first), kind_of(self.program, second)
 
     @property
     def object(self) -> ast.expr | None:
@@ -231,7 +234,7 @@ def _class_of(program: Program, node: ast.expr, deep: int) -> str:
         return _ELEMENTS.get(whole, "") or _element(program, node.value, deep)
     if isinstance(node, ast.BinOp):
         sides = [_class_of(program, side, deep) for side in (node.left, node.right)]
-        return next((side for side in sides if side in (_PATH, _TENSOR, _ARRAY)), "")
+        return next((side for side in sides if side in (_PATH, _OUTER, _TENSOR, _ARRAY)), "")
     if isinstance(node, ast.Name):
         return _same(program, bindings_of(program, node), deep)
     return ""

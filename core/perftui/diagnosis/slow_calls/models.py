@@ -308,6 +308,17 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "filter-of-a-product",
+        "the filter of {call} is the product of two vectors, and each pixel is multiplied by all "
+        "of its numbers",
+        "from about 25 numbers a side on, filter with one vector after the other: two calls, with "
+        "filters of k x 1 and 1 x k numbers",
+        sources.SEPARABLE,
+        "torch.nn.functional.conv2d(,torch.outer) torch.conv2d(,torch.outer)",
+        native=True,
+        least=0.5,
+    ),
+    SlowCall(
         "stacked-in-loop",
         "{call} is called for one piece after the other, and the results are then joined",
         "none needs the one before it: compute all with one call, with inputs that have a "

@@ -64,7 +64,7 @@ class SlowCall:
     source: Source
     calls: str = ""
     """Qualified names, with ``*`` for any text; ``random.sample(list)`` by the class of the first
-    argument, ``collections.deque.__getitem__`` for an index."""
+    argument, ``f(,list)`` by that of the second, ``collections.deque.__getitem__`` for an index."""
     frames: str = ""
     """Pattern of frames, or ``VIA > INNER``, that samples must show; without one, of the module
     called, or of that very method if the class of its object is unknown."""
@@ -164,7 +164,8 @@ class SlowCall:
     def _name_of(self, use: Use) -> str:
         """The first of ``calls`` that ``use`` is, else one that it may be by its last part; empty
         without either."""
-        full = use.name, f"{use.name}({use.given})"
+        first, second = use.given
+        full = use.name, f"{use.name}({first})", f"{use.name}(,{second})"
         for name in self.calls.split():
             if name in full or ("*" in name and any(fnmatchcase(each, name) for each in full)):
                 return name

@@ -350,6 +350,7 @@ POSITION_CACHE = _issue(
     "A cache for positional encodings", "tatp22/multidim-positional-encoding/pull/19"
 )
 EXPERTS = _issue("A loop over experts as one batched product", "unslothai/unsloth-zoo/pull/827")
+SEPARABLE = _issue("A separable Gaussian in elastic_transform2d", "kornia/kornia/pull/3817")
 GATHER = _issue("Gather backward is faster than integer indexing", "pytorch/pytorch/issues/15245")
 CDIST = _issue("cdist backward should be matrix products", "pytorch/pytorch/issues/31599")
 PADDING = _issue(

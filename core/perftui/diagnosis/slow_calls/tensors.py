@@ -185,7 +185,7 @@ ROWS = (
         sources.ITERATED,
         "torch.Tensor.__setitem__(float) torch.Tensor.__setitem__(int) torch.Tensor.__setitem__(?)",
         native=True,
-        given=r"\[[^:]*\]$",
+        given=r"\[[^:]*,[^:]*\]$",
         in_loop=True,
         where="item",
     ),

@@ -433,9 +433,8 @@ def _how_busy(facts: Facts, count: int) -> str:
     if work is None or work.busy is None:
         return slow
     lines = loader_lines(facts)
-    line, where = lines.making.standing_out(LEAST_NAMED) if lines else None, ""
-    if lines and line:
-        where = f" ({fmt.percent(lines.making.share(line))} of it at {line.short})"
+    line, at = lines.making.named(LEAST_NAMED * lines.making.covered) if lines else (None, "")
+    where = f" ({fmt.percent(lines.making.share(line))} of it {at})" if lines and line else ""
     mostly = "fetching samples" if work.fetch >= work.collate else "collating"
     return f"{slow}, mostly {mostly}{where}"
 

@@ -131,9 +131,8 @@ def _slow_start(facts: Facts) -> Lost | None:
     stacks, _ = stack_samples(facts)
     early = np.where(stacks["time"] < first, stacks["held"], 0) if len(stacks) else None
     lines = None if early is None else lines_by_time(stacks, early)
-    line, at = lines.standing_out(LEAST_NAMED) if lines else None, ""
-    if lines and line:
-        at = f", {fmt.percent(lines.share(line))} of its samples at {line.short}"
+    line, at = lines.named(LEAST_NAMED * lines.covered) if lines else (None, "")
+    at = f", {fmt.percent(lines.share(line))} of its samples {at}" if lines and line else ""
     return without_cost(
         f"The first step began {fmt.duration(before)} after the start, "
         f"{fmt.percent(before / run)} of the run so far{at}.",

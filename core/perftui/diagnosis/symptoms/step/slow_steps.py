@@ -152,12 +152,11 @@ def _sampled_checkpoint(facts: Facts, stacks: Moments, cost: int) -> Lost | None
     if not cost:
         return None
     step, lines = steady_step(facts), stacks.lines(stacks.stage == SAVE)
-    line = lines.standing_out(LEAST_NAMED)
-    at = f" at {line.short}" if line else ""
+    line, at = lines.named(LEAST_NAMED * lines.covered)
     return Lost(
         cost,
         step,
-        f"Writing checkpoints takes {step.part_of(cost)}{at}.",
+        f"Writing checkpoints takes {step.part_of(cost)}{at and f' {at}'}.",
         line_figures(facts, lines, "of them at"),
         label="writing checkpoints",
         place=facts.at(line) if line else None,

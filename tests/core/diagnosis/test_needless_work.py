@@ -134,6 +134,7 @@ Sizes = list[list[int]]
 
 SIGNALS = [[8, 1, 16_000], [1, 1, 512]]
 PAIRS, ALL = [[256, 1, 64], [1, 200, 64]], [[256, 200, 64]]
+ONES, BY_ONES = [[384, 500], [], [384, 1]], [[384, 500], [500, 64]]
 GRAPH = [[2000, 2000], [2000, 32]]
 ZEROS = {"rows": 2000, "columns": 2000, "zeros": 510, "read": 512}
 
@@ -146,7 +147,7 @@ def called(
     def step(t: TraceBuilder) -> None:
         t.forward()
         for name, sizes in operators:
-            above = ("aten::one_hot",) if name == "aten::scatter_" else ()
+            above = ("aten::one_hot",) if name == "aten::scatter_" and len(sizes) == 1 else ()
             for outer in above:
                 t.op(outer).op("aten::max", us(1), **{"Input Dims": [[]], "Input Strides": [[]]})
             given: dict[str, Any] = {
@@ -185,7 +186,12 @@ def called(
         (called(("aten::cosine_similarity", PAIRS)), "Computing cosines", "normalise the vectors"),
         (
             called(("aten::scatter_", [[384, 500]]), ("aten::mm", [[384, 500], [500, 64]])),
-            "Multiplying by a one-hot matrix of 384 x 500 numbers at model.py:12 takes 15 ms",
+            "Multiplying by a one-hot matrix of 384 x 500 numbers at model.py:12 takes 30 ms",
+            "look the rows up",
+        ),
+        (
+            called(("aten::zero_", ONES[:1]), ("aten::scatter_", ONES), ("aten::mm", BY_ONES)),
+            "Multiplying by a one-hot matrix of 384 x 500 numbers at model.py:12 takes 30 ms",
             "look the rows up",
         ),
         (
@@ -220,7 +226,14 @@ def test_another_formula_is_named_with_its_line(facts: Facts, says: str, advice:
         # Zeros that were not seen, too few of them, and a one-hot matrix after the model.
         called(("aten::mm", GRAPH)),
         called(("aten::mm", GRAPH), zeros={**ZEROS, "zeros": 490}),
-        called(("aten::mm", [[384, 500], [500, 64]]), ("aten::scatter_", [[384, 500]])),
+        called(("aten::mm", BY_ONES), ("aten::scatter_", ONES[:1])),
+        # Several ones in a row, and one in a row of what is there.
+        called(
+            ("aten::zero_", ONES[:1]),
+            ("aten::scatter_", [*ONES[:2], [384, 4]]),
+            ("aten::mm", BY_ONES),
+        ),
+        called(("aten::scatter_", ONES), ("aten::mm", BY_ONES)),
         # Each of the batch is another matrix.
         called(("aten::mm", GRAPH), ("aten::bmm", [[24, 64, 64], [24, 64, 1]])),
     ],

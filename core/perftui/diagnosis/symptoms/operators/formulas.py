@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import log2, prod
 from typing import Any, NamedTuple
 
@@ -50,6 +51,18 @@ class Calls:
     def step_of(self, call: Call) -> Step | None:
         """The steady step that it is in."""
         return self.ops.step_at(int(self.ops.trace.start[self.ops.rows[call.at]]))
+
+    def one_hot(self, call: Call) -> list[Call]:
+        """The calls that make a one-hot matrix, if ``call`` sets its ones: within ``one_hot``, or
+        one in each row of new zeros."""
+        if call.name != "aten::scatter_":
+            return []
+        above, step, sizes = int(self.ops.caller[call.at]), self.step_of(call), call.sizes[0]
+        if above != NONE and self.ops.trace.names[self.ops.name[above]] == "aten::one_hot":
+            return [call]
+        zeros = (one for one in self.longest if one.name == "aten::zero_" and one.at < call.at)
+        made = [one for one in zeros if one.sizes[0] == sizes and self.step_of(one) == step]
+        return [*made, call] if made and [*sizes[:-1], 1] in call.sizes[2:3] else []
 
     def products(self, *sizes: int) -> list[Call]:
         """Matrix products with an operand of these sizes, or transposed."""
@@ -181,11 +194,8 @@ _MULTIPLIES = r"matmul|\bb?mm\(|einsum| @ |inear|\w\("
 def _mostly_zeros(calls: Calls) -> Iterator[Formula]:
     """Products with one-hot matrices, which take rows of a table, and with matrices such as who is
     next to whom in a graph."""
-    ops = calls.ops
-    for call in calls.longest:
-        above = int(ops.caller[call.at]) if call.name == "aten::scatter_" else NONE
-        if above == NONE or ops.trace.names[ops.name[above]] != "aten::one_hot":
-            continue
+    ones = [(call, made) for call in calls.longest if (made := calls.one_hot(call))]
+    for call, _ in ones:
         *rows, classes = call.sizes[0]
         size = [prod(rows), classes]
         products = calls.products(*size)
@@ -195,7 +205,9 @@ def _mostly_zeros(calls: Calls) -> Iterator[Formula]:
         near = (one for one in later if calls.step_of(one) == step)
         if classes >= FEWEST_CLASSES and any(size in (s[-2:] for s in one.sizes) for one in near):
             what = f"Multiplying by a one-hot matrix of {size[0]} x {classes} numbers"
-            yield Formula(what, _BY_INDEX, products, 1 - 1 / classes, _MULTIPLIES)
+            alike = (made for like, made in ones if like.sizes == call.sizes)
+            work = [*products, *chain.from_iterable(alike)]
+            yield Formula(what, _BY_INDEX, work, 1 - 1 / classes, _MULTIPLIES)
             break
     for (height, width), zeros in calls.zeros.items():
         products, saved = calls.products(height, width), 1 - PER_ELEMENT * (1 - zeros)
@@ -257,7 +269,7 @@ def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], .
     ops, notes = work.operators, notes_of(facts.events, "zeros")
     longest = _longest(ops.steps.analysis)
     if not longest and facts.run:
-        pattern = _MULTIPLIED if notes or "aten::one_hot" in ops.trace.names else _ASKED
+        pattern = _MULTIPLIED if notes or "aten::scatter_" in ops.trace.names else _ASKED
         kept = ops.steps.analysis.worked_out
         taken = cached(pattern, kept, lambda: work_of(ops, ops.within(ops.named(pattern.match))))
         share = work.time_of(taken).won / work.of.mean

@@ -163,7 +163,9 @@ def call_of(facts: Facts, operator: str) -> LineShare | None:
     none."""
     name = name_of(operator)
     calls = in_own_files(facts, Program.calls)
-    return only_line((file, call.lineno) for file, call in calls if _operator_of(call) == name)
+    return only_line(
+        (file, call.lineno) for file, call in calls if called_name(call).strip("_") == name
+    )
 
 
 def loop_of(facts: Facts, operators: Sequence[str], *, pieces: bool = False) -> LineShare | None:
@@ -206,7 +208,9 @@ def _loops(program: Program) -> tuple[_Loop, ...]:
     loops = []
     for node in program.nodes:
         if isinstance(node, _LOOPS):
-            inside = list(_turn(node))
+            parts = (getattr(node, name, None) or [] for name in ("body", "elt", "key", "value"))
+            turn = (item for part in parts for item in (part if isinstance(part, list) else [part]))
+            inside = [below for item in turn for below in ast.walk(item)]
             names = frozenset(name for part in inside for name in _names(part))
             if "backward" not in names and not any(isinstance(part, _LOOPS) for part in inside):
                 heads = heads_of(node)
@@ -251,25 +255,12 @@ def _is_own(function: ast.expr) -> bool:
     return isinstance(function, ast.Attribute) and ast.unparse(function).startswith("self.")
 
 
-def _operator_of(call: ast.Call) -> str:
-    """The name of what is called, as operators are named: ``mul`` of ``x.mul_()``."""
-    return called_name(call).strip("_")
-
-
 def _names(node: ast.AST) -> tuple[str, ...]:
     if isinstance(node, ast.Call):
-        return (_operator_of(node),)
+        return (called_name(node).strip("_"),)
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         return ("select", "slice", "index_put", "copy", "fill")
     return _BY_SYNTAX.get(type(node), ())
-
-
-def _turn(loop: ast.AST) -> Iterator[ast.AST]:
-    """Nodes that run in each turn of ``loop``."""
-    for name in ("body", "elt", "key", "value"):
-        part = getattr(loop, name, None) or []
-        for item in part if isinstance(part, list) else [part]:
-            yield from ast.walk(item)
 
 
 _KEEPERS = frozenset({"append", "appendleft", "add", "extend"})
@@ -288,7 +279,12 @@ def _keeping_lines(program: Program) -> tuple[int, ...]:
     outer = {above for loop in loops for above in program.ancestors(loop)}
     lines = [line for loop in loops.difference(outer) for line in _carried(loop)]
     for node in program.statements():
-        if isinstance(node, (ast.Assign, ast.AugAssign)) and _is_state(node):
+        if not isinstance(node, (ast.Assign, ast.AugAssign)):
+            continue
+        # An attribute of ``self`` that is made from itself and something else.
+        (own, read), called = _given_and_read(node), called_names(node.value)
+        is_state = any(name.startswith("self.") for name in own & read)
+        if is_state and called and not called & WITHOUT_GRADIENTS:
             functions = (above for above in program.ancestors(node) if isinstance(above, Function))
             if any(not function.name.startswith("__") for function in functions):
                 lines.append(node.lineno)
@@ -301,7 +297,7 @@ def _carried(loop: Loop) -> Iterator[int]:
     computed: set[str] = set()
     for node in _in_order(loop.body):
         if isinstance(node, (ast.Assign, ast.AugAssign)):
-            own, read, called = _targets(node), _read(node), called_names(node.value)
+            (own, read), called = _given_and_read(node), called_names(node.value)
             updates = own & read - fresh and (called or read & computed)
             if updates and not called & WITHOUT_GRADIENTS:
                 yield node.lineno
@@ -312,13 +308,6 @@ def _carried(loop: Loop) -> Iterator[int]:
             is_kept = called_name(call) in _KEEPERS and not called_names(call) & WITHOUT_GRADIENTS
             if is_kept and call.args:
                 yield from [node.lineno] if variables(call.args[0]) & computed else []
-
-
-def _is_state(node: ast.Assign | ast.AugAssign) -> bool:
-    """Whether it makes an attribute of ``self`` from itself and something else."""
-    own = {name for name in _targets(node) if name.startswith("self.")}
-    called = called_names(node.value)
-    return bool(own & _read(node)) and bool(called) and not called & WITHOUT_GRADIENTS
 
 
 def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -333,12 +322,10 @@ def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _in_order(getattr(statement, name, []))
 
 
-def _targets(node: ast.Assign | ast.AugAssign) -> set[str]:
-    return variables(*(node.targets if isinstance(node, ast.Assign) else [node.target]))
-
-
-def _read(node: ast.Assign | ast.AugAssign) -> set[str]:
-    return variables(node if isinstance(node, ast.AugAssign) else node.value)
+def _given_and_read(node: ast.Assign | ast.AugAssign) -> tuple[set[str], set[str]]:
+    if isinstance(node, ast.Assign):
+        return variables(*node.targets), variables(node.value)
+    return variables(node.target), variables(node)
 
 
 def line_without_gradients(facts: Facts) -> LineShare | None:

@@ -200,9 +200,8 @@ def _mostly_zeros(calls: Calls) -> Iterator[Formula]:
         size = [prod(rows), classes]
         products = calls.products(*size)
         # One-hot targets come after the model.
-        step = calls.step_of(call)
         later = (one for one in products if one.at > call.at and not one.is_back)
-        near = (one for one in later if calls.step_of(one) == step)
+        near = (one for one in later if calls.step_of(one) == calls.step_of(call))
         if classes >= FEWEST_CLASSES and any(size in (s[-2:] for s in one.sizes) for one in near):
             what = f"Multiplying by a one-hot matrix of {size[0]} x {classes} numbers"
             alike = (made for like, made in ones if like.sizes == call.sizes)

@@ -175,13 +175,12 @@ def makes_training_data(program: Program, line: int) -> bool:
 def _untrained_loop(program: Program, line: int) -> Loop:
     """The outermost loop around ``line`` within its function that does not train; refused where
     there is none."""
-    node: ast.AST = statement_at(program, line)
-    loops = [node] if isinstance(node, Loop) else []
-    for above in program.ancestors(node):
-        if isinstance(above, Function) or trains(program, above):
-            break
-        if isinstance(above, Loop):
-            loops.append(above)
+    statement = statement_at(program, line)
+    above = takewhile(
+        lambda node: not isinstance(node, Function) and not trains(program, node),
+        program.ancestors(statement),
+    )
+    loops = [node for node in (statement, *above) if isinstance(node, Loop)]
     if not loops or trains(program, loops[-1]):
         raise PatchRefusedError(f"line {line} is not in a loop that only evaluates")
     return loops[-1]

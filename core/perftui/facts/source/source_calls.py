@@ -119,7 +119,7 @@ single one may be in any loop."""
 
 _WEIGHTS = re.compile(r"param|grad|weight|state_dict|buffers")
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While, *COMPREHENSIONS)
+_LOOPS = (Loop, *COMPREHENSIONS)
 
 _BY_SYNTAX: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Add: ("add",),

@@ -65,8 +65,6 @@ class UnreadResult(SampledWork):
     """Work for a result that nobody reads, and the samples of its lines."""
 
     found: Unread
-    calls: int = 1
-    """Statements that run the same lines."""
 
 
 @dataclass
@@ -90,13 +88,9 @@ class RepeatedWork(SampledWork):
         times = [number_of_turns(self.program, each) for each in {loop, outer}]
         return None if None in times else 1 - 1 / max(math.prod(filter(None, times)), 1)
 
-    @property
-    def text(self) -> str:
-        """How it is written, shortened."""
-        return _written(self.program, self.found.work)
-
 
 def _written(program: Program, work: ast.expr) -> str:
+    """How ``work`` is written, shortened."""
     text, above = ast.unparse(work), program.parents[work]
     if len(text) > LONGEST:
         text = f"{ast.unparse(getattr(work, 'func', work))}(...)"
@@ -126,7 +120,7 @@ def unread_result(facts: Facts) -> UnreadResult | None:
         if found := unread_at(program, line):
             unread = known.setdefault((file, found.use.node), UnreadResult(file, found))
             unread.add(samples, rows)
-            unread.calls = max(unread.calls, found.calls)
+            unread.found = max(unread.found, found, key=lambda each: each.calls)
     return _longest(known.values())
 
 
@@ -195,6 +189,7 @@ def _lost(facts: Facts) -> Lost | None:
         # In the first epoch nothing has been done twice.
         return None
     saved, name = again.saved, Path(again.file).name
+    work = _written(again.program, again.found.work)
     cost = min(round(again.held.total() * (1 if saved is None else saved)), judged.of.mean)
     most = "" if saved is not None and again.is_alone else "up to "
     beyond = ", without any backward pass" if again.held[FORWARD] and judged.part(BACKWARD) else ""
@@ -202,12 +197,12 @@ def _lost(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         judged.of,
-        f"{again.text} at {place.short} gives the same {_when(again, name)}, and is computed each "
+        f"{work} at {place.short} gives the same {_when(again, name)}, and is computed each "
         f"time: this takes {most}{judged.of.part_of(cost)}{beyond}.",
         (Figure.share("done again", cost / judged.of.mean, REPEATED_WORK.limits.warning),),
         place=place,
         parts=tuple(dict.fromkeys(part for stage in again.held for part in _parts(judged, stage))),
-        advice=f"compute {again.text} once, {_where(again, name)}",
+        advice=f"compute {work} once, {_where(again, name)}",
     )
 
 
@@ -284,13 +279,13 @@ def _unread(facts: Facts) -> Lost | None:
     judged, unread = judged_step(facts), unread_result(facts)
     if unread is None:
         return None
-    use, whole = unread.found.use, min(unread.held.total(), judged.of.mean)
+    (use, calls), whole = unread.found, min(unread.held.total(), judged.of.mean)
     place = Place(facts.rank_number, file=unread.file, line=use.node.lineno)
     why, advice = _UNREAD[use.last]
     where = f"line {ast.unparse(use.object or use.node)}"
     work = _written(use.program, use.node)
-    many = f"it is one of {unread.calls} uses of what takes" if unread.calls > 1 else "this takes"
-    cost = whole // unread.calls
+    many = f"it is one of {calls} uses of what takes" if calls > 1 else "this takes"
+    cost = whole // calls
     return Lost(
         cost,
         judged.of,
@@ -298,7 +293,7 @@ def _unread(facts: Facts) -> Lost | None:
         (Figure.share("computed for nobody", cost / judged.of.mean, UNREAD.limits.warning),),
         place=place,
         parts=tuple(dict.fromkeys(part for stage in unread.held for part in _parts(judged, stage))),
-        worst=Severity.CRITICAL if unread.calls == 1 else Severity.WARNING,
+        worst=Severity.CRITICAL if calls == 1 else Severity.WARNING,
         advice=advice.format(work=work),
     )
 

@@ -204,10 +204,10 @@ class Program:
     def _made(self) -> dict[str, list[ast.ClassDef]]:
         """Classes of the file of which the value of a variable is made, by the variable."""
         return _by_key(
-            (ast.unparse(statement.targets[0]), made)
-            for statement in self._statements
-            if isinstance(statement, ast.Assign)
-            for call in ast.walk(statement.value)
+            (ast.unparse(target), made)
+            for target in self.nodes
+            if isinstance(getattr(target, "ctx", None), ast.Store)
+            for call in ast.walk(value_given(self, target) or ast.Load())
             if isinstance(call, ast.Call)
             for made in self.classes.get(called_name(call), ())
         )

@@ -8,13 +8,14 @@ import copy
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from perftui.script.names import certainly_given, qualified_name
+from perftui.script.names import certainly_given, given_for, qualified_name
 from perftui.script.parameter_loops import goes_over_parameters
 from perftui.script.program import (
     COMPREHENSIONS,
+    Function,
     PatchRefusedError,
     Program,
     bound_name,
@@ -45,6 +46,7 @@ _TEXTS = re.compile(r"text|token|word|char|letter|sentence|\bsplit\(\)|string|sm
 _VOCABULARIES = re.compile(r"vocab|stoi|to_i|to_id|2id|ids?\b|index|lookup|table", re.I)
 _TIME = re.compile(r"time|seq|step|horizon|length|frame|\bt\b", re.I)
 _LOSSES = re.compile(r"loss$|cross_entropy|^nll|^kl_div|^mse|criterion|^bce")
+_LAYERS = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 _CELLS = frozenset({"torch.nn.LSTMCell", "torch.nn.GRUCell", "torch.nn.RNNCell"})
 _OF_TENSORS = frozenset(
     {"sum", "mean", "max", "min", "argmax", "argsort", "norm", "abs", "exp", "log", "softmax"}
@@ -73,6 +75,8 @@ class Turns:
     """A call of a turn that needs nothing of the one before, where others do; empty without."""
     at_once: str
     """The loss of a turn with whole tensors in place of pieces; empty without."""
+    begins: int
+    """Its first line."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +91,16 @@ class _Variable:
 
 def turns_around(program: Program, node: ast.AST, deep: int = _DEEP) -> Turns | None:
     """The innermost loop within the step that runs ``node`` in each turn, also by calls of the
-    function around it; None without one, or where it is a stack of layers or goes over batches."""
+    function around it; None without one, or where it is a stack of layers or goes over batches.
+    Where each turn needs the one before, a loop over samples around it counts."""
     for loop in program.loops(node):
         if trains(program, loop):
             return None
         if turns := turns_of(program, loop):
-            return turns
+            outer = turns_around(program, loop, deep) if turns.needs else None
+            if outer is None or not re.match(r"(samples|items) free", outer.kind):
+                return turns
+            return replace(outer, kind=f"{outer.kind} around", needs=turns.needs)
     function = program.function(node)
     calls = program.callers.get(function, [])[:_MOST] if function and deep else ()
     around = (turns_around(program, call, deep - 1) for call in calls)
@@ -124,8 +132,11 @@ def turns_of(program: Program, loop: ast.AST) -> Turns | None:
     ahead = _ahead(loop, {variable.name for variable in found}, needs) if needs else ""
     does = dict.fromkeys(_does(program, loop, called, needs, found))
     words = [kind, "carry" if needs else "free", *does, *(["ahead"] if ahead else [])]
+    if needs and any(_is_taught(program, loop, call) for call in called.values()):
+        words.append("taught")
     over = f"the {'' if number is None else f'{number} '}{kind or 'turns'} of {whole}"
-    return Turns(" ".join(words), over, whole, needs, ahead, _at_once(loop, found))
+    begins = min(node.lineno for node in ast.walk(loop) if isinstance(node, ast.expr))
+    return Turns(" ".join(words), over, whole, needs, ahead, _at_once(loop, found), begins)
 
 
 def _variables(head: ast.For | ast.comprehension) -> Iterator[_Variable]:
@@ -424,6 +435,37 @@ def _does(
             for part in _parts(node)
         ):
             yield "gathers"
+
+
+def _is_taught(program: Program, loop: ast.AST, call: ast.Call) -> bool:
+    """Whether ``call`` hands the state of a recurrent layer on, and all else that it reads is known
+    before the loop."""
+    statement = program.parents[call]
+    if next(program.loops(call), None) is not loop or not isinstance(statement, ast.Assign):
+        return False
+    made, read = variables(*statement.targets), variables(*call.args)
+    state, since = made & read, {name for first in made for name in _since(loop, first)}
+    if not state or not (read - state).isdisjoint(since):
+        return False
+    return _is_layer(program, call) or any(
+        _is_layer(program, inner) and inner.args and variables(inner.args[0]).isdisjoint(after)
+        for function in program.own_functions(call)
+        for after in (_after(program, call, function, state),)
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.Call)
+    )
+
+
+def _is_layer(program: Program, call: ast.Call) -> bool:
+    return not _LAYERS.isdisjoint(_made_by(program, {"": call}))
+
+
+def _after(program: Program, call: ast.Call, function: Function, state: set[str]) -> set[str]:
+    """Names in ``function`` that depend on what ``call`` hands it of ``state``."""
+    names = (arg.arg for arg in function.args.args)
+    given = ((name, given_for(program, call, function, name)) for name in names)
+    own = (name for name, value in given if value is not None and variables(value) & state)
+    return {name for first in own for name in _since(function, first)}
 
 
 def _made_by(program: Program, called: dict[str, ast.Call]) -> set[str]:

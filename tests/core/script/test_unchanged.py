@@ -266,7 +266,7 @@ NET += "    def forward(self, x):\n        return self.line(x)\nnet, other = Net
         ("a = net(x, 0); b = net(x, 1)  # here; (a + b).backward()", False),
         ("a = [net(v) for v in (x, y)]  # here; sum(a).backward()", False),
         ("a = net(*x); b = net(*y)  # here; (a + b).backward()", False),
-        ("drop = nn.Dropout(); a = net(x); b = net(x)  # here; (a + b).backward()", False),
+        ("drop = nn.Dropout(); a = net(x)  # loop; b = net(x)  # here; (a + b).backward()", True),
     ],
 )
 def test_a_call_is_the_same_as_one_before(body: str, is_same: bool) -> None:

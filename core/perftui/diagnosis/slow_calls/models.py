@@ -24,6 +24,32 @@ ROWS = (
         rules=f"{LOOPS} python-bound",
     ),
     SlowCall(
+        "recurrent-layer-in-loop",
+        "a recurrent layer is called once for each of {over} (line {begins}), though all that it "
+        "reads but its own state is known before",
+        "one call with the whole sequence, of {whole} shifted by one step (torch.cat([first, "
+        "{whole}[:, :-1]], 1)): the layer hands its state on itself, and one loss takes all",
+        sources.CELLS,
+        "*",
+        loop=r"carry.* taught",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "recurrence-for-each",
+        "{over} are worked through one by one (line {begins}), each with a loop of its own, whose "
+        "turns need {needs} of the one before",
+        "run the inner loop once for all of them, with a dimension more, and "
+        "torch.where(mask[:, t, None], new, {needs}) where lengths differ",
+        sources.VECTORIZE,
+        "*",
+        loop=r"free.* around$",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
         "cell-fed-back",
         "a recurrent cell is called once for each of {over}, and reads what needs {needs} of the "
         "step before, so no nn.LSTM can do it",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.script.compilations_and_pauses import gc_pauses, python_lock
 from perftui.facts.source.lines import LOOP, VAGUE, LinesByTime, LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_place
+from perftui.facts.source.source_calls import own_files
 from perftui.facts.source.stack_profile import (
     FEWEST_MOMENTS,
     INSIDE,
@@ -41,6 +44,9 @@ from perftui.facts.step.steps import FEWEST_STEPS, steady_step
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.facts.step.uneven_steps import growing_steps, slow_steps
 from perftui.run.columns import COMPILE, PROFILE, SAVE
+from perftui.script.program import program_of
+from perftui.script.turns import Turns
+from perftui.script.uses import uses_at
 from perftui.trace.model import Mask
 
 NOT_OWN = (COMPILE, SAVE, PROFILE)
@@ -61,6 +67,8 @@ class ScriptFunction:
     """The function's main activity; empty if unknown."""
     lines: LinesByTime
     """All lines of the script's own Python."""
+    in_forward: float = 0
+    """Share of the function's time in the forward pass, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -196,12 +204,14 @@ def longest_function(stacks: Moments, chosen: Mask) -> ScriptFunction | None:
     key = max(groups, key=lambda group: (int(times[groups[group]].sum()), group))
     of_group = chosen & np.isin(stacks.at, groups[key])
     lines = stacks.lines(of_group)
+    in_forward = stacks.share(of_group & (stacks.stage == FORWARD))
     return ScriptFunction(
         lines.lines[0],
         key[1],
         lines.covered / max(int(times.sum()), 1),
         _words(stacks, of_group),
         stacks.lines(chosen),
+        in_forward / (stacks.share(of_group) or 1),
     )
 
 
@@ -244,24 +254,45 @@ def _lost(facts: Facts) -> Lost | None:
     if not own.sees_operators:
         unproven = "a profiled window that shows the operators"
     who = "The GPU idles" if judged.on_device else "The script's own Python takes"
-    # Nothing to change at a single place.
     limits, named = PYTHON.limits, own.at.share * own.ns if own.at else own.ns
-    is_spread = named < limits.warning * step.mean and own.ns < limits.critical * step.mean
+    turns, back = _loop_at(facts, at.line) if at else None, f"{PYTHON_IN}{BACKWARD}"
+    more = 0
+    if at and turns and judged.part(back) and own.ns >= _LEAST * step.mean:
+        ops, _ = judged_operators(facts)
+        is_known = BACKWARD in _looped(ops, loops_over_rows(facts), loops(facts))
+        # Between nodes of the backward pass the engine takes as long as Python that made the nodes.
+        more = 0 if is_known else min(judged.part(back), round(named * at.in_forward))
+    named, whole = named + more, own.ns + more
+    # Nothing to change at a single place.
+    is_spread = named < limits.warning * step.mean and whole < limits.critical * step.mean
     while_ = " while the script runs its own Python" if judged.on_device else ""
+    begins = (
+        LineShare(at.line.file, turns.begins) if at and turns and "taught" in turns.kind else None
+    )
     return Lost(
-        own.ns,
+        whole,
         step,
-        f"{who} {step.part_of(own.ns)}{while_}{_named(at)}.",
+        f"{who} {step.part_of(own.ns)}{while_}{_named(at)}"
+        f"{f', in a loop whose backward pass takes {fmt.duration(more)} more' if more else ''}.",
         (
             Figure.share("the script's own Python", own.ns / step.mean, PYTHON.limits.warning),
             *line_figures(facts, own.at.lines if own.at else None, "at", _SHOWN),
         ),
-        place=facts.at(at.line) if at else None,
-        parts=own.parts,
+        place=facts.at(begins or at.line) if at else None,
+        parts=(*own.parts, back) if more else own.parts,
         doubt=_doubt(judged, own, at),
         worst=Severity.INFO if is_spread else Severity.CRITICAL,
         unproven=unproven,
     )
+
+
+def _loop_at(facts: Facts, line: LineShare) -> Turns | None:
+    """The loop around ``line`` whose turns could all be computed at once."""
+    path = Path(line.file)
+    changed = dict(own_files(facts)).get(path)
+    uses = uses_at(program_of(path, changed), line.line) if changed is not None else ()
+    loops_ = (use.turns for use in uses if use.turns)
+    return next((turns for turns in loops_ if re.search(r"free|taught", turns.kind)), None)
 
 
 def _named(at: ScriptFunction | None) -> str:
@@ -284,6 +315,8 @@ def _doubt(judged: JudgedStep, own: ScriptPython, at: ScriptFunction | None) -> 
     )
 
 
+_LEAST = 0.05
+
 PYTHON = Rule(
     id="python-bound",
     when="the script's own Python takes long: logging, statistics, copies, waiting",
@@ -298,7 +331,7 @@ PYTHON = Rule(
         "%; half of that is worth a hint.",
         0.10,
         0.20,
-        info=0.05,
+        info=_LEAST,
     ),
     claims=Claim(idle=GapCause.PYTHON),
     fixes=("sleep-off", "less-often"),

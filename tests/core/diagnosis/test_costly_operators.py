@@ -187,7 +187,7 @@ def masked(ignored: int, padded: int = 0, *, near: bool = True) -> Facts:
 def test_what_serves_ignored_targets_is_their_share_of_head_and_loss() -> None:
     finding = finding_of(masked(900, padded=100), "ignored-targets")
     assert finding.sentence == (
-        "The loss ignores 80 % of the targets (-100), but the logits of all are computed at "
+        "The loss ignores 80 % of the targets, but the logits of all are computed at "
         "train.py:16: head and loss take 50 ms of each 100 ms step (50 %), backward pass included."
     )
     assert finding.cost_ns == pytest.approx(40_000_000, rel=0.01)

@@ -19,8 +19,10 @@ from perftui.diagnosis.symptoms.operators.work import operator_work
 from perftui.facts.cpu.operators import PHASES, Operators, Work, all_operators, operators, work_of
 from perftui.facts.fact import Facts, fact, notes_of, trace_fact
 from perftui.facts.gpu.idle import device_steps
+from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import calls_of
-from perftui.facts.source.source_calls import call_of
+from perftui.facts.source.source_calls import call_of, in_own_files
+from perftui.script.ignored import ignored_by_loss
 from perftui.trace.model import NONE, Int64
 
 _NODE = re.compile(r"(autograd::engine::evaluate_function: )?(?P<name>\w+?)Backward\d*$")
@@ -329,20 +331,25 @@ LEAST_IGNORED = 0.25
 
 
 def _ignored(facts: Facts) -> Lost | None:
-    share = ignored_targets(facts)
+    share, at_least, shown = ignored_targets(facts), "", None
+    if share < LEAST_IGNORED:
+        at_least = "at least "
+        for file, shown in in_own_files(facts, ignored_by_loss):
+            share, line = shown.share, LineShare(file, shown.line, held=1)
     if share < LEAST_IGNORED:
         return None
     judged, work = operator_work(facts), head_and_loss(facts)
-    return judged.lost(
+    lost = judged.lost(
         work,
-        judged.line_of(FORWARD, _PRODUCT_TEXT),
-        f"The loss ignores {fmt.percent(share)} of the targets (-100), but the logits of all are "
-        "computed{at}: head and loss take {part}, backward pass included.",
+        line if shown else judged.line_of(FORWARD, _PRODUCT_TEXT),
+        f"The loss ignores {at_least}{fmt.percent(share)} of the targets, but the logits of all "
+        "are computed{at}: head and loss take {part}, backward pass included.",
         "what ignored targets take",
         Figure.share("of the targets are ignored", share, LEAST_IGNORED),
         operator="aten::linear",
         saved=share,
     )
+    return replace(lost, advice=shown.instead if shown else "")
 
 
 IGNORED = Rule(
@@ -353,8 +360,8 @@ IGNORED = Rule(
         "or the question before an answer. Their logits are computed all the same, and for a "
         "large vocabulary the last product and the loss are much of the step. Choose the "
         "positions that count first: head(hidden[targets != -100]). A few batches of a run are "
-        "looked at. The cost is the share of ignored targets, without padding, of the last "
-        "product and the loss."
+        "looked at, and where the script itself draws the mask, the share written there. The cost "
+        "is the share of ignored targets, without padding, of the last product and the loss."
     ),
     lost=_ignored,
     limits=Limits("Certainly avoidable: the result stays the same."),

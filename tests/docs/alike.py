@@ -11,11 +11,11 @@ HOME = "/home/ada/vision"
 
 VERDICTS = (
     *("faster", "slower", "no difference", "no clear difference", "inconclusive"),
-    *("not clear", "not yet known"),
+    "not certain",
 )
 """What a trial or a comparison may come to in place of what is shown, on a busy machine."""
 _VERDICT = re.compile(rf"^(?:.*: )?(?:N )?({'|'.join(VERDICTS)})\b")
-_REASON = re.compile(rf"^({'|'.join(VERDICTS)})( N)?: .*")
+_REASON = re.compile(rf"^((?:N )?(?:{'|'.join(VERDICTS)})): .*")
 _FOLLOWING = "  next: "
 
 BUSY = (r"  the host was busy.*", r"  risk: may slow the step: too few cores are idle")
@@ -29,7 +29,10 @@ _MASKS = (
     (r"\b[0-9a-f]{64}\b|\b[0-9a-f]{16}\.\.\.", "HASH"),
     (r"(?<=@train\.py:)[\w.]+", "FUNCTION"),
     (r"\d[\d,]*(?:\.\d+)?(?:x\b| ?(?:%|(?:ns|µs|ms|s|min|h|B|KiB|MiB|GiB)\b))?", "N"),
-)
+    (r"(?m)^(.*: )?(?:N (?:faster|slower)|as fast)(?: so far)?(?: \(N to N\))?, not certain",
+     r"\1not certain"),
+    (r"no clear difference \(N\)", "no clear difference"),
+)  # fmt: skip
 
 
 def masked(text: str) -> str:
@@ -55,7 +58,7 @@ def unlike(shown: str, printed: str) -> str:
 
 def _lines(text: str) -> list[str]:
     lines = masked(text.replace(_BUSY_RISK, "")).splitlines()
-    return [_REASON.sub(r"\1\2: ", line).rstrip() for line in lines if not _BUSY.fullmatch(line)]
+    return [_REASON.sub(r"\1: ", line).rstrip() for line in lines if not _BUSY.fullmatch(line)]
 
 
 def _pattern(line: str) -> str:

@@ -36,6 +36,8 @@ def test_a_busy_machine_says_more() -> None:
     assert unlike(shown, shown.replace("  risk", f"{busy}  risk")) == ""
     slower = "fix: 0.70x slower (0.60 to 0.80)\n  risk: uses more memory\n"
     assert unlike(shown, slower) == ""
+    unclear = "fix: 1.20x faster so far (0.90 to 1.50), not certain"
+    assert unlike(shown, f"{unclear}\n  risk: uses more memory\n") == ""
     assert unlike(shown, "fix: 0.70x slower (0.60 to 0.80)\n") != ""
     assert unlike(shown, shown.replace("faster", "quicker")) != ""
     one = "1. input-bound (critical)\n"

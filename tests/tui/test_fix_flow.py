@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -32,6 +33,7 @@ from tests.tui.driving import (
     until,
     until_shown,
 )
+from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run, write_script
 
 DETAILS = "#finding-details"
@@ -253,13 +255,13 @@ async def test_a_trial_is_asked_started_and_compared(
     async with opened(ended) as (app, pilot):
         await press(pilot, "a", until="Run again?")
         assert "/usr/bin/python3 train.py --lr 0.1" in text_of(app)
-        await press(pilot, "enter", screen="compare", until="FASTER")
+        await press(pilot, "enter", screen="compare", until="x faster")
         text = text_of(app)
         assert "BEFORE" in text
         assert "in force: num_workers 0 -> 4" in text
         assert "w Write" in footer(app)
         assert "one run each: no confidence interval" in text or "steady steps" in text
-        await press(pilot, "s", until="SLOWER")
+        await press(pilot, "s", until="x slower")
     assert launches[0].command == ("/usr/bin/python3", "train.py", "--lr", "0.1")
     assert launches[0].overrides[0].arguments["num_workers"] >= 1
     assert launches[0].parent == ended.name
@@ -295,7 +297,7 @@ async def test_a_baseline_can_be_chosen(ended: Path) -> None:
     async with opened(ended, (200, 50)) as (app, pilot):
         await press(pilot, "5", until="Nothing to compare with yet")
         await press(pilot, "b", until="20231114-201320-train")
-        await press(pilot, "1", until="FASTER")
+        await press(pilot, "1", until="x faster")
         assert app.current_mode == "compare"
         figures = app.screen.query_one("#figures", RowView)
         assert all(width(line) <= figures.content_size.width for line in figures.rows)
@@ -330,7 +332,7 @@ async def test_the_run_that_is_repeated_is_the_baseline_of_its_own_accord(ended:
     app = PerftuiApp(child, clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:
         app.switch_mode("compare")
-        await until_shown(pilot, "FASTER")
+        await until_shown(pilot, "x faster")
 
 
 @pytest.mark.slow
@@ -497,7 +499,7 @@ async def test_the_new_run_is_shown_though_the_picture_was_held(
         await pilot.press("space")
         end(live)
         await until(pilot, lambda: app.current_mode == "compare", "the comparison")
-        await until_shown(pilot, "FASTER")
+        await until_shown(pilot, "x faster")
         assert "paused" not in text_of(app)
 
 
@@ -513,7 +515,28 @@ async def test_the_comparison_waits_until_a_question_is_answered(
         end(live)
         await settled_run(pilot, lambda: app.snapshot and app.snapshot.source.name == NEXT)
         assert app.current_mode == "overview"
-        await press(pilot, "escape", screen="compare", until="FASTER")
+        await press(pilot, "escape", screen="compare", until="x faster")
+
+
+@pytest.mark.keys("compare.prove_fix")
+async def test_what_was_tried_once_is_proven_from_the_comparison(
+    ended: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the run without the fix, though the one with it is on screen."""
+    made = FakeTrial(*FASTER)
+    monkeypatch.setattr("perftui.experiments.trial.trial", made)
+    recorder.changes = ENDED
+    async with opened(ended) as (app, pilot):
+        await try_fix(pilot)
+        await until(pilot, lambda: app.current_mode == "compare", "the comparison")
+        await press(pilot, "p", until="Prove it?")
+        assert re.search(r"prove it: \d+ to \d+ runs", text_of(app)), text_of(app)
+        await press(pilot, "enter", until="Trial by pairs")
+        made.let(len(FASTER))
+        await until_shown(pilot, "6 pairs in 0:")
+        await close(pilot, "close")
+        await until_shown(pilot, "2.10x faster (2.00 to 2.20) by pairs of runs")
+    assert [asked[:2] for asked in made.asked] == [(ended, "loader-workers")]
 
 
 @pytest.mark.keys("compare.rerun")
@@ -528,7 +551,7 @@ async def test_a_start_that_fails_leaves_the_chosen_baseline(
     async with opened(ended) as (app, pilot):
         await press(pilot, "5", until="Nothing to compare with yet")
         await press(pilot, "b", until=chosen.name)
-        await press(pilot, "1", until="FASTER")
+        await press(pilot, "1", until="x faster")
         await press(pilot, "r", until="Run again?")
         await press(pilot, "enter", until="the disk is full")
         assert app.baseline.snapshot.source == chosen

@@ -336,7 +336,7 @@ async def test_compare_opens_both_and_follows_the_exchange(tmp_path: Path) -> No
     before = write_run(tmp_path, wait_ms=200, steps=240)
     run_id = "20231114-231320-train"
     async with opened(write_run(tmp_path, run_id=run_id, parent=before.name)) as (app, pilot):
-        await press(pilot, "5", until="FASTER")
+        await press(pilot, "5", until="x faster")
         await pilot.press("C")
         await until(pilot, lambda: isinstance(app.screen, ChartScreen), "the chart")
         await until_shown(pilot, "before p50 392 ms   after p50 310 ms")

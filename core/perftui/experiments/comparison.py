@@ -25,7 +25,14 @@ from perftui.experiments.conditions import (
 )
 from perftui.experiments.history import Repeats
 from perftui.experiments.rerun import missed
-from perftui.experiments.trial_verdict import FEWEST_STEPS, Estimate, Outcome, Ratios, noise_of
+from perftui.experiments.trial_verdict import (
+    FEWEST_STEPS,
+    Estimate,
+    Outcome,
+    Ratios,
+    noise_of,
+    speed_text,
+)
 from perftui.facts.counters import memory_over_time
 from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts, finite, samples
@@ -263,6 +270,21 @@ class Comparison:
     """Differences of machine, versions, command and source, between two runs."""
     repeats: Repeats | None = None
     """Several runs on each side; None where each is one."""
+
+    @property
+    def headline(self) -> str:
+        """The ratio first, wherever there is one: ``1.43x faster, not certain``."""
+        found, word = self.estimate, self.verdict
+        if self.repeats is not None and found is not None and word is not Verdict.INCONCLUSIVE:
+            return self.repeats.verdict.headline
+        ratio = found.ratio if found is not None else self.speedup
+        if ratio is None:
+            return "not certain"
+        if word is Verdict.NO_CLEAR_DIFFERENCE:
+            return f"no clear difference ({ratio:.2f}x)"
+        interval = f" ({found.low:.2f} to {found.high:.2f})" if found is not None else ""
+        certain = ", not certain" if word is Verdict.INCONCLUSIVE else ""
+        return f"{speed_text(ratio)}{interval}{certain}"
 
     @property
     def of_traces(self) -> bool:
@@ -507,5 +529,5 @@ def with_repeats(result: Comparison, repeats: Repeats) -> Comparison:
     if verdict.estimate is None or result.verdict is Verdict.INCONCLUSIVE:
         return repeated
     word = _OF_TRIAL[verdict.outcome]
-    reason = f"{verdict.headline}, by {fmt.several(verdict.estimate.pairs, 'pair')} of runs"
+    reason = f"by {fmt.several(verdict.estimate.pairs, 'pair')} of runs"
     return replace(repeated, verdict=word, reason=reason, speedup=verdict.estimate.ratio)

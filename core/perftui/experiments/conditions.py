@@ -287,7 +287,7 @@ def other_work(before: Conditions, after: Conditions) -> str:
     ]
     is_known = None not in (before.batch_size, after.batch_size)
     samples = f" (up to {most[0]:,} and {most[1]:,} samples)" if is_known else ""
-    return f"the runs trained {steps} steps{samples}: they did not do the same work"
+    return f"{steps} steps{samples}, so only step times are compared"
 
 
 def busy(before: Facts, after: Facts) -> str:

@@ -41,6 +41,7 @@ from perftui.experiments.trial_verdict import (
     check_losses,
     is_decided,
     judge,
+    speed_text,
 )
 from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.data_loader.loader import measured_workers, training_loader
@@ -351,7 +352,9 @@ def _progress(
     elif why := other_work(conditions(before), conditions(after)) or (
         checked.sentence if checked.agreement is Agreement.DIFFER else ""
     ):
-        verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {why}")
+        so_far = speed_text(median(pair.ratio for pair in pairs))
+        text = f"{so_far} so far, not comparable: {why}"
+        verdict = TrialVerdict(Outcome.NOT_COMPARABLE, text)
     else:
         disturbed = any(run.disturbed for run in runs)
         verdict = judge([pair.ratio for pair in pairs], floor or 0.0, disturbed=disturbed)

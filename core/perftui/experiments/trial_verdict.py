@@ -120,7 +120,8 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
     result = estimate(ratios)
     if result is None:
         more = (next_look(0) or 0) - len(ratios)
-        return TrialVerdict(Outcome.INCONCLUSIVE, "not yet known", more_pairs=more)
+        text = f"{speed_text(median(ratios))} so far" if ratios else "not yet known"
+        return TrialVerdict(Outcome.INCONCLUSIVE, text, more_pairs=more)
     least = 1 + max(LEAST_GAIN, floor / math.sqrt(result.pairs))
     interval = f"({result.low:.2f} to {result.high:.2f})"
     if result.low > least:
@@ -135,8 +136,9 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
         headline = f"no difference beyond {fmt.percent(most)} {interval}"
         return TrialVerdict(Outcome.NO_DIFFERENCE, headline, result)
     more = (next_look(len(ratios)) or len(ratios)) - len(ratios)
-    unclear = _unclear(result, interval, disturbed)
-    return TrialVerdict(Outcome.INCONCLUSIVE, unclear, result, more)
+    text = f"{speed_text(result.ratio)} {'so far ' if more else ''}{interval}"
+    text += ("" if more else ", not certain") + (", the runs were disturbed" if disturbed else "")
+    return TrialVerdict(Outcome.INCONCLUSIVE, text, result, more)
 
 
 def is_decided(verdict: TrialVerdict) -> bool:
@@ -156,13 +158,10 @@ def _is_wide(result: Estimate | None) -> bool:
     return result is not None and result.high >= WIDE * result.low
 
 
-def _unclear(result: Estimate, interval: str, disturbed: bool) -> str:
-    ratio = result.ratio
-    guess = f"likely {ratio:.2f}x faster" if ratio > 1 else f"likely {1 / ratio:.2f}x slower"
-    if result.low <= 1 <= result.high:
-        guess = f"not clear: {ratio:.2f}x"
-    why = ", the runs were disturbed" if disturbed else ""
-    return f"{guess} {interval}{why}"
+def speed_text(ratio: float) -> str:
+    """``1.98x faster``, ``1.20x slower``, or ``as fast`` where two digits show no difference."""
+    times = f"{max(ratio, 1 / ratio):.2f}x"
+    return "as fast" if times == "1.00x" else f"{times} {'faster' if ratio > 1 else 'slower'}"
 
 
 ROUNDING = 1e-6

@@ -68,6 +68,7 @@ class RepeatsOutput(TypedDict):
 class _Compared(TypedDict):
     schema: Schema
     outcome: comparison.Verdict
+    headline: Annotated[str, Meta(description="The ratio in words, and whether it is certain.")]
     ratio: Ratio
     low: Low
     high: High
@@ -283,8 +284,7 @@ def text(result: Comparison) -> str:
 
 
 def _headline(result: Comparison) -> str:
-    ratio = f" {result.speedup:.2f}x" if result.speedup else ""
-    return f"{result.verdict.value}{ratio}: {result.reason}"
+    return f"{result.headline}: {result.reason}"
 
 
 _INTRODUCED = {
@@ -317,6 +317,7 @@ def as_object(result: Comparison) -> ComparisonOutput:
     return {
         "schema": SCHEMA,
         "outcome": result.verdict,
+        "headline": result.headline,
         "ratio": result.speedup,
         "low": result.estimate.low if result.estimate else None,
         "high": result.estimate.high if result.estimate else None,

@@ -73,14 +73,15 @@ def test_between_looks_nothing_changes() -> None:
         (0.5, 0.01, 6, Outcome.SLOWER, "2.00x slower (1.96 to 2.04)"),
         (1.0, 0.01, 6, Outcome.NO_DIFFERENCE, "no difference (0.99 to 1.01)"),
         (1.05, 0.1, 6, Outcome.INCONCLUSIVE,
-         "not clear: 1.05x (0.95 to 1.15): 3 more pairs needed"),
+         "1.05x faster so far (0.95 to 1.15): 3 more pairs needed"),
         (1.1, 0.05, 6, Outcome.FASTER, "1.10x faster (1.05 to 1.15)"),
-        (1.05, 0.1, 14, Outcome.INCONCLUSIVE, "not clear: 1.05x (1.00 to 1.10)"),
+        (1.05, 0.1, 14, Outcome.INCONCLUSIVE, "1.05x faster (1.00 to 1.10), not certain"),
         (1.0, 0.08, 14, Outcome.NO_DIFFERENCE, "no difference beyond 4.5 % (0.96 to 1.04)"),
         (1.0, 0.08, 9, Outcome.INCONCLUSIVE,
-         "not clear: 1.00x (0.94 to 1.06): 5 more pairs needed"),
+         "as fast so far (0.94 to 1.06): 5 more pairs needed"),
         (1.06, 0.04, 14, Outcome.FASTER, "1.06x faster (1.04 to 1.08)"),
-        (2.0, 0.1, 4, Outcome.INCONCLUSIVE, "not yet known: 2 more pairs needed"),
+        (2.0, 0.1, 4, Outcome.INCONCLUSIVE,
+         "2.00x faster so far: 2 more pairs needed"),
     ],
 )  # fmt: skip
 def test_what_is_said(
@@ -93,7 +94,7 @@ def test_what_is_said(
 def test_an_unclear_result_says_that_runs_were_disturbed() -> None:
     pairs = [1.0, 1.02, 1.05, 1.08, 1.1, 1.04]
     said = judge(pairs, disturbed=True).headline
-    assert said == "not clear: 1.05x (1.00 to 1.10), the runs were disturbed"
+    assert said == "1.05x faster so far (1.00 to 1.10), the runs were disturbed"
     assert "disturbed" not in judge([2.0, 2.1, 2.2, 2.3, 2.05, 2.15], disturbed=True).headline
 
 

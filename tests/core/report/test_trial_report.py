@@ -166,7 +166,7 @@ def test_a_faster_run_is_diagnosed_next(tmp_path: Path) -> None:
     brief = described("brief", comparison.brief_object(found))
     assert (brief["largest_change"], brief["largest_change_ns"]) == ("forward", -10 * MS)
     text = comparison.brief_text(found).splitlines()
-    assert text[0].startswith("faster 2.00x: ")
+    assert text[0].startswith("2.00x faster: ")
     assert text[1].startswith("  next: perftui report ")
     assert text[2] == "  forward 20 ms -> 10 ms"
 
@@ -188,7 +188,7 @@ def test_runs_that_tell_nothing_have_no_largest_change(tmp_path: Path) -> None:
     before, after = runs(tmp_path, 10, 10, 10**18)
     found = compare(Facts(make_run(count=0)), after)
     assert described("brief", comparison.brief_object(found))["largest_change"] is None
-    assert comparison.brief_text(found).startswith("inconclusive: ")
+    assert comparison.brief_text(found).startswith("not certain: ")
     assert described("compare", comparison.as_object(compare(before, after)))["next"] is None
 
 

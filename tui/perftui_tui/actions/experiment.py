@@ -293,11 +293,16 @@ class PairedTrials(Experiment[TrialState]):
 
     kind = "trial"
 
-    def start(self, run: RunSnapshot, option: FixOption, plan: TrialPlan) -> None:
-        """Try ``option`` on the training of ``run``, which is stopped first where it goes on."""
-        stage = first_stage(run.root)
-        state = TrialState(option, plan, root=run.root, began=self.clock(), stage=stage)
-        self.begin(state, lambda: self._go_through(run, state))
+    def start(
+        self, run: RunSnapshot, option: FixOption, plan: TrialPlan, shown: Path | None = None
+    ) -> None:
+        """Try ``option`` on the training of ``run``; that of the run which is ``shown``, by default
+        the same, is stopped first where it goes on."""
+        shown = shown or run.root
+        state = TrialState(
+            option, plan, root=run.root, began=self.clock(), stage=first_stage(shown)
+        )
+        self.begin(state, lambda: self._go_through(run, state, shown))
 
     def subject(self, state: TrialState) -> str:
         return state.option.title
@@ -315,13 +320,13 @@ class PairedTrials(Experiment[TrialState]):
 
     # On the thread of the trial
 
-    def _go_through(self, run: RunSnapshot, state: TrialState) -> None:
+    def _go_through(self, run: RunSnapshot, state: TrialState, shown: Path) -> None:
         from perftui.experiments.journal import keep_proof
         from perftui.experiments.trial import trial
         from perftui.experiments.trial_runs import TrialSetup
 
         directory = trials_of(run.root)
-        self.await_training(run.root)
+        self.await_training(shown)
         setup = TrialSetup(directory, state.plan.steps, self.cancelled, self._begin_run)
         for progress in trial(run, state.option, setup):
             option = progress.option or state.option

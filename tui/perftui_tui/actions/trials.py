@@ -130,8 +130,11 @@ class Trials:
             self._compare_when_steady = False
             app.action_show("compare")
 
-    def offer(self, finding: Finding | None, option: FixOption | None = None) -> None:
-        """Offer ``option``, by default the best fix of ``finding``, and try it as is answered.
+    def offer(
+        self, finding: Finding | None, option: FixOption | None = None, *, proves: bool = False
+    ) -> None:
+        """Offer ``option``, by default the best fix of ``finding``, and try it as is answered, or
+        prove it.
 
         While a trial by pairs runs that is shown instead."""
         if self.running is not None:
@@ -151,7 +154,22 @@ class Trials:
         # For the first finding the top of the screen says it.
         top = snapshot.diagnosis.top
         other = finding.rule if finding and top and finding.rule != top.rule else ""
-        self._ask_how(snapshot, snapshot.run, option, other)
+        self._ask_how(snapshot, snapshot, option, "" if proves else other, proves=proves)
+
+    def prove(self, of: Snapshot | None) -> None:
+        """Offer to prove what was tried last on the run of the snapshot ``of``, or where nothing
+        was, the best fix of the run on screen."""
+        option, snapshot = self.change.option if self.change else None, self._app.snapshot
+        if self.running is not None:
+            self.running.show()
+        elif of is None or snapshot is None or option is None:
+            self.offer(snapshot.diagnosis.top if snapshot is not None else None, proves=True)
+        elif self.change and self.change.is_written:
+            self._app.warn(
+                hint("it is in the source: {diagnosis.undo_fix} undoes it, then prove it")
+            )
+        else:
+            self._ask_how(of, snapshot, option, "", proves=True)
 
     def offer_tuning(self) -> None:
         """Offer to tune the training of the run on screen, and do it as is answered.
@@ -208,18 +226,25 @@ class Trials:
             self._app.ask(run_again_dialog(chosen.label, command, warnings_of(snapshot), start))
 
     def _ask_how(
-        self, snapshot: Snapshot, run: RunSnapshot, option: FixOption, finding: str
+        self, of: Snapshot, snapshot: Snapshot, option: FixOption, finding: str, *, proves: bool
     ) -> None:
-        """Ask whether one run is made with a fix, or pairs of runs."""
-        from perftui_tui.dialogs.experiment import try_dialog
+        """Ask how a fix is tried on the run ``of``, while that of ``snapshot`` is on screen: by one
+        run or pairs of runs, or whether it is proven by those."""
+        from perftui_tui.dialogs.experiment import prove_dialog, try_dialog
 
-        if not self._may_start(run):
+        if of.run is None or snapshot.run is None or not self._may_start(snapshot.run):
             return
-        plan, command = plan_of(snapshot, option), run.manifest.command
-        once = partial(self._start, run, Change(option.title, option))
-        in_pairs = partial(self.pairs.start, run, option, plan)
+        plan, command = plan_of(of, option), of.run.manifest.command
+        in_pairs = partial(self.pairs.start, of.run, option, plan, snapshot.source)
         warnings = warnings_of(snapshot)
-        self._app.ask(try_dialog(option, command, plan, warnings, finding, once, in_pairs))
+        if not proves:
+            once = partial(self._start, of.run, Change(option.title, option))
+            dialog = try_dialog(option, command, plan, warnings, finding, once, in_pairs)
+            self._app.ask(dialog)
+        elif plan.label:
+            self._app.ask(prove_dialog(option, command, plan, warnings, in_pairs))
+        else:
+            self._app.warn(plan.note)
 
     def _may_start(self, run: RunSnapshot) -> bool:
         """Whether a training may be started now; where not, the reason is shown."""

@@ -199,6 +199,20 @@ def try_dialog(
     return ChoiceDialog("Run again?", body, (one, *proof, no), below)
 
 
+def prove_dialog(
+    option: FixOption,
+    command: Sequence[str],
+    plan: TrialPlan,
+    warnings: Sequence[str],
+    start: Act,
+) -> ChoiceDialog:
+    """Asks before a fix is proven by pairs of runs."""
+    body = [row((option.title, "bold")), *_what_runs(command, warnings)]
+    choices = yes_or_no(("enter", "p", "y"), f"prove it: {plan.label}", start)
+    below = [*short_risks(option.risks), Prose(plan.note), Prose(option.explanation, "dim")]
+    return ChoiceDialog("Prove it?", body, choices, below)
+
+
 def _what_runs(command: Sequence[str], warnings: Sequence[str]) -> list[Row | Prose]:
     return [Prose(shlex.join(command)), *(Prose(warning, "warn") for warning in warnings)]
 

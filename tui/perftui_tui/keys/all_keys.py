@@ -244,6 +244,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("right,l", "choose_fix(1)", "Fix", "The next fix of this finding", False),
         Key("left,h", "choose_fix(-1)", "Fix", "The previous fix", False),
         Key("a", "try_fix", "Try", "Try this fix, in one run or pairs; source untouched"),
+        Key("p", "prove_fix", "Prove", "Prove this fix with pairs of runs; source untouched"),
         Key("A", "tune", "Tune", "Try all fixes one by one, write those proven"),
         Key("w", "write_fix", "Write", "Show this fix as a diff, and write it to the source"),
         Key("u", "undo_fix", "Undo", "Restore the source byte for byte"),
@@ -254,6 +255,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("pageup", "scroll_details(-1)", "Up", "Scroll the evidence up", False),
     ),
     "compare": (
+        Key("p", "prove_fix", "Prove", "Prove the tried fix with pairs of runs"),
         Key("w", "write_fix", "Write", "Write the tried fix to the source"),
         Key("u", "undo_fix", "Undo", "Restore the source byte for byte"),
         Key("r", "rerun", "Run again", "Run again with the fix tried last"),

@@ -192,7 +192,9 @@ def file_text(overrides: Overrides, path: Path) -> str:
     return "\n".join(lines).rstrip()
 
 
-NEEDS_A_RUN = frozenset({"try_fix", "tune", "write_fix", "undo_fix", "rerun", "playback"})
+NEEDS_A_RUN = frozenset(
+    {"try_fix", "prove_fix", "tune", "write_fix", "undo_fix", "rerun", "playback"}
+)
 NEEDS_A_RUN_NOW = frozenset({"capture", "pause"})
 
 
@@ -207,7 +209,7 @@ def useless_actions(snapshot: Snapshot | None) -> frozenset[str]:
         useless |= NEEDS_A_RUN
     options = [option for fixes in snapshot.options.values() for option in fixes]
     if not any(option.is_triable for option in options):
-        useless |= {"try_fix", "tune"}
+        useless |= {"try_fix", "prove_fix", "tune"}
     if not any(option.patch and not option.is_written for option in options):
         useless |= {"write_fix"}
     has_gaps = snapshot.analysis is not None and bool(snapshot.analysis.gaps)

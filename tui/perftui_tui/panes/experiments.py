@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import TYPE_CHECKING
 
 from perftui import format as fmt
@@ -82,19 +81,6 @@ STYLES = {"faster": "good", "slower": "bad", "no effect": "bad", "not comparable
 """By the outcome of a trial."""
 
 
-def middle_text(state: TrialState) -> str:
-    """The median of the ratios so far: ``1.98x faster``, ``1.20x slower``."""
-    ratio = median(pair.ratio for pair in state.pairs)
-    return f"{ratio:.2f}x faster" if ratio >= 1 else f"{1 / ratio:.2f}x slower"
-
-
-def so_far(state: TrialState) -> Span:
-    """What the pairs come to, without what is still needed to be sure."""
-    if state.verdict is not None and state.verdict.estimate is not None:
-        return (state.verdict.headline, "bold")
-    return (f"{middle_text(state)} so far", "bold")
-
-
 def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
     """About how long it takes until the result is looked at next; ``is_whole`` where there is room
     for how many pairs it may take then."""
@@ -108,7 +94,7 @@ def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
 
 def figures(state: TrialState, now: float) -> list[Span]:
     """What runs, what is known, and how long it takes, for one row."""
-    known = [so_far(state)] if state.pairs else []
+    known = [(state.verdict.headline, "bold")] if state.verdict is not None else []
     return [(running(state), ""), *known, (rest(state, now), "dim")]
 
 
@@ -223,7 +209,7 @@ def result(state: TrialState) -> Span:
     if words := stage_words(state.stage, state.problem):
         return words
     if state.stage is Stage.STOPPED:
-        said = f": {verdict.headline}" if verdict and verdict.estimate else ""
+        said = f": {verdict.headline}" if verdict else ""
         return (f"stopped after {fmt.several(len(state.pairs), 'pair')}{said}", "warn")
     if verdict is None:
         return (state.run.text if state.run else "starting the first run", "")
@@ -235,11 +221,10 @@ def _outcome(state: TrialState, cells: int) -> list[Row]:
     text, style = result(state)
     rows = wrap(text, cells, style)
     verdict = state.verdict
-    if verdict is not None and verdict.estimate is None and state.pairs:
-        rows.append(row(f"{middle_text(state)} so far (median of {len(state.pairs)})"))
-        if len(state.pairs) >= HOPELESS and all(pair.ratio < 1 for pair in state.pairs):
-            text = "slower in every pair so far: stop it unless you expect more"
-            rows += wrap(text, cells, "warn")
+    is_early = verdict is not None and verdict.estimate is None
+    if is_early and len(state.pairs) >= HOPELESS and all(pair.ratio < 1 for pair in state.pairs):
+        text = "slower in every pair so far: stop it unless you expect more"
+        rows += wrap(text, cells, "warn")
     if verdict is not None and verdict.estimate is not None and state.stage is Stage.FAILED:
         rows += wrap(f"before that: {verdict.headline}", cells)
     return rows

@@ -79,7 +79,8 @@ def _option(option: FixOption, proof: Proof | None, cells: int) -> list[Row]:
         rows += _proof(proof, cells)
     elif option.is_triable:
         rows += labelled(Prose("none yet", "dim", label=f"{INDENT}Proof "), cells)
-    can = ["{diagnosis.try_fix} tries it"] if option.is_triable else []
+    tries = ["{diagnosis.try_fix} tries it", "{diagnosis.prove_fix} proves it"]
+    can = tries if option.is_triable else []
     if option.patch and not option.is_written:
         can.append("{diagnosis.write_fix} writes it")
     if can:
@@ -257,8 +258,13 @@ def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:
     return rows
 
 
-FIX_KEYS = {"try_fix": "try", "tune": "tune", "write_fix": "write", "undo_fix": "undo"} | {
-    "rerun": "run again"
+FIX_KEYS = {
+    "try_fix": "try",
+    "prove_fix": "prove",
+    "tune": "tune",
+    "write_fix": "write",
+    "undo_fix": "undo",
+    "rerun": "run again",
 }
 
 FRAME_ROWS = 2
@@ -412,6 +418,9 @@ class DiagnosisScreen(RunScreen):
 
     def action_try_fix(self) -> None:
         self.session.trials.offer(self.finding, self.option)
+
+    def action_prove_fix(self) -> None:
+        self.session.trials.offer(self.finding, self.option, proves=True)
 
     def action_tune(self) -> None:
         self.session.trials.offer_tuning()

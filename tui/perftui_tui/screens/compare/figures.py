@@ -93,13 +93,10 @@ def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> li
 
 
 def _verdict(result: Comparison, cells: int) -> list[Row]:
-    text = result.verdict.value.upper()
-    if result.speedup and result.verdict in (Verdict.FASTER, Verdict.SLOWER):
-        text = f"{text}  {result.speedup:.2f}x"
     changes = ", ".join(result.changes)
     effective = f"in force: {changes}" if changes else "no changed arguments of loader or optimizer"
     return [
-        row((f" {text} ", STYLES[result.verdict])),
+        *wrap(result.headline, cells, STYLES[result.verdict]),
         *wrap(result.reason, cells),
         *(each for line in difference_lines(result.differences) for each in wrap(line, cells)),
         *(() if result.of_traces else wrap(effective, cells, "dim")),

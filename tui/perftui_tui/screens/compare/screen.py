@@ -56,8 +56,9 @@ class CompareScreen(RunScreen):
         "by the steps of their training threads, a trace and a run by those of the run's newest "
         "window. A verdict of faster or slower needs a larger difference than two runs of one "
         "program show by chance; the screen says so if the runs are too short or the machine was "
-        "too busy. {compare.baseline} chooses another baseline, {compare.swap} swaps the two, "
-        "{app.study} opens the step times of both as charts."
+        "too busy: {compare.prove_fix} then proves the tried fix with pairs of runs. "
+        "{compare.baseline} chooses another baseline, {compare.swap} swaps the two, {app.study} "
+        "opens the step times of both as charts."
     )
     CHART = "compare"
     BINDINGS = bindings("compare")
@@ -94,10 +95,13 @@ class CompareScreen(RunScreen):
         yield Container(figures, beside, id="compare")
 
     def useless_actions(self) -> frozenset[str]:
-        """Here the fix that was tried is written, whatever is found now."""
+        """Here the fix that was tried is proven and written, whatever is found now."""
         change = self.session.trials.change
-        can_write = change and change.option and change.option.patch
+        tried = change.option if change else None
         useless = super().useless_actions()
+        if tried is not None:
+            useless -= {"prove_fix"}
+        can_write = tried is not None and tried.patch is not None
         return useless - {"write_fix"} if can_write else useless | {"write_fix"}
 
     def show(self, snapshot: Snapshot) -> None:
@@ -179,6 +183,11 @@ class CompareScreen(RunScreen):
 
     def action_scroll_figures(self, rows: int) -> None:
         self.query_one("#figures", RowView).scroll_relative(y=rows, animate=False)
+
+    def action_prove_fix(self) -> None:
+        """Prove the fix that was tried, on the run without it."""
+        pair = self._pair(self.snapshot) if self.snapshot is not None else None
+        self.session.trials.prove(pair[self.swapped] if pair is not None else None)
 
     def action_write_fix(self) -> None:
         """Write the fix that was tried, with what pairs of runs measured of it."""

@@ -12,7 +12,7 @@ from perftui_tui.commands.output import ERROR
 from perftui_tui.commands.reference import SKILL
 from tests.docs.documents import DOCUMENTS, Command, commands
 from tests.docs.running import IDS, write_place
-from tests.tui.fake_trial import FASTER, FakeTrial
+from tests.tui.fake_trial import FASTER, FakeTrial, play_trial
 from tests.tui.traces import write_trace
 
 STARTS = frozenset(
@@ -94,7 +94,7 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> int | None:
         return None
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
-    monkeypatch.setattr("perftui_tui.commands.experiments.trial", fake)
+    play_trial(monkeypatch, fake)
     monkeypatch.setattr("perftui.probe.probe.SECONDS", 0.4)
     if line.action == "undo":
         assert main(["apply", "loader-workers", FIRST]) == 0

@@ -16,7 +16,7 @@ from tests.docs.alike import HOME, unlike
 from tests.docs.documents import DOCUMENTS, PLAYED, Shown, commands, sessions
 from tests.docs.running import IDS, printed, write_place
 from tests.tui.driving import opened, settled
-from tests.tui.fake_trial import FASTER, FakeTrial
+from tests.tui.fake_trial import FASTER, FakeTrial, play_trial
 
 MS = 10**6
 APP = "replay"
@@ -74,7 +74,7 @@ def test_commands_print_what_is_shown(place: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(place)
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
-    monkeypatch.setattr("perftui_tui.commands.experiments.trial", fake)
+    play_trial(monkeypatch, fake)
     monkeypatch.setattr("perftui_tui.commands.experiments.run_each", played_isolation)
     monkeypatch.setattr("perftui.probe.probe.SECONDS", 0.4)
     shown = [one for one in sessions(PLAYED) if one.command.words[0] != APP]

@@ -15,7 +15,7 @@ from perftui_tui.commands.mcp_tools import offered
 from tests.docs.alike import HOME, differences, parsed
 from tests.docs.documents import ROOT, snippets
 from tests.tui.driving import in_process
-from tests.tui.fake_trial import FASTER, FakeTrial
+from tests.tui.fake_trial import FASTER, FakeTrial, play_trial
 from tests.tui.recorded import ENDED, SCRIPT, write_run, write_script
 from tests.tui.traces import write_trace
 
@@ -71,7 +71,7 @@ async def test_the_session_is_what_a_server_answers(
     in_process(monkeypatch)
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
-    monkeypatch.setattr("perftui_tui.commands.experiments.trial", fake)
+    play_trial(monkeypatch, fake)
     _, _, session = (ROOT / "docs" / "mcp.md").read_text().partition("\n## A session\n")
     shown = CALL.findall(session)
     assert len(shown) > 3

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from perftui.experiments import job
 from perftui.experiments.trial import MOST_PAIRS
 from perftui.experiments.trial_runs import (
     Arm,
@@ -83,7 +84,11 @@ class FakeTrial(Gate):
         self.asked: list[tuple[Path, str, Path, int]] = []
 
     def __call__(
-        self, run: RunSnapshot, option: FixOption, setup: TrialSetup
+        self,
+        run: RunSnapshot,
+        option: FixOption,
+        setup: TrialSetup,
+        earlier: Progress | None = None,
     ) -> Iterator[Progress]:
         self.asked.append((run.root, option.fix, setup.directory, setup.steps))
         setup.began(NextRun(Purpose.WARM_UP))
@@ -97,6 +102,17 @@ class FakeTrial(Gate):
             yield progress
             if is_decided(progress.verdict):
                 return
+
+
+def play_trial(monkeypatch: pytest.MonkeyPatch, fake: FakeTrial) -> FakeTrial:
+    """Let trials play ``fake``, each on a thread in place of its process."""
+
+    def start(root: Path) -> None:
+        threading.Thread(target=job.work, args=(root, threading.Event()), daemon=True).start()
+
+    monkeypatch.setattr("perftui.experiments.job.trial", fake)
+    monkeypatch.setattr("perftui.experiments.job.start_process", start)
+    return fake
 
 
 SAME = (1.0, 1.01, 0.99, 1.0, 1.01, 0.99)
@@ -128,9 +144,10 @@ class PlayedRuns(Gate):
         setup: TrialSetup,
         most_pairs: int = MOST_PAIRS,
         risks: Sequence[Risk] = (),
+        earlier: Sequence[Pair] = (),
     ) -> Iterator[Progress]:
         """The pairs of one fix, or of all that was kept."""
-        del risks
+        del risks, earlier
         ratios = self.ratios.get(after.name or "", TOGETHER)[:most_pairs]
         setup.began(NextRun(Purpose.WARM_UP))
         for count in range(1, len(ratios) + 1):

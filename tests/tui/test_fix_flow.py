@@ -33,7 +33,7 @@ from tests.tui.driving import (
     until,
     until_shown,
 )
-from tests.tui.fake_trial import FASTER, FakeTrial
+from tests.tui.fake_trial import FASTER, FakeTrial, play_trial
 from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run, write_script
 
 DETAILS = "#finding-details"
@@ -524,7 +524,7 @@ async def test_what_was_tried_once_is_proven_from_the_comparison(
 ) -> None:
     """On the run without the fix, though the one with it is on screen."""
     made = FakeTrial(*FASTER)
-    monkeypatch.setattr("perftui.experiments.trial.trial", made)
+    play_trial(monkeypatch, made)
     recorder.changes = ENDED
     async with opened(ended) as (app, pilot):
         await try_fix(pilot)

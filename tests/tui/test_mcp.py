@@ -30,7 +30,7 @@ from perftui_tui.commands.mcp_server import Calls, make_server
 from perftui_tui.commands.mcp_tools import READING, RUNNING, offered
 from tests.ran import ran
 from tests.tui.driving import Commands, in_process, printed
-from tests.tui.fake_trial import FASTER, FakeTrial
+from tests.tui.fake_trial import FASTER, FakeTrial, play_trial
 from tests.tui.recorded import ENDED, SCRIPT, write_run
 from tests.tui.traces import write_trace
 
@@ -275,7 +275,7 @@ async def test_a_trial_reports_its_pairs_while_it_runs(
     async with connected() as client:
         fake = FakeTrial(*FASTER)
         fake.let(len(FASTER))
-        monkeypatch.setattr("perftui_tui.commands.experiments.trial", fake)
+        play_trial(monkeypatch, fake)
         told: list[tuple[float, str]] = []
 
         async def progress(done: float, total: float | None, message: str | None) -> None:

@@ -30,7 +30,16 @@ from perftui_tui.look.rows import plain
 from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import close, opened, press, press_shown, text_of, until, until_shown
-from tests.tui.fake_trial import BASE, FASTER, UNCLEAR, FakeTrial, PlayedRuns, play, progress_of
+from tests.tui.fake_trial import (
+    BASE,
+    FASTER,
+    UNCLEAR,
+    FakeTrial,
+    PlayedRuns,
+    play,
+    play_trial,
+    progress_of,
+)
 from tests.tui.recorded import ENDED, MS, SCRIPT, START, write_run
 from tests.tui.test_fix_flow import end
 from tests.tui.traces import write_trace
@@ -41,7 +50,7 @@ LINE = "#experiment-line"
 @pytest.fixture
 def trial(monkeypatch: pytest.MonkeyPatch) -> FakeTrial:
     made = FakeTrial(*FASTER)
-    monkeypatch.setattr("perftui.experiments.trial.trial", made)
+    play_trial(monkeypatch, made)
     return made
 
 
@@ -119,7 +128,7 @@ def fewer(monkeypatch: pytest.MonkeyPatch, ended: Path) -> FakeTrial:
     """Finds that two workers are best, where four were offered."""
     made = FakeTrial(*FASTER)
     made.tried = with_workers(Facts(RunReader(ended).poll()), 2)
-    monkeypatch.setattr("perftui.experiments.trial.trial", made)
+    play_trial(monkeypatch, made)
     return made
 
 
@@ -255,11 +264,19 @@ async def test_leaving_from_the_trial_asks_as_well(ended: Path, trial: FakeTrial
     assert trial.stopped.is_set()
 
 
-async def test_an_app_that_is_ended_stops_its_trial(ended: Path, trial: FakeTrial) -> None:
+async def test_a_trial_outlives_the_app_and_is_shown_again(ended: Path, trial: FakeTrial) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         await prove(pilot)
+        trial.let(2)
+        await until_shown(pilot, "2.05x faster so far")
         app.exit()
-    assert trial.stopped.wait(10)
+    assert not trial.stopped.wait(0.5)
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await until_shown(pilot, "trial  num_workers 0 -> 4  pair 3 of 6   2.05x faster so far")
+        await press(pilot, "q", until="It does not need this window.")
+        await close(pilot, "stay here")
+        trial.let(4)
+        await until_told(app, pilot, "num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)")
 
 
 @pytest.mark.slow

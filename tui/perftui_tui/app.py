@@ -391,6 +391,7 @@ class PerftuiApp(Session):
         """Hand the snapshot to the screen on top; others take it when they are returned to."""
         self.refresh_screen()
         self.trials.compare_when_steady()
+        self.trials.take_up()
 
     def watch_output(self) -> None:
         if screen := self._composed_screen():
@@ -465,7 +466,7 @@ class PerftuiApp(Session):
         running = self.trials.running
         if running is not None and not running.is_leaving:
             stop = running.stop_and_leave
-            dialog = quit_experiment_dialog(running.view, running.state, stop)
+            dialog = quit_experiment_dialog(running.view, running.state, self.exit, stop)
             self.push_screen(dialog, self.answer)
             return
         script = self._running_script()

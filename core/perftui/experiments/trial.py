@@ -274,9 +274,14 @@ FEWEST_RUNS, MOST_PAIRS = runs_of(LOOKS[0][0]), LOOKS[-1][0]
 
 
 def trial(
-    run: RunSnapshot, option: FixOption, setup: TrialSetup, most_pairs: int = MOST_PAIRS
+    run: RunSnapshot,
+    option: FixOption,
+    setup: TrialSetup,
+    most_pairs: int = MOST_PAIRS,
+    earlier: Progress | None = None,
 ) -> Iterator[Progress]:
-    """Try ``option`` on the training of ``run``, and yield how things stand after each pair.
+    """Try ``option`` on the training of ``run``, and yield how things stand after each pair, behind
+    those of an ``earlier`` trial of the same.
 
     Ends with the first verdict that is one, or after ``most_pairs``. The first run of all is not
     counted: it finds files and caches cold. Where the fix is a number of loader workers, several
@@ -299,7 +304,8 @@ def trial(
     if points:
         yield replace(NO_PAIRS, workers=points, option=tried)
     before, after = repeat_launch(run), rerun_launch(run, tried)
-    for progress in paired_runs(before, after, setup, most_pairs, tried.risks):
+    pairs = earlier.pairs if earlier is not None else ()
+    for progress in paired_runs(before, after, setup, most_pairs, tried.risks, pairs):
         yield replace(progress, workers=points, option=tried)
 
 
@@ -309,6 +315,7 @@ def paired_runs(
     setup: TrialSetup,
     most_pairs: int = MOST_PAIRS,
     risks: Sequence[Risk] = (),
+    earlier: Sequence[Pair] = (),
 ) -> Iterator[Progress]:
     """Hold ``after`` against ``before``, two launches of one training, as ``trial`` does.
 
@@ -321,9 +328,12 @@ def paired_runs(
     runs: list[TrialRun] = []
     for number, arms in enumerate(islice(order(), most_pairs), 1):
         by_arm: dict[Arm, TrialRun] = {}
+        for pair in earlier[number - 1 : number]:
+            by_arm = {Arm.BEFORE: pair.before, Arm.AFTER: pair.after}
         for arm in arms:
-            what = NextRun(Purpose.PAIR, number, arm)
-            by_arm[arm] = setup.measure(arm, launches[arm], what)
+            if arm not in by_arm:
+                what = NextRun(Purpose.PAIR, number, arm)
+                by_arm[arm] = setup.measure(arm, launches[arm], what)
         pairs.append(Pair(by_arm[Arm.BEFORE], by_arm[Arm.AFTER]))
         runs += [by_arm[arm] for arm in arms]
         checked = _losses_of((first, *runs), risks)

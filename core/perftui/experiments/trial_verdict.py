@@ -43,7 +43,7 @@ def estimate(ratios: Sequence[float]) -> Estimate | None:
     """
     cut = max((look for look in LOOKS if look[0] <= len(ratios)), default=None)
     if cut is None:
-        return None
+        return _plain(ratios)
     pairs, outermost = cut
     logs = [math.log(ratio) for ratio in ratios[:pairs]]
     # Walsh averages: means of any two, each with itself too, in order.
@@ -51,6 +51,21 @@ def estimate(ratios: Sequence[float]) -> Estimate | None:
     return Estimate(
         math.exp(median(walsh)), math.exp(walsh[outermost - 1]), math.exp(walsh[-outermost]), pairs
     )
+
+
+PLAIN_PAIRS, PLAIN_RATIO = 3, 3.0
+"""A ratio beyond this in each of the first pairs is plain: on a host that others kept busy, two
+runs of one program were 2.7 apart once, and never three times in turn to the same side."""
+
+
+def _plain(ratios: Sequence[float]) -> Estimate | None:
+    """Where the few pairs so far make it plain, their median, within the smallest and the largest
+    widened by what two short runs of one program differ by."""
+    fewest, most = min(ratios, default=1.0), max(ratios, default=1.0)
+    if len(ratios) < PLAIN_PAIRS or (most > 1 / PLAIN_RATIO and fewest < PLAIN_RATIO):
+        return None
+    beyond = 1 + NOISE_FEW
+    return Estimate(median(ratios), fewest / beyond, most * beyond, len(ratios))
 
 
 def next_look(pairs: int) -> int | None:
@@ -71,6 +86,24 @@ the difference that may remain."""
 WIDE = 2.0
 """Upper over lower end of an interval from which on its lower end is said first: that much is
 certain, and the middle may be far off."""
+
+
+class Stage(str, enum.Enum):
+    """How far an experiment has come."""
+
+    WAITING = "waiting"
+    """Waiting for the end of a training that was running."""
+    RUNNING = "running"
+    STOPPING = "stopping"
+    """It was asked to stop, and its training has not ended yet."""
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self in (Stage.DONE, Stage.STOPPED, Stage.FAILED)
 
 
 class Outcome(str, enum.Enum):

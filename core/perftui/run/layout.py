@@ -9,6 +9,9 @@ RUNS_DIRECTORY = Path(".perftui") / "runs"
 """Directory of runs, beside the script, unless ``--runs`` says otherwise."""
 
 TRIALS = "trials"
+TRIAL_FILE = "trial.json"
+"""The trial of a run that was begun last, beside its runs."""
+
 """Directory of trial runs, apart from those that the user made."""
 
 _HOSTS = "hosts"

@@ -82,6 +82,10 @@ def test_between_looks_nothing_changes() -> None:
         (1.06, 0.04, 14, Outcome.FASTER, "1.06x faster (1.04 to 1.08)"),
         (2.0, 0.1, 4, Outcome.INCONCLUSIVE,
          "2.00x faster so far: 2 more pairs needed"),
+        (9.5, 0.3, 2, Outcome.INCONCLUSIVE, "9.50x faster so far: 4 more pairs needed"),
+        (9.5, 0.3, 3, Outcome.FASTER, "at least 6.57x faster, likely 9.50x (up to 13.72x)"),
+        (0.2, 0.02, 3, Outcome.SLOWER, "at least 3.25x slower, likely 5.00x (up to 7.78x)"),
+        (3.0, 0.1, 3, Outcome.INCONCLUSIVE, "3.00x faster so far: 3 more pairs needed"),
     ],
 )  # fmt: skip
 def test_what_is_said(

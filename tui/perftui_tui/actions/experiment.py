@@ -10,16 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from perftui.experiments.trial_verdict import Outcome
+from perftui.experiments.trial_verdict import Outcome, Stage
 from perftui.run.layout import trials_of
 from perftui.run.manifest import Manifest, ManifestError, StopReason, data_place
 from perftui_tui.reading.experiment_state import (
     ExperimentState,
     ProbeState,
-    Stage,
     TrialPlan,
     TrialState,
     TuningState,
+    plan_of,
 )
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ State = TypeVar("State", bound=ExperimentState)
 
 
 class Experiment(Generic[State]):
-    """Runs one at a time on a thread of its own; ``state`` is replaced there and drawn here.
+    """Runs, or is followed, one at a time on a thread; ``state`` is replaced there, drawn here.
 
     The thread waits for nothing of the app, so that it always comes to stop its training."""
 
@@ -105,6 +105,8 @@ class Experiment(Generic[State]):
         """The state of the running or last one; None before any."""
         self.cancelled = threading.Event()
         """Set to stop the one that runs."""
+        self.left = threading.Event()
+        """Set once nobody looks any more."""
         self._lock = threading.Lock()
         self._timer: Timer | None = None
         self._dialog: ExperimentDialog | None = None
@@ -149,6 +151,11 @@ class Experiment(Generic[State]):
         """Whether it runs, or still stops its training."""
         return self.state is not None and not self.state.stage.is_over
 
+    def leave(self) -> None:
+        """The app ends: what needs it is stopped."""
+        self.left.set()
+        self.cancelled.set()
+
     @property
     def is_shown(self) -> bool:
         """Whether it has a row under each screen: until somebody has looked at its end."""
@@ -159,14 +166,15 @@ class Experiment(Generic[State]):
         state = self.state
         return self.view.line(state, self.clock(), cells) if state is not None else ()
 
-    def begin(self, state: State, work: Callable[[], None]) -> None:
-        """Show ``state``, and do the ``work`` on a thread until it ends or is ``cancelled``."""
+    def begin(self, state: State, work: Callable[[], None], *, shows: bool = True) -> None:
+        """Do the ``work`` on a thread until it ends or is ``cancelled``, and show ``state``."""
         self.cancelled = threading.Event()
         self.state = state
         self._is_unseen, self.is_leaving = True, False
         self.app.on_thread(lambda: self._run(work))
         self._timer = self.app.set_interval(TICK, self._tick)
-        self.show()
+        if shows:
+            self.show()
 
     def stop(self) -> None:
         """Stop it and its training."""
@@ -289,9 +297,14 @@ def first_stage(root: Path) -> Stage:
 
 
 class PairedTrials(Experiment[TrialState]):
-    """A fix held against the training as it is, until it is known what it gains."""
+    """A fix held against the training as it is, until it is known what it gains: by a process of
+    its own, which is followed here."""
 
     kind = "trial"
+
+    def leave(self) -> None:
+        """The trial does not need the app."""
+        self.left.set()
 
     def start(
         self, run: RunSnapshot, option: FixOption, plan: TrialPlan, shown: Path | None = None
@@ -318,34 +331,50 @@ class PairedTrials(Experiment[TrialState]):
         gain = self.view.result(state)[0]
         return [Choice(("w",), text, lambda: self.source_fixes.write(state.option, gain))]
 
-    # On the thread of the trial
+    def take_up(self, snapshot: Snapshot) -> None:
+        """Follow the trial of the run of ``snapshot`` where it goes on, whoever began it."""
+        from perftui.experiments.job import read_job
+
+        job, root = read_job(snapshot.source), snapshot.source
+        if job is not None and not job.stage.is_over:
+            began = self.clock() - (time.time_ns() - job.began_ns) / 1e9
+            state = TrialState(job.option, plan_of(snapshot, job.option), root=root, began=began)
+            self.begin(state, lambda: self._follow(root), shows=False)
+
+    # On the thread that follows the trial
 
     def _go_through(self, run: RunSnapshot, state: TrialState, shown: Path) -> None:
-        from perftui.experiments.journal import keep_proof
-        from perftui.experiments.trial import trial
-        from perftui.experiments.trial_runs import TrialSetup
+        from perftui.experiments.job import JobRunsError, begin
+        from perftui.experiments.trial_runs import TrialError
 
-        directory = trials_of(run.root)
         self.await_training(shown)
-        setup = TrialSetup(directory, state.plan.steps, self.cancelled, self._begin_run)
-        for progress in trial(run, state.option, setup):
-            option = progress.option or state.option
-            self.set(progress=progress, option=option)
-            try:
-                proof = keep_proof(option, progress, directory, time.time_ns())
-            except OSError as error:
-                self.set(problem=f"the result cannot be saved: {error.strerror or error}")
-                continue
-            if progress.option is not None:
-                self.proofs.change(run.root, option)
-            if proof is not None:
-                self.proofs.add(run.root, proof)
-            self.has_news = True
+        try:
+            begin(run, state.option, state.plan.steps)
+        except JobRunsError as error:
+            raise TrialError(str(error)) from error
+        self._follow(run.root)
 
-    def _begin_run(self, following: NextRun) -> None:
-        if self.state is not None:
-            now = self.state.begin_run(following, self.clock())
-            self.set(run=now.run, run_began=now.run_began, made=now.made)
+    def _follow(self, root: Path) -> None:
+        """Show the trial of the run at ``root`` until it is over, or the app is left."""
+        from perftui.experiments.job import follow
+        from perftui.experiments.journal import read_proof
+        from perftui.experiments.trial_runs import TrialCancelledError, TrialError
+
+        job = None
+        for job in follow(root, self.cancelled, self.left):
+            if self.state is None:
+                return
+            now = self.state.of_job(job, self.clock())
+            self.set(**{**vars(now), "stage": self.state.stage, "ended": None})
+            if job.progress is not None and job.progress.option is not None:
+                self.proofs.change(root, now.option)
+            if (proof := read_proof(trials_of(root), now.option.fix)) is not None:
+                self.proofs.add(root, proof)
+            self.has_news = True
+        if job is not None and job.stage is Stage.STOPPED:
+            raise TrialCancelledError
+        if job is not None and job.stage is Stage.FAILED:
+            raise TrialError(job.problem)
 
 
 class Tuning(Experiment[TuningState]):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui.experiments.trial_verdict import FEWEST_STEPS
-from perftui.run.layout import RunLayout
+from perftui.run.layout import TRIAL_FILE, RunLayout, trials_of
 from perftui.run.manifest import StopReason
 from perftui_tui.actions.experiment import Experiment, NewProofs, PairedTrials, Probing, Tuning
 from perftui_tui.keys.own_keys import hint
@@ -74,12 +74,14 @@ class Trials:
         """Whether a run is being started, which may first have to wait for the old one's end."""
         self._cancelled = threading.Event()
         self._compare_when_steady = False
+        self._looked_at: set[Path] = set()
+        """Runs of which it is known whether a trial goes on."""
 
     def cancel(self) -> None:
         """Start nothing any more."""
         self._cancelled.set()
         for experiment in self._experiments:
-            experiment.cancelled.set()
+            experiment.leave()
 
     @property
     def _experiments(self) -> tuple[Experiment[Any], ...]:
@@ -129,6 +131,15 @@ class Trials:
         if enough and not app.paused and not app.is_asking:
             self._compare_when_steady = False
             app.action_show("compare")
+
+    def take_up(self) -> None:
+        """Follow the trial of the run on screen, if one goes on that was begun elsewhere."""
+        snapshot = self._app.snapshot
+        if snapshot is None or snapshot.run is None or snapshot.source in self._looked_at:
+            return
+        self._looked_at.add(snapshot.source)
+        if self.running is None and (trials_of(snapshot.source) / TRIAL_FILE).exists():
+            self.pairs.take_up(snapshot)
 
     def offer(
         self, finding: Finding | None, option: FixOption | None = None, *, proves: bool = False

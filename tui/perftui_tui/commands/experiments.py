@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from perftui.experiments.comparison import compare as compared
 from perftui.experiments.history import found_repeats, past_run, repeats_of
 from perftui.experiments.isolate import Isolation
 from perftui.experiments.isolate import isolate as run_each
-from perftui.experiments.journal import Journal, Kept, keep_proof
-from perftui.experiments.trial import block_plan, trial
+from perftui.experiments.job import Job, begin, follow, read_job
+from perftui.experiments.journal import Journal, Kept
+from perftui.experiments.trial import block_plan
 from perftui.experiments.trial_runs import (
     Progress,
     TrialError,
@@ -25,7 +27,7 @@ from perftui.experiments.trial_runs import (
     runs_of,
     steps_of_each,
 )
-from perftui.experiments.trial_verdict import LOOKS
+from perftui.experiments.trial_verdict import LOOKS, Stage
 from perftui.experiments.tune import Keeping, Trying, Tuned
 from perftui.experiments.tune import tune as tune_training
 from perftui.facts.fact import Facts, UnknownError
@@ -51,6 +53,7 @@ from perftui_tui.commands.output import (
     ERROR,
     NO_DIFFERENCE,
     code_of,
+    end_as_interrupted,
     log,
     refusing,
     write_result,
@@ -65,6 +68,7 @@ def try_fix(line: CommandLine) -> int:
         raise UsageError(f"{choice.option.fix} cannot be tried: {choice.option.why_not_tried}")
     with refusing(UnknownError, where="the run cannot be tried again"):
         steps = line.values.get("max-steps") or steps_of_each(choice.facts)
+    end_as_interrupted()
     log(f"{choice.option.title}: {_how(choice, steps)}")
     with refusing(TrialError, code=ERROR):
         progress = _run_pairs(choice, steps)
@@ -88,27 +92,50 @@ def _how(choice: Choice, steps: int) -> str:
 
 
 def _run_pairs(choice: Choice, steps: int) -> Progress:
-    directory = trials_of(choice.run.root)
-    progress = None
-    setup = TrialSetup(directory, steps, threading.Event())
-    for progress in trial(choice.run, choice.option, setup):
-        log(_line(progress))
-        try:
-            # The app shows with the fix what is proven so far.
-            keep_proof(progress.option or choice.option, progress, directory, time.time_ns())
-        except OSError as error:
-            log(f"perftui: the result cannot be saved in {directory}: {error.strerror or error}")
-    if progress is None:
-        raise UsageError("no pair of runs finished")
-    return progress
+    """Make the pairs of the trial, or follow the one that runs already, and log them."""
+    root, cancelled, left = choice.run.root, threading.Event(), threading.Event()
+    _begin(choice, steps)
+    told: Progress | None = None
+    job: Job | None = None
+    try:
+        for job in follow(root, cancelled, left):
+            if job.progress is not None and job.progress != told:
+                for line in _lines(job.progress, len(told.pairs) if told else job.earlier):
+                    log(line)
+                told = job.progress
+    except KeyboardInterrupt:
+        log("stopping the trial and its training")
+        cancelled.set()
+        *_, job = follow(root, cancelled, left)
+        pairs = len(job.progress.pairs) if job.progress else 0
+        log(f"stopped after {fmt.several(pairs, 'pair')}: the same command goes on from there")
+        raise
+    if job is None or job.stage is not Stage.DONE or told is None:
+        raise TrialError(job.problem if job and job.problem else "the trial was stopped")
+    return told
 
 
-def _line(progress: Progress) -> str:
+def _begin(choice: Choice, steps: int) -> None:
+    """Begin the trial, unless it runs already."""
+    job = read_job(choice.run.root)
+    if job is None or job.stage.is_over:
+        job = begin(choice.run, choice.option, steps)
+    elif job.option.fix == choice.option.fix:
+        log("this trial runs already; here is how it stands")
+    else:
+        advice = "wait for its end, or stop it in the app"
+        raise UsageError(f"a trial of {job.option.title} is running: {advice}")
+    if job.earlier:
+        log(f"{fmt.several(job.earlier, 'pair')} of an earlier trial count")
+
+
+def _lines(progress: Progress, told: int) -> Iterator[str]:
+    """A line for each pair after those that were ``told``; before the first, of the workers."""
     if not progress.pairs:
-        return worker_line(progress)
-    pair = progress.pairs[-1]
-    before, after = (fmt.duration(run.step_ns) for run in (pair.before, pair.after))
-    return f"pair {len(progress.pairs)}: {before} -> {after} a step, {pair.ratio:.2f}x"
+        yield worker_line(progress)
+    for number, pair in enumerate(progress.pairs[told:], told + 1):
+        before, after = (fmt.duration(run.step_ns) for run in (pair.before, pair.after))
+        yield f"pair {number}: {before} -> {after} a step, {pair.ratio:.2f}x"
 
 
 def tune(line: CommandLine) -> int:
@@ -128,6 +155,7 @@ def tune(line: CommandLine) -> int:
 
 def _run_tuning(root: Path, steps: int, deadline: float) -> Tuned:
     logged = 0
+    end_as_interrupted()
     setup = TrialSetup(trials_of(root), steps, threading.Event())
     for event in tune_training(root, setup, offers, deadline):
         if isinstance(event, Tuned):
@@ -164,6 +192,7 @@ def isolate(line: CommandLine) -> int:
         refusing(TrialError, code=ERROR),
     ):
         run = run_at(root)
+        end_as_interrupted()
         log("three runs for each part left out; Ctrl+C stops")
         steps = line.values.get("max-steps")
         for result in run_each(run, trials_of(root), threading.Event(), steps):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -96,6 +98,13 @@ def write_result(
         write_object(as_object(*of), brief="brief" in flags)
     else:
         write(text(*of))
+
+
+def end_as_interrupted() -> None:
+    """Let SIGTERM, by which ``timeout`` and job managers end a command, interrupt it as ctrl+c
+    does: what it has started would go on unseen."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 TELL_EVERY_S = 10.0

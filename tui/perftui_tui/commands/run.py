@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from perftui.run.layout import RUNS_DIRECTORY, RunLayout
 from perftui.run.manifest import ManifestError, StopReason, wait_until_over
 from perftui.wire.spool import AgentOptions
 from perftui_tui.commands.line import AGAIN, CommandLine, UsageError
-from perftui_tui.commands.output import DONE, log, refusing
+from perftui_tui.commands.output import DONE, end_as_interrupted, log, refusing
 from perftui_tui.commands.report import print_report
 from perftui_tui.commands.table import COMMANDS
 from perftui_tui.commands.target import Target, find_target
@@ -219,8 +218,7 @@ def diagnose(line: CommandLine) -> int:
     launch = launch_again(line) if line.action == AGAIN else launch_of(line)
     with refusing(OSError, where=f"the run cannot be recorded in {launch.runs}"):
         root = start(launch)
-    # ``timeout`` and job managers end a command so: nobody would see what goes on without it.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    end_as_interrupted()
     try:
         log(f"recording {root}")
         with _asking(root):

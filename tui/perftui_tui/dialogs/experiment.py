@@ -120,13 +120,17 @@ class ExperimentDialog(ChoiceDialog):
     show = on_resize = on_mount
 
 
-def quit_experiment_dialog(view: View[State], state: State, stop: Act) -> QuitDialog:
-    """Asks whether to ``stop`` it."""
+def quit_experiment_dialog(view: View[State], state: State, leave: Act, stop: Act) -> QuitDialog:
+    """Asks whether to ``stop`` it, or to ``leave`` it running where it can go on alone."""
+    goes_on = view is TRIAL
+    needs = "does not need this window" if goes_on else "needs this window: quitting stops it"
     body = (
         row((f"A {view.name} is still running: ", "bold"), view.subject(state)),
-        Prose(f"{view.so_far(state)} It needs this window: quitting stops it{view.training}."),
+        Prose(f"{view.so_far(state)} It {needs}{'' if goes_on else view.training}."),
     )
-    return QuitDialog(body, Choice(("s",), f"stop the {view.name} and quit", stop))
+    leaves = Choice(("l", "enter"), "leave it running; `perftui attach` shows it again", leave)
+    stops = Choice(("s",), f"stop the {view.name} and quit", stop)
+    return QuitDialog(body, *([leaves] if goes_on else []), stops)
 
 
 def proof_dialog(proof: Proof) -> ChoiceDialog:

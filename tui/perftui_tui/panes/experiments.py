@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from perftui import format as fmt
 from perftui.experiments.trial_runs import Purpose, runs_of
-from perftui.experiments.trial_verdict import Agreement
+from perftui.experiments.trial_verdict import Agreement, Stage
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import interval_rows
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import date_and_time, elapsed, format_ns
 from perftui_tui.look.rows import Row, Span, crop, fit, fold, row, spread, width, with_fitting, wrap
-from perftui_tui.reading.experiment_state import ProbeState, Stage, TrialState, TuningState
+from perftui_tui.reading.experiment_state import ProbeState, TrialState, TuningState
 
 if TYPE_CHECKING:
     from perftui.experiments.journal import Proof

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import enum
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui import format as fmt
-from perftui.experiments.trial_verdict import FEWEST_STEPS, LOOKS, TrialVerdict, next_look
+from perftui.experiments.trial_verdict import (
+    FEWEST_STEPS,
+    LOOKS,
+    Stage,
+    TrialVerdict,
+    next_look,
+)
 from perftui.run.layout import trials_of
 
 if TYPE_CHECKING:
+    from perftui.experiments.job import Job
     from perftui.experiments.journal import Attempt, Journal
     from perftui.experiments.trial_runs import NextRun, Pair, Progress
     from perftui.fixes.option import FixOption
     from perftui.probe.ceilings import Ceilings
     from perftui_tui.reading.snapshot import Snapshot
-
-
-class Stage(enum.Enum):
-    """How far an experiment has come."""
-
-    WAITING = "waiting"
-    """Waiting for the end of a training that was running."""
-    RUNNING = "running"
-    STOPPING = "stopping"
-    """It was asked to stop, and its training has not ended yet."""
-    DONE = "done"
-    STOPPED = "stopped"
-    FAILED = "failed"
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will come."""
-        return self in (Stage.DONE, Stage.STOPPED, Stage.FAILED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +79,8 @@ class TrialState(ExperimentState):
     run_began: float = 0.0
     made: tuple[tuple[NextRun, float], ...] = ()
     """The runs so far, oldest first, with the seconds that each took."""
+    earlier: int = 0
+    """Pairs that an earlier trial had made."""
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -119,6 +110,23 @@ class TrialState(ExperimentState):
         """Whether pairs are blocks within runs now."""
         of_runs = self.run is not None and self.run.is_of_runs
         return self.plan.pairs_of_run is not None and not of_runs
+
+    def of_job(self, job: Job, now: float) -> TrialState:
+        """The trial as its process wrote it."""
+        ago = (time.time_ns() - job.run_began_ns) / 1e9
+        ended = None if job.ended_ns is None else now - (time.time_ns() - job.ended_ns) / 1e9
+        return replace(
+            self,
+            option=(job.progress and job.progress.option) or job.option,
+            stage=job.stage,
+            progress=job.progress,
+            run=job.run,
+            run_began=now - ago,
+            made=job.made,
+            earlier=job.earlier,
+            problem=job.problem,
+            ended=ended,
+        )
 
     def begin_run(self, following: NextRun, now: float) -> TrialState:
         """The trial once the run before is over and the ``following`` begins."""

@@ -90,6 +90,7 @@ class FakeTrial(Gate):
         setup: TrialSetup,
         earlier: Progress | None = None,
     ) -> Iterator[Progress]:
+        del earlier
         self.asked.append((run.root, option.fix, setup.directory, setup.steps))
         setup.began(NextRun(Purpose.WARM_UP))
         for count in range(1, len(self.ratios) + 1):

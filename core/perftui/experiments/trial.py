@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice, pairwise
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 
@@ -215,7 +215,9 @@ def block_pairs(
             checked = _losses_of(runs, option.risks)
             progress = _progress(pairs, runs, median(floors) if floors else None, checked)
             yield replace(progress, block_steps=plan.steps)
-            if is_decided(progress.verdict) or len(pairs) >= most_pairs:
+            # One run begins one way only: its losses say nothing of the other.
+            is_whole = len(runs) >= len(Arm)
+            if len(pairs) >= most_pairs or (is_whole and is_decided(progress.verdict)):
                 return
 
 
@@ -248,26 +250,34 @@ def with_best_workers(
     """``option``, for ``loader-workers`` with the number of workers that was measured to be best,
     and the steps that tell.
 
-    Yields the steps so far. They end where twice as many workers bring nothing more, and are kept
-    in the directory of ``run``.
+    Yields the steps so far: of the present number and of more, until twice as many bring nothing
+    more, and then of all of them once more in the opposite order, so that steady changes of the
+    machine cancel out. Those of more workers are kept in the directory of ``run``.
     """
-    facts, curve = facts_of(run.root), WorkerCurve(())
-    counts = counts_for(facts, option)
-    setup = replace(setup, steps=steps_of_each(facts, SECONDS)) if counts else setup
-    for at, count in enumerate(counts, 1):
+    facts = facts_of(run.root)
+    counts, loader = counts_for(facts, option), training_loader(facts)
+    if not counts or loader is None:
+        return option, ()
+    setup = replace(setup, steps=steps_of_each(facts, SECONDS))
+    present, is_back = loader.num_workers or 0, False
+    ahead, times = [present, *counts], dict[int, list[int]]()
+    while ahead:
+        count = ahead.pop(0)
         tried = with_workers(facts, count)
         if tried is None or tried.override is None:
-            return option, curve.points
-        what = NextRun(Purpose.WORKERS, workers=count, further=len(counts) - at)
-        step = setup.measure(Arm.AFTER, rerun_launch(run, tried), what).step_ns
-        curve = WorkerCurve((*curve.points, CurvePoint(count, step)))
-        yield replace(NO_PAIRS, workers=curve.points)
-        if curve.is_level:
-            break
-    if curve.best is None:
-        return option, curve.points
+            return option, ()
+        launch = repeat_launch(run) if count == present else rerun_launch(run, tried)
+        arm = Arm.BEFORE if count == present else Arm.AFTER
+        further = len(ahead) + (0 if is_back else len(ahead) + len(times) + 1)
+        what = NextRun(Purpose.WORKERS, workers=count, further=further)
+        times.setdefault(count, []).append(setup.measure(arm, launch, what).step_ns)
+        points = tuple(CurvePoint(number, round(fmean(each))) for number, each in times.items())
+        yield replace(NO_PAIRS, workers=points)
+        if not is_back and (not ahead or WorkerCurve(points).is_level):
+            is_back, ahead = True, list(reversed(times))
+    curve = WorkerCurve(points[1:])
     write_worker_curve(run.root, curve)
-    return with_workers(facts, curve.best) or option, curve.points
+    return (curve.best and with_workers(facts, curve.best)) or option, points
 
 
 FEWEST_RUNS, MOST_PAIRS = runs_of(LOOKS[0][0]), LOOKS[-1][0]

@@ -135,10 +135,11 @@ def test_numbers_of_workers_come_first_then_the_warm_up_then_pairs(
     steps.update({"num_workers 0 -> 1": 60, "num_workers 0 -> 2": 40, "num_workers 0 -> 4": 41})
     heard = list(made(run, tmp_path / "trials", monkeypatch))
     runs = [one for one in heard if isinstance(one, NextRun)]
-    assert runs == [
-        NextRun(Purpose.WORKERS, workers=1, further=3),
-        NextRun(Purpose.WORKERS, workers=2, further=2),
-        NextRun(Purpose.WORKERS, workers=4, further=1),
+    # The present number as well, and all of them in turns.
+    tried = [one.workers for one in runs if one.purpose is Purpose.WORKERS]
+    assert tried == [0, 1, 2, 4, 4, 2, 1, 0]
+    assert [one.further for one in runs[:8]] == [9, 8, 7, 6, 3, 2, 1, 0]
+    assert runs[8:] == [
         NextRun(Purpose.WARM_UP),
         NextRun(Purpose.PAIR, 1, Arm.BEFORE),
         NextRun(Purpose.PAIR, 1, Arm.AFTER),
@@ -146,8 +147,9 @@ def test_numbers_of_workers_come_first_then_the_warm_up_then_pairs(
     said = [one for one in heard if isinstance(one, Progress)]
     # Which number is tried is known before the first pair.
     titles = [one.option.title if one.option else None for one in said]
-    assert titles == [None, None, None, "num_workers 0 -> 2", "num_workers 0 -> 2"]
-    assert [len(one.pairs) for one in said] == [0, 0, 0, 0, 1]
+    assert titles == [None] * 8 + ["num_workers 0 -> 2"] * 2
+    assert [len(one.pairs) for one in said] == [0] * 9 + [1]
+    assert [point.workers for point in said[-1].workers] == [0, 1, 2, 4]
     curve = read_worker_curve(run.root)
     assert curve.best == 2
 

@@ -232,9 +232,10 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     blocks = block_plan(facts, option, steps) if option else None
     of_run = blocks.pairs if blocks else None
     fewest, most = runs_of(LOOKS[0][0], of_run), runs_of(LOOKS[-1][0], of_run)
-    numbers = len(counts_for(facts, option)) if option else 0
-    # The search ends when twice as many workers bring nothing more.
-    first, last = fewest + min(2, numbers), most + numbers
+    counts = counts_for(facts, option) if option else ()
+    # Each number twice, with the present one; it ends when twice as many bring nothing more.
+    numbers = 2 * (1 + len(counts)) if counts else 0
+    first, last = fewest + min(4, numbers), most + numbers
     takes = f", about {fmt.rough_range(first * seconds, last * seconds)}" if seconds else ""
     how = f"{steps:,} steps, with the fix and without in turn"
     if blocks:

@@ -95,6 +95,14 @@ def read_job(root: Path) -> Job | None:
     return replace(job, stage=Stage.STOPPED) if job and not job.stage.is_over else job
 
 
+def running_trial(root: Path) -> str:
+    """What the trial of the run at ``root`` that goes on tries; empty where none does."""
+    if not (trials_of(root) / TRIAL_FILE).exists():
+        return ""
+    job = read_job(root)
+    return job.option.title if job is not None and not job.stage.is_over else ""
+
+
 def _read(directory: Path) -> Job | None:
     try:
         return msgspec.json.decode(

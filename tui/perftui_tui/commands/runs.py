@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from perftui.experiments.history import History, listed
+from perftui.experiments.job import running_trial
 from perftui.experiments.removal import (
     NotRemovableError,
     RemovalLimits,
@@ -48,6 +49,8 @@ def runs(line: CommandLine) -> int:
         return 0
     if not entries:
         print(printable(f"no runs in {directory}"))
+    else:
+        print(f"{'run':<40} {'state':<14} {'started':<16}  {'step':>8}  script")
     for entry in entries:
         print(printable(_line(entry, judged.get(entry.root))))
     return 0
@@ -62,8 +65,10 @@ def _line(entry: RunEntry, judged: History | None) -> str:
     name = f"  {manifest.name}" if manifest.name else ""
     slower = f"  {percent(judged.slower)} slower than before" if judged and judged.slower else ""
     elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""
+    title = running_trial(entry.root)
+    trial = f"  trial of {title} running: perftui attach shows it" if title else ""
     state = f"{entry.run_id:<40} {manifest.state:<14} {started}"
-    return f"{state}  {step:>8}  {manifest.script}{name}{slower}{elsewhere}"
+    return f"{state}  {step:>8}  {manifest.script}{name}{slower}{trial}{elsewhere}"
 
 
 LIMITS = ("older-than", "keep", "max-size")

@@ -111,7 +111,8 @@ def _make_app(target: Path, line: CommandLine, *, is_replay: bool) -> PerftuiApp
 
 
 def attach(line: CommandLine) -> int:
-    """Open a live run in the app; leaving never ends the training. Returns 0 when the user left."""
+    """Open a run in the app that is live, or on which a fix is tried; leaving never ends either.
+    Returns 0 when the user left."""
     root = _live_run(line)
     reason = why_headless(line)
     if reason is not None:
@@ -123,6 +124,8 @@ def attach(line: CommandLine) -> int:
 
 
 def _live_run(line: CommandLine) -> Path:
+    from perftui.experiments.job import running_trial
+
     runs = runs_directory(line)
     if line.words:
         path = Path(line.words[0])
@@ -130,12 +133,13 @@ def _live_run(line: CommandLine) -> Path:
             root = path.absolute() if is_run_directory(path) else run_by_id(str(path), runs)
             with refusing(ManifestError, where="the run is damaged"):
                 manifest = run_state(root)
-            if manifest.status.is_over:
+            if manifest.status.is_over and not running_trial(root):
                 raise UsageError(_over(root, manifest))
             return root
         runs = runs_directory(line, path)
     readable = [(row.root, row.manifest) for row in list_runs(runs) if row.manifest is not None]
     living = [root for root, manifest in readable if not manifest.status.is_over]
+    living += [root for root, _ in readable if running_trial(root)]
     if living:
         return living[0]
     if not readable:

@@ -74,11 +74,17 @@ def test_all_that_was_done_is_named_and_the_last_fix_is_undone_first() -> None:
     )
     app = SimpleNamespace(
         trials=SimpleNamespace(
-            proofs=SimpleNamespace(every=proofs), tuning=SimpleNamespace(state=None)
+            proofs=SimpleNamespace(every=proofs),
+            tuning=SimpleNamespace(state=None),
+            pairs=SimpleNamespace(
+                is_running=True,
+                state=SimpleNamespace(option=SimpleNamespace(title="fused"), root=Path("/runs/a")),
+            ),
         ),
         source_fixes=SimpleNamespace(written=fixes),
     )
     assert list(achieved(cast("PerftuiApp", app))) == [
+        ("trial", "fused goes on: perftui attach /runs/a"),
         ("tried", "num_workers 0 -> 1: 1.25x slower"),
         ("wrote", "/p/train.py: anomaly detection off, 1.14x faster"),
         ("wrote", f"/p/data.py: pin_memory on, {NOT_MEASURED}"),

@@ -66,7 +66,7 @@ def test_the_rest_of_an_interrupted_removal_goes_with_the_next(
     assert left == [f"{GOING}{OLD}"]
     capsys.readouterr()
     os.chdir(runs.parents[1])
-    assert len(ran(capsys, "runs").out.splitlines()) == 2
+    assert len(ran(capsys, "runs").out.splitlines()) == 3
     assert main(["runs", "--prune", "--keep", "9"]) == 0
     assert not [path for path in runs.parent.rglob("*") if path.name.startswith(GOING)]
 

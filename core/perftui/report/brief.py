@@ -1,4 +1,4 @@
-"""A report in at most 2,000 bytes: the verdict, the next command, and what costs most."""
+"""A report on one screen, or in at most 2,000 bytes: the verdict, what to do, what costs most."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from perftui.diagnosis.rules import answer_to
 from perftui.facts.step.steps import step_breakdown
 from perftui.report.as_json import BriefReport
 from perftui.report.findings_as_json import BriefFinding, finding_key, severity_name
-from perftui.report.next_command import best_fix, comparison_command, next_command, next_of
+from perftui.report.next_command import (
+    best_fix,
+    command,
+    comparison_command,
+    next_command,
+    next_of,
+)
 from perftui.report.output_text import (
     LETTERS,
     SCHEMA,
+    WIDTH,
     cut,
     encode_object,
     fits,
@@ -22,15 +29,23 @@ from perftui.report.output_text import (
     printable,
     replaced,
     whole,
+    wrapped,
 )
 from perftui.report.report import Report
+from perftui.report.wording import breakdown_rows
 
 MOST_FINDINGS = 3
 
+MOST_LINES, MOST_PARTS, MOST_WRITTEN, BAR = 24, 8, 3, 10
+"""Lines of a screen, and of the parts of a step and of what a fix writes in it; cells of a bar."""
+
 
 def brief_text(report: Report) -> str:
-    """The report for a person or a log; the next command is on the third line."""
-    return fitting_lines(_lines(report))
+    """The report on one screen: the verdict, what to write where, the step, what else was found,
+    and the next command."""
+    head, tail = list(_head(report)), list(_tail(report))
+    room = MOST_LINES - len(head) - len(tail)
+    return fitting_lines((*head, *_others(report, room), *tail))
 
 
 def brief_json(report: Report) -> str:
@@ -38,26 +53,58 @@ def brief_json(report: Report) -> str:
     return encode_object(brief_object(report), on_one_line=True)
 
 
-def _lines(report: Report) -> Iterator[str]:
-    diagnosis = report.diagnosis
-    top = diagnosis.top
+def _head(report: Report) -> Iterator[str]:
+    """The verdict with what to write, and the step with what it rests on."""
+    diagnosis, top = report.diagnosis, report.diagnosis.top
     if report.redaction is not None:
         yield report.redaction.head
-    yield cut(_heading(report), LETTERS)
+    yield cut(_heading(report), WIDTH)
     verdict = f"{top.severity.name}  {top.headline}" if top else "no verdict: too little is known"
-    yield cut(diagnosis.progress or verdict, 2 * LETTERS)
+    verdict = cut(diagnosis.progress or verdict, 3 * LETTERS)
+    yield from wrapped(verdict, "  ", "")
+    if top is not None and top.severity is not Severity.HEALTHY:
+        gain = f"{top.gain} without it, " if top.gain else ""
+        yield f"  {top.rule}: {gain}{top.confidence.value} confidence"
+        yield from _answer(top, report)
+    for breakdown in report.breakdowns[:1]:
+        yield ""
+        *parts, (whole, time, _) = breakdown_rows(breakdown)
+        claimed = {breakdown.shown(part) for part in top.parts} if top else ()
+        yield f"{whole} {time / 100:.2f} ms"
+        for name, time, share in parts[:MOST_PARTS]:
+            bar = ("█" * round(share * BAR / 1000)).ljust(BAR)
+            mark = f"  <- {top.rule}" if top and name in claimed else ""
+            line = f"  {name:<18} {time / 100:9.2f} ms  {share / 10:5.1f} %  {bar}{mark}"
+            yield printable(line).rstrip()
+
+
+def _others(report: Report, room: int) -> Iterator[str]:
+    """As many of the other findings as there is room for, and how many there are besides."""
+    causes = [one for one in report.diagnosis.findings if one.severity is not Severity.HEALTHY]
+    others = [one for one in causes if one is not report.diagnosis.top]
+    lines = []
+    for finding in others:
+        sentence = f"{severity_name(finding.severity)}  {finding.headline}"
+        lines.append(wrapped(cut(sentence, 2 * WIDTH), "  ", ""))
+    shown = 0
+    while shown < len(lines) and 2 + sum(map(len, lines[: shown + 1])) <= room:
+        shown += 1
+    if shown:
+        yield ""
+    for each in lines[:shown]:
+        yield from each
+    if left := len(others) - shown:
+        yield f"{fmt.several(left, 'more finding')}"
+
+
+def _tail(report: Report) -> Iterator[str]:
+    yield ""
+    run = report.subject.run
     following, comparing = next_command(report), comparison_command(report)
-    for name, command in (("next", following), ("compare", comparing)):
-        if command:
-            yield f"{name}: {_shell(command)}"
-    causes = [finding for finding in diagnosis.findings if finding.severity is not Severity.HEALTHY]
-    for number, finding in enumerate(causes[:MOST_FINDINGS], 1):
-        yield cut(f"{number}. {_title(finding)}", LETTERS)
-        if finding is not top:
-            yield cut(f"   {finding.sentence}", LETTERS)
-        yield from _answer(finding, report, following)
-    if len(causes) > MOST_FINDINGS:
-        yield f"{fmt.several(len(causes) - MOST_FINDINGS, 'more finding')} without --brief"
+    everything = command("report", "--full", *([run.root] if run else [report.subject.name]))
+    for name, words in (("next", following), ("compare", comparing), ("more", everything)):
+        if words:
+            yield f"{name}: {_shell(words)}"
 
 
 def _heading(report: Report) -> str:
@@ -69,31 +116,22 @@ def _heading(report: Report) -> str:
     return f"{name}: {steps}, mean {fmt.duration(steady.mean)}"
 
 
-def _title(finding: Finding) -> str:
-    """The rule, the place and the cost."""
-    place = _place(finding, LETTERS // 2)
-    step = f"{fmt.duration(finding.step_ns)} ({fmt.percent(finding.share)})"
-    cost = f"{fmt.duration(finding.cost_ns)} of {step}"
-    return ", ".join(
-        (
-            f"{finding.rule} ({severity_name(finding.severity)}){f' at {place}' if place else ''}",
-            *((cost,) if finding.cost_ns else ()),
-            f"{finding.confidence.value} confidence",
-        )
-    )
-
-
-def _answer(finding: Finding, report: Report, shown: list[str] | None) -> Iterator[str]:
-    """What to do about the finding, or its best fix, and both where the advice is its own; then its
-    next command unless ``shown``."""
-    fix, command = best_fix(finding, report), next_of(finding, report)
-    if (answer := answer_to(finding)) and (finding.advice or not fix):
-        yield cut(f"   to do: {answer}", LETTERS)
-    if fix:
-        more = (fix.why_not,) if fix.is_written else tuple(risk.value for risk in fix.risks)
-        yield cut(f"   fix {fix.fix}: {'; '.join((fix.title, *more))}", LETTERS)
-    if command and command != shown:
-        yield f"   {_shell(command)}"
+def _answer(finding: Finding, report: Report) -> Iterator[str]:
+    """What to do about the finding, and what its best fix writes."""
+    fix = best_fix(finding, report)
+    if answer := answer_to(finding):
+        yield from wrapped(cut(f"do: {answer}", 3 * LETTERS), "      ", "  ")
+    if fix is None:
+        return
+    risks = "; ".join([fix.why_not] if fix.is_written else [risk.value for risk in fix.risks])
+    yield from wrapped(cut(f"fix {fix.fix}: {fix.title}", LETTERS), "      ", "  ")
+    written = fix.advice.splitlines()
+    if not written and fix.patch is not None:
+        written = [line for line in fix.patch.diff().splitlines() if line[:1] in "+-"]
+    for line in written[:MOST_WRITTEN]:
+        yield f"      {cut(line, WIDTH - 6)}"
+    if risks:
+        yield from wrapped(cut(f"risk: {risks}", 2 * WIDTH), "      ", "  ")
 
 
 def _shell(command: list[str]) -> str:

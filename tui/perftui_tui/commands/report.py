@@ -131,9 +131,9 @@ def _form(flags: frozenset[str]) -> Callable[[Report], str]:
 
     if "markdown" in flags:
         return markdown.render
-    if "brief" in flags:
-        return brief.brief_json if "json" in flags else brief.brief_text
-    return as_json.encode if "json" in flags else text.render
+    if "json" in flags:
+        return brief.brief_json if "brief" in flags else as_json.encode
+    return text.render if "full" in flags else brief.brief_text
 
 
 def _print_table(report: Report, name: str) -> None:

@@ -74,6 +74,7 @@ OPTIONS = {
         Option("ascii", "", "draw with ASCII only"),
         Option("top", "N", "rows in each table (default: 10 in text, all in JSON)"),
         Option("json", "", "print JSON"),
+        Option("full", "", "print all of the text: evidence, tables, what was not judged"),
         Option("brief", "", "at most 2,000 bytes"),
         Option("markdown", "", "print Markdown, for a pull request"),
         Option("html", "FILE", "write one HTML file with charts, for a mail"),
@@ -125,7 +126,19 @@ RECORDING = (
 )
 APP = ("headless", "theme", "ascii")
 REPORT = (
-    *("top", "json", "brief", "markdown", "html", "csv", "folded", "perfetto", "redact", "trust"),
+    *(
+        "full",
+        "top",
+        "json",
+        "brief",
+        "markdown",
+        "html",
+        "csv",
+        "folded",
+        "perfetto",
+        "redact",
+        "trust",
+    ),
 )
 
 RUN = Command(
@@ -143,7 +156,12 @@ COMMANDS = {
             "replay",
             "[PATH or RUN]",
             "open a trace or a run (default: the newest run)",
-            (*("runs", "rank", "ncu", *APP), *("json", "brief", "markdown", "top", "trust")),
+            (
+                *("runs", "rank", "ncu", *APP),
+                *("full", "json", "brief", "markdown"),
+                "top",
+                "trust",
+            ),
             ("perftui replay", "perftui replay trace.json.gz --ncu kernels.csv"),
             noun="one path",
         ),
@@ -160,7 +178,7 @@ COMMANDS = {
             "[PATH or RUN]",
             "print the diagnosis of a run, trace or memory snapshot",
             ("runs", "rank", "ncu", "scheduler", *REPORT),
-            ("perftui report --brief", "perftui report trace.json.gz --html report.html"),
+            ("perftui report --full", "perftui report trace.json.gz --html report.html"),
             noun="one path",
         ),
         Command(

@@ -242,10 +242,10 @@ def test_a_rank_of_a_directory_is_reported(
     tmp_path: Path, capsys: Capture, command: list[str]
 ) -> None:
     write_ranks(tmp_path / "log")
-    lowest = ran(capsys, *command, str(tmp_path / "log")).out
+    lowest = ran(capsys, *command, "--full", str(tmp_path / "log")).out
     assert lowest.startswith(str(tmp_path / "log" / "rank1.json"))
     assert "2 ranks; this is rank 1 by the file's name, --rank N opens another" in lowest
-    assert main([*command, str(tmp_path / "log"), "--rank", "3"]) == 0
+    assert main([*command, "--full", str(tmp_path / "log"), "--rank", "3"]) == 0
     assert capsys.readouterr().out.startswith(str(tmp_path / "log" / "rank3.json"))
 
 

@@ -58,7 +58,7 @@ def _head(report: Report) -> Iterator[str]:
     diagnosis, top = report.diagnosis, report.diagnosis.top
     if report.redaction is not None:
         yield report.redaction.head
-    yield cut(_heading(report), WIDTH)
+    yield fmt.middle(printable(_heading(report)), WIDTH)
     verdict = f"{top.severity.name}  {top.headline}" if top else "no verdict: too little is known"
     verdict = cut(diagnosis.progress or verdict, 3 * LETTERS)
     yield from wrapped(verdict, "  ", "")
@@ -72,20 +72,22 @@ def _head(report: Report) -> Iterator[str]:
         claimed = {breakdown.shown(part) for part in top.parts} if top else ()
         yield f"{whole} {time / 100:.2f} ms"
         for name, time, share in parts[:MOST_PARTS]:
-            bar = ("█" * round(share * BAR / 1000)).ljust(BAR)
+            bar = ("=" * round(share * BAR / 1000)).ljust(BAR)
             mark = f"  <- {top.rule}" if top and name in claimed else ""
             line = f"  {name:<18} {time / 100:9.2f} ms  {share / 10:5.1f} %  {bar}{mark}"
             yield printable(line).rstrip()
 
 
 def _others(report: Report, room: int) -> Iterator[str]:
-    """As many of the other findings as there is room for, and how many there are besides."""
+    """As many of the other findings and of the notes as there is room for, and how many findings
+    there are besides."""
     causes = [one for one in report.diagnosis.findings if one.severity is not Severity.HEALTHY]
     others = [one for one in causes if one is not report.diagnosis.top]
     lines = []
     for finding in others:
         sentence = f"{severity_name(finding.severity)}  {finding.headline}"
         lines.append(wrapped(cut(sentence, 2 * WIDTH), "  ", ""))
+    lines += [wrapped(cut(note, 2 * WIDTH), "  ", "") for note in report.notes]
     shown = 0
     while shown < len(lines) and 2 + sum(map(len, lines[: shown + 1])) <= room:
         shown += 1
@@ -93,8 +95,8 @@ def _others(report: Report, room: int) -> Iterator[str]:
         yield ""
     for each in lines[:shown]:
         yield from each
-    if left := len(others) - shown:
-        yield f"{fmt.several(left, 'more finding')}"
+    if (left := len(others) - shown) > 0:
+        yield fmt.several(left, "more finding")
 
 
 def _tail(report: Report) -> Iterator[str]:
@@ -129,7 +131,7 @@ def _answer(finding: Finding, report: Report) -> Iterator[str]:
     if not written and fix.patch is not None:
         written = [line for line in fix.patch.diff().splitlines() if line[:1] in "+-"]
     for line in written[:MOST_WRITTEN]:
-        yield f"      {cut(line, WIDTH - 6)}"
+        yield from wrapped(cut(line, 3 * LETTERS), "        ", "      ")
     if risks:
         yield from wrapped(cut(f"risk: {risks}", 2 * WIDTH), "      ", "  ")
 

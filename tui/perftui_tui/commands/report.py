@@ -57,7 +57,7 @@ def print_report(target: Target, line: CommandLine) -> int:
     elif "html" in line.values:
         _write_page(result, line.values["html"])
     else:
-        write(text_of(_form(line.flags), result), as_json="json" in line.flags)
+        write(text_of(_form(line), result), as_json="json" in line.flags)
     return 0
 
 
@@ -126,14 +126,15 @@ def text_of(render: Callable[[Report], str], report: Report) -> str:
         return rendered(render, report)
 
 
-def _form(flags: frozenset[str]) -> Callable[[Report], str]:
+def _form(line: CommandLine) -> Callable[[Report], str]:
     from perftui.report import as_json, brief, markdown, text
 
+    flags, tables = line.flags, {"top", "ncu"} & line.values.keys()
     if "markdown" in flags:
         return markdown.render
     if "json" in flags:
         return brief.brief_json if "brief" in flags else as_json.encode
-    return text.render if "full" in flags else brief.brief_text
+    return text.render if "full" in flags or tables else brief.brief_text
 
 
 def _print_table(report: Report, name: str) -> None:

@@ -14,7 +14,7 @@ from tests.docs.alike import HOME, differences, masked, parsed, unlike
 from tests.docs.documents import DOCUMENTS, PLAYED, ROOT, Shown, scripts, sessions
 from tests.docs.running import Recordings, printed
 from tests.ran import Capture
-from tests.tui.fake_trial import play
+from tests.tui.fake_trial import play, try_on_a_thread
 from tests.tui.recorded import ENDED, write_run, write_script
 from tests.tui.test_check_and_compare import place, record
 
@@ -67,6 +67,7 @@ def test_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monkey
     recordings = Recordings(train)
     for module, name in Recordings.PLACES:
         monkeypatch.setattr(module, name, recordings)
+    try_on_a_thread(monkeypatch)
     monkeypatch.chdir(tmp_path)
     real = (document for document in DOCUMENTS if document != PLAYED)
     shown = [one for document in real for one in sessions(document)]
@@ -90,16 +91,19 @@ def check_runs(place: Path) -> int:
     curve = read_worker_curve(place / ".perftui" / "runs" / first.run_id)
     counts = len(curve.points) if curve else 0
     fixes = [[one.fix for one in each.overrides] for each in manifests(trials)]
-    assert fixes == [["loader-workers"]] * counts + [[], ["loader-workers"]]
-    roots = sorted(trials.glob("*-train-*"))[counts:]
+    numbers = [[], *[["loader-workers"]] * counts] if counts else []
+    assert fixes == [*numbers, [], ["loader-workers"]]
+    roots = sorted(trials.glob("*-train-*"))[len(numbers) :]
     assert [len(RunReader(root).poll().ranks[0].steps) for root in roots] == [STEPS, STEPS]
     return counts
 
 
 def check_order(recordings: Recordings, counts: int) -> None:
-    """A trial begins with a run that is not counted, and turns every other pair around."""
+    """A trial begins with a run that is not counted, and turns every other pair around; before it
+    each number of workers is tried, there and back."""
     tried = [bool(one.overrides) for one in recordings.asked if one.options.losses]
-    assert tried[: counts + 5] == [True] * counts + [False, False, True, True, False]
+    numbers = [False, *[True] * 2 * counts, False] if counts else []
+    assert tried[: len(numbers) + 5] == [*numbers, False, False, True, True, False]
 
 
 def shown_below(command: str) -> list[str]:

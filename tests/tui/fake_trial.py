@@ -105,14 +105,19 @@ class FakeTrial(Gate):
                 return
 
 
-def play_trial(monkeypatch: pytest.MonkeyPatch, fake: FakeTrial) -> FakeTrial:
-    """Let trials play ``fake``, each on a thread in place of its process."""
+def try_on_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let trials run on a thread in place of a process of their own."""
 
     def start(root: Path) -> None:
         threading.Thread(target=job.work, args=(root, threading.Event()), daemon=True).start()
 
-    monkeypatch.setattr("perftui.experiments.job.trial", fake)
     monkeypatch.setattr("perftui.experiments.job.start_process", start)
+
+
+def play_trial(monkeypatch: pytest.MonkeyPatch, fake: FakeTrial) -> FakeTrial:
+    """Let trials play ``fake``."""
+    try_on_a_thread(monkeypatch)
+    monkeypatch.setattr("perftui.experiments.job.trial", fake)
     return fake
 
 

@@ -94,7 +94,8 @@ def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
 
 def figures(state: TrialState, now: float) -> list[Span]:
     """What runs, what is known, and how long it takes, for one row."""
-    known = [(state.verdict.headline, "bold")] if state.verdict is not None else []
+    headline = state.verdict.headline if state.verdict is not None else ""
+    known = [(headline.partition(" (")[0], "bold")] if headline else []
     return [(running(state), ""), *known, (rest(state, now), "dim")]
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from perftui.experiments.job import Job
 from perftui.experiments.journal import Attempt, Journal, Kept
-from perftui.experiments.trial_runs import NO_PAIRS, Arm, NextRun, Purpose
+from perftui.experiments.trial_runs import NO_PAIRS, Arm, NextRun, Progress, Purpose
 from perftui.experiments.trial_verdict import Outcome, TrialVerdict
 from perftui.fixes.option import FixOption, Risk
 from perftui.run.worker_curve import CurvePoint
@@ -35,7 +36,8 @@ def test_a_trial_that_loses_says_so_before_it_is_over() -> None:
 CURVE = (CurvePoint(1, 12_000_000), CurvePoint(2, 7_000_000))
 
 OPTION = FixOption("loader-workers", "num_workers 0 -> 4", "")
-BEGUN = TrialState(OPTION, TrialPlan(80, 10.0), root=Path("run"), began=100.0)
+JOB = Job("run", OPTION, 80, 100 * 10**9)
+BEGUN = TrialState(JOB, TrialPlan(80, 10.0), root=Path("run"), began=100.0)
 
 
 WARM_UP, BLOCKS = NextRun(Purpose.WARM_UP), NextRun(Purpose.BLOCKS)
@@ -48,8 +50,16 @@ def run_of(pair: int, arm: Arm = Arm.BEFORE) -> NextRun:
 def begin(state: TrialState, *runs: NextRun, each: float = 10.0) -> TrialState:
     """The trial while the last of ``runs`` is made; each took so many seconds."""
     for at, run in enumerate(runs):
-        state = state.begin_run(run, BEGUN.began + at * each)
+        state = at_run(state, run, BEGUN.began + at * each)
     return state
+
+
+def at_run(state: TrialState, run: NextRun, now: float) -> TrialState:
+    return replace(state, job=state.job.begin_run(run, round(now * 1e9)))
+
+
+def with_progress(state: TrialState, progress: Progress) -> TrialState:
+    return replace(state, job=replace(state.job, progress=progress))
 
 
 def after(*ratios: float, each: float = 10.0, **changes: object) -> TrialState:
@@ -57,7 +67,7 @@ def after(*ratios: float, each: float = 10.0, **changes: object) -> TrialState:
     numbers = range(1, len(ratios) + 1)
     pairs = [run_of(number, arm) for number in numbers for arm in Arm]
     made = begin(BEGUN, WARM_UP, *pairs, run_of(len(ratios) + 1), each=each)
-    return replace(made, progress=progress_of(*ratios), **changes)
+    return replace(with_progress(made, progress_of(*ratios)), **changes)
 
 
 def trial_shown(state: TrialState, now: float = 200.0, cells: int = 62) -> list[str]:
@@ -95,7 +105,7 @@ def test_the_run_that_is_made_is_named(run: NextRun, in_full: str, in_a_row: str
 
 
 def test_beside_pairs_the_run_is_named_too() -> None:
-    state = after(2.0).begin_run(run_of(2, Arm.AFTER), 140.0)
+    state = at_run(after(2.0), run_of(2, Arm.AFTER), 140.0)
     assert "pair 2, the run with the fix" in " ".join(trial_shown(state, 110.0))
 
 
@@ -103,14 +113,14 @@ COUNTED = "a step takes 12 ms with 1 worker, 7.0 ms with 2"
 
 
 def test_how_many_workers_serve_best_is_shown_before_the_pairs_and_with_them() -> None:
-    counting = replace(BEGUN, progress=replace(NO_PAIRS, workers=CURVE))
+    counting = with_progress(BEGUN, replace(NO_PAIRS, workers=CURVE))
     assert COUNTED in trial_shown(counting, 130.0)
     beside = trial_shown(replace(counting, plan=TrialPlan(80, 10.0, step_ns=6.6e6)), 130.0)
     assert f"{COUNTED}; it took 6.6 ms in the recorded run" in " ".join(beside)
     chosen = f"{COUNTED}: 2 is the fastest"
     pairs = after(*FASTER[:2])
-    found = replace(pairs.progress, workers=CURVE, option=OPTION)
-    assert chosen in " ".join(trial_shown(replace(pairs, progress=found)))
+    found = replace(pairs.job.progress, workers=CURVE, option=OPTION)
+    assert chosen in " ".join(trial_shown(with_progress(pairs, found)))
 
 
 IN_BLOCKS = replace(BEGUN, plan=TrialPlan(80, 10.0, pairs_of_run=3))
@@ -119,7 +129,7 @@ IN_BLOCKS = replace(BEGUN, plan=TrialPlan(80, 10.0, pairs_of_run=3))
 
 def of_blocks(*ratios: float, runs: tuple[NextRun, ...], each: float = 12.0) -> TrialState:
     progress = replace(progress_of(*ratios), block_steps=33, noise=0.013)
-    return replace(begin(IN_BLOCKS, *runs, each=each), progress=progress)
+    return with_progress(begin(IN_BLOCKS, *runs, each=each), progress)
 
 
 LOSSES = NextRun(Purpose.LOSSES)
@@ -147,7 +157,7 @@ def counting(workers: int, further: int) -> NextRun:
         # The runs themselves are believed rather than the one that was recorded.
         (after(*FASTER[:2], each=20.0), 200.0, 8 * 20.0),
         (after(*FASTER[:5], each=20.0), 330.0, 30.0),
-        (after(*FASTER[:5]).begin_run(run_of(6, Arm.AFTER), 220.0), 224.0, 6.0),
+        (at_run(after(*FASTER[:5]), run_of(6, Arm.AFTER), 220.0), 224.0, 6.0),
         (after(*UNCLEAR), 230.0, 60.0),
         (IN_BLOCKS, 100.0, 20.0),
         (IN_BLOCKS, 104.0, 16.0),
@@ -212,7 +222,8 @@ def test_a_failure_does_not_hide_what_was_measured_before() -> None:
 def test_a_change_that_did_not_arrive_is_told_in_words() -> None:
     verdict = TrialVerdict(Outcome.NO_EFFECT, "no effect: num_workers was refused")
     progress = replace(progress_of(1.0, notes=("the host was busy: stress",)), verdict=verdict)
-    lines = trial_shown(replace(BEGUN, progress=progress, stage=Stage.DONE, ended=150.0))
+    over = replace(BEGUN, stage=Stage.DONE, ended=150.0)
+    lines = trial_shown(with_progress(over, progress))
     assert "no effect: num_workers was refused" in lines
     assert "the host was busy: stress" in lines
 
@@ -250,18 +261,19 @@ THREADS = Attempt(
 )
 JOURNAL = Journal("run", "run", (WORKERS, PINNED, THREADS))
 TUNING_BEGUN = TuningState(TrialPlan(80, 10.0), root=Path("run"), began=100.0)
-CURRENT = TrialState(
-    FixOption("optimizer-fused", "fused=True", ""),
-    TrialPlan(80, 10.0),
-    root=Path("run"),
-    began=150.0,
-    progress=progress_of(*FASTER[:2]),
-    run=NextRun(Purpose.PAIR, 3),
-    run_began=200.0,
-    made=(
-        (NextRun(Purpose.WARM_UP), 10.0),
-        *((NextRun(Purpose.PAIR, n), 10.0) for n in (1, 1, 2, 2)),
+FUSED = FixOption("optimizer-fused", "fused=True", "")
+MADE = ((WARM_UP, 10.0), *((run_of(number), 10.0) for number in (1, 1, 2, 2)))
+CURRENT = replace(
+    BEGUN,
+    job=replace(
+        JOB,
+        option=FUSED,
+        progress=progress_of(*FASTER[:2]),
+        run=run_of(3),
+        run_began_ns=200 * 10**9,
+        made=MADE,
     ),
+    began=150.0,
 )
 CLIMBED = replace(TUNING_BEGUN, journal=JOURNAL)
 TRYING = replace(CLIMBED, trial=CURRENT)

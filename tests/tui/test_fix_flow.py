@@ -284,7 +284,7 @@ async def test_a_running_training_is_stopped_before_it_is_started_again(
     tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = write_run(tmp_path / "runs", script=script, loader_line=4)
-    monkeypatch.setattr("perftui_tui.actions.requests.STOP_SECONDS", 0.3)
+    monkeypatch.setattr("perftui.experiments.trial_runs.STOP_SECONDS", 0.3)
     async with opened(live) as (_, pilot):
         await press(pilot, "a", until="is stopped first")
         await press(pilot, "enter", until="did not stop")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from perftui.experiments.job import Job
 from perftui.experiments.trial_runs import NextRun, Purpose
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
@@ -243,13 +244,11 @@ def test_a_trial_by_pairs(
         await settled("diagnosis")(pilot)
         option = next(iter(app.snapshot.options.values()))[0]
         made = ((NextRun(Purpose.WARM_UP), 12.0), *((NextRun(Purpose.PAIR), 19.0),) * 12)
-        now = {"run": NextRun(Purpose.PAIR, 7), "run_began": 300.0, "made": made}
-        so_far = {"progress": progress_of(*UNCLEAR), **now}
+        now = {"run": NextRun(Purpose.PAIR, 7), "run_began_ns": 300 * 10**9, "made": made}
+        job = Job("", option, 80, 0, progress=progress_of(*UNCLEAR), **now)
         trials = app.trials
         trials.pairs = PairedTrials(app, app.source_fixes, trials.proofs, clock=lambda: 310.0)
-        trials.pairs.state = TrialState(
-            option, TrialPlan(80, 30.0), root=root, began=60.0, **so_far
-        )
+        trials.pairs.state = TrialState(job, TrialPlan(80, 30.0), root=root, began=60.0)
         app.refresh_experiment()
         await pilot.press(*keys)
         await pilot.pause(0.3)

@@ -61,9 +61,9 @@ class Job:
     option: FixOption
     steps: int
     """Steps of each run."""
-    key: str
-    """The same for trials whose pairs may be put together; empty where that is not known."""
     began_ns: int
+    key: str = ""
+    """The same for trials whose pairs may be put together; empty where that is not known."""
     stage: Stage = Stage.RUNNING
     problem: str = ""
     """Why it failed, or what went wrong beside it."""
@@ -77,10 +77,19 @@ class Job:
     """The runs so far, oldest first, with the seconds that each took."""
     earlier: int = 0
     """Pairs that an earlier trial of the same had made."""
-    ended_ns: int | None = None
+
+    @property
+    def tried(self) -> FixOption:
+        """The option that is tried: runs may show another number of workers to be best."""
+        return (self.progress and self.progress.option) or self.option
+
+    def begin_run(self, following: NextRun, now_ns: int) -> Job:
+        """The trial once the run before is over and the ``following`` begins."""
+        took = () if self.run is None else ((self.run, (now_ns - self.run_began_ns) / 1e9),)
+        return replace(self, run=following, run_began_ns=now_ns, made=(*self.made, *took))
 
 
-class JobRunsError(RuntimeError):
+class JobRunsError(TrialError):
     """Another trial of the same run goes on; the message names its fix."""
 
 
@@ -144,7 +153,7 @@ def begin(run: RunSnapshot, option: FixOption, steps: int) -> Job:
     if last is not None and not last.stage.is_over:
         raise JobRunsError(f"a trial of {last.option.title} is running")
     key = _key(run, option, steps)
-    job = Job(str(run.root), option, steps, key, time.time_ns())
+    job = Job(str(run.root), option, steps, time.time_ns(), key)
     if last and key and last.key == key and last.progress and _goes_on(last.progress):
         job = replace(job, progress=last.progress, earlier=len(last.progress.pairs))
     (directory / STOP_FILE).unlink(missing_ok=True)
@@ -228,10 +237,8 @@ class _Written:
         _write(self.directory, self.job)
 
     def begin_run(self, following: NextRun) -> None:
-        """The run before is over, and the ``following`` begins."""
-        job, now = self.job, time.time_ns()
-        took = () if job.run is None else ((job.run, (now - job.run_began_ns) / 1e9),)
-        self.change(run=following, run_began_ns=now, made=(*job.made, *took))
+        self.job = self.job.begin_run(following, time.time_ns())
+        self.change()
 
 
 def work(root: Path, cancelled: threading.Event) -> None:
@@ -258,7 +265,7 @@ def work(root: Path, cancelled: threading.Event) -> None:
         traceback.print_exc()
     finally:
         over.set()
-        written.change(stage=stage, problem=problem, ended_ns=time.time_ns())
+        written.change(stage=stage, problem=problem)
 
 
 def _end_strays(directory: Path) -> None:

@@ -95,7 +95,7 @@ class Experiment(Generic[State]):
     The thread waits for nothing of the app, so that it always comes to stop its training."""
 
     def __init__(
-        self, app: Host, source_fixes: SourceFixes, proofs: NewProofs, clock: Clock = time.monotonic
+        self, app: Host, source_fixes: SourceFixes, proofs: NewProofs, clock: Clock = time.time
     ) -> None:
         self.app = app
         self.source_fixes = source_fixes
@@ -311,25 +311,26 @@ class PairedTrials(Experiment[TrialState]):
     ) -> None:
         """Try ``option`` on the training of ``run``; that of the run which is ``shown``, by default
         the same, is stopped first where it goes on."""
+        from perftui.experiments.job import Job
+
         shown = shown or run.root
-        state = TrialState(
-            option, plan, root=run.root, began=self.clock(), stage=first_stage(shown)
-        )
+        job = Job(str(run.root), option, plan.steps, time.time_ns())
+        state = TrialState(job, plan, root=run.root, began=self.clock(), stage=first_stage(shown))
         self.begin(state, lambda: self._go_through(run, state, shown))
 
     def subject(self, state: TrialState) -> str:
-        return state.option.title
+        return state.job.tried.title
 
     def afterwards(self, state: TrialState) -> list[Choice]:
         """Write a fix that was found to be faster."""
         from perftui_tui.dialogs.choice import Choice
 
         is_faster = state.verdict is not None and state.verdict.outcome is Outcome.FASTER
-        if not is_faster or state.option.patch is None:
+        if not is_faster or state.job.tried.patch is None:
             return []
         text = "write the fix to the source, after showing the diff"
         gain = self.view.result(state)[0]
-        return [Choice(("w",), text, lambda: self.source_fixes.write(state.option, gain))]
+        return [Choice(("w",), text, lambda: self.source_fixes.write(state.job.tried, gain))]
 
     def take_up(self, snapshot: Snapshot) -> None:
         """Follow the trial of the run of ``snapshot`` where it goes on, whoever began it."""
@@ -337,21 +338,17 @@ class PairedTrials(Experiment[TrialState]):
 
         job, root = read_job(snapshot.source), snapshot.source
         if job is not None and not job.stage.is_over:
-            began = self.clock() - (time.time_ns() - job.began_ns) / 1e9
-            state = TrialState(job.option, plan_of(snapshot, job.option), root=root, began=began)
+            plan = plan_of(snapshot, job.option)
+            state = TrialState(job, plan, root=root, began=job.began_ns / 1e9)
             self.begin(state, lambda: self._follow(root), shows=False)
 
     # On the thread that follows the trial
 
     def _go_through(self, run: RunSnapshot, state: TrialState, shown: Path) -> None:
-        from perftui.experiments.job import JobRunsError, begin
-        from perftui.experiments.trial_runs import TrialError
+        from perftui.experiments.job import begin
 
         self.await_training(shown)
-        try:
-            begin(run, state.option, state.plan.steps)
-        except JobRunsError as error:
-            raise TrialError(str(error)) from error
+        begin(run, state.job.option, state.job.steps)
         self._follow(run.root)
 
     def _follow(self, root: Path) -> None:
@@ -362,13 +359,10 @@ class PairedTrials(Experiment[TrialState]):
 
         job = None
         for job in follow(root, self.cancelled, self.left):
-            if self.state is None:
-                return
-            now = self.state.of_job(job, self.clock())
-            self.set(**{**vars(now), "stage": self.state.stage, "ended": None})
+            self.set(job=job, problem=job.problem)
             if job.progress is not None and job.progress.option is not None:
-                self.proofs.change(root, now.option)
-            if (proof := read_proof(trials_of(root), now.option.fix)) is not None:
+                self.proofs.change(root, job.tried)
+            if (proof := read_proof(trials_of(root), job.tried.fix)) is not None:
                 self.proofs.add(root, proof)
             self.has_news = True
         if job is not None and job.stage is Stage.STOPPED:
@@ -438,26 +432,24 @@ class Tuning(Experiment[TuningState]):
     def _begin_run(self, following: NextRun) -> None:
         trial = self.state.trial if self.state is not None else None
         if trial is not None:
-            self.set(trial=trial.begin_run(following, self.clock()))
+            job = trial.job.begin_run(following, time.time_ns())
+            self.set(trial=replace(trial, job=job))
 
     def _trial(self, event: Trying) -> TrialState | None:
         """The fix that is tried, with its pairs so far."""
+        from perftui.experiments.job import Job
         from perftui.experiments.tune import PAIRS
 
-        state, now = self.state, self.clock()
+        state = self.state
         if state is None:
             return None
-        if state.trial is None:
-            return TrialState(
-                event.option,
-                replace(state.plan, step_ns=None),
-                progress=event.progress,
-                most_pairs=PAIRS,
-                root=state.root,
-                began=now,
-            )
-        # The number of workers may be another than the one that was offered.
-        return replace(state.trial, option=event.option, progress=event.progress)
+        if state.trial is not None:
+            # The number of workers may be another than the one that was offered.
+            job = replace(state.trial.job, option=event.option, progress=event.progress)
+            return replace(state.trial, job=job)
+        now, plan = time.time_ns(), replace(state.plan, step_ns=None)
+        job = Job(str(state.root), event.option, plan.steps, now, progress=event.progress)
+        return TrialState(job, plan, most_pairs=PAIRS, root=state.root, began=self.clock())
 
     def _learn(self, event: Trying, directory: Path) -> None:
         """Note the proof, and the number of workers that was found to be best."""

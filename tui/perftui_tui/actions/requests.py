@@ -100,10 +100,6 @@ def _window_count(snapshot: Snapshot) -> int:
     return len(rank.windows) if rank else 0
 
 
-STOP_SECONDS = 60.0
-"""Seconds that a training may take to stop: it may be saving a checkpoint."""
-
-
 class StillRunningError(RuntimeError):
     """The training did not stop when asked to."""
 
@@ -143,6 +139,8 @@ def stop_training(root: Path, cancelled: threading.Event, reason: StopReason) ->
     Raises:
         StillRunningError: it did not stop within ``STOP_SECONDS``.
     """
+    from perftui.experiments.trial_runs import STOP_SECONDS
+
     if run_state(root).status.is_over:
         return
     request(RunLayout(root), STOP, reason=reason)

@@ -241,21 +241,18 @@ class Trials:
     ) -> None:
         """Ask how a fix is tried on the run ``of``, while that of ``snapshot`` is on screen: by one
         run or pairs of runs, or whether it is proven by those."""
-        from perftui_tui.dialogs.experiment import prove_dialog, try_dialog
+        from perftui_tui.dialogs.experiment import try_dialog
 
         if of.run is None or snapshot.run is None or not self._may_start(snapshot.run):
             return
         plan, command = plan_of(of, option), of.run.manifest.command
-        in_pairs = partial(self.pairs.start, of.run, option, plan, snapshot.source)
-        warnings = warnings_of(snapshot)
-        if not proves:
-            once = partial(self._start, of.run, Change(option.title, option))
-            dialog = try_dialog(option, command, plan, warnings, finding, once, in_pairs)
-            self._app.ask(dialog)
-        elif plan.label:
-            self._app.ask(prove_dialog(option, command, plan, warnings, in_pairs))
-        else:
+        if proves and not plan.label:
             self._app.warn(plan.note)
+            return
+        in_pairs = partial(self.pairs.start, of.run, option, plan, snapshot.source)
+        once = None if proves else partial(self._start, of.run, Change(option.title, option))
+        warnings = warnings_of(snapshot)
+        self._app.ask(try_dialog(option, command, plan, warnings, finding, in_pairs, once))
 
     def _may_start(self, run: RunSnapshot) -> bool:
         """Whether a training may be started now; where not, the reason is shown."""

@@ -115,7 +115,7 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
 
     trials, written = app.trials, app.source_fixes.written
     if trials.pairs.is_running and trials.pairs.state is not None:
-        title, root = trials.pairs.state.option.title, trials.pairs.state.root
+        title, root = trials.pairs.state.job.tried.title, trials.pairs.state.root
         yield "trial", f"{title} goes on: perftui attach {shlex.quote(str(root))}"
     titles = {row.option.title for row in written}
     for proof in trials.proofs.every:

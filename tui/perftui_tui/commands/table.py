@@ -126,19 +126,8 @@ RECORDING = (
 )
 APP = ("headless", "theme", "ascii")
 REPORT = (
-    *(
-        "full",
-        "top",
-        "json",
-        "brief",
-        "markdown",
-        "html",
-        "csv",
-        "folded",
-        "perfetto",
-        "redact",
-        "trust",
-    ),
+    *("full", "top", "json", "brief", "markdown", "html", "csv", "folded", "perfetto", "redact"),
+    "trust",
 )
 
 RUN = Command(
@@ -156,12 +145,7 @@ COMMANDS = {
             "replay",
             "[PATH or RUN]",
             "open a trace or a run (default: the newest run)",
-            (
-                *("runs", "rank", "ncu", *APP),
-                *("full", "json", "brief", "markdown"),
-                "top",
-                "trust",
-            ),
+            ("runs", "rank", "ncu", *APP, "full", "json", "brief", "markdown", "top", "trust"),
             ("perftui replay", "perftui replay trace.json.gz --ncu kernels.csv"),
             noun="one path",
         ),

@@ -71,7 +71,7 @@ TRIAL = View[TrialState](
     experiments.trial_line,
     experiments.trial_rows,
     experiments.result,
-    lambda state: state.option.title,
+    lambda state: state.job.tried.title,
     lambda state: f"{fmt.several(len(state.pairs), 'pair') if state.pairs else NO_PAIR} so far.",
     "the trial",
 )
@@ -190,31 +190,20 @@ def try_dialog(
     plan: TrialPlan,
     warnings: Sequence[str],
     finding: str,
-    once: Act,
     in_pairs: Act,
+    once: Act | None,
 ) -> ChoiceDialog:
-    """Asks how a fix is tried, in one run or in pairs of runs, if there can be any. ``finding`` is
-    what the fix is for, empty where that is plain."""
+    """Asks how a fix is tried, in one run or in pairs of runs, if there can be any; without
+    ``once`` it is proven by pairs. ``finding`` is what the fix is for, empty where that is
+    plain."""
     title = row((option.title, "bold"), (f"   for {finding}" if finding else "", "dim"))
     body = [title, *_what_runs(command, warnings)]
-    one, no = yes_or_no(("enter", "y"), "one run with it, compared with this one", once)
-    proof = (Choice(("p",), f"prove it: {plan.label}", in_pairs),) if plan.label else ()
+    keys = ("p",) if once else ("enter", "p", "y")
+    proof, no = yes_or_no(keys, f"prove it: {plan.label}", in_pairs)
+    one = Choice(("enter", "y"), "one run with it, compared with this one", once)
+    choices = (*([one] if once else []), *([proof] if plan.label else []), no)
     below = [*short_risks(option.risks), Prose(plan.note), Prose(option.explanation, "dim")]
-    return ChoiceDialog("Run again?", body, (one, *proof, no), below)
-
-
-def prove_dialog(
-    option: FixOption,
-    command: Sequence[str],
-    plan: TrialPlan,
-    warnings: Sequence[str],
-    start: Act,
-) -> ChoiceDialog:
-    """Asks before a fix is proven by pairs of runs."""
-    body = [row((option.title, "bold")), *_what_runs(command, warnings)]
-    choices = yes_or_no(("enter", "p", "y"), f"prove it: {plan.label}", start)
-    below = [*short_risks(option.risks), Prose(plan.note), Prose(option.explanation, "dim")]
-    return ChoiceDialog("Prove it?", body, choices, below)
+    return ChoiceDialog("Run again?" if once else "Prove it?", body, choices, below)
 
 
 def _what_runs(command: Sequence[str], warnings: Sequence[str]) -> list[Row | Prose]:

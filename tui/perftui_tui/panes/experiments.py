@@ -51,17 +51,17 @@ def seconds_left(state: TrialState, now: float) -> float | None:
     if each is None or of_workers is None:
         return None
     # Runs until the next look, without those that try numbers of workers; a running one counts.
-    run = state.run
+    run = state.job.run
     if state.makes_blocks:
-        made = sum(one.purpose is Purpose.BLOCKS for one, _ in state.made)
+        made = sum(one.purpose is Purpose.BLOCKS for one, _ in state.job.made)
         one_more = run is not None and run.purpose is Purpose.LOSSES
         runs = runs_of(state.look, state.plan.pairs_of_run) - made + one_more
     else:
-        runs = runs_of(state.look) - sum(one.is_of_runs for one, _ in state.made)
+        runs = runs_of(state.look) - sum(one.is_of_runs for one, _ in state.job.made)
     if run is None:
         whole = state.plan.numbers_of_workers * of_workers + runs * each
         return max(0.0, whole - (now - state.began))
-    since = now - state.run_began
+    since = now - state.job.run_began_ns / 1e9
     if run.purpose is Purpose.WORKERS:
         return (1 + run.further) * max(of_workers, since) - since + runs * each
     return max(1, runs) * max(each, since) - since
@@ -69,7 +69,9 @@ def seconds_left(state: TrialState, now: float) -> float | None:
 
 def _mean(state: TrialState, *, is_for_workers: bool) -> float | None:
     took = [
-        seconds for run, seconds in state.made if (run.purpose is Purpose.WORKERS) is is_for_workers
+        seconds
+        for run, seconds in state.job.made
+        if (run.purpose is Purpose.WORKERS) is is_for_workers
     ]
     return sum(took) / len(took) if took else state.plan.run_seconds
 
@@ -101,7 +103,7 @@ def figures(state: TrialState, now: float) -> list[Span]:
 
 def running(state: TrialState) -> str:
     """What runs, in a few words: ``pair 3 of 6``."""
-    run = state.run
+    run = state.job.run
     if run is None:
         return "starting"
     return run.before_pairs or f"pair {run.pair} of {state.look}"
@@ -136,7 +138,7 @@ def worker_rows(state: TrialState, cells: int) -> list[Row]:
     """What a step takes with several numbers of workers, where that was measured."""
     from perftui.report.trial import workers_text
 
-    progress = state.progress
+    progress = state.job.progress
     if progress is None or not progress.workers:
         return []
     step = state.plan.step_ns
@@ -148,7 +150,7 @@ def _basis(state: TrialState, cells: int) -> list[Row]:
     """What the pairs rest on: whether the change is in force, and what the machine does alone."""
     from perftui.report.trial import noise_text
 
-    progress = state.progress
+    progress = state.job.progress
     if progress is None:
         return []
     said = [f"in force: {', '.join(progress.changes)}"] if progress.changes else []
@@ -173,7 +175,7 @@ def trial_line(state: TrialState, now: float, cells: int) -> Row:
     """The trial in one row."""
     shown = figures(state, now) if state.stage is Stage.RUNNING else [result(state)]
     clock = [] if state.stage.is_over else [_clock(state.elapsed(now))]
-    return status_line("trial", state.option.title, [*shown, *clock], cells)
+    return status_line("trial", state.job.tried.title, [*shown, *clock], cells)
 
 
 def _clock(seconds: float) -> Span:
@@ -184,18 +186,18 @@ def trial_rows(state: TrialState, now: float, cells: int) -> list[Row]:
     """The trial in full: what it comes to first, then the pairs, the newest on top."""
     cells = min(USUAL_CELLS, cells)
     # A dialog is as wide as its widest row: one that always is keeps it from jumping.
-    rows = [fit(row((state.option.title, "bold")), cells), *_outcome(state, cells)]
+    rows = [fit(row((state.job.tried.title, "bold")), cells), *_outcome(state, cells)]
     rows += bar_rows(state, cells)
     if state.verdict is not None and state.verdict.estimate is not None:
         from perftui.report.trial import CONFIDENCE_TEXT
 
         rows += wrap(CONFIDENCE_TEXT, cells, "dim")
-    if state.stage is Stage.RUNNING and state.pairs and state.run is not None:
-        rows += wrap(f"now {state.run.text}", cells)
+    if state.stage is Stage.RUNNING and state.pairs and state.job.run is not None:
+        rows += wrap(f"now {state.job.run.text}", cells)
     rows += wrap(_trial_time(state, now), cells, "dim")
     if state.problem and state.stage is not Stage.FAILED:
         rows += wrap(state.problem, cells, "warn")
-    for note in state.progress.notes if state.progress else ():
+    for note in state.job.progress.notes if state.job.progress else ():
         rows += wrap(note, cells, "warn")
     if state.stage.is_over and not state.pairs:
         return rows
@@ -213,7 +215,7 @@ def result(state: TrialState) -> Span:
         said = f": {verdict.headline}" if verdict else ""
         return (f"stopped after {fmt.several(len(state.pairs), 'pair')}{said}", "warn")
     if verdict is None:
-        return (state.run.text if state.run else "starting the first run", "")
+        return (state.job.run.text if state.job.run else "starting the first run", "")
     text = verdict.while_running if state.stage is Stage.RUNNING else verdict.headline
     return (text, STYLES.get(verdict.outcome.value, "bold"))
 
@@ -293,7 +295,7 @@ def tuning_line(state: TuningState, now: float, cells: int) -> Row:
     counts = (f"{len(state.kept)} kept", "dim"), _clock(state.elapsed(now))
     trial = state.trial
     if trial is not None and state.stage is Stage.RUNNING:
-        return status_line("tuning", trial.option.title, [*figures(trial, now), *counts], cells)
+        return status_line("tuning", trial.job.tried.title, [*figures(trial, now), *counts], cells)
     return status_line("tuning", "", [tuning_result(state), *counts], cells)
 
 
@@ -329,7 +331,7 @@ def tuning_result(state: TuningState) -> Span:
     if state.keeping:
         return (f"proven: {state.keeping}; recording the training with it", "")
     if state.trial is not None:
-        return (f"trying {state.trial.option.title}", "")
+        return (f"trying {state.trial.job.tried.title}", "")
     return ("looking for fixes to try", "")
 
 
@@ -381,7 +383,7 @@ def _trial(state: TuningState, now: float, cells: int) -> list[Row]:
     trial = state.trial
     if trial is None or state.stage is not Stage.RUNNING:
         return []
-    mark = row(f"{'now':>6}   ", (trial.option.title, "bold"))
+    mark = row(f"{'now':>6}   ", (trial.job.tried.title, "bold"))
     pair, *others = figures(trial, now)
     rows = [crop(mark, cells), crop(with_fitting(row(" " * INDENT, pair), others, cells), cells)]
     if not trial.pairs:

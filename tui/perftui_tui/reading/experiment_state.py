@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from perftui.run.layout import trials_of
 if TYPE_CHECKING:
     from perftui.experiments.job import Job
     from perftui.experiments.journal import Attempt, Journal
-    from perftui.experiments.trial_runs import NextRun, Pair, Progress
+    from perftui.experiments.trial_runs import Pair, Progress
     from perftui.fixes.option import FixOption
     from perftui.probe.ceilings import Ceilings
     from perftui_tui.reading.snapshot import Snapshot
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentState:
-    """A trial or a tuning at one moment. Times are seconds of a clock that nobody sets."""
+    """A trial or a tuning at one moment. Times are seconds since the epoch."""
 
     root: Path
     """The run that it was begun from."""
@@ -69,34 +68,28 @@ class TrialPlan:
 class TrialState(ExperimentState):
     """A trial of one fix."""
 
-    option: FixOption
+    job: Job
+    """How far it has come."""
     plan: TrialPlan
-    progress: Progress | None = None
     most_pairs: int | None = None
     """Pairs after which it ends, clear or not; None for as many as a trial has at most."""
-    run: NextRun | None = None
-    """The run that is made now; None before the first."""
-    run_began: float = 0.0
-    made: tuple[tuple[NextRun, float], ...] = ()
-    """The runs so far, oldest first, with the seconds that each took."""
-    earlier: int = 0
-    """Pairs that an earlier trial had made."""
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """The pairs so far, oldest first."""
-        return self.progress.pairs if self.progress else ()
+        return self.job.progress.pairs if self.job.progress else ()
 
     @property
     def verdict(self) -> TrialVerdict | None:
         """The verdict of the pairs; None before the first."""
-        return self.progress.verdict if self.progress and self.pairs else None
+        return self.job.progress.verdict if self.job.progress and self.pairs else None
 
     @property
     def look(self) -> int:
         """The number of pairs at which the result is looked at next, or was looked at last."""
         # Where blocks did not tell, pairs of runs begin anew.
-        in_blocks = self.progress is not None and self.progress.block_steps is not None
+        progress = self.job.progress
+        in_blocks = progress is not None and progress.block_steps is not None
         count = 0 if in_blocks and not self.makes_blocks else len(self.pairs)
         return next_look(count) or count
 
@@ -108,32 +101,8 @@ class TrialState(ExperimentState):
     @property
     def makes_blocks(self) -> bool:
         """Whether pairs are blocks within runs now."""
-        of_runs = self.run is not None and self.run.is_of_runs
+        of_runs = self.job.run is not None and self.job.run.is_of_runs
         return self.plan.pairs_of_run is not None and not of_runs
-
-    def of_job(self, job: Job, now: float) -> TrialState:
-        """The trial as its process wrote it."""
-        ago = (time.time_ns() - job.run_began_ns) / 1e9
-        ended = None if job.ended_ns is None else now - (time.time_ns() - job.ended_ns) / 1e9
-        return replace(
-            self,
-            option=(job.progress and job.progress.option) or job.option,
-            stage=job.stage,
-            progress=job.progress,
-            run=job.run,
-            run_began=now - ago,
-            made=job.made,
-            earlier=job.earlier,
-            problem=job.problem,
-            ended=ended,
-        )
-
-    def begin_run(self, following: NextRun, now: float) -> TrialState:
-        """The trial once the run before is over and the ``following`` begins."""
-        runs = self.made
-        if self.run is not None:
-            runs = (*runs, (self.run, now - self.run_began))
-        return replace(self, run=following, run_began=now, made=runs)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,9 @@ def test_all_that_was_done_is_named_and_the_last_fix_is_undone_first() -> None:
             tuning=SimpleNamespace(state=None),
             pairs=SimpleNamespace(
                 is_running=True,
-                state=SimpleNamespace(option=SimpleNamespace(title="fused"), root=Path("/runs/a")),
+                state=SimpleNamespace(
+                    job=SimpleNamespace(tried=SimpleNamespace(title="fused")), root=Path("/runs/a")
+                ),
             ),
         ),
         source_fixes=SimpleNamespace(written=fixes),

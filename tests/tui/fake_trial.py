@@ -52,11 +52,27 @@ class Gate:
         self.may_stop = threading.Event()
         self.may_stop.set()
         self._free = threading.Semaphore(0)
+        self.error: Exception | None = None
+        """Raised in place of the first pair."""
 
     def let(self, pairs: int) -> None:
         """Let so many pairs come to their end."""
         for _ in range(pairs):
             self._free.release()
+
+    def pairs(self, ratios: Sequence[float], setup: TrialSetup) -> Iterator[Progress]:
+        """How things stand after each pair, until they tell or ``error`` is raised."""
+        setup.began(NextRun(Purpose.WARM_UP))
+        for count in range(1, len(ratios) + 1):
+            for arm in Arm:
+                setup.began(NextRun(Purpose.PAIR, count, arm))
+            self.wait(setup.cancelled)
+            if self.error is not None:
+                raise self.error
+            progress = progress_of(*ratios[:count])
+            yield progress
+            if is_decided(progress.verdict):
+                return
 
     def wait(self, cancelled: threading.Event) -> None:
         """Wait for the next pair to be let go.
@@ -77,8 +93,6 @@ class FakeTrial(Gate):
     def __init__(self, *ratios: float) -> None:
         super().__init__()
         self.ratios = ratios
-        self.error: Exception | None = None
-        """Raised in place of the first pair."""
         self.tried: FixOption | None = None
         """What is tried in place of what was asked for."""
         self.asked: list[tuple[Path, str, Path, int]] = []
@@ -92,17 +106,8 @@ class FakeTrial(Gate):
     ) -> Iterator[Progress]:
         del earlier
         self.asked.append((run.root, option.fix, setup.directory, setup.steps))
-        setup.began(NextRun(Purpose.WARM_UP))
-        for count in range(1, len(self.ratios) + 1):
-            for arm in Arm:
-                setup.began(NextRun(Purpose.PAIR, count, arm))
-            self.wait(setup.cancelled)
-            if self.error is not None:
-                raise self.error
-            progress = replace(progress_of(*self.ratios[:count]), option=self.tried)
-            yield progress
-            if is_decided(progress.verdict):
-                return
+        for progress in self.pairs(self.ratios, setup):
+            yield replace(progress, option=self.tried)
 
 
 def try_on_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,8 +143,6 @@ class PlayedRuns(Gate):
             "num_workers 0 -> 4": FASTER,
             "num_workers 4 -> 8": SAME,
         }
-        self.error: Exception | None = None
-        """Raised in place of the first pair."""
         self.may_record = threading.Event()
         self.may_record.set()
 
@@ -154,18 +157,7 @@ class PlayedRuns(Gate):
     ) -> Iterator[Progress]:
         """The pairs of one fix, or of all that was kept."""
         del risks, earlier
-        ratios = self.ratios.get(after.name or "", TOGETHER)[:most_pairs]
-        setup.began(NextRun(Purpose.WARM_UP))
-        for count in range(1, len(ratios) + 1):
-            for arm in Arm:
-                setup.began(NextRun(Purpose.PAIR, count, arm))
-            self.wait(setup.cancelled)
-            if self.error is not None:
-                raise self.error
-            progress = progress_of(*ratios[:count])
-            yield progress
-            if is_decided(progress.verdict):
-                return
+        return self.pairs(self.ratios.get(after.name or "", TOGETHER)[:most_pairs], setup)
 
     def record(self, launch: Launch, _: TrialSetup) -> Path:
         """The run with four workers."""

@@ -331,7 +331,7 @@ async def test_the_offer_says_first_what_runs_and_how_long(ended: Path) -> None:
         assert body == ["num_workers 0 -> 4", "/usr/bin/python3 train.py --lr 0.1"]
         one, pairs, _ = choices
         assert one == " enter  one run with it, compared with this one"
-        assert re.fullmatch(r" p      prove it: 15 to 34 runs, about \d+ to \d+ min", pairs)
+        assert re.fullmatch(r" p      prove it: 17 to 41 runs, about \d+ to \d+ min", pairs)
         assert 1 <= sum("Risk" in line for line in below) <= 3
         top = [view.region.y for view in app.screen.query("#body, #choices, #below")]
         assert top == sorted(top)

@@ -106,7 +106,8 @@ def _tail(report: Report) -> Iterator[str]:
     everything = command("report", "--full", *([run.root] if run else [report.subject.name]))
     for name, words in (("next", following), ("compare", comparing), ("more", everything)):
         if words:
-            yield f"{name}: {_shell(words)}"
+            # Redacted before it is quoted, as quotes would hide private text.
+            yield printable(f"{name}: {shlex.join(map(replaced, words))}")
 
 
 def _heading(report: Report) -> str:
@@ -134,11 +135,6 @@ def _answer(finding: Finding, report: Report) -> Iterator[str]:
         yield from wrapped(cut(line, 3 * LETTERS), "        ", "      ")
     if risks:
         yield from wrapped(cut(f"risk: {risks}", 2 * WIDTH), "      ", "  ")
-
-
-def _shell(command: list[str]) -> str:
-    """The command quoted for a shell; redacted first, as quotes would hide private text."""
-    return printable(shlex.join(map(replaced, command)))
 
 
 def _place(finding: Finding, letters: int) -> str | None:

@@ -262,13 +262,6 @@ def _row(name: str, calls: str, before: int, after: int, of: WorkChange | None =
     return f"  {shown:<{_NAME}}{calls:>{_CALLS}}{figures}"
 
 
-_ONLY_WHOLE = (
-    *("steps_of", "parts_ns", "table_steps", "operators", "operators_by", "operators_of"),
-    *("kernels", "kernels_of", "figures", "repeats"),
-)
-"""Fields left out of the brief comparison."""
-
-
 def text(result: Comparison) -> str:
     """The verdict, what limits the comparison, the parts of both mean steps, memory, loader and
     machine, operators and kernels that changed most, and what the comparison does not show."""
@@ -376,10 +369,9 @@ def brief_text(result: Comparison) -> str:
 
 def brief_object(result: Comparison) -> BriefComparison:
     """The brief comparison as JSON."""
-    plain: Any = as_object(result)
-    largest = _largest(result)
-    for listed in _ONLY_WHOLE:
-        del plain[listed]
+    whole_result, largest = as_object(result), _largest(result)
+    names = BriefComparison.__annotations__.keys()
+    plain: Any = {name: value for name, value in whole_result.items() if name in names}
     plain["reason"] = cut(plain["reason"], LETTERS)
     plain["largest_change"] = largest[0] if largest else None
     plain["largest_change_ns"] = largest[2] - largest[1] if largest else None

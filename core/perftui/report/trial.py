@@ -151,9 +151,9 @@ def brief_object(
     option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str] = ()
 ) -> BriefTrial:
     """The brief trial as JSON, without the individual pairs."""
-    brief: Any = {**trial_object(option, run, progress, others), "pairs": len(progress.pairs)}
-    for name in ("title", "run", "costs", "block_steps"):
-        del brief[name]
+    trial, names = trial_object(option, run, progress, others), BriefTrial.__annotations__.keys()
+    brief: Any = {name: value for name, value in trial.items() if name in names}
+    brief["pairs"] = len(progress.pairs)
     brief["headline"] = cut(brief["headline"], LETTERS)
     brief["advice"] = whole(brief["advice"])
     brief["next"] = whole(brief["next"]) or []

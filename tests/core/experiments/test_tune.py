@@ -23,15 +23,12 @@ from perftui.experiments.journal import (
     read_proof,
 )
 from perftui.experiments.trial_runs import (
-    Arm,
-    Pair,
     Progress,
     TrialCancelledError,
     TrialError,
-    TrialRun,
     TrialSetup,
 )
-from perftui.experiments.trial_verdict import Outcome, TrialVerdict, judge
+from perftui.experiments.trial_verdict import Outcome, TrialVerdict
 from perftui.experiments.tune import Keeping, Trying, Tuned
 from perftui.fixes.apply_and_undo import last_applied, patch_store, undo
 from perftui.fixes.option import FixOption, Patch, Risk
@@ -39,20 +36,10 @@ from perftui.recorder.launch import Launch
 from perftui.run.layout import trials_of
 from perftui.run.manifest import Override
 from tests.core.diagnosis.runs import MS
+from tests.tui.fake_trial import progress_of
 from tests.tui.recorded import ENDED, write_run
 
 BEFORE, AFTER = b"workers = 0\n", b"workers = 4\n"
-
-
-def progress(*ratios: float, notes: tuple[str, ...] = ()) -> Progress:
-    pairs = tuple(
-        Pair(
-            TrialRun(Arm.BEFORE, Path("before"), round(100 * MS * ratio)),
-            TrialRun(Arm.AFTER, Path("after"), 100 * MS),
-        )
-        for ratio in ratios
-    )
-    return Progress(pairs, judge([pair.ratio for pair in pairs]), notes=notes)
 
 
 @dataclass
@@ -87,7 +74,7 @@ class Training:
         if name == self.cancel_at:
             raise TrialCancelledError
         for count in (1, 6):
-            yield progress(*[self.gains.get(name, self.together)] * count)
+            yield progress_of(*[self.gains.get(name, self.together)] * count)
 
     def record(self, launch: Launch, *_: Any) -> Path:
         self.recorded += 1
@@ -297,12 +284,12 @@ def option(title: str = "num_workers 0 -> 4", fix: str = "loader-workers") -> Fi
 
 def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
     directory = tmp_path / "trials" / "run"
-    measured = progress(*FASTER, notes=("the host was busy",))
+    measured = progress_of(*FASTER, notes=("the host was busy",))
     kept = keep_proof(option(), measured, directory, 17)
     assert read_proof(directory, "loader-workers") == kept
     assert (kept.outcome, kept.headline) == (Outcome.FASTER, "2.10x faster (2.00 to 2.20)")
     assert (len(kept.pairs), kept.measured_ns) == (6, 17)
-    assert kept.pairs[0].before_ns == 200 * MS
+    assert kept.pairs[0].before_ns == 300 * MS
     assert kept.notes == ("the host was busy",)
     (file,) = directory.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -310,27 +297,29 @@ def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
 
 
 def test_too_few_pairs_prove_nothing_and_no_effect_is_known_after_one(tmp_path: Path) -> None:
-    assert proof_of(option(), progress(*FASTER[:5]), 1) is None
-    assert keep_proof(option(), progress(*FASTER[:5]), tmp_path, 1) is None
-    kept = keep_proof(option(), progress(*FASTER), tmp_path, 2)
-    assert keep_proof(option(), progress(*FASTER[:5]), tmp_path, 3) == kept
-    without = Progress(progress(1.0).pairs, TrialVerdict(Outcome.NO_EFFECT, "no effect: refused"))
+    assert proof_of(option(), progress_of(*FASTER[:5]), 1) is None
+    assert keep_proof(option(), progress_of(*FASTER[:5]), tmp_path, 1) is None
+    kept = keep_proof(option(), progress_of(*FASTER), tmp_path, 2)
+    assert keep_proof(option(), progress_of(*FASTER[:5]), tmp_path, 3) == kept
+    without = Progress(
+        progress_of(1.0).pairs, TrialVerdict(Outcome.NO_EFFECT, "no effect: refused")
+    )
     kept = keep_proof(option(), without, tmp_path, 1)
     assert (kept.headline, kept.ratio) == ("no effect: refused", None)
 
 
 def test_a_trial_that_was_stopped_does_not_hide_one_that_went_on(tmp_path: Path) -> None:
-    long = keep_proof(option(), progress(*UNCLEAR, *UNCLEAR[:3]), tmp_path, 1)
-    assert keep_proof(option(), progress(*UNCLEAR), tmp_path, 2) == long
-    other = keep_proof(option("num_workers 0 -> 8"), progress(*UNCLEAR), tmp_path, 3)
+    long = keep_proof(option(), progress_of(*UNCLEAR, *UNCLEAR[:3]), tmp_path, 1)
+    assert keep_proof(option(), progress_of(*UNCLEAR), tmp_path, 2) == long
+    other = keep_proof(option("num_workers 0 -> 8"), progress_of(*UNCLEAR), tmp_path, 3)
     assert other.title == "num_workers 0 -> 8"
-    decided = keep_proof(option("num_workers 0 -> 8"), progress(*FASTER), tmp_path, 4)
+    decided = keep_proof(option("num_workers 0 -> 8"), progress_of(*FASTER), tmp_path, 4)
     assert decided.is_faster
 
 
 def test_a_damaged_foreign_or_newer_file_is_none(tmp_path: Path) -> None:
     assert read_proof(tmp_path / "nowhere", "loader-workers") is None
-    keep_proof(option(), progress(*FASTER), tmp_path, 1)
+    keep_proof(option(), progress_of(*FASTER), tmp_path, 1)
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()
     newer = whole.replace(b'"schema":1', b'"schema":2')
@@ -342,7 +331,7 @@ def test_a_damaged_foreign_or_newer_file_is_none(tmp_path: Path) -> None:
 
 def test_a_name_leads_nowhere_else(tmp_path: Path) -> None:
     directory = tmp_path / "trials"
-    keep_proof(option(fix="../../x"), progress(*FASTER), directory, 1)
+    keep_proof(option(fix="../../x"), progress_of(*FASTER), directory, 1)
     assert [path.name for path in directory.iterdir()] == [".._.._x.proof.json"]
 
 

@@ -250,6 +250,17 @@ class Experiment(Generic[State]):
 
     # On its thread
 
+    def learn(self, root: Path, option: FixOption, *, is_best: bool) -> None:
+        """Note what is proven of ``option`` on the run at ``root``, and that ``option`` is to be
+        offered from now on where runs have shown that it ``is_best``."""
+        from perftui.experiments.journal import read_proof
+
+        if is_best:
+            self.proofs.change(root, option)
+        if (proof := read_proof(trials_of(root), option.fix)) is not None:
+            self.proofs.add(root, proof)
+        self.has_news = True
+
     def set(self, **changes: Any) -> None:
         """Change the state unless it is over; the app may do so at the same moment."""
         with self._lock:
@@ -261,7 +272,7 @@ class Experiment(Generic[State]):
 
         Raises:
             TrialCancelledError: it was ``cancelled`` meanwhile.
-            StillRunningError: it does not stop.
+            TrialError: it does not stop.
         """
         from perftui.experiments.trial_runs import TrialCancelledError
         from perftui_tui.actions.requests import stop_training
@@ -274,7 +285,6 @@ class Experiment(Generic[State]):
 
     def _run(self, work: Callable[[], None]) -> None:
         from perftui.experiments.trial_runs import TrialCancelledError, TrialError
-        from perftui_tui.actions.requests import StillRunningError
 
         stage, problem = Stage.FAILED, "it ended with an internal error"
         try:
@@ -282,7 +292,7 @@ class Experiment(Generic[State]):
             stage, problem = Stage.DONE, ""
         except TrialCancelledError:
             stage, problem = Stage.STOPPED, ""
-        except (TrialError, StillRunningError, ManifestError, OSError, ValueError) as error:
+        except (TrialError, ManifestError, OSError, ValueError) as error:
             problem = str(error)
         finally:
             message = problem or (self.state.problem if self.state else "")
@@ -354,17 +364,12 @@ class PairedTrials(Experiment[TrialState]):
     def _follow(self, root: Path) -> None:
         """Show the trial of the run at ``root`` until it is over, or the app is left."""
         from perftui.experiments.job import follow
-        from perftui.experiments.journal import read_proof
         from perftui.experiments.trial_runs import TrialCancelledError, TrialError
 
         job = None
         for job in follow(root, self.cancelled, self.left):
             self.set(job=job, problem=job.problem)
-            if job.progress is not None and job.progress.option is not None:
-                self.proofs.change(root, job.tried)
-            if (proof := read_proof(trials_of(root), job.tried.fix)) is not None:
-                self.proofs.add(root, proof)
-            self.has_news = True
+            self.learn(root, job.tried, is_best=job.tried != job.option)
         if job is not None and job.stage is Stage.STOPPED:
             raise TrialCancelledError
         if job is not None and job.stage is Stage.FAILED:
@@ -427,7 +432,10 @@ class Tuning(Experiment[TuningState]):
                     self.has_news = True
             else:
                 self.set(trial=self._trial(event), keeping="")
-                self._learn(event, directory)
+                # On top of what was kept, the number is not that of the run on screen.
+                kept = self.state.kept if self.state is not None else ()
+                is_best = event.progress.option is not None and not kept
+                self.learn(root, event.option, is_best=is_best)
 
     def _begin_run(self, following: NextRun) -> None:
         trial = self.state.trial if self.state is not None else None
@@ -450,21 +458,6 @@ class Tuning(Experiment[TuningState]):
         now, plan = time.time_ns(), replace(state.plan, step_ns=None)
         job = Job(str(state.root), event.option, plan.steps, now, progress=event.progress)
         return TrialState(job, plan, most_pairs=PAIRS, root=state.root, began=self.clock())
-
-    def _learn(self, event: Trying, directory: Path) -> None:
-        """Note the proof, and the number of workers that was found to be best."""
-        from perftui.experiments.journal import read_proof
-
-        if self.state is None:
-            return
-        if event.progress.option is not None and not self.state.kept:
-            self.proofs.change(self.state.root, event.option)
-            self.has_news = True
-        if event.progress.pairs:
-            proof = read_proof(directory, event.option.fix)
-            if proof is not None:
-                self.proofs.add(self.state.root, proof)
-                self.has_news = True
 
 
 class Probing(Experiment[ProbeState]):

@@ -100,10 +100,6 @@ def _window_count(snapshot: Snapshot) -> int:
     return len(rank.windows) if rank else 0
 
 
-class StillRunningError(RuntimeError):
-    """The training did not stop when asked to."""
-
-
 def run_again(
     run: RunSnapshot,
     option: FixOption | None,
@@ -118,7 +114,7 @@ def run_again(
     already (``is_written``). ``size`` is that of its terminal, columns and rows.
 
     Raises:
-        StillRunningError: the training did not stop within ``STOP_SECONDS``.
+        TrialError: the training did not stop within ``STOP_SECONDS``.
         ValueError: the option cannot be tried without writing it.
         OSError: the new run cannot be started.
     """
@@ -137,13 +133,13 @@ def stop_training(root: Path, cancelled: threading.Event, reason: StopReason) ->
     ``cancelled`` is set.
 
     Raises:
-        StillRunningError: it did not stop within ``STOP_SECONDS``.
+        TrialError: it did not stop within ``STOP_SECONDS``.
     """
-    from perftui.experiments.trial_runs import STOP_SECONDS
+    from perftui.experiments.trial_runs import STOP_SECONDS, TrialError
 
     if run_state(root).status.is_over:
         return
     request(RunLayout(root), STOP, reason=reason)
     manifest = wait_until_over(root, STOP_SECONDS, cancelled)
     if not manifest.status.is_over and not cancelled.is_set():
-        raise StillRunningError("the training did not stop; stop it yourself, then try again")
+        raise TrialError("the training did not stop; stop it yourself, then try again")

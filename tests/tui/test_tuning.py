@@ -236,24 +236,6 @@ async def test_the_end_is_shown_until_somebody_has_looked_and_writes_the_fix(
     assert "num_workers=" in script.read_text()
 
 
-@pytest.mark.keys("app.quit")
-async def test_leaving_asks_and_stops_the_training_first(ended: Path, trial: FakeTrial) -> None:
-    trial.may_stop.clear()
-    async with opened(ended, (80, 24)) as (app, pilot):
-        await prove(pilot)
-        trial.let(1)
-        await close(pilot)
-        await press(pilot, "q", until="A trial is still running: num_workers 0 -> 4")
-        await close(pilot, "stay here")
-        assert stage(app) is Stage.RUNNING
-        await pilot.press("q")
-        await press_shown(pilot, "s", "stop the trial and quit", until="stopping the training")
-        assert not app._exit
-        trial.may_stop.set()
-        await until(pilot, lambda: app._exit, "the app's end")
-    assert trial.stopped.is_set()
-
-
 @pytest.mark.slow
 async def test_leaving_from_the_trial_asks_as_well(ended: Path, trial: FakeTrial) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
@@ -518,25 +500,28 @@ async def test_a_tuning_that_fails_says_why(ended: Path, played: PlayedRuns) -> 
         assert f"failed: {played.error}" in " ".join(body(app))
 
 
-@pytest.mark.slow
 @pytest.mark.keys("app.quit")
-async def test_leaving_a_tuning_asks_and_stops_its_training_first(
-    ended: Path, played: PlayedRuns
+@pytest.mark.parametrize("kind", ["trial", pytest.param("tuning", marks=pytest.mark.slow)])
+async def test_leaving_asks_and_stops_the_training_first(
+    ended: Path, kind: str, request: pytest.FixtureRequest
 ) -> None:
-    played.may_stop.clear()
+    fake = request.getfixturevalue({"trial": "trial", "tuning": "played"}[kind])
+    fake.may_stop.clear()
     async with opened(ended, (80, 24)) as (app, pilot):
-        await begin(pilot)
+        await (prove if kind == "trial" else begin)(pilot)
         await close(pilot)
-        await press(pilot, "q", until=f"A tuning is still running: {ended.name}")
-        await until_shown(pilot, "0 tried, 0 kept; proven fixes stay")
+        about = {"trial": "num_workers 0 -> 4", "tuning": ended.name}[kind]
+        await press(pilot, "q", until=f"A {kind} is still running: {about}")
+        so_far = {"trial": "No pair of runs so far", "tuning": "0 tried, 0 kept; proven"}[kind]
+        await until_shown(pilot, so_far)
         await close(pilot, "stay here")
-        assert tuning_stage(app) is Stage.RUNNING
+        assert app.trials.running.state.stage is Stage.RUNNING
         await pilot.press("q")
-        await press_shown(pilot, "s", "stop the tuning and quit", until="stopping the training")
+        await press_shown(pilot, "s", f"stop the {kind} and quit", until="stopping the training")
         assert not app._exit
-        played.may_stop.set()
+        fake.may_stop.set()
         await until(pilot, lambda: app._exit, "the app's end")
-    assert played.stopped.is_set()
+    assert fake.stopped.is_set()
 
 
 @pytest.mark.slow

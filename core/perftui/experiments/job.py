@@ -106,8 +106,6 @@ def read_job(root: Path) -> Job | None:
 
 def running_trial(root: Path) -> str:
     """What the trial of the run at ``root`` that goes on tries; empty where none does."""
-    if not (trials_of(root) / TRIAL_FILE).exists():
-        return ""
     job = read_job(root)
     return job.option.title if job is not None and not job.stage.is_over else ""
 

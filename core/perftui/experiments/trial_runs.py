@@ -413,10 +413,6 @@ Began = Callable[[NextRun], object]
 """Called before each run."""
 
 
-def unseen(_: NextRun) -> None:
-    """For callers that do not follow the runs."""
-
-
 @dataclass(frozen=True)
 class TrialSetup:
     """How the runs of a trial are made."""
@@ -426,7 +422,7 @@ class TrialSetup:
     steps: int
     """The length of each."""
     cancelled: threading.Event
-    began: Began = unseen
+    began: Began = lambda _: None
 
     def measure(self, arm: Arm, launch: Launch, run: NextRun | None = None) -> TrialRun:
         """One run of ``launch`` to its end, announced as ``run``."""

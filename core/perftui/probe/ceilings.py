@@ -9,8 +9,10 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from perftui.run.files import read_or_none, replace_file
 from perftui.trace.cache import cache_directory, is_private, make_private
@@ -45,16 +47,13 @@ class Rate:
     """One ceiling."""
 
     name: Ceiling
-    unit: str
-    """``B/s`` or ``FLOP/s``."""
-    value: float
-    """The best of the medians of the rounds."""
-    low: float
-    """The lowest of those medians."""
-    repeats: int
-    """Measurements, in all rounds together."""
-    how: str
-    """What was done, in words."""
+    unit: Annotated[str, Meta(pattern="^(B|FLOP)/s$")]
+    value: Annotated[
+        float, Meta(description="Per second, in `unit`: the best median of all rounds.")
+    ]
+    low: Annotated[float, Meta(description="The lowest of those medians.")]
+    repeats: Annotated[int, Meta(description="Number of measurements in all rounds.")]
+    how: Annotated[str, Meta(description="What was done, in words.")]
 
     @property
     def spread(self) -> float:

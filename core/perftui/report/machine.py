@@ -6,14 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, TypedDict, cast
 
 import msgspec
 from msgspec import Meta
 
 from perftui import format as fmt
 from perftui.doctor.row import Row, State
-from perftui.probe.ceilings import Ceiling, Ceilings, NotMeasured, Rate
+from perftui.probe.ceilings import Ceilings, NotMeasured, Rate
 from perftui.report.output_text import SCHEMA, Schema, wrapped
 from perftui.trace.text import printable
 
@@ -53,20 +53,9 @@ def doctor_text(rows: Sequence[Row]) -> str:
 
 def doctor_object(rows: Sequence[Row], python: str) -> DoctorOutput:
     """The rows as JSON, in the order given."""
-    return {
-        "schema": SCHEMA,
-        "python": python,
-        "fails": sum(row.state is State.FAILS for row in rows),
-        "rows": [
-            {
-                "topic": row.topic,
-                "state": row.state,
-                "found": row.found,
-                "advice": row.advice or None,
-            }
-            for row in rows
-        ],
-    }
+    plain: Any = [{**msgspec.to_builtins(row), "advice": row.advice or None} for row in rows]
+    fails = sum(row.state is State.FAILS for row in rows)
+    return {"schema": SCHEMA, "python": python, "fails": fails, "rows": plain}
 
 
 def _lines(row: Row) -> Iterator[str]:
@@ -74,19 +63,6 @@ def _lines(row: Row) -> Iterator[str]:
     indent = " " * len(first)
     yield from wrapped(printable(row.found), indent, first) or [first.rstrip()]
     yield from wrapped(printable(row.advice), indent)
-
-
-class CeilingOutput(TypedDict):
-    """One ceiling of the machine."""
-
-    name: Ceiling
-    value: Annotated[
-        float, Meta(description="Per second, in `unit`: the best median of all rounds.")
-    ]
-    low: Annotated[float, Meta(description="The lowest of those medians.")]
-    unit: Literal["B/s", "FLOP/s"]
-    repeats: Annotated[int, Meta(description="Number of measurements in all rounds.")]
-    how: Annotated[str, Meta(description="What was done, in words.")]
 
 
 class ProbeOutput(TypedDict):
@@ -99,7 +75,7 @@ class ProbeOutput(TypedDict):
     torch: str | None
     measured_ns: Annotated[int, Meta(description="When, nanoseconds since 1970.")]
     path: Annotated[str, Meta(description="The directory whose disk was read.")]
-    rates: list[CeilingOutput]
+    rates: list[Rate]
     not_measured: list[NotMeasured]
     other_programs_cores: Annotated[
         float, Meta(description="Mean number of cores that other programs used meanwhile.")

@@ -260,7 +260,8 @@ THREADS = Attempt(
     advice="OMP_NUM_THREADS=1",
 )
 JOURNAL = Journal("run", "run", (WORKERS, PINNED, THREADS))
-TUNING_BEGUN = TuningState(TrialPlan(80, 10.0), root=Path("run"), began=100.0)
+NOTHING = Journal("run", "run")
+TUNING_BEGUN = TuningState(TrialPlan(80, 10.0), NOTHING, root=Path("run"), began=100.0)
 FUSED = FixOption("optimizer-fused", "fused=True", "")
 MADE = ((WARM_UP, 10.0), *((run_of(number), 10.0) for number in (1, 1, 2, 2)))
 CURRENT = replace(

@@ -387,8 +387,10 @@ class Tuning(Experiment[TuningState]):
         self.app.ask(tune_dialog(root, plan, warnings, partial(self._start, root, plan)))
 
     def _start(self, root: Path, plan: TrialPlan, budget: float | None) -> None:
-        stage = first_stage(root)
-        state = TuningState(plan, budget, root=root, began=self.clock(), stage=stage)
+        from perftui.experiments.journal import journal_of
+
+        journal, stage = journal_of(root, trials_of(root)), first_stage(root)
+        state = TuningState(plan, journal, budget, root=root, began=self.clock(), stage=stage)
         self.begin(state, lambda: self._go_through(state))
 
     def afterwards(self, state: TuningState) -> list[Choice]:
@@ -396,10 +398,10 @@ class Tuning(Experiment[TuningState]):
         from perftui_tui.dialogs.choice import Choice
 
         choices, journal = [], state.journal
-        if state.kept and journal is not None and journal.is_recorded:
+        if journal.kept and journal.is_recorded:
             text = "open the run recorded with all kept fixes"
             choices.append(Choice(("o",), text, partial(self._open, Path(journal.base))))
-        if state.files:
+        if journal.files:
             text = "undo the last fix, after showing the diff"
             choices.append(Choice(("u",), text, lambda: self.source_fixes.undo(state.root)))
         return choices
@@ -433,7 +435,7 @@ class Tuning(Experiment[TuningState]):
             else:
                 self.set(trial=self._trial(event), keeping="")
                 # On top of what was kept, the number is not that of the run on screen.
-                kept = self.state.kept if self.state is not None else ()
+                kept = self.state.journal.kept if self.state is not None else ()
                 is_best = event.progress.option is not None and not kept
                 self.learn(root, event.option, is_best=is_best)
 

@@ -123,10 +123,10 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
         if proof.title not in titles:
             yield "tried", f"{proof.title}: {proof.headline}"
     tuned = trials.tuning.state
-    if tuned is not None and tuned.files:
+    if tuned is not None and (files := tuned.journal.files):
         gain = f": {tuned.final.verdict.headline}" if tuned.final is not None else ""
-        yield "tuned", f"{', '.join(tuned.files)} written{gain}"
-        yield "undo", _undo(tuned.root, tuned.files)
+        yield "tuned", f"{', '.join(files)} written{gain}"
+        yield "undo", _undo(tuned.root, files)
     for row in written:
         yield "wrote", f"{row.applied.path}: {row.option.title}, {row.gain or NOT_MEASURED}"
     for row in reversed(written):

@@ -83,7 +83,7 @@ TUNING = View[TuningState](
     experiments.tuning_rows,
     experiments.tuning_result,
     lambda state: state.root.name,
-    lambda state: f"{len(state.attempts)} tried, {len(state.kept)} kept; proven fixes stay.",
+    lambda state: f"{experiments.tried_text(state)}; proven fixes stay.",
     "the tuning",
 )
 

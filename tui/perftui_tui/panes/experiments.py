@@ -292,7 +292,7 @@ INDENT = 9
 
 def tuning_line(state: TuningState, now: float, cells: int) -> Row:
     """The tuning in one row."""
-    counts = (f"{len(state.kept)} kept", "dim"), _clock(state.elapsed(now))
+    counts = (f"{len(state.journal.kept)} kept", "dim"), _clock(state.elapsed(now))
     trial = state.trial
     if trial is not None and state.stage is Stage.RUNNING:
         return status_line("tuning", trial.job.tried.title, [*figures(trial, now), *counts], cells)
@@ -308,9 +308,7 @@ def tuning_rows(state: TuningState, now: float, cells: int) -> list[Row]:
     rows = [fit(first, cells), *others, *wrap(_tuning_time(state, now), cells, "dim")]
     if state.problem and state.stage is not Stage.FAILED:
         rows += wrap(state.problem, cells, "warn")
-    ladder = _ladder(state, cells)
-    if ladder:
-        rows += [(), *ladder]
+    rows += [(), *_ladder(state, cells)]
     if state.stage.is_over:
         return [*rows, *_what_stays(state, cells)]
     return [*rows, *_trial(state, now, cells)]
@@ -321,7 +319,7 @@ def tuning_result(state: TuningState) -> Span:
     if words := stage_words(state.stage, state.problem):
         return words
     if state.stage is Stage.STOPPED:
-        stays = "proven fixes stay" if state.kept else "nothing proven so far"
+        stays = "proven fixes stay" if state.journal.kept else "nothing proven so far"
         return (f"stopped: {stays}", "warn")
     if state.stage is Stage.DONE:
         if state.final is None:
@@ -335,9 +333,14 @@ def tuning_result(state: TuningState) -> Span:
     return ("looking for fixes to try", "")
 
 
+def tried_text(state: TuningState) -> str:
+    """``3 tried, 2 kept``."""
+    return f"{len(state.journal.attempts)} tried, {len(state.journal.kept)} kept"
+
+
 def _tuning_time(state: TuningState, now: float) -> str:
     clock = elapsed(int(state.elapsed(now) * 1e9))
-    tried = f"{len(state.attempts)} tried, {len(state.kept)} kept"
+    tried = tried_text(state)
     if state.stage.is_over:
         return f"{tried} in {clock}"
     if state.budget is None:
@@ -349,12 +352,10 @@ def _tuning_time(state: TuningState, now: float) -> str:
 
 def _ladder(state: TuningState, cells: int) -> list[Row]:
     """Each fix that was tried: of those that were kept how fast all of it is up to there."""
-    if state.journal is None:
-        return []
     rows = [row(f"{1.0:6.2f}x  as it was")]
     heights = iter(ratio for ratio, _ in state.journal.ladder)
-    for attempt in state.attempts:
-        ratio = next(heights) if attempt in state.kept else None
+    for attempt in state.journal.attempts:
+        ratio = next(heights) if attempt in state.journal.kept else None
         style = STYLES.get(attempt.outcome, "dim")
         mark = " " * (INDENT - 2) + "- " if ratio is None else f"{ratio:6.2f}x  "
         title = row(mark, (f"{'+ ' if ratio else ''}{attempt.title}", "" if ratio else "dim"))
@@ -394,9 +395,9 @@ def _trial(state: TuningState, now: float, cells: int) -> list[Row]:
 def _what_stays(state: TuningState, cells: int) -> list[Row]:
     """What was written and how to take it back, and the run that shows what is left."""
     rows: list[Row] = []
-    if state.files:
+    if state.journal.files:
         undo = hint("{diagnosis.undo_fix} undoes it, the last fix first")
-        rows += wrap(f"written to {', '.join(state.files)}; {undo}", cells)
+        rows += wrap(f"written to {', '.join(state.journal.files)}; {undo}", cells)
     if state.final is not None and state.final.losses.sentence:
         rows += wrap(state.final.losses.sentence, cells, "dim")
     if state.stage is not Stage.DONE:

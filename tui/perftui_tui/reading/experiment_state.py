@@ -18,7 +18,7 @@ from perftui.run.layout import trials_of
 
 if TYPE_CHECKING:
     from perftui.experiments.job import Job
-    from perftui.experiments.journal import Attempt, Journal
+    from perftui.experiments.journal import Journal
     from perftui.experiments.trial_runs import Pair, Progress
     from perftui.fixes.option import FixOption
     from perftui.probe.ceilings import Ceilings
@@ -110,29 +110,16 @@ class TuningState(ExperimentState):
     """A tuning: one fix after the other, and what is proven stays."""
 
     plan: TrialPlan
+    journal: Journal
+    """The attempts so far."""
     budget: float | None = None
     """Seconds after which no further fix is begun; None where all are tried."""
-    journal: Journal | None = None
-    """The attempts so far; None before that is known."""
     trial: TrialState | None = None
     """The fix that is tried now, at the end all that was kept; None in between."""
     keeping: str = ""
     """The fix that is proven, while the training is recorded with it."""
     final: Progress | None = None
     """All kept fixes against the training as it was, once that is measured."""
-
-    @property
-    def attempts(self) -> tuple[Attempt, ...]:
-        """The fixes that were tried, in order."""
-        return self.journal.attempts if self.journal else ()
-
-    @property
-    def kept(self) -> tuple[Attempt, ...]:
-        return self.journal.kept if self.journal else ()
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return self.journal.files if self.journal else ()
 
 
 @dataclass(frozen=True)

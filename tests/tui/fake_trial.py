@@ -11,6 +11,7 @@ import pytest
 from perftui.experiments import job
 from perftui.experiments.trial import MOST_PAIRS
 from perftui.experiments.trial_runs import (
+    NO_PAIRS,
     Arm,
     NextRun,
     Pair,
@@ -102,7 +103,7 @@ class FakeTrial(Gate):
         run: RunSnapshot,
         option: FixOption,
         setup: TrialSetup,
-        earlier: Progress | None = None,
+        earlier: Progress = NO_PAIRS,
     ) -> Iterator[Progress]:
         del earlier
         self.asked.append((run.root, option.fix, setup.directory, setup.steps))

@@ -207,7 +207,7 @@ def test_applying_and_taking_back_is_told_as_json(run: Path, script: Path, capsy
 def test_a_fix_that_stands_in_the_source_is_said_to(run: Path, capsys: Capture) -> None:
     main(["apply", str(run)])
     capsys.readouterr()
-    told = printed(capsys, "report", run)
+    told = printed(capsys, "report", "--full", run)
     assert "Fix loader-workers: num_workers 0 -> 4 (written already, so run it again)" in told
     assert "edited since" not in told
     found = described("report", printed(capsys, "report", "--json", run))

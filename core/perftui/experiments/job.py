@@ -23,6 +23,7 @@ from perftui.experiments.journal import keep_proof
 from perftui.experiments.rerun import repeat_launch, rerun_launch
 from perftui.experiments.trial import trial
 from perftui.experiments.trial_runs import (
+    NO_PAIRS,
     STOP_SECONDS,
     NextRun,
     Progress,
@@ -69,7 +70,7 @@ class Job:
     """Why it failed, or what went wrong beside it."""
     pid: int = 0
     """The process, 0 before it runs."""
-    progress: Progress | None = None
+    progress: Progress = NO_PAIRS
     run: NextRun | None = None
     """The run that is made now; None before the first."""
     run_began_ns: int = 0
@@ -81,7 +82,7 @@ class Job:
     @property
     def tried(self) -> FixOption:
         """The option that is tried: runs may show another number of workers to be best."""
-        return (self.progress and self.progress.option) or self.option
+        return self.progress.option or self.option
 
     def begin_run(self, following: NextRun, now_ns: int) -> Job:
         """The trial once the run before is over and the ``following`` begins."""
@@ -152,7 +153,7 @@ def begin(run: RunSnapshot, option: FixOption, steps: int) -> Job:
         raise JobRunsError(f"a trial of {last.option.title} is running")
     key = _key(run, option, steps)
     job = Job(str(run.root), option, steps, time.time_ns(), key)
-    if last and key and last.key == key and last.progress and _goes_on(last.progress):
+    if last and key and last.key == key and _goes_on(last.progress):
         job = replace(job, progress=last.progress, earlier=len(last.progress.pairs))
     (directory / STOP_FILE).unlink(missing_ok=True)
     _write(directory, job)

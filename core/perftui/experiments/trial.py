@@ -288,7 +288,7 @@ def trial(
     option: FixOption,
     setup: TrialSetup,
     most_pairs: int = MOST_PAIRS,
-    earlier: Progress | None = None,
+    earlier: Progress = NO_PAIRS,
 ) -> Iterator[Progress]:
     """Try ``option`` on the training of ``run``, and yield how things stand after each pair, behind
     those of an ``earlier`` trial of the same.
@@ -314,8 +314,7 @@ def trial(
     if points:
         yield replace(NO_PAIRS, workers=points, option=tried)
     before, after = repeat_launch(run), rerun_launch(run, tried)
-    pairs = earlier.pairs if earlier is not None else ()
-    for progress in paired_runs(before, after, setup, most_pairs, tried.risks, pairs):
+    for progress in paired_runs(before, after, setup, most_pairs, tried.risks, earlier.pairs):
         yield replace(progress, workers=points, option=tried)
 
 

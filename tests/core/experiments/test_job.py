@@ -61,7 +61,6 @@ def test_it_is_followed_by_whoever_looks(
     fake.let(len(FASTER))
     last = ended(run.root)
     assert (last.stage, last.problem, len(last.made)) == (Stage.DONE, "", 12)
-    assert last.progress is not None
     assert last.progress.verdict.headline == "2.10x faster (2.00 to 2.20)"
     assert job.read_job(run.root) == last
 
@@ -72,7 +71,7 @@ def test_pairs_of_the_same_command_and_source_count_again(
     job.begin(run, option, STEPS)
     fake.let(2)
     for one in job.follow(run.root, threading.Event(), threading.Event()):
-        if one.progress is not None and len(one.progress.pairs) == 2:
+        if len(one.progress.pairs) == 2:
             break
     assert ended(run.root, stopped=True).stage is Stage.STOPPED
     assert job.begin(run, option, STEPS).earlier == 2
@@ -87,7 +86,7 @@ def test_a_source_that_changed_begins_anew(
     job.begin(run, option, STEPS)
     fake.let(1)
     for one in job.follow(run.root, threading.Event(), threading.Event()):
-        if one.progress is not None:
+        if one.progress.pairs:
             break
     ended(run.root, stopped=True)
     Path(run.manifest.cwd, "model.py").write_text("WIDTH = 8\n")

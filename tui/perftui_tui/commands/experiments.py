@@ -14,10 +14,11 @@ from perftui.experiments.comparison import compare as compared
 from perftui.experiments.history import found_repeats, past_run, repeats_of
 from perftui.experiments.isolate import Isolation
 from perftui.experiments.isolate import isolate as run_each
-from perftui.experiments.job import Job, begin, follow, read_job
+from perftui.experiments.job import begin, follow, read_job
 from perftui.experiments.journal import Journal, Kept
 from perftui.experiments.trial import block_plan
 from perftui.experiments.trial_runs import (
+    NO_PAIRS,
     Progress,
     TrialError,
     TrialSetup,
@@ -95,22 +96,21 @@ def _run_pairs(choice: Choice, steps: int) -> Progress:
     """Make the pairs of the trial, or follow the one that runs already, and log them."""
     root, cancelled, left = choice.run.root, threading.Event(), threading.Event()
     _begin(choice, steps)
-    told: Progress | None = None
-    job: Job | None = None
+    told, job = NO_PAIRS, None
     try:
         for job in follow(root, cancelled, left):
-            if job.progress is not None and job.progress != told:
-                for line in _lines(job.progress, len(told.pairs) if told else job.earlier):
+            if job.progress != told:
+                for line in _lines(job.progress, len(told.pairs) or job.earlier):
                     log(line)
                 told = job.progress
     except KeyboardInterrupt:
         log("stopping the trial and its training")
         cancelled.set()
         *_, job = follow(root, cancelled, left)
-        pairs = len(job.progress.pairs) if job.progress else 0
-        log(f"stopped after {fmt.several(pairs, 'pair')}: the same command goes on from there")
+        pairs = fmt.several(len(job.progress.pairs), "pair")
+        log(f"stopped after {pairs}: the same command goes on from there")
         raise
-    if job is None or job.stage is not Stage.DONE or told is None:
+    if job is None or job.stage is not Stage.DONE:
         raise TrialError(job.problem if job and job.problem else "the trial was stopped")
     return told
 

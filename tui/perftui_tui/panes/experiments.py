@@ -139,7 +139,7 @@ def worker_rows(state: TrialState, cells: int) -> list[Row]:
     from perftui.report.trial import workers_text
 
     progress = state.job.progress
-    if progress is None or not progress.workers:
+    if not progress.workers:
         return []
     step = state.plan.step_ns
     before = f"; it took {fmt.duration(step)} in the recorded run" if step is not None else ""
@@ -151,8 +151,6 @@ def _basis(state: TrialState, cells: int) -> list[Row]:
     from perftui.report.trial import noise_text
 
     progress = state.job.progress
-    if progress is None:
-        return []
     said = [f"in force: {', '.join(progress.changes)}"] if progress.changes else []
     said += progress.costs.sentences
     if progress.losses.agreement is not Agreement.NOT_CHECKED:
@@ -197,7 +195,7 @@ def trial_rows(state: TrialState, now: float, cells: int) -> list[Row]:
     rows += wrap(_trial_time(state, now), cells, "dim")
     if state.problem and state.stage is not Stage.FAILED:
         rows += wrap(state.problem, cells, "warn")
-    for note in state.job.progress.notes if state.job.progress else ():
+    for note in state.job.progress.notes:
         rows += wrap(note, cells, "warn")
     if state.stage.is_over and not state.pairs:
         return rows

@@ -77,19 +77,18 @@ class TrialState(ExperimentState):
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """The pairs so far, oldest first."""
-        return self.job.progress.pairs if self.job.progress else ()
+        return self.job.progress.pairs
 
     @property
     def verdict(self) -> TrialVerdict | None:
         """The verdict of the pairs; None before the first."""
-        return self.job.progress.verdict if self.job.progress and self.pairs else None
+        return self.job.progress.verdict if self.pairs else None
 
     @property
     def look(self) -> int:
         """The number of pairs at which the result is looked at next, or was looked at last."""
         # Where blocks did not tell, pairs of runs begin anew.
-        progress = self.job.progress
-        in_blocks = progress is not None and progress.block_steps is not None
+        in_blocks = self.job.progress.block_steps is not None
         count = 0 if in_blocks and not self.makes_blocks else len(self.pairs)
         return next_look(count) or count
 

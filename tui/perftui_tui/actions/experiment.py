@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from perftui.experiments.journal import Proof
-    from perftui.experiments.trial_runs import NextRun
+    from perftui.experiments.trial_runs import NextRun, Progress
     from perftui.experiments.tune import Trying
     from perftui.fixes.option import FixOption
     from perftui.run.reader import RunSnapshot
@@ -250,14 +250,14 @@ class Experiment(Generic[State]):
 
     # On its thread
 
-    def learn(self, root: Path, option: FixOption, *, is_best: bool) -> None:
-        """Note what is proven of ``option`` on the run at ``root``, and that ``option`` is to be
-        offered from now on where runs have shown that it ``is_best``."""
+    def learn(self, root: Path, option: FixOption, progress: Progress, *, is_best: bool) -> None:
+        """Note what the pairs so far prove of ``option`` on the run at ``root``, and that it is to
+        be offered from now on where runs have shown that it ``is_best``."""
         from perftui.experiments.journal import read_proof
 
         if is_best:
             self.proofs.change(root, option)
-        if (proof := read_proof(trials_of(root), option.fix)) is not None:
+        if progress.pairs and (proof := read_proof(trials_of(root), option.fix)) is not None:
             self.proofs.add(root, proof)
         self.has_news = True
 
@@ -369,7 +369,7 @@ class PairedTrials(Experiment[TrialState]):
         job = None
         for job in follow(root, self.cancelled, self.left):
             self.set(job=job, problem=job.problem)
-            self.learn(root, job.tried, is_best=job.tried != job.option)
+            self.learn(root, job.tried, job.progress, is_best=job.tried != job.option)
         if job is not None and job.stage is Stage.STOPPED:
             raise TrialCancelledError
         if job is not None and job.stage is Stage.FAILED:
@@ -437,7 +437,7 @@ class Tuning(Experiment[TuningState]):
                 # On top of what was kept, the number is not that of the run on screen.
                 kept = self.state.journal.kept if self.state is not None else ()
                 is_best = event.progress.option is not None and not kept
-                self.learn(root, event.option, is_best=is_best)
+                self.learn(root, event.option, event.progress, is_best=is_best)
 
     def _begin_run(self, following: NextRun) -> None:
         trial = self.state.trial if self.state is not None else None

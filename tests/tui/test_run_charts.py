@@ -253,9 +253,9 @@ def test_what_pairs_of_runs_came_to_counts_for_more(tmp_path: Path) -> None:
     assert lines[:3] == [
         "num_workers 0 -> 4: 2.00x faster (1.90 to 2.10) by pairs of runs",
         "These two runs alone say:",
-        " NO CLEAR DIFFERENCE",
+        "no clear difference (1.00x)",
     ]
-    assert plain(comparison(compare(*runs), 80)[0]).rstrip() == " NO CLEAR DIFFERENCE"
+    assert plain(comparison(compare(*runs), 80)[0]).rstrip() == "no clear difference (1.00x)"
 
 
 def drawn(line: Line) -> str:

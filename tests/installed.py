@@ -57,7 +57,7 @@ def check_traces(folder: Path) -> None:
     """Report, compare and check two traces, by command and in Python."""
     short = write_trace(folder / "short.pt.trace.json")
     long = write_trace(folder / "long.pt.trace.json", compute=ms(8))
-    assert "gemm" in perftui_prints("report", short)
+    assert "gemm" in perftui_prints("report", "--full", short)
     report: dict[str, Any] = json.loads(perftui_prints("report", "--json", short))
     (kernel,) = report["kernels"]
     assert (kernel["name"], kernel["calls"], kernel["device"]) == ("gemm", 40, 40 * ms(4))

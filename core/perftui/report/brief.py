@@ -32,7 +32,8 @@ from perftui.report.output_text import (
     wrapped,
 )
 from perftui.report.report import Report
-from perftui.report.wording import breakdown_rows
+from perftui.report.wording import breakdown_rows, status_text
+from perftui.run.manifest import Status
 
 MOST_FINDINGS = 3
 
@@ -112,7 +113,11 @@ def _tail(report: Report) -> Iterator[str]:
 
 def _heading(report: Report) -> str:
     run, steady = report.subject.run, step_breakdown(report.facts)
-    name = run.manifest.script if run else report.subject.name
+    name = report.subject.name
+    if run is not None:
+        is_plain = run.manifest.status is Status.EXITED and not run.manifest.exit_code
+        state = "" if is_plain else f" - {status_text(run.manifest)}"
+        name = f"{run.manifest.script}{state}"
     if steady is None:
         return name
     steps = fmt.several(steady.count, "steady step")

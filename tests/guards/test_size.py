@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (491, 106_630), "tests": (528, 95_262)}
+MOST = {"core and tui": (497, 108_993), "tests": (533, 95_796)}
 """Files and lines."""
 
 ROWS = ("arrays", "files", "media", "models", "reporting", "sources", "standard_library", "tables")

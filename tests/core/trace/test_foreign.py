@@ -146,7 +146,7 @@ def test_of_a_directory_whose_newest_file_does_not_open_the_others_are_used(
     good.touch()
     for path in sorted(tmp_path.iterdir())[1:]:
         path.touch()
-    printed = ran(capsys, "report", str(tmp_path)).out
+    printed = ran(capsys, "report", "--full", str(tmp_path)).out
     assert printed.startswith(f"{good}\n")
     assert printed.count("is a trace of Chrome's DevTools") == 2
     assert f"left out: {tmp_path / 'c.json'}" in printed

@@ -32,13 +32,13 @@ SHOWN_LINES = 30
 HTML = "report.html"
 TABLES = ("operators", "kernels", "modules", "steps", "gaps", "findings")
 FORMS = {
-    "text": ("report",),
+    "text": ("report", "--full"),
     "json": ("report", "--json"),
     "brief": ("report", "--brief"),
     "markdown": ("report", "--markdown"),
     "html": ("report", "--html", HTML),
     "folded": ("report", "--folded"),
-    "redacted": ("report", "--redact"),
+    "redacted": ("report", "--full", "--redact"),
     "check": ("check", "--json", "--fail-on", "warning"),
     **{f"csv {table}": ("report", "--csv", table) for table in TABLES},
 }

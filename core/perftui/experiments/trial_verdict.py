@@ -88,6 +88,11 @@ WIDE = 2.0
 certain, and the middle may be far off."""
 
 
+def is_tested(pairs: int) -> bool:
+    """Whether so many pairs have an interval of ``CONFIDENCE``: fewer only make a ratio plain."""
+    return pairs >= LOOKS[0][0]
+
+
 class Stage(str, enum.Enum):
     """How far an experiment has come."""
 

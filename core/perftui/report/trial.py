@@ -16,7 +16,7 @@ from perftui import format as fmt
 from perftui.experiments.isolate import Isolated, Isolation, Side
 from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import Costs, Progress
-from perftui.experiments.trial_verdict import CONFIDENCE, LossCheck, Outcome
+from perftui.experiments.trial_verdict import CONFIDENCE, LossCheck, Outcome, is_tested
 from perftui.experiments.tune import Tuned
 from perftui.fixes.option import FixOption, Patch
 from perftui.report.findings_as_json import Numerics
@@ -126,7 +126,7 @@ def trial_text(
         lines.append(f"  in force: {', '.join(progress.changes)}")
     if progress.noise is not None:
         lines.append(f"  {noise_text(progress)}")
-    if progress.verdict.estimate is not None:
+    if progress.verdict.estimate is not None and is_tested(len(progress.pairs)):
         lines.append(f"  {CONFIDENCE_TEXT}")
     rest = (*progress.costs.sentences, *progress.notes, progress.losses.sentence)
     lines += [f"  {line}" for line in rest]

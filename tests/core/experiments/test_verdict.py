@@ -19,6 +19,7 @@ from perftui.experiments.trial_verdict import (
     Outcome,
     check_losses,
     estimate,
+    is_tested,
     judge,
     next_look,
 )
@@ -58,6 +59,10 @@ def test_turned_around_it_is_as_much_slower(logs: list[float]) -> None:
     one, other = (estimate([math.exp(sign * log) for log in logs]) for sign in (1, -1))
     assert other.ratio == pytest.approx(1 / one.ratio)
     assert (other.low, other.high) == (pytest.approx(1 / one.high), pytest.approx(1 / one.low))
+
+
+def test_only_a_look_has_an_interval_of_confidence() -> None:
+    assert [is_tested(pairs) for pairs in (3, 5, 6, 14)] == [False, False, True, True]
 
 
 def test_between_looks_nothing_changes() -> None:

@@ -126,7 +126,7 @@ def _begin(choice: Choice, steps: int) -> None:
         advice = "wait for its end, or stop it in the app"
         raise UsageError(f"a trial of {job.option.title} is running: {advice}")
     if job.earlier:
-        log(f"{fmt.several(job.earlier, 'pair')} of an earlier trial count")
+        log(f"goes on after {fmt.several(job.earlier, 'pair')} of an earlier trial")
 
 
 def _lines(progress: Progress, told: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perftui import format as fmt
 from perftui.experiments.trial_runs import Purpose, runs_of
-from perftui.experiments.trial_verdict import Agreement, Stage
+from perftui.experiments.trial_verdict import Agreement, Stage, is_tested
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import interval_rows
 from perftui_tui.keys.own_keys import hint
@@ -186,7 +186,7 @@ def trial_rows(state: TrialState, now: float, cells: int) -> list[Row]:
     # A dialog is as wide as its widest row: one that always is keeps it from jumping.
     rows = [fit(row((state.job.tried.title, "bold")), cells), *_outcome(state, cells)]
     rows += bar_rows(state, cells)
-    if state.verdict is not None and state.verdict.estimate is not None:
+    if state.verdict is not None and state.verdict.estimate and is_tested(len(state.pairs)):
         from perftui.report.trial import CONFIDENCE_TEXT
 
         rows += wrap(CONFIDENCE_TEXT, cells, "dim")
@@ -261,7 +261,8 @@ def proof_rows(proof: Proof, cells: int) -> list[Row]:
         ratios = [pair.before_ns / pair.after_ns for pair in proof.pairs if pair.after_ns]
         interval = (proof.low, proof.ratio, proof.high)
         rows += interval_rows(ratios, interval, min(BAR_CELLS, cells))
-        rows += wrap(CONFIDENCE_TEXT, cells, "dim")
+        if is_tested(len(proof.pairs)):
+            rows += wrap(CONFIDENCE_TEXT, cells, "dim")
     rows.append(row((f"measured {date_and_time(proof.measured_ns)}", "dim")))
     for note in proof.notes:
         rows += wrap(note, cells, "warn")

@@ -14,7 +14,7 @@ from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Figure, Finding
 from perftui.diagnosis.rules import answer_to
 from perftui.experiments.journal import Proof
-from perftui.experiments.trial_verdict import CONFIDENCE
+from perftui.experiments.trial_verdict import CONFIDENCE, is_tested
 from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.gpu.host_waits import syncs
 from perftui.facts.gpu.idle import gap_lines
@@ -99,7 +99,8 @@ def _proof(proof: Proof, cells: int) -> list[Row]:
     """On how many pairs the result rests, from when it is, and what disturbed it."""
     when = date_and_time(proof.measured_ns)
     label = f"{INDENT}Proof "
-    sure = f", {fmt.percent(CONFIDENCE)} confidence" if proof.ratio is not None else ""
+    has_interval = proof.ratio is not None and is_tested(len(proof.pairs))
+    sure = f", {fmt.percent(CONFIDENCE)} confidence" if has_interval else ""
     pairs = fmt.several(len(proof.pairs), "pair")
     text = f"{proof.headline}{sure}, by {pairs} of runs, {when}"
     rows = labelled(Prose(text, proof_style(proof), label=label), cells)

@@ -113,11 +113,8 @@ def running_trial(root: Path) -> str:
 
 def _read(directory: Path) -> Job | None:
     try:
-        return msgspec.json.decode(
-            read_regular(directory / TRIAL_FILE, LARGEST),
-            type=Job,
-            dec_hook=lambda _, text: Path(text),
-        )
+        text = read_regular(directory / TRIAL_FILE, LARGEST)
+        return msgspec.json.decode(text, type=Job, dec_hook=lambda _, path: Path(path))
     except (OSError, UnreadableError, msgspec.DecodeError):
         return None
 
@@ -171,22 +168,17 @@ def start_process(root: Path) -> None:
     reap(start_in_run(RunLayout(root), "perftui.experiments.job", close_fds=True))
 
 
-def stop(root: Path) -> None:
-    """Ask the trial of the run at ``root`` to stop with its training.
-
-    Raises:
-        OSError: its directory cannot be written.
-    """
-    (trials_of(root) / STOP_FILE).touch(0o600)
-
-
 def follow(root: Path, cancelled: threading.Event, left: threading.Event) -> Iterator[Job]:
     """The trial of the run at ``root`` whenever it has changed, until it is over or nobody looks
-    any more (``left``). It is stopped once ``cancelled`` is set."""
+    any more (``left``). It is asked to stop once ``cancelled`` is set.
+
+    Raises:
+        OSError: it cannot be asked.
+    """
     before: Job | None = None
     while not left.is_set():
         if cancelled.is_set():
-            stop(root)
+            (trials_of(root) / STOP_FILE).touch(0o600)
         job = read_job(root)
         if job is None:
             return

@@ -103,7 +103,7 @@ def _written(program: Program, work: ast.expr) -> str:
 def repeated_work(facts: Facts) -> RepeatedWork | None:
     """The repeated work that takes most of the step; None without any."""
     known: dict[tuple[str, ast.expr], RepeatedWork] = {}
-    for file, program, line, samples, rows in _lines_of_files(facts):
+    for file, program, line, samples, rows in costly_lines(facts):
         found = repeated_at(program, line)
         if found is None:
             continue
@@ -116,7 +116,7 @@ def repeated_work(facts: Facts) -> RepeatedWork | None:
 def unread_result(facts: Facts) -> UnreadResult | None:
     """The work for a result that nobody reads that takes most of the step; None without any."""
     known: dict[tuple[str, ast.expr], UnreadResult] = {}
-    for file, program, line, samples, rows in _lines_of_files(facts):
+    for file, program, line, samples, rows in costly_lines(facts):
         if found := unread_at(program, line):
             unread = known.setdefault((file, found.use.node), UnreadResult(file, found))
             unread.add(samples, rows)
@@ -129,15 +129,18 @@ def _longest(known: Iterable[_Work]) -> _Work | None:
     return max(enough, key=lambda work: work.held.total(), default=None)
 
 
-def _lines_of_files(
+@fact
+def costly_lines(
     facts: Facts,
-) -> Iterator[tuple[str, Program, int, tuple[Table, Int64, float], Int64]]:
+) -> tuple[tuple[str, Program, int, tuple[Table, Int64, float], Int64], ...]:
     """The lines with most time in the user's files, each with all samples and the rows of its."""
     files = {str(path): (path, changed) for path, changed in own_files(facts)}
-    for samples in _samples(facts):
-        for (file, line), rows in _lines(*samples[:2]).items():
-            if file in files:
-                yield file, program_of(*files[file]), line, samples, rows
+    return tuple(
+        (file, program_of(*files[file]), line, samples, rows)
+        for samples in _samples(facts)
+        for (file, line), rows in _lines(*samples[:2]).items()
+        if file in files
+    )
 
 
 def _samples(facts: Facts) -> Iterator[tuple[Table, Int64, float]]:
@@ -201,7 +204,7 @@ def _lost(facts: Facts) -> Lost | None:
         f"time: this takes {most}{judged.of.part_of(cost)}{beyond}.",
         (Figure.share("done again", cost / judged.of.mean, REPEATED_WORK.limits.warning),),
         place=place,
-        parts=tuple(dict.fromkeys(part for stage in again.held for part in _parts(judged, stage))),
+        parts=_parts(judged, again),
         advice=f"compute {work} once, {_where(again, name)}",
     )
 
@@ -236,14 +239,18 @@ def _where(again: RepeatedWork, file: str) -> str:
     return where if around is again.program.function(outer) else f"{where}, and pass it on"
 
 
-def _parts(judged: JudgedStep, stage: str) -> tuple[str, ...]:
-    """Parts of the step in which samples of ``stage`` are."""
-    phase = next((name for name, stages in STAGES.items() if stage in stages), OTHER)
-    if phase == INPUT_WAIT:
-        return GapCause.INPUT_WAIT.value, INPUT_WAIT
-    if judged.on_device:
-        return HOST_AT_WORK
-    return (phase, *((OPERATORS, LOSS) if phase in (OTHER, FORWARD) else ()))
+def _parts(judged: JudgedStep, work: SampledWork) -> tuple[str, ...]:
+    """Parts of the step in which samples of ``work`` are."""
+    parts: list[str] = []
+    for stage in work.held:
+        phase = next((name for name, stages in STAGES.items() if stage in stages), OTHER)
+        if phase == INPUT_WAIT:
+            parts += (GapCause.INPUT_WAIT.value, INPUT_WAIT)
+        elif judged.on_device:
+            parts += HOST_AT_WORK
+        else:
+            parts += (phase, *((OPERATORS, LOSS) if phase in (OTHER, FORWARD) else ()))
+    return tuple(dict.fromkeys(parts))
 
 
 REPEATED_WORK = Rule(
@@ -292,7 +299,7 @@ def _unread(facts: Facts) -> Lost | None:
         f"{work} at {place.short} is {why.format(line=where)}: {many} {judged.of.part_of(whole)}.",
         (Figure.share("computed for nobody", cost / judged.of.mean, UNREAD.limits.warning),),
         place=place,
-        parts=tuple(dict.fromkeys(part for stage in unread.held for part in _parts(judged, stage))),
+        parts=_parts(judged, unread),
         worst=Severity.CRITICAL if calls == 1 else Severity.WARNING,
         advice=advice.format(work=work),
     )

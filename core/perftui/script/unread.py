@@ -176,7 +176,11 @@ class _Readers:
                 return self._returned(statement, path)
             case ast.Expr(ast.Yield()):
                 return self._returned(statement, (_ANY, *path))
-            case ast.Assign(targets):
+            case ast.Assign(targets, value):
+                # Whoever keeps a result under a condition, as of the best model, means to have it.
+                is_kept = isinstance(self.program.parents[statement], ast.If)
+                if is_kept and (path or isinstance(value, ast.Name)):
+                    return _READ
                 return max(self._target(target, path, statement) for target in targets)
             case ast.AnnAssign(target) | ast.AugAssign(target):
                 return self._target(target, path, statement)

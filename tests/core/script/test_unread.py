@@ -20,6 +20,8 @@ out = writer.write(x.sum())
 out = [k for k in range(x.sum())]; show(out)
 seen = []; seen.append(x.mean()); show(seen)
 _ = x.mean()
+score = x.mean(); if y: best = score
+score = x.mean(); if y: best, at = score, y
 mask = x > 0; groups[mask.sum()].append(y)
 """
 UNREAD = """\

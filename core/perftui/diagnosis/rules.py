@@ -34,6 +34,11 @@ from perftui.diagnosis.symptoms.script import (
 from perftui.diagnosis.symptoms.step import growth, recording, slow_steps
 
 RULES: tuple[Rule, ...] = (
+    torch_compile.RECOMPILES,
+    debugging.OVERHEAD,
+    interpreter.PAUSES,
+    growth.GROWING,
+    growth.KEPT,
     repeated_work.REPEATED_WORK,
     repeated_work.UNREAD,
     input_wait.MAIN_THREAD,
@@ -58,15 +63,10 @@ RULES: tuple[Rule, ...] = (
     straggler.EXPOSED,
     collectives.DATA_PARALLEL,
     collectives.UNUSED_PARAMETERS,
-    torch_compile.RECOMPILES,
-    debugging.OVERHEAD,
-    interpreter.PAUSES,
     slow_steps.SLOW,
     slow_steps.CHECKPOINT,
     evaluation.EVALUATION,
     slow_values.SUBNORMAL_NUMBERS,
-    growth.GROWING,
-    growth.KEPT,
     debugging.FLAGS,
     allocator.CHURN,
     machine.LINK,

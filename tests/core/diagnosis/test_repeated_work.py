@@ -8,7 +8,16 @@ import pytest
 
 from perftui.diagnosis.model import Diagnosis
 from perftui.run.columns import FETCH, FORWARD, WORKER_STACK_COLUMNS
-from tests.core.diagnosis.runs import MS, Seen, make_run, run_of, step_table, with_tables
+from tests.core.diagnosis.runs import (
+    MS,
+    Seen,
+    joined,
+    make_run,
+    pauses,
+    run_of,
+    step_table,
+    with_tables,
+)
 from tests.core.diagnosis.stories import diagnosed, found
 from tests.step_rows import table_of
 
@@ -28,18 +37,22 @@ TEXT = """\
     """
 
 
-def trained(folder: Path, share: float, text: str = TEXT, stage: str = "") -> Diagnosis:
-    """Of a training whose line 2 takes that share of each step of 100 ms."""
+def trained(
+    folder: Path, share: float, text: str = TEXT, stage: str = "", rise: float = 0, **noted: Any
+) -> Diagnosis:
+    """Line 2 of the training takes that share of a step of 100 ms, ``rise`` ms more each time."""
     (folder / "train.py").write_text(dedent(text))
-    file = str(folder / "train.py")
-    phases = {"input_wait" if stage == FETCH else "other": 50.0, "forward": 50.0}
-    seen = []
-    for start in range(0, 100 * STEPS, 100):
-        seen.append(Seen(start, 100 * share, 2, stage, "weigh", file=file))
-        seen.append(Seen(start + 100 * share, 50 - 100 * share, 6, stage, "batch", file=file))
-        seen.append(Seen(start + 50, 50, 9, FORWARD, via="torch/nn/modules/module.py", file=file))
-    noted: dict[str, Any] = {"cwd": str(folder)}
-    return diagnosed(run_of(step_table(STEPS, phases), *seen, **noted))
+    file, start = str(folder / "train.py"), 0.0
+    steps, seen = [], []
+    for more in (rise * at for at in range(STEPS)):
+        own, rest = 100 * share + more, 50 - 100 * share
+        first = "input_wait" if stage == FETCH else "other"
+        steps.append(step_table(1, {first: own + rest, "forward": 50}))
+        seen.append(Seen(start, own, 2, stage, "weigh", file=file))
+        seen.append(Seen(start + own, rest, 6, stage, "batch", file=file))
+        start += own + rest + 50
+        seen.append(Seen(start - 50, 50, 9, FORWARD, via="torch/nn/modules/module.py", file=file))
+    return diagnosed(run_of(joined(*steps), *seen, cwd=str(folder), **noted))
 
 
 def test_the_loop_and_what_it_repeats_are_named(tmp_path: Path) -> None:
@@ -92,6 +105,16 @@ def test_a_result_that_nothing_reads_has_its_part_of_what_its_function_takes(
     assert it.cost_ns == pytest.approx(25 * MS, rel=0.02)
     read = UNREAD.replace("(kept", "(kept, wide")
     assert found(trained(tmp_path, 0.4, read), "unread-result") is None
+
+
+def test_what_makes_a_line_longer_comes_before_that_nobody_reads_it(tmp_path: Path) -> None:
+    collections = pauses(*((100 * at + 5, 40, 2) for at in range(STEPS)))
+    judged = trained(tmp_path, 0.4, UNREAD, events=collections)
+    costs = {one.rule: one.cost_ns / MS for one in judged.findings if one.cost_ns}
+    # Of 50 ms outside of the model.
+    assert [*costs.items()] == [("gc-pauses", 40), ("unread-result", pytest.approx(10, rel=0.02))]
+    grown = trained(tmp_path, 0.2, UNREAD, rise=2)
+    assert [one.rule for one in grown.findings][:2] == ["growing-steps", "unread-result"]
 
 
 def test_work_of_loader_workers_counts_as_far_as_it_is_waited_for(tmp_path: Path) -> None:

@@ -247,7 +247,8 @@ def test_a_threshold_that_the_script_lowers_is_the_place(
 
 
 def test_collections_within_the_scripts_own_profiler_are_time_of_the_profiler() -> None:
-    told = {"message": "the script runs its own profiler: no windows"}
+    # In the words of an earlier version.
+    told = {"message": "the script runs a profiler of its own: meanwhile there are no windows"}
     inner = "torch/autograd/profiler.py:418 profile.__exit__"
     judged = diagnosed(collecting(30, inner, (("warning", told),)))
     assert [one.rule for one in judged.findings if one.cost_ns] == ["profiler-overhead"]

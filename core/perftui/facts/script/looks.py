@@ -149,12 +149,8 @@ def anomaly_checks(analysis: TraceAnalysis) -> tuple[Int64, int, int] | None:
     return (rows, checks, len(passed)) if checks >= FEWEST else None
 
 
-_OWN = "the script runs its own profiler"
-"""Start of the agent's message."""
-
-
 @fact
 def runs_own_profiler(facts: Facts) -> bool:
-    """Whether the agent has seen the script's own profiler start."""
-    warnings = notes_of(facts.events, "warning")
-    return any(str(note.get("message", "")).startswith(_OWN) for note in warnings)
+    """Whether the agent has seen the script's own profiler start, in the words of any version."""
+    said = (str(note.get("message")) for note in notes_of(facts.events, "warning"))
+    return any(re.match("the script runs .*profiler", message) for message in said)

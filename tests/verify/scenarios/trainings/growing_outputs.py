@@ -21,3 +21,4 @@ for _ in range(400):
     seen.append(output.detach())
     everything = torch.cat(seen)  # planted
     mean, spread = everything.mean(0), everything.std(0)  # planted
+    print(f"mean {mean.norm():.3f}, spread {spread.norm():.3f}")

@@ -27,7 +27,7 @@ class Net(nn.Module):
 
 def train(model, optimizer, images, masks):
     model.train()
-    for image, mask in zip(images.split(8), masks.split(8), strict=True):
+    for image, mask in zip(images.split(2), masks.split(2), strict=True):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(image), mask)
         loss.backward()
@@ -43,13 +43,13 @@ def validate(model, images, masks):
 
 def main():
     torch.manual_seed(0)
-    images, masks = torch.rand(8 * 31, 3, 48, 48), torch.randint(0, 4, (8 * 31, 48, 48))
+    images, masks = torch.rand(2 * 121, 3, 48, 48), torch.randint(0, 4, (2 * 121, 48, 48))
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     best = 0.0
-    for epoch in range(17):
-        loss = train(model, optimizer, images[8:], masks[8:])
-        accuracy = validate(model, images[:8], masks[:8])
+    for epoch in range(28):
+        loss = train(model, optimizer, images[2:], masks[2:])
+        accuracy = validate(model, images[:2], masks[:2])
         print(f"epoch {epoch}: loss {loss:.4f}, accuracy {accuracy:.4f}")
         if accuracy > best:
             best = accuracy

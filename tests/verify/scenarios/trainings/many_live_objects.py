@@ -24,4 +24,5 @@ for step in range(250):
     optimizer.step()
     recent.append([{"sample": at, "meta": [at, step]} for at in range(6000)])  # planted
     if len(recent) > 40:
+        print("oldest:", sum(sample["sample"] for sample in recent[0]))
         recent = []

@@ -1,6 +1,6 @@
 """Planted: the network is called again on the same batch, for the accuracy and for the entropy.
 
-rule: repeated-forward, repeated-work
+rule: repeated-forward, repeated-work, unread-result
 gain: 2.1
 """
 

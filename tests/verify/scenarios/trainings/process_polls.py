@@ -30,7 +30,7 @@ def train(news) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     images = torch.randn(256, 3, 48, 48)
     labels = torch.randint(0, 7, (256,))
-    for step in range(200):
+    for step in range(500):
         at = step % 8 * 32
         loss = nn.functional.cross_entropy(model(images[at : at + 32]), labels[at : at + 32])
         optimizer.zero_grad()

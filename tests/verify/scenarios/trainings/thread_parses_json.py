@@ -34,7 +34,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 features = torch.randn(1024, 64)
 labels = torch.randint(0, 4, (1024,))
 Collector().start()
-for step in range(600):
+for step in range(2400):
     at = step % 16 * 64
     loss = nn.functional.cross_entropy(model(features[at : at + 64]), labels[at : at + 64])
     optimizer.zero_grad()

@@ -33,7 +33,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 images = torch.randn(512, 1, 16, 16)
 labels = torch.randint(0, 4, (512,))
 threading.Thread(target=write_metrics, name="metrics", daemon=True).start()
-for step in range(500):
+for step in range(2000):
     at = step % 16 * 32
     loss = nn.functional.cross_entropy(model(images[at : at + 32]), labels[at : at + 32])
     optimizer.zero_grad()

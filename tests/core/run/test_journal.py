@@ -78,13 +78,16 @@ VALUES = st.one_of(
 ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES).map(list), max_size=12)
 
 
-def _content(directory: Path, rows: list[list[Any]]) -> bytes:
-    path = directory / "whole.jsonl"
-    path.unlink(missing_ok=True)
+def _cut(directory: Path, rows: list[list[Any]], data: st.DataObject) -> tuple[Path, bytes, bytes]:
+    """A journal of ``rows`` that ends anywhere, what it holds, and what comes after."""
+    path = directory / "journal.jsonl"
     writer = JournalWriter(path, COLUMNS)
     writer.append(rows)
     writer.close()
-    return path.read_bytes()
+    content = path.read_bytes()
+    cut = data.draw(st.integers(0, len(content)))
+    path.write_bytes(content[:cut])
+    return path, content[:cut], content[cut:]
 
 
 @pytest.mark.slow
@@ -93,21 +96,16 @@ def _content(directory: Path, rows: list[list[Any]]) -> bytes:
 def test_journal_cut_at_any_byte_gives_its_whole_lines_and_later_all_of_them(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[Any]], data: st.DataObject, limit: int
 ) -> None:
-    directory = tmp_path_factory.mktemp("journal")
-    content = _content(directory, rows)
-    cut = data.draw(st.integers(0, len(content)))
-    path = directory / "cut.jsonl"
-    path.write_bytes(content[:cut])
-
+    path, content, more = _cut(tmp_path_factory.mktemp("journal"), rows, data)
     reader = JournalReader(path)
     read = reader.poll()
 
-    whole_lines = content[:cut].count(b"\n")
+    whole_lines = content.count(b"\n")
     assert read == rows[: max(0, whole_lines - 1)]
     assert reader.columns == (COLUMNS if whole_lines else ())
     with path.open("ab") as file:
-        file.write(content[cut:])
-    for _ in range(len(content)):
+        file.write(more)
+    for _ in range(len(content + more)):
         read += reader.poll(limit)
     assert read == rows
     assert (reader.columns, reader.skipped) == (COLUMNS, 0)
@@ -122,19 +120,14 @@ def test_writer_that_follows_a_dead_one_loses_only_the_torn_line(
     more: list[list[Any]],
     data: st.DataObject,
 ) -> None:
-    directory = tmp_path_factory.mktemp("journal")
-    content = _content(directory, rows)
-    cut = data.draw(st.integers(0, len(content)))
-    path = directory / "cut.jsonl"
-    path.write_bytes(content[:cut])
-
+    path, content, _ = _cut(tmp_path_factory.mktemp("journal"), rows, data)
     writer = JournalWriter(path, COLUMNS)
     writer.append(more)
     writer.close()
     reader = JournalReader(path)
     read = reader.poll()
 
-    kept = rows[: max(0, content[:cut].count(b"\n") - 1)]
+    kept = rows[: max(0, content.count(b"\n") - 1)]
     # A line that lacks nothing but its newline is not torn after all.
     completed = rows[len(kept) : len(kept) + 1]
     assert read in (kept + more, kept + completed + more)

@@ -10,7 +10,6 @@ training says what must be found.
 
 import argparse
 import concurrent.futures
-import dataclasses
 import json
 import os
 import subprocess
@@ -95,7 +94,9 @@ def trained(
         where = directory / training.expected.name
         error = train(training, where, timeout)
         row = failed(training.expected, error) if error else judge_training(training, where)
-        _tell(row, f"{time.monotonic() - started:.0f} s")
+        said, verdict = row.error or row.rule or "nothing", "ok" if row.ok else "WRONG"
+        took = f"{time.monotonic() - started:.0f} s"
+        print(f"{row.expected.name}: {said}, {verdict} ({took})", file=sys.stderr, flush=True)
         return row
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -122,7 +123,6 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     where.add_argument("--keep", type=Path, help="keep the runs in this directory")
     where.add_argument("--judge", type=Path, help="judge the runs that --keep kept, train nothing")
     parser.add_argument("--recordings", type=Path, default=RECORDINGS, help="with truth.json")
-    parser.add_argument("--json", type=Path, help="write rows and totals to this file, too")
     return parser.parse_args(arguments)
 
 
@@ -141,29 +141,11 @@ def main() -> int:
         rows += recorded(given.recordings, given.only, Path(scratch, "recordings"))
     found_right = totals(rows)
     print(table(rows), "", summary(found_right), sep="\n")
-    if given.json:
-        plain = {"rows": [dataclasses.asdict(row) for row in rows]}
-        plain["totals"] = {**dataclasses.asdict(found_right), "met": found_right.met}
-        given.json.write_text(json.dumps(plain, indent=1, default=_plain) + "\n")
     return 0 if found_right.met else 1
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, frozenset):
-        return sorted(value)
-    if isinstance(value, range):
-        return [value.start, value.stop - 1]
-    raise TypeError(type(value).__name__)
 
 
 def _chosen(name: str, only: Sequence[str]) -> bool:
     return not only or any(part in name for part in only)
-
-
-def _tell(row: Row, took: str) -> None:
-    said = row.error or row.rule or "nothing"
-    verdict = "ok" if row.ok else "WRONG"
-    print(f"{row.expected.name}: {said}, {verdict} ({took})", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -85,12 +85,13 @@ def judge(report: dict[str, Any], expected: Expected) -> Row:
         none = Nearness.WRONG if expected.planted else None
         return Row(expected, nearness=none, ok=expected.kind is not Kind.PLANTED, busy=busy)
     right = first["rule"] in expected.rules if expected.kind is Kind.PLANTED else not accusing
-    file, line, operator = _place(first)
+    place = first["place"] or {}
+    file, line = place.get("file"), place.get("line")
     return Row(
         expected,
         first["rule"],
         first["severity"],
-        f"{file.rpartition('/')[2]}:{line}" if file else operator or "",
+        f"{file.rpartition('/')[2]}:{line}" if file else place.get("operator") or "",
         expected.planted.nearness(file, line) if expected.planted else None,
         first["cost_ns"],
         first["share"],
@@ -121,11 +122,6 @@ def totals(rows: Sequence[Row]) -> Totals:
         failed=sum(bool(row.error) for row in rows),
         busy=sum(row.busy for row in rows),
     )
-
-
-def _place(finding: dict[str, Any]) -> tuple[str | None, int | None, str | None]:
-    place = finding["place"] or {}
-    return place.get("file"), place.get("line"), place.get("operator")
 
 
 HEAD = ("training", "planted", "gain", "said", "place said", "place", "lost", "share", "")

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from perftui.diagnosis.rule import Claim, Limits, Rule, Rung
+from perftui.diagnosis.rule import Limits, Rule, Rung
 from perftui.diagnosis.rules import BY_NAME
-from perftui.fixes.catalogue import CATALOGUE, FIXES
+from perftui.fixes.catalogue import FIXES
 from perftui.fixes.fix import CallChange, Fix, LineChange
 from perftui.fixes.option import FixOption
 from perftui.report.explain import answers_of
 from perftui.report.markdown import code, plain, table
-from perftui.run.columns import phase_name
 from perftui.telemetry import host_sources
 from perftui_tui.commands.mcp_tools import offered
 from perftui_tui.dialogs.help import BY_SCREEN
@@ -44,13 +43,28 @@ _EDITS = {
 }
 
 
-def findings_table() -> str:
-    """All findings, each with a link to its section."""
-    rows = [
-        (_link(one.id), prose(one.when), _from(one.limits), prose(one.answer))
-        for one in BY_NAME.values()
-    ]
-    return "\n".join(table(("Finding", "When", "From", "What to do"), rows))
+SUBJECTS = {
+    "data_loader": "Data loader",
+    "script": "The script",
+    "step": "Steps and recordings",
+    "operators": "Operators",
+    "gpu_idle": "An idle GPU",
+    "ranks": "Ranks",
+    "machine": "The machine",
+    "": "If no rule knows the cause",
+}
+"""What a folder of symptoms is about, in the order of the index."""
+
+
+def findings_index() -> str:
+    """All findings by subject, each a link to its section."""
+    of: dict[str, list[str]] = {folder: [] for folder in SUBJECTS}
+    for one in BY_NAME.values():
+        judge = one.lost if isinstance(one, Rule) else one.judge
+        of["".join(judge.__module__.split(".")[3:4])].append(_link(one.id))
+    return "\n".join(
+        f"- **{SUBJECTS[folder]}.** {', '.join(links)}" for folder, links in of.items()
+    )
 
 
 def findings() -> str:
@@ -81,16 +95,11 @@ def prose(text: str) -> str:
 def _finding(found: Rule | Rung) -> Iterator[str]:
     yield f"### {code(found.id)}"
     yield f"*{_sentence(prose(found.when))}*\n"
-    yield f"{prose(found.explanation)}\n"
-    if found.limits:
-        yield f"- **Limits.** {prose(_limits(found.limits))}"
-    claims = _claims(found.claims) if isinstance(found, Rule) else ""
-    if claims:
-        yield f"- **Time it claims.** {claims}"
-    if found.answer:
-        yield f"- **What to do.** {_sentence(prose(found.answer))}"
-    for fix in found.fixes if isinstance(found, Rule) else ():
-        yield f"- **Fix** {_link(fix, 'fixes.md')}: {prose(CATALOGUE[fix].what)}."
+    answer = f" **{_sentence(prose(found.answer))}**" if found.answer else ""
+    limits = _limits(found.limits).strip() if found.limits else ""
+    yield f"{prose(found.explanation)}{answer}{f' *{prose(limits)}*' if limits else ''}"
+    if isinstance(found, Rule) and found.fixes:
+        yield f"\nFixes: {', '.join(_link(fix, 'fixes.md') for fix in found.fixes)}."
 
 
 def _fix(fix: Fix) -> Iterator[str]:
@@ -115,27 +124,14 @@ def _addresses(fix: Fix) -> str:
 
 def _limits(limits: Limits) -> str:
     if limits.is_hint:
-        return f"Never more than a hint. {limits.source}"
-    return (
-        f"Warns from {100 * limits.warning:.0f} % {limits.of}, critical from "
-        f"{100 * limits.critical:.0f} %. {limits.source}"
-    )
-
-
-def _claims(claim: Claim) -> str:
-    if claim.kernels:
-        return "Kernels that it recognizes by their names."
-    idle = f"Idle time of the GPU whose cause is *{claim.idle.value}*" if claim.idle else ""
-    phase = f"the part *{phase_name(claim.phase)}* of the step" if claim.phase else ""
-    if idle and phase:
-        return f"{idle}; without a GPU, {phase}."
-    return f"{idle or _sentence(phase)[:-1]}." if idle or phase else ""
-
-
-def _from(limits: Limits | None) -> str:
-    if limits and limits.is_hint:
-        return "never more than a hint"
-    return f"{100 * limits.warning:.0f} % {limits.of}" if limits else ""
+        return f"Only a hint. {limits.source}"
+    usual = Limits()
+    source = "" if limits.source == usual.source else limits.source
+    if (limits.warning, limits.critical, limits.of) == (usual.warning, usual.critical, usual.of):
+        return source
+    of = "" if limits.of == usual.of else f" {limits.of}"
+    shares = f"{100 * limits.warning:.0f} and {100 * limits.critical:.0f} %{of}"
+    return f"Limits: {shares}. {source}"
 
 
 def _link(name: str, page: str = "") -> str:
@@ -195,7 +191,7 @@ def _text(text: str) -> str:
 
 
 KINDS = {
-    "findings-table": findings_table,
+    "findings-index": findings_index,
     "findings": findings,
     "fixes-table": fixes_table,
     "fixes": fixes,

@@ -181,18 +181,19 @@ def _modules(facts: Facts) -> dict[str, float]:
 
 COMPUTE_BOUND = Rung(
     id=COMPUTE_BOUND_ID,
-    when="the GPU, or the operators if there is none, is busy for most of the step",
+    when="the GPU, or without one the operators on the CPU, computes for most of the step",
     explanation=(
-        "Little time is lost to waiting. To go faster, compute less or compute faster: lower "
-        "precision, fused operators, torch.compile, fewer operations. Where the sizes of tensors "
-        "were recorded (--shapes), the finding says what the kernels reach of the card's "
-        "arithmetic or bandwidth, and what they would take less at its rates: start with the "
-        "largest of these, else with the longest kernels and operators."
+        "With the sizes of tensors (--shapes), the finding says what the kernels reach of the "
+        "card's arithmetic or bandwidth. Good trainings of language models reach 38 to 55 % of the "
+        "arithmetic."
     ),
-    answer="the longest kernels and operators: precision, fusion, fewer of them",
+    answer=(
+        "use lower precision, fuse kernels, or compute less: start with the longest kernels and "
+        "operators"
+    ),
     judge=_compute_bound,
     limits=Limits(
-        "gpu-idle calls a GPU that is busy this much of the time well used.",
+        "gpu-idle calls such a GPU well used.",
         COMPUTE_BOUND_SHARE,
         1.0,
     ),
@@ -284,26 +285,19 @@ def _finding(judged: JudgedStep, used: Roofline, shown: Certainty) -> Finding:
 
 HEALTHY = Rung(
     id="healthy",
-    when="none of these was found, and the numbers leave no room for one",
+    when="no rule found anything, and the GPU computes for most of the step at a good rate",
     explanation=(
-        "The GPU computes for at least four fifths of the step, no other part takes a tenth of it "
-        "(nor all other parts together, where the trace marks no steps), no rule reports "
-        "anything, step times are even, and evaluation takes less than a fifth of the run. Busy is "
-        "not efficient: the kernels also have to reach half of the card's arithmetic or bandwidth "
-        "(known for three quarters of their time), and no kind of work that takes a fifth of their "
-        "time may reach less than a quarter. That needs the sizes of tensors (--shapes). Good "
-        "trainings of language models reach 38 to 55 % of the arithmetic over whole steps, matrix "
-        "products 70 to 95 %, attention 35 to 75 %, elementwise kernels 80 to 90 % of the "
-        "bandwidth. It is never reported without a GPU: nothing shows what the CPU could have "
-        "computed in that time."
+        "The GPU computes for four fifths of the step, no other part takes a tenth, steps are "
+        "even, and evaluation takes less than a fifth of the run. The kernels reach half of the "
+        "card's arithmetic or bandwidth, which needs the sizes of tensors (--shapes), and none "
+        "with much time stays below a quarter."
     ),
     answer="",
     judge=_healthy,
 )
 
 LIMITS = Limits(
-    "nsys-ai and TraceLens warn of unexplained idle time from 15 %; the TensorBoard plugin "
-    "reports parts of a step from 10 %.",
+    "nsys-ai and TraceLens warn of unexplained idle time from 15 %.",
     0.15,
     0.25,
     info=0.10,
@@ -486,11 +480,10 @@ LARGEST_PART = Rung(
     id="largest-part",
     when="the largest part of the step that computes nothing, if no rule knows the cause",
     explanation=(
-        "At least a tenth of the step goes to something other than the model's own computation, "
-        "and no other rule names the cause. The finding names that part of the step and, where "
-        "stack samples show it, the line of your code. Look there first."
+        "The finding names that part of the step and, where stack samples show it, the line of "
+        "your code."
     ),
-    answer="look at the line",
+    answer="start with the line that the finding names, or with the longest operators of that part",
     judge=_largest_part,
     limits=LIMITS,
 )

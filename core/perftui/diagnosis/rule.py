@@ -28,7 +28,7 @@ class Limits:
     """Shares, 0 to 1, from which a finding is a warning and critical; by default those of certainly
     avoidable losses, a twentieth and a fifth."""
 
-    source: str
+    source: str = "The loss is certainly avoidable; TraceLens reports exposed time from 5 %."
     """The source of these limits: other tools, or measurements."""
     warning: float = 0.05
     critical: float = 0.20

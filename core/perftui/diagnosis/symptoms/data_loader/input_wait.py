@@ -42,7 +42,7 @@ from perftui.facts.source.lines import (
 )
 from perftui.facts.step.steps import batches_ready, steady_step, step_breakdown, wait_p95
 
-WAIT_LIMITS = Limits("TraceML warns at 10 %, xprof at 5 %; both call 20 % input-bound.", 0.10, 0.20)
+WAIT_LIMITS = Limits("As in TraceML.", 0.10, 0.20)
 
 MOST_LINES = 3
 """Most lines listed by a finding."""
@@ -220,12 +220,11 @@ MAIN_THREAD = Rule(
     when="the training thread makes each batch itself, between steps",
     explanation=(
         "With num_workers=0 the training thread fetches and collates each batch while the model "
-        "waits. Workers do that in separate processes while the step runs."
+        "waits. Workers do that while the step runs."
     ),
     lost=_in_main_thread,
     limits=Limits(
-        "The wait is certainly avoidable, hence a low limit; the TensorBoard plugin reports the "
-        "data loader from 5 %, TraceML and xprof from 20 %.",
+        "The TensorBoard plugin reports the data loader from 5 %.",
         0.05,
         WAIT_LIMITS.critical,
     ),
@@ -321,15 +320,14 @@ def _why_again(feeds: LoaderFacts | None, each_step: bool) -> str:
 
 LOADER_START = Rule(
     id="loader-start",
-    when="the loader restarts for each epoch",
+    when="the data loader restarts for each epoch",
     explanation=(
         "Each epoch starts new worker processes, which import the script, open the dataset and "
-        "fill their queue before the first batch is ready. persistent_workers=True keeps them "
-        "alive, if the loader is kept too: create the loader once and one iterator per epoch."
+        "fill their queue before the first batch is ready."
     ),
     lost=_starting_again,
-    limits=Limits("As certainly avoidable as a loader without workers."),
+    limits=Limits(),
     claims=Claim(phase="loader_start"),
     fixes=("loader-persistent", "loader-no-workers"),
-    answer="keep the workers: persistent_workers=True, one loader for all epochs",
+    answer="pass persistent_workers=True, and create the loader once for all epochs",
 )

@@ -81,19 +81,18 @@ PADDING = Rule(
     id="padding-waste",
     when="the training computes on batches of token ids that are mostly padding",
     explanation=(
-        "All rows of a batch are padded to the longest, or to a fixed maximum, and the model "
-        "computes on the padding too: a mask changes the result, not the work. Pad to the longest "
-        'row of each batch in the collate function (padding="longest"), not to a maximum. If '
-        "rows differ much in length, group rows of similar length with a batch sampler, or pack "
-        "several into one row. A few batches of a run are checked. The cost is the share of "
-        "padding applied to all computation: for attention it is higher, for embeddings lower."
+        "A mask changes the result, not the work. A few batches are checked. The cost is the share "
+        "of padding in all computation: attention loses more, embeddings less."
     ),
     lost=_padded,
     limits=Limits(
-        "An estimate, hence a higher limit than for what is certainly avoidable.",
+        "It is an estimate.",
         0.20,
         0.50,
         info=0.10,
     ),
-    answer="pad to the longest row of each batch, bucket by length, or pack",
+    answer=(
+        'pad to the longest row of each batch (padding="longest"), group rows of similar length, '
+        "or pack several"
+    ),
 )

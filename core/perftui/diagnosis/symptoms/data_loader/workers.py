@@ -165,26 +165,29 @@ HANDOVER = wait_rule(
     when="handing batches from the workers to the training takes longer than making them",
     explanation=(
         "Each tensor of a batch is put into shared memory, sent through a queue and opened by the "
-        "training process: tens of microseconds each, plus the copy. A few large tensors cost "
-        "little; thousands of small ones, or very large batches, cost a lot. Stack tensors in the "
-        "collate function, or use num_workers=0 if the data is already in memory."
+        "training: tens of microseconds each, plus the copy. Thousands of small tensors and very "
+        "large batches cost the most."
     ),
     lost=_handover,
     fixes=("loader-no-workers",),
-    answer="stack tensors in collate; num_workers=0 for data in memory",
+    answer=(
+        "stack tensors in the collate function, or use num_workers=0 for data that is already in "
+        "memory"
+    ),
 )
 
 UNEVEN = wait_rule(
     id="input-uneven",
     when="one worker, or one batch in many, takes most of the time",
     explanation=(
-        "Batches are delivered in order, so a slow one holds up the ready ones behind it and the "
-        "other workers run out of work. Split long samples, sort or shard them evenly, raise "
-        "prefetch_factor, or pass in_order=False."
+        "Batches are delivered in order: a slow one holds up the ready ones behind it, and the "
+        "other workers run out of work."
     ),
     lost=_uneven,
     fixes=("loader-prefetch",),
-    answer="even samples, prefetch_factor, in_order=False",
+    answer=(
+        "split, sort or shard long samples evenly, raise prefetch_factor, or pass in_order=False"
+    ),
 )
 
 BURSTY = wait_rule(
@@ -192,11 +195,11 @@ BURSTY = wait_rule(
     when="batches come in bursts: most steps do not wait, some wait long",
     explanation=(
         "Workers have time to spare, but batches become ready only now and then, for example once "
-        "a shard has been read. A deeper queue (prefetch_factor) bridges the gaps."
+        "a shard has been read. A longer queue bridges the gaps."
     ),
     lost=_bursty,
     fixes=("loader-prefetch",),
-    answer="prefetch_factor, smaller shards",
+    answer="raise prefetch_factor, or make shards smaller",
 )
 
 COMPUTING = 0.85
@@ -321,39 +324,41 @@ OVERSUBSCRIBED = wait_rule(
     id="workers-oversubscribed",
     when="workers and the training want more cores than there are",
     explanation=(
-        "The workers, their threads and the training's threads share the cores and wait for each "
-        "other. Fewer workers, or one thread per worker (torch.set_num_threads(1), "
-        "cv2.setNumThreads(0) in worker_init_fn), make the same batches with less waiting."
+        "The workers, their threads and the training's threads wait for each other. Fewer of them "
+        "make the same batches with less waiting."
     ),
     lost=_oversubscribed,
     fixes=("worker-threads", "loader-no-workers"),
-    answer="one thread per worker, fewer workers",
+    answer=(
+        "use fewer workers, or one thread in each: torch.set_num_threads(1) and "
+        "cv2.setNumThreads(0) in worker_init_fn"
+    ),
 )
 
 COMPUTING_WORKERS = wait_rule(
     id="input-worker-bound",
     when="workers compute all the time and cannot keep up",
     explanation=(
-        "The workers are limited by the CPU, not by the disk: the transform needs more cores than "
-        "they have. More workers help if cores are free; otherwise make the named line cheaper, "
-        "or do that work once before the training."
+        "The CPU limits the workers, not the disk: making batches needs more cores than they have."
     ),
     lost=_computing,
     fixes=("loader-workers", "loader-pin"),
-    answer="more workers up to the free cores, then a cheaper transform",
+    answer=(
+        "use more workers while cores are free, make the named line cheaper, or do its work once "
+        "before the training"
+    ),
 )
 
 DISK = wait_rule(
     id="input-disk-bound",
     when="workers mostly wait for a disk or a network",
-    explanation=(
-        "While making a batch the worker hardly computes: it waits for files. A local copy, "
-        "larger files with many samples each, or more workers waiting in parallel shorten the "
-        "wait."
-    ),
+    explanation="While making a batch, a worker hardly computes: it waits for files.",
     lost=_disk,
     fixes=("loader-workers", "loader-pin"),
-    answer="a local copy, larger files, more workers waiting in parallel",
+    answer=(
+        "copy the data to a local disk, put many samples into each file, or let more workers wait "
+        "in parallel"
+    ),
 )
 
 RARE = 0.5
@@ -442,11 +447,8 @@ def _how_busy(facts: Facts, count: int) -> str:
 BOUND = wait_rule(
     id="input-bound",
     when="the training waits for data, whatever the cause",
-    explanation=(
-        "The next batch is not ready when the step needs it. Check how busy the workers are, the "
-        "lines where they spend their time, and the disk."
-    ),
+    explanation="The evidence shows how busy the workers and the disk are.",
     lost=_bound,
     fixes=("loader-workers", "loader-pin", "loader-no-workers"),
-    answer="more workers, pinned memory, cheaper transforms",
+    answer="use more workers and pinned memory, or make the transforms cheaper",
 )

@@ -90,15 +90,13 @@ CHURN = Rule(
     id="allocator-churn",
     when="steps allocate and free memory in the driver",
     explanation=(
-        "PyTorch keeps freed GPU memory for the next tensor. torch.cuda.empty_cache() returns it "
-        "to the driver, which waits for the GPU, and the next step has to allocate it again: "
-        "remove that call. Without such a call, varying shapes or too little memory are the "
-        "cause: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and make the first step the "
-        "largest. Allocate pinned host memory once."
+        "PyTorch keeps freed memory for the next tensor. torch.cuda.empty_cache() returns it to "
+        "the driver, which waits for the GPU, and the next step allocates it again. Otherwise "
+        "varying shapes or too little memory are the cause."
     ),
     lost=_churning,
-    limits=Limits("TraceLens reports exposed time from 5 %.", info=0.01),
+    limits=Limits(info=0.01),
     claims=Claim(idle=GapCause.ALLOCATION),
     fixes=("empty-cache-off", "expandable-segments"),
-    answer="remove empty_cache(); expandable segments; the largest batch first",
+    answer="remove empty_cache(), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 )

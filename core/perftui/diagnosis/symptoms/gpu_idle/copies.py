@@ -426,32 +426,26 @@ PAGEABLE = Rule(
     id="pageable-copies",
     when="batches are copied to the GPU from pageable (not pinned) memory",
     explanation=(
-        "The driver copies pageable memory twice, through its own pinned buffer, and the host "
-        "waits: it launches nothing meanwhile. Give the DataLoader pin_memory=True and copy with "
-        ".to(device, non_blocking=True): only both together let the copy overlap with "
-        "computation. If the data fits, keep it on the GPU."
+        "The driver copies pageable memory twice, and the host launches nothing meanwhile. Only "
+        "both options together let copies overlap with computation."
     ),
     lost=_pageable,
     limits=Limits(
-        "nsys reports every such copy, worth a hint from 1 %; TraceLens reports exposed time from "
-        "5 %.",
         info=0.01,
     ),
-    answer="pin_memory=True and non_blocking=True together",
+    answer="pass pin_memory=True to the DataLoader, and copy with .to(device, non_blocking=True)",
 )
 
 EXPOSED = Rule(
     id="copies-exposed",
     when="the GPU copies from or to the host without computing",
-    explanation=(
-        "Data moves between the GPU and the host while nothing is computed. The host seldom needs "
-        "whole outputs: reduce them on the GPU (argmax, sum, a metric) and copy the result, every "
-        "N steps. For batches, pin their memory and copy the next one on a separate stream, or in "
-        "a smaller data type."
-    ),
+    explanation="The host seldom needs whole outputs.",
     lost=_exposed,
-    limits=Limits("TraceLens reports exposed time from 5 %."),
-    answer="reduce on the GPU and copy results; overlap copies of batches",
+    limits=Limits(),
+    answer=(
+        "reduce outputs on the GPU before copying; pin batches, and copy the next one on another "
+        "stream"
+    ),
 )
 
 CREATED = Rule(
@@ -459,25 +453,20 @@ CREATED = Rule(
     when="tensors are created on the CPU and then copied to the GPU",
     explanation=(
         "torch.full, arange, zeros, randn or tensor without device= create the tensor on the CPU, "
-        "and .to(device) copies it while the host waits. Create it where it is used, with "
-        "device=x.device in the same call; or once before the loop, in a buffer of the module."
+        "and .to(device) copies it while the host waits."
     ),
     lost=_created_on_cpu,
     limits=Limits(
-        "The same limit as for other copies; torch's ExtraCUDACopyPattern reports every one.",
         info=0.01,
     ),
-    answer="create them with device=x.device, or once before the loop",
+    answer="create tensors with device=x.device, or once before the loop in a buffer of the module",
 )
 
 MANY = Rule(
     id="many-small-copies",
     when="many small copies between the host and the GPU in each step",
-    explanation=(
-        "Each copy takes about 10 µs to start, however small. Put values that belong together "
-        "into one tensor (stack them where the batch is made) and copy that."
-    ),
+    explanation="Each copy takes about 10 µs to start, however small.",
     lost=_many,
     limits=Limits("nsys-ai reports 50 copies below 64 KiB.", info=0.01),
-    answer="stack them and copy once",
+    answer="stack the values where the batch is made, and copy them once",
 )

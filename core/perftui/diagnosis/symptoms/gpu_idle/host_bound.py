@@ -181,22 +181,22 @@ LAUNCH = Rule(
     id="launch-bound",
     when="the GPU idles while the host prepares the next launch",
     explanation=(
-        "The host takes longer to launch a kernel than the GPU takes to run it. The time goes to "
-        "operators and the calls that enqueue kernels, and to the Python between them. Fewer, "
-        "longer kernels help: torch.compile, CUDA graphs, foreach or fused optimizers, a larger "
-        "batch."
+        "Launching a kernel takes longer than running it. The time goes to operators, to the calls "
+        "that enqueue kernels, and to the Python between them."
     ),
     lost=_launching,
     limits=Limits(
-        "gpu-idle calls a GPU that is busy four fifths of the time well used, and the profiler "
-        "makes launches look longer than they are.",
+        "gpu-idle calls a GPU well used from 80 %.",
         0.25,
         0.40,
         info=LEAST,
     ),
     claims=Claim(idle=GapCause.LAUNCH),
     fixes=("compile", "compile-graphs"),
-    answer="torch.compile, CUDA graphs, fused optimizers, larger batches",
+    answer=(
+        "launch fewer, longer kernels: torch.compile, CUDA graphs, foreach or fused optimizers, "
+        "larger batches"
+    ),
 )
 
 _NEAR = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
@@ -321,14 +321,11 @@ SYNC = Rule(
     id="sync-bound",
     when="the host waits for the GPU, then the GPU for the host",
     explanation=(
-        "A call such as .item(), float(loss), print(loss), a condition on a tensor, nonzero, a "
-        "boolean mask or torch.cuda.synchronize() waits until the GPU has finished all queued "
-        "work. By then the queue is empty, and the GPU idles until the host launches more. Many "
-        "short waits cost as much as a long one: the host never gets ahead. Read values every N "
-        "steps, keep them on the GPU, or synchronize once at the end of the step."
+        "A call such as .item(), print(loss), nonzero or a condition on a tensor waits until the "
+        "GPU has finished all queued work. Then the GPU waits for the next launch."
     ),
     lost=_synchronising,
-    limits=Limits("TraceLens reports exposed time from 5 %."),
+    limits=Limits(),
     claims=Claim(idle=GapCause.SYNCHRONISATION),
-    answer="read values every N steps, keep them on the GPU",
+    answer="keep values on the GPU, and read them every N steps or at the end of the step",
 )

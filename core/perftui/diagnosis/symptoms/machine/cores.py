@@ -248,13 +248,12 @@ AFFINITY = Rule(
     id="cpu-affinity",
     when="the training is restricted to fewer cores than it can use, while others idle",
     explanation=(
-        "An affinity mask (taskset, os.sched_setaffinity, srun, docker --cpuset-cpus) or a quota "
-        "of the container leaves the training fewer cores than the machine has. It keeps those "
-        "cores busy and has threads or data loader workers for more, while other cores idle. The "
-        "cost is the time saved in operators long enough to be split, and in waits for workers."
+        "An affinity mask (taskset, srun, docker --cpuset-cpus) or a container's quota keeps the "
+        "training on few cores, which it fills. The cost is the time saved in waits for workers "
+        "and in operators long enough to be split."
     ),
     lost=_affinity,
-    limits=Limits("The gain is an estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
+    limits=Limits("An estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
     fixes=("affinity-off",),
     answer="change the line or launch command that sets the mask or the quota",
 )
@@ -263,33 +262,29 @@ THREADS = Rule(
     id="cpu-threads",
     when="CPU operators leave cores idle, or use more threads than there are cores",
     explanation=(
-        "torch splits long operators across threads. Each process uses as many as "
-        "torch.set_num_threads or OMP_NUM_THREADS set, or one per core by default. With too few, "
-        "cores idle. With more threads than cores over all processes, threads wait for each other "
-        "at the end of each operator. The cost counts only operators long enough to be split. "
-        "Too few threads by a variable that a single process was started with are a choice: this "
-        "is said beside the verdict and claims no time."
+        "torch splits long operators across threads, and only those are counted. With too few "
+        "threads, cores idle; with too many, threads wait for each other. Threads limited by a "
+        "variable at the start are taken as a choice: they claim no time."
     ),
     lost=_threads,
     is_caution=True,
-    limits=Limits("The gain is an estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
+    limits=Limits("An estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
     fixes=("threads",),
-    answer="torch.set_num_threads or OMP_NUM_THREADS: cores divided by processes",
+    answer="set torch.set_num_threads or OMP_NUM_THREADS to the cores divided by the processes",
 )
 
 ONEDNN = Rule(
     id="onednn-off",
     when="oneDNN is disabled while convolutions or recurrent layers run on the CPU",
     explanation=(
-        "With torch.backends.mkldnn.enabled = False, convolutions and recurrent layers on the CPU "
-        "use older code, measured to be 1.5 to 5 times slower. The cost is estimated as half of "
-        "their time. A trace alone shows it when that code takes a quarter of the step and oneDNN "
-        "takes none: torch.backends.mkldnn.is_available() shows whether the build has it."
+        "Convolutions and recurrent layers on the CPU then take 1.5 to 5 times as long. The cost "
+        "is half of their time. A trace alone shows it only if that code takes a quarter of the "
+        "step."
     ),
     lost=_onednn,
-    limits=Limits("Disabling it gains nothing."),
+    limits=Limits(),
     fixes=("onednn-on",),
-    answer="leave torch.backends.mkldnn.enabled as it is",
+    answer="remove the line that disables torch.backends.mkldnn",
 )
 
 _NAME_CELLS = 28
@@ -389,20 +384,18 @@ BUSY_HOST = Rule(
     when="other programs take cores from the training",
     explanation=(
         "Programs outside the run keep at least a fifth of the cores busy while threads of the "
-        "training wait for a core: that of the longest-waiting thread, which was ready to run but "
-        "had no core. All other findings were measured on a busy machine, so this one stands "
-        "beside them and claims no time of its own."
+        "training wait for one. All findings were measured on that busy machine; this one claims "
+        "no time."
     ),
     lost=_busy,
     is_caution=True,
     limits=Limits(
-        "Measurements are unreliable once other programs use a fifth of the cores and tasks wait "
-        "a tenth of the time. It is not the training's fault, so the limits are high.",
+        "It is not the training's fault.",
         0.30,
         1.0,
         info=0.10,
     ),
-    answer="stop the other programs, or run elsewhere or later",
+    answer="stop the other programs, or train elsewhere or later",
 )
 
 _STARTING = frozenset({"Process", "Popen", "Pool", "ProcessPoolExecutor"})
@@ -432,14 +425,10 @@ OWN_PROCESS = Rule(
     id="own-process",
     when="another process that the script started takes cores from the training",
     explanation=(
-        "A process that the script started, such as a log writer or a server, keeps at least a "
-        "fifth of the cores busy while threads of the training wait for a core. Often it polls "
-        "for work: queue.get() waits without using a core. The cost is the time that the "
-        "longest-waiting thread was ready to run but had no core."
+        "A process that the script started keeps at least a fifth of the cores busy while threads "
+        "of the training wait for one. The cost is the longest wait of a thread."
     ),
     lost=_own_process,
-    limits=Limits(
-        "The same limit as for data loader workers that take the training's cores.", 0.10, 0.30
-    ),
-    answer="block in get() or sleep instead of polling, or move the work elsewhere",
+    limits=Limits("As for loader workers.", 0.10, 0.30),
+    answer="let the process block in queue.get() instead of polling, or move the process elsewhere",
 )

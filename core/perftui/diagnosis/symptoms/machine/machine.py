@@ -167,59 +167,46 @@ def _swapping(facts: Facts) -> Lost | None:
 
 WRONG_BUILD = Rule(
     id="wrong-build",
-    when="the model computes on the CPU of a machine with a GPU, or torch is not built for the GPU",
+    when="the model computes on the CPU though the machine has a GPU, or torch is not built for it",
     explanation=(
-        "The machine has a GPU, but the training does not use it: torch is installed without "
-        "CUDA, the GPU is hidden from it, or the model was never moved to it. Or torch has no "
-        "code for this GPU and compiles each kernel at first use. The cost is nine tenths of the "
-        "time computed on the CPU."
+        "torch is built without CUDA, the GPU is hidden, the model was never moved, or torch has "
+        "no code for this GPU and compiles each kernel at first use. The cost is nine tenths of "
+        "the time computed on the CPU."
     ),
     lost=_wrong_build,
-    limits=Limits(
-        "A GPU computes at least ten times as fast as the cores of its host.", 0.10, 0.30
-    ),
-    answer="a torch built for this GPU; model and batches moved to it",
+    limits=Limits("A GPU is at least ten times as fast.", 0.10, 0.30),
+    answer="install a torch built for this GPU, and move the model and the batches to the GPU",
 )
 
 SWAPPING = Rule(
     id="swapping",
     when="the machine is short of memory and reads from swap",
-    explanation=(
-        "The training's memory is read back from disk while it runs. Smaller caches, fewer data "
-        "loader workers or a lower prefetch_factor need less memory. The cost is the time that "
-        "some task waited for memory."
-    ),
+    explanation="The cost is the time that some task waited for memory.",
     lost=_swapping,
-    limits=Limits("gpuprof reports swapping from 1 MB/s; below 5 % of the step it hardly shows."),
-    answer="fewer workers, less prefetching, smaller caches",
+    limits=Limits(),
+    answer="use fewer workers, a lower prefetch_factor or smaller caches",
 )
 
 GPUS_UNUSED = Rule(
     id="gpus-unused",
     when="the training sees GPUs that nothing runs on",
-    explanation=(
-        "The training has more GPUs than it uses. Start one process per GPU with torchrun, or "
-        "request fewer GPUs."
-    ),
+    explanation="The training holds more GPUs than it uses.",
     lost=_gpus_unused,
     limits=Limits.of_hint(0.01, "Only you know whether they should be used.", of="of the GPUs"),
-    answer="torchrun with one process per GPU, or request fewer GPUs",
+    answer="start one process per GPU with torchrun, or request fewer GPUs",
 )
 
 SLOW_START = Rule(
     id="slow-start",
     when="the first step starts late",
     explanation=(
-        "Much of the run so far passed before the first step: imports, file listings, loading "
-        "data, compilation. It does not matter in one long run, but it does in many short ones. "
-        "Less than half a minute is not reported."
+        "Imports, file listings, loading data or compiling took much of the run so far, and at "
+        "least half a minute. That matters in many short runs."
     ),
     lost=_slow_start,
     is_caution=True,
-    limits=Limits.of_hint(
-        0.20, "It is not part of a step, and a longer run makes up for it.", of="of the run"
-    ),
-    answer="cache the results of the start-up work in a file",
+    limits=Limits.of_hint(0.20, "A longer run makes up for it.", of="of the run"),
+    answer="keep the results of the start-up work in a file",
 )
 
 HELD_DOWN = 0.10
@@ -342,42 +329,39 @@ HELD = Rule(
     id="thermal-or-power-cap",
     when="heat or the power limit throttles the GPU's clock",
     explanation=(
-        "The card lowers its clock to stay below a limit. Heat points to the cooling: airflow, "
-        "dust, a neighbouring card. Reaching the power limit is normal for a busy card; "
-        "nvidia-smi -q -d POWER shows whether the limit was lowered."
+        "Reaching the power limit is normal for a busy card; nvidia-smi -q -d POWER shows whether "
+        "the limit was lowered."
     ),
     lost=_throttled,
-    limits=Limits("A clock a tenth below the maximum shows in step times.", info=0.0),
-    answer="cooling; the power limit",
+    limits=Limits("A clock a tenth lower shows in step times.", info=0.0),
+    answer="improve the cooling, or raise a lowered power limit",
 )
 
 SHARED = Rule(
     id="shared-gpu",
     when="other processes use the GPU",
     explanation=(
-        "Another process holds memory on the card, and may take turns computing on it with this "
-        "training. nvidia-smi lists it. Often it is an earlier run that never exited."
+        "The other process may take turns computing with this training. Often it is an earlier run "
+        "that never exited; nvidia-smi lists it."
     ),
     lost=_shared,
     limits=Limits(
-        "A fifth of the card is beyond the sampling error; memory alone costs no time.",
+        "Memory alone costs no time.",
         SHARED_USE,
         0.5,
         of="of the GPU's time",
         info=0.0,
     ),
-    answer="stop them, or use another card",
+    answer="stop the other processes, or use another card",
 )
 
 LINK = Rule(
     id="pcie-degraded",
     when="the PCIe link is slower than the card supports",
     explanation=(
-        "The link runs with fewer lanes, or at an older generation, than the card supports, so "
-        "copies take longer. The slot, a riser or the firmware may be the cause. It matters only "
-        "for exposed copies."
+        "The link has fewer lanes, or is of an older generation. Only exposed copies take longer."
     ),
     lost=_slow_link,
-    limits=Limits("TraceLens reports exposed time from 5 %.", info=0.0),
-    answer="another slot; firmware settings",
+    limits=Limits(info=0.0),
+    answer="try another slot or riser, and check the settings of the firmware",
 )

@@ -275,19 +275,16 @@ PRESSURE = Rule(
     id="memory-pressure",
     when="the GPU's memory is nearly used up",
     explanation=(
-        "At its peak the GPU had little memory left: a longer sample or a larger batch would end "
-        "the run. That alone costs no time, as long as no allocation is retried. Activation "
-        "checkpointing, lower precision or gradient accumulation need less memory."
+        "A longer sample would end the run. Until allocations are retried, that costs no time."
     ),
     lost=_pressure,
     limits=Limits(
-        "The TensorBoard plugin and TraceML warn at 90 %; beyond 97 % there is no room for one "
-        "more allocation of the usual size.",
+        "The TensorBoard plugin and TraceML warn at 90 %.",
         0.90,
         0.97,
         of="of its memory",
     ),
-    answer="activation checkpointing, lower precision, smaller batches",
+    answer="use activation checkpointing, lower precision or smaller micro-batches",
 )
 
 FRAGMENTATION = Rule(
@@ -295,13 +292,12 @@ FRAGMENTATION = Rule(
     when="much more GPU memory is reserved than tensors ever took",
     explanation=(
         "Tensors of ever-changing sizes leave gaps in the memory that PyTorch reserves, and the "
-        "next tensor does not fit into them. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "
-        "lets PyTorch grow its segments; or pad to a few sizes."
+        "next tensor does not fit into them."
     ),
     lost=_fragmented,
-    limits=Limits("TraceML reports it from 30 % of the card.", 0.30, 0.90, of="of its memory"),
+    limits=Limits("As in TraceML.", 0.30, 0.90, of="of its memory"),
     fixes=("expandable-segments",),
-    answer="expandable segments, fewer different sizes",
+    answer="set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad tensors to a few sizes",
 )
 
 GROWTH = replace(
@@ -314,18 +310,15 @@ GROWTH = replace(
 HEADROOM = Rule(
     id="memory-headroom",
     when="half of the GPU's memory is free and the GPU is often idle",
-    explanation=(
-        "A larger batch gives the GPU more work per launch. It changes the training: adjust the "
-        "learning rate."
-    ),
+    explanation="A larger batch gives the GPU more work per launch.",
     lost=_headroom,
     limits=Limits(
-        "SageMaker reports a card that is busy less than 70 % of the time.",
+        "SageMaker reports a card that is busy less than 70 %.",
         HALF_IN_USE,
         1.0,
         of="of its memory free",
     ),
-    answer="larger batches, if training allows",
+    answer="use larger batches, and adjust the learning rate",
 )
 
 HALF = 0.5
@@ -373,19 +366,16 @@ SMALL_BATCH = Rule(
     id="small-batch",
     when="kernels have too few blocks to fill the GPU, and its memory is mostly free",
     explanation=(
-        "A multiprocessor without a block of the kernel does nothing. A larger batch has more "
-        "blocks, and takes no longer while some multiprocessors are empty. It changes the "
-        "training: adjust the learning rate; with gradient accumulation, use fewer and larger "
-        "micro-batches. The cost is what the empty multiprocessors could have computed, counted "
-        "only where the step waits for the GPU."
+        "A multiprocessor without a block does nothing, so a larger batch takes no longer while "
+        "some are empty. The cost is what these could have computed, where the step waits for the "
+        "GPU."
     ),
     lost=_small,
     limits=Limits(
-        "A ResNet-50 on an H100 is at 43 % with 4 images a step, below 12 % with 128; only a hint "
-        "if it would gain less than a tenth of the step.",
+        "A ResNet-50 on an H100 has 43 % with 4 images, below 12 % with 128.",
         MUCH,
         1.0,
         of="of GPU compute",
     ),
-    answer="larger batches, if training allows",
+    answer="use larger batches or fewer micro-batches, and adjust the learning rate",
 )

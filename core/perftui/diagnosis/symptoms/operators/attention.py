@@ -235,22 +235,18 @@ def _square(arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 
 MATH = "aten::_scaled_dot_product_attention_math"
-_SOURCE = "A fused kernel saves all of it."
-
 
 UNFUSED = Rule(
     id="unfused-attention",
     when="attention runs softmax between two matrix products as separate kernels",
     explanation=(
-        "Attention written out by hand writes the scores of all pairs of positions to memory and "
-        "reads them back for scaling, mask, softmax and dropout. "
-        "torch.nn.functional.scaled_dot_product_attention does it in one kernel that never writes "
-        "them. The cost is the time between the two matrix products."
+        "Attention written by hand writes the scores of all pairs of positions to memory, and "
+        "reads them back for each operator. The cost is the time between the two matrix products."
     ),
     lost=_unfused,
-    limits=Limits(_SOURCE),
+    limits=Limits(),
     fixes=("attention-fused",),
-    answer="torch.nn.functional.scaled_dot_product_attention",
+    answer="call torch.nn.functional.scaled_dot_product_attention",
 )
 
 
@@ -299,13 +295,14 @@ ATTENTION_MASK = Rule(
     id="attention-mask",
     when="scaled_dot_product_attention reads a mask from memory, or falls back to its slow path",
     explanation=(
-        "FlashAttention supports only causal masks: with attn_mask torch chooses a slower kernel, "
-        "and also computes the pairs that a causal mask skips. Pass is_causal=True instead. torch "
-        "takes the slow path, softmax between two matrix products, for data types, devices and "
-        "head sizes that no fused kernel supports, with dropout on the CPU, and if the fused "
-        "backends are disabled."
+        "FlashAttention takes causal masks only; other kernels read attn_mask and compute pairs "
+        "that a causal mask skips. Without a fused kernel for the data type, head size or device, "
+        "torch computes softmax between two matrix products."
     ),
     lost=_mask,
-    limits=Limits(_SOURCE),
-    answer="is_causal=True instead of a mask; 16 bits; the backends of torch.nn.attention",
+    limits=Limits(),
+    answer=(
+        "pass is_causal=True instead of a mask, use 16 bits, and enable the backends of "
+        "torch.nn.attention"
+    ),
 )

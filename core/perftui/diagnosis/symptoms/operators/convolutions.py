@@ -103,16 +103,13 @@ LAYOUT = Rule(
     id="layout-conversion",
     when="kernels convert the tensors of convolutions from channels first to channels last",
     explanation=(
-        "Tensor cores need channels last (NHWC); PyTorch's default is channels first (NCHW), so "
-        "cuDNN converts before and after each convolution. "
-        "model.to(memory_format=torch.channels_last), and the same for the input, avoids that; "
-        "normalisation and pooling get faster too. The cost is the time of the conversions plus "
-        "half the time of PyTorch's batch normalisation with channels first."
+        "Tensor cores need channels last, so cuDNN converts around each convolution. The cost is "
+        "the time of the conversions plus half of that of batch normalisation with channels first."
     ),
     lost=_layout,
-    limits=Limits("Conversions are pure loss, hence a low limit.", 0.02, 0.20),
+    limits=Limits("Conversions are pure loss.", 0.02, 0.20),
     fixes=("channels-last",),
-    answer="memory_format=torch.channels_last for model and input",
+    answer="convert the model and its input with .to(memory_format=torch.channels_last)",
 )
 
 
@@ -143,14 +140,16 @@ CUDNN_BENCHMARK = Rule(
     id="cudnn-benchmark",
     when="cuDNN keeps benchmarking kernels after the warm-up",
     explanation=(
-        "With torch.backends.cudnn.benchmark = True, cuDNN runs all its kernels for every new "
-        "size of a convolution to find the fastest. That pays if sizes stay the same. Keep them "
-        "fixed (crop, pad, drop_last=True), or turn it off."
+        "With torch.backends.cudnn.benchmark = True, cuDNN tries all its kernels for every new "
+        "size of a convolution, which pays only if sizes stay the same."
     ),
     lost=_benchmark,
-    limits=Limits("The same limit as for other waits."),
+    limits=Limits(),
     fixes=("cudnn-search-off",),
-    answer="fixed sizes, or torch.backends.cudnn.benchmark = False",
+    answer=(
+        "keep sizes fixed (crop, pad, drop_last=True), or set torch.backends.cudnn.benchmark = "
+        "False"
+    ),
 )
 
 
@@ -185,17 +184,13 @@ UNTRIED = Rule(
     id="cudnn-benchmark-off",
     when="convolutions of fixed sizes take much of the time, and cudnn.benchmark is off",
     explanation=(
-        "cuDNN's heuristics mostly find a good kernel for a convolution, but not always the "
-        "fastest. With torch.backends.cudnn.benchmark = True it tries them all once for each "
-        "size, which pays if sizes stay the same. Results may differ in the last digits from run "
-        "to run."
+        "With cudnn.benchmark, cuDNN tries all kernels once for each size. Results may differ in "
+        "the last digits from run to run."
     ),
     lost=_untried,
-    limits=Limits.of_hint(
-        0.30, "The gain is between nothing and a third of that time: try it.", of="of GPU compute"
-    ),
+    limits=Limits.of_hint(0.30, "The gain is at most a third of that.", of="of GPU compute"),
     fixes=("cudnn-benchmark",),
-    answer="torch.backends.cudnn.benchmark = True, if sizes stay the same",
+    answer="set torch.backends.cudnn.benchmark = True, if sizes stay the same",
 )
 
 
@@ -218,13 +213,12 @@ CONV_BIAS = Rule(
     id="conv-bias-before-bn",
     when="convolutions add a bias right before batch normalisation",
     explanation=(
-        "Batch normalisation subtracts the mean, and the bias with it: the bias costs a kernel in "
-        "the forward pass and a sum in the backward pass for nothing. Create such convolutions "
-        "with bias=False. The cost counts the forward pass only."
+        "Batch normalisation subtracts the mean, and the bias with it. The cost counts the forward "
+        "pass only."
     ),
     lost=_bias,
     limits=Limits(
         "PyTorch's Conv2dBiasFollowedByBatchNorm2dPattern reports every one.", 0.02, 0.20
     ),
-    answer="bias=False",
+    answer="create these convolutions with bias=False",
 )

@@ -128,20 +128,15 @@ def _one_operator(facts: Facts) -> Lost | None:
 
 ONE_OPERATOR = Rule(
     id="slow-operator",
-    when="one operator other than a matrix product, convolution or the like takes much of the step",
+    when="one operator, no matrix product or convolution, takes much of the step",
     explanation=(
-        "Sorting, decompositions, searches, scatters and random numbers take much longer than "
-        "arithmetic on as many numbers. Compute less (topk instead of sort, power iteration "
-        "instead of a full decomposition), do it less often, or once before the training. Within "
-        "the model the cost is estimated as half of its time. Where the sizes of tensors were "
-        "recorded, also operators that another formula spares: convolution with a filter of "
-        "hundreds of numbers, differences or products of all pairs of vectors that are then "
-        "summed, products with a matrix of which nearly all values that were read are zeros, and "
-        "one matrix decomposed once for each of a batch. The cost is then what that formula saves."
+        "The cost is half of the operator's time or, with the sizes of tensors, what another "
+        "formula saves: for long filters, sums over pairs of vectors, matrices of zeros, or one "
+        "matrix decomposed for each sample."
     ),
     lost=_one_operator,
-    limits=Limits("Half of a quarter is an eighth of the step.", 0.25, 0.50),
-    answer="a cheaper operator or formula, or call it less often",
+    limits=Limits("Without another formula from 25 %.", 0.25, 0.50),
+    answer="use a cheaper operator or formula (topk for sort), or call the operator less often",
 )
 
 _CALLED_AS = {
@@ -187,18 +182,16 @@ SORTING = Rule(
     id="sorting",
     when="operators that sort take much of the GPU's time",
     explanation=(
-        "torch.sort, argsort, msort, topk and unique pass through a tensor several times. Often "
-        "they serve metrics, logs or samples that are not needed in every step: compute those "
-        "every N steps. If only the largest or smallest values are needed, topk takes less than "
-        "a full sort. The cost is the time of all kernels that these operators launch, so it is "
-        "the most that can be gained. What the backward pass of an embedding sorts is not counted."
+        "sort, argsort, topk and unique pass through a tensor several times. The cost is the time "
+        "of all their kernels, the most that can be gained. Sorts in the backward pass of an "
+        "embedding are not counted."
     ),
     lost=_sorting,
-    limits=Limits(
-        "The model may need part of it, hence a higher limit than for pure loss.", 0.10, 0.30
-    ),
+    limits=Limits("The model may need part of it.", 0.10, 0.30),
     claims=Claim(kernels=_SORTING.search),
-    answer="compute it every N steps, or topk instead of a full sort",
+    answer=(
+        "sort every N steps if only metrics or logs need it, or use topk in place of a full sort"
+    ),
 )
 
 _PRODUCT = re.compile(r"aten::(linear|matmul|mm|addmm|bmm|baddbmm|einsum)$")
@@ -283,13 +276,11 @@ DROPPED = Rule(
     id="dropped-results",
     when="a matrix product is computed in full, but only part of its result is used",
     explanation=(
-        "Right after a large matrix product, the script takes one part of the result, such as the "
-        "last position with logits[:, -1] or a few columns with gather. Index the input or the "
-        "weights first and multiply only that part; the backward pass then does not fill the rest "
-        "of the gradient with zeros. The cost is estimated as half of the product."
+        "The script takes one part of the product, such as logits[:, -1], and backward fills the "
+        "rest of its gradient with zeros. The cost is half of the product."
     ),
     lost=_dropped,
-    limits=Limits("Half of the product is a safe estimate of the saving.", 0.10, 0.40),
+    limits=Limits("Half of the product is a safe estimate.", 0.10, 0.40),
     answer="index the input or the weights before the product",
 )
 
@@ -356,14 +347,11 @@ IGNORED = Rule(
     id="ignored-targets",
     when="the loss ignores many targets, but the model computes their logits",
     explanation=(
-        "The targets of many positions are -100, which losses ignore: those that are not masked, "
-        "or the question before an answer. Their logits are computed all the same, and for a "
-        "large vocabulary the last product and the loss are much of the step. Choose the "
-        "positions that count first: head(hidden[targets != -100]). A few batches of a run are "
-        "looked at, and where the script itself draws the mask, the share written there. The cost "
-        "is the share of ignored targets, without padding, of the last product and the loss."
+        "Targets of -100 add nothing to the loss. A few batches are read, or the script's own mask "
+        "gives the share. The cost is the share of ignored targets, without padding, of the last "
+        "product and the loss."
     ),
     lost=_ignored,
-    limits=Limits("Certainly avoidable: the result stays the same."),
-    answer="apply the head only to positions whose targets count: hidden[targets != -100]",
+    limits=Limits(),
+    answer="apply the head only to positions whose targets count: head(hidden[targets != -100])",
 )

@@ -177,26 +177,22 @@ def _page_faults(facts: Facts) -> Lost | None:
 
 PAGE_FAULTS = Rule(
     id="page-faults",
-    when="large tensors are made and freed in each step, and their memory is mapped anew",
+    when="the memory of large tensors is mapped anew in each step",
     explanation=(
-        "The C library returns large blocks to the system when they are freed. The next tensor "
-        "gets new pages, which the kernel clears one by one as they are first used: for one "
-        "addition that may take longer than the addition. Write into tensors that stay (out=, "
-        "operators in place), fuse the operators (torch.compile), or keep freed memory: start "
-        "with MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=2147483647 in the environment, or with "
-        "jemalloc in LD_PRELOAD."
+        "The C library returns large blocks to the system when they are freed, and the kernel "
+        "clears the pages of the next tensor: for one addition that may take longer than the "
+        "addition."
     ),
     lost=_page_faults,
     limits=Limits(
-        "Small tensors and kept memory cause hardly any; what trainings without large temporaries "
-        "had, a seventh of the step, only settings of the allocator save.",
+        "Trainings without large temporaries lose up to a seventh.",
         0.20,
         0.40,
         info=0.10,
     ),
     answer=(
-        "out= or in place, torch.compile, or "
-        "MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=2147483647 in the environment"
+        "write into tensors that stay (out=), use torch.compile, or set MALLOC_MMAP_MAX_=0 "
+        "MALLOC_TRIM_THRESHOLD_=2147483647"
     ),
 )
 
@@ -204,13 +200,12 @@ COPIES = Rule(
     id="layout-copies",
     when="tensors are copied into another memory layout",
     explanation=(
-        "contiguous() and reshape() after a permute or transpose copy the tensor, and "
-        "the backward pass copies its gradient back. Choose a layout that all layers can use "
-        "(channels_last, batch_first), or use views."
+        "contiguous() and reshape() after a permute or transpose copy the tensor, and backward "
+        "copies its gradient."
     ),
     lost=_copies,
     limits=Limits("gpu-idle reports copies from 10 %.", 0.10, 0.25),
-    answer="one memory layout, views instead of copies",
+    answer="choose one layout for all layers (channels_last, batch_first), or use views",
 )
 
 
@@ -268,32 +263,30 @@ ELEMENTWISE = Rule(
     id="memory-bound-elementwise",
     when="long chains of elementwise kernels, normalisations and reductions that could be fused",
     explanation=(
-        "Each such kernel reads its tensors from memory and writes its result back: ten in a row "
-        "take about ten times as long as one. torch.compile fuses a chain into one kernel; "
-        "torch's own functions are one kernel each: gelu, layer_norm, rms_norm, softmax, "
-        "cross_entropy, scaled_dot_product_attention. The cost assumes that a fused chain takes "
-        "three passes of its longest kernel."
+        "Each such kernel reads its tensors from memory and writes its result back. The cost "
+        "assumes that a fused chain takes three passes of its longest kernel."
     ),
     lost=_elementwise,
     limits=Limits(
-        "The share that fusing saves: for a GPT and a ResNet that are already fused it is 6 % and "
-        "2 %.",
+        "In a fused GPT it is 6 %, in a fused ResNet 2 %.",
         0.10,
         0.20,
     ),
     fixes=("elementwise-fused", "compile"),
-    answer="torch.compile, or the fused functions of torch",
+    answer=(
+        "use torch.compile, or functions that are one kernel each: gelu, layer_norm, rms_norm, "
+        "softmax, cross_entropy"
+    ),
 )
 
 DTYPE_CHURN = Rule(
     id="dtype-churn",
     when="the script converts tensors between data types again and again",
     explanation=(
-        "Calls such as .float(), .half() and .to(dtype) copy the whole tensor, and the backward "
-        "pass copies its gradient back. Convert once where the data enters, and leave the types "
-        "inside the model to autocast. Autocast's own conversions are not counted."
+        "Calls such as .float(), .half() and .to(dtype) copy the whole tensor, and backward copies "
+        "its gradient. Autocast's own conversions are not counted."
     ),
     lost=_churn,
-    limits=Limits("TraceLens reports exposed time from 5 %.", info=0.03),
-    answer="convert once, where the data enters",
+    limits=Limits(info=0.03),
+    answer="convert once, where the data enters, and leave types inside the model to autocast",
 )

@@ -317,5 +317,5 @@ def _formula(facts: Facts) -> Lost | None:
 FORMULA = replace(
     ONE_OPERATOR,
     lost=_formula,
-    limits=Limits("Without another formula from 25 %, half of which may be saved.", 0.10, 0.40),
+    limits=Limits("Without another formula from 25 %.", 0.10, 0.40),
 )

@@ -285,30 +285,33 @@ UNUSED = Rule(
     id="unused-gradients",
     when="gradients are computed for parameters that no optimizer holds",
     explanation=(
-        "The backward pass runs through layers that are not trained. Call requires_grad_(False) "
-        "on them to skip their gradients; if they come before every trained layer, run them under "
-        "torch.no_grad() so that backward stops before them. The cost is a lower bound of the "
-        "saving: half of their share of backward. If models take turns, as in a GAN, detach the "
-        "output of the one that is not being trained, or backward continues into it."
+        "Backward runs through layers that are not trained; under torch.no_grad() it stops before "
+        "them if they come first. If models take turns, as in a GAN, it runs into the other one "
+        "unless its output is detached. The cost is half of their share of backward, a lower "
+        "bound."
     ),
     lost=_unused,
-    limits=Limits("Certainly avoidable, hence a low limit."),
+    limits=Limits(),
     fixes=("requires-grad-off",),
-    answer="requires_grad_(False), no_grad, detach()",
+    answer=(
+        "call requires_grad_(False) on those layers, run them under torch.no_grad(), or detach() "
+        "their output"
+    ),
 )
 
 DENSE = Rule(
     id="dense-gradients",
     when="a large embedding table gets dense gradients",
     explanation=(
-        "A batch uses few rows of the table, yet the gradient is a tensor as large as the table, "
-        "mostly zeros, and the optimizer updates every row. nn.Embedding(..., sparse=True) with "
-        "SGD, Adagrad or SparseAdam updates only the rows used. Adam's averages of the other rows "
-        "then do not decay, which changes the training slightly."
+        "The gradient is as large as the table, and the optimizer updates every row, though a "
+        "batch uses few. With a sparse gradient, Adam's averages of the other rows do not decay, "
+        "which changes the training slightly."
     ),
     lost=_dense,
-    limits=Limits("The same limit as for the optimizer.", 0.10, 0.30),
-    answer="sparse=True, SparseAdam",
+    limits=Limits("As for the optimizer.", 0.10, 0.30),
+    answer=(
+        "create the table with nn.Embedding(..., sparse=True), and use SGD, Adagrad or SparseAdam"
+    ),
 )
 
 _ZERO_GRAD = re.compile(r"Optimizer\.zero_grad#")
@@ -340,14 +343,10 @@ def _zero(facts: Facts) -> Lost | None:
 ZERO_GRAD = Rule(
     id="zero-grad-memset",
     when="zero_grad fills gradients with zeros",
-    explanation=(
-        "zero_grad(set_to_none=True), the default since PyTorch 2.0, drops gradients instead of "
-        "filling them; the backward pass then writes them instead of adding to them. CUDA graphs "
-        "need them filled."
-    ),
+    explanation="By default, gradients are dropped instead. CUDA graphs need them filled.",
     lost=_zero,
     limits=Limits("PyTorch's GradNotSetToNonePattern reports every one.", 0.05, 1.0, info=0.01),
-    answer="zero_grad(set_to_none=True)",
+    answer="call zero_grad(set_to_none=True)",
 )
 
 
@@ -421,13 +420,11 @@ ZERO_TERM = Rule(
     id="zero-term",
     when="a term of the loss is computed and multiplied by 0",
     explanation=(
-        "A weight of 0 does not skip anything: the term is computed, and the backward pass goes "
-        "through all of it with gradients of 0. Leave the term out while its weight is 0: if "
-        "weight: loss = loss + weight * term(...). The graph of a few backward passes is looked "
-        "at for numbers that are 0. The cost is the time of what only such terms need; what they "
-        "compute without gradients is not counted."
+        "A weight of 0 skips nothing: backward runs through the term with gradients of 0. The "
+        "graphs of a few backward passes are searched. What a term computes without gradients is "
+        "not counted."
     ),
     lost=_zero_terms,
-    limits=Limits("Certainly avoidable, hence a low limit."),
+    limits=Limits(),
     answer="leave the term out while its weight is 0",
 )

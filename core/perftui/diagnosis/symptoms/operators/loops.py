@@ -115,38 +115,34 @@ def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
     return f"{count} ({names}) {loop.turns} times{of}"
 
 
-_SOURCE = "Certainly avoidable, hence a low limit; a fifth of the step is critical."
-
-WHOLE = "operators on the whole tensor, torch.vmap, nn.LSTM"
+WHOLE = "compute on the whole tensor, or use torch.vmap or a layer that loops internally (nn.LSTM)"
 """What to do in place of a loop that goes over no parameters: it has far more turns."""
 
 PER_PARAMETER = Rule(
     id="per-parameter-loop",
     when="a loop calls a few operators for one tensor at a time, outside the optimizer",
     explanation=(
-        "Weight averaging (EMA), clipping and norms written as a loop over the parameters call "
-        "a few tiny operators for each. torch._foreach_ functions do it for all tensors at once, "
-        "as do torch.nn.utils.clip_grad_norm_ and torch.optim.swa_utils.AveragedModel with "
-        "get_ema_multi_avg_fn. On a GPU the cost is its idle time during the loop."
+        "Weight averaging (EMA), clipping and norms in a loop call a few tiny operators for each "
+        "parameter. On a GPU the cost is its idle time during the loop."
     ),
     lost=_per_parameter,
-    limits=Limits(_SOURCE),
+    limits=Limits(),
     fixes=("foreach-average", "clip-grad-norm"),
-    answer="torch._foreach_ functions, or those in torch.nn.utils",
+    answer=(
+        "use torch._foreach_ functions, clip_grad_norm_ of torch.nn.utils, or AveragedModel of "
+        "torch.optim.swa_utils"
+    ),
 )
 
 INDEXING = Rule(
     id="loop-of-indexing",
     when="a loop slices tensors and computes piece by piece",
     explanation=(
-        "A Python loop over the rows of a batch, time steps or boxes indexes a tensor and calls "
-        "small operators on each slice, and the backward pass runs through all of them again. The "
-        "calls cost more than their arithmetic: compute on the whole tensor, with masks for what "
-        "differs between rows, or use a layer that loops internally (nn.LSTM). Calls longer than "
-        "0.1 ms count as arithmetic, not as lost time."
+        "A Python loop over rows, time steps or boxes calls small operators on each slice, forward "
+        "and backward. Calls longer than 0.1 ms count as arithmetic, not as lost time."
     ),
     lost=_indexing,
-    limits=Limits(_SOURCE),
+    limits=Limits(),
     answer=WHOLE,
 )
 
@@ -312,17 +308,16 @@ SINGLE_TENSOR = Rule(
     id="optimizer-single-tensor",
     when="the optimizer updates one tensor at a time",
     explanation=(
-        "A loop over the parameters runs a handful of operators for each. A fused optimizer needs "
-        "one operator for all of them, foreach a few. torch defaults to foreach on the GPU and to "
-        "neither on the CPU. In an optimizer of your own, use torch._foreach_ operators. On the "
-        "CPU the cost is estimated as half of the optimizer's time, since fused ones take a half "
-        "to a fifth of it, or as the overhead of its operator calls if that is more. On the GPU "
-        "it is nine tenths of the time that the GPU waits for the optimizer's launches, plus half "
-        "of its kernels' time."
+        "The optimizer calls several operators for each parameter; a fused one calls one for all. "
+        "On the CPU the cost is half of its time, or the overhead of its calls if that is more; on "
+        "a GPU, nine tenths of the wait for its launches plus half of its kernels' time."
     ),
     lost=_single_tensor,
-    limits=Limits("Below that, even a twofold speed-up is hard to measure.", 0.10, 0.20),
+    limits=Limits("A smaller speed-up is hard to measure.", 0.10, 0.20),
     claims=Claim(phase="optimizer"),
     fixes=("optimizer-fused", "optimizer-foreach"),
-    answer="fused or foreach optimizer",
+    answer=(
+        "pass fused=True or foreach=True to the optimizer, or use torch._foreach_ operators in "
+        "your own"
+    ),
 )

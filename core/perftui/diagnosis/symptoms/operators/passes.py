@@ -84,20 +84,19 @@ RECOMPUTE = Rule(
     id="backward-recompute",
     when="the backward pass recomputes the forward pass (activation checkpointing)",
     explanation=(
-        "Activation checkpointing keeps fewer tensors and recomputes them when the backward pass "
-        "needs them. It trades time for memory: a quarter of the step if it is on for all layers. "
-        "If memory is free, turn it off, or use it for fewer layers."
+        "Activation checkpointing keeps fewer tensors and computes them again for backward: a "
+        "quarter of the step if it is on for all layers."
     ),
     lost=_recompute,
     limits=Limits(
-        "gpuprof and TraceML check it once backward takes 2.5 times as long as forward. On a GPU "
-        "it is a hint up to 30 %: there it is mostly intended.",
+        "gpuprof and TraceML check it if backward takes 2.5 times as long as forward. On a GPU it "
+        "is a hint up to 30 %.",
         0.10,
         0.30,
         info=0.05,
     ),
     fixes=("recompute-off",),
-    answer="checkpoint fewer layers if memory is free",
+    answer="checkpoint fewer layers, or none, if memory is free",
 )
 
 
@@ -164,21 +163,17 @@ MANY = Rule(
     id="many-backward-passes",
     when="a step runs many backward passes, each with little work",
     explanation=(
-        "Per-sample gradients, a Jacobian computed row by row, or micro-batches of very few "
-        "samples: each pass calls every operator again for little arithmetic. torch.func.vmap and "
-        "grad take all samples in one pass, one backward pass of a sum gives the diagonal of a "
-        "Jacobian, and larger micro-batches need fewer passes. The cost is Python and operator "
-        "calls shorter than 0.1 ms, less one pass."
+        "Per-sample gradients, a Jacobian computed row by row, and tiny micro-batches call every "
+        "operator again for little arithmetic. The cost is Python and operator calls shorter than "
+        "0.1 ms, less one pass."
     ),
     lost=_many,
-    limits=Limits("The same limit as for the script's own Python.", 0.10, 0.30),
-    answer="torch.func.vmap, larger micro-batches, one backward pass of a sum",
+    limits=Limits("As for the script's own Python.", 0.10, 0.30),
+    answer="take all samples in one pass with torch.func.vmap, or use larger micro-batches",
 )
 
 TEACHER = 1.5
 """Ratio of all modules' tensors to the optimizers' from which another model may run as well."""
-
-_LIMITS = Limits("Certainly avoidable, hence a low limit.")
 
 
 def _repeated(facts: Facts) -> Lost | None:
@@ -230,25 +225,20 @@ def _may_be_another_model(facts: Facts) -> bool:
 REPEATED = Rule(
     id="repeated-forward",
     when="the model runs an extra forward pass in a step, without backward",
-    explanation=(
-        "A forward pass only for metrics of the batch that was just trained on costs a third of a "
-        "step. Use the outputs that the loss was computed from, or compute metrics every N steps."
-    ),
+    explanation="A forward pass for the metrics of a batch costs a third of a step.",
     lost=_repeated,
-    limits=_LIMITS,
-    answer="use the outputs of the first pass",
+    limits=Limits(),
+    answer="use the outputs that the loss was computed from, or compute the metrics every N steps",
 )
 
 BACKWARD_AGAIN = Rule(
     id="repeated-backward",
     when="several backward passes of a step run through the same layers",
     explanation=(
-        "Each loss has its own backward pass on a retained graph, so backward runs through the "
-        "shared layers once per loss. Gradients add up either way: sum the losses and call "
-        "backward once, (first + second).backward(), without retain_graph."
+        "Each loss has its own backward pass on a retained graph. Gradients add up either way."
     ),
     lost=_backward_again,
-    limits=_LIMITS,
+    limits=Limits(),
     fixes=("backward-once",),
-    answer="sum the losses and call backward once",
+    answer="sum the losses and call backward() once, without retain_graph",
 )

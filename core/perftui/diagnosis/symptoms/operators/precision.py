@@ -107,15 +107,15 @@ MATMUL_FP32 = Rule(
     when="matrix products in float32 although the card supports TF32",
     explanation=(
         "Since Ampere, tensor cores multiply float32 matrices several times faster with inputs "
-        "rounded to TF32 (10 bits of mantissa, sums stay float32). PyTorch leaves that off for "
-        "matrix products. torch.set_float32_matmul_precision('high') at the start of the script "
-        "turns it on; bfloat16 autocast is faster still. The cost follows from the card's peak "
-        "rates, with a speed-up of eight at most."
+        "rounded to 10 bits of mantissa. The cost follows from the card's peak rates, with a "
+        "speed-up of eight at most."
     ),
     lost=_matmul,
-    limits=Limits("PyTorch's own FP32MatMulPattern reports every float32 product.", 0.10, 0.20),
+    limits=Limits("As for the optimizer.", 0.10, 0.20),
     fixes=("tf32", "autocast-bf16"),
-    answer='torch.set_float32_matmul_precision("high"), or autocast to bfloat16',
+    answer=(
+        'call torch.set_float32_matmul_precision("high") at the start, or use autocast to bfloat16'
+    ),
 )
 
 
@@ -165,19 +165,18 @@ TENSOR_CORES = Rule(
     when="matrix products, convolutions or attention in float32 or TF32 where 16 bits would do",
     explanation=(
         "Tensor cores compute bfloat16 at twice the rate of TF32 and up to sixteen times that of "
-        "float32, and move half the bytes. torch.autocast('cuda', dtype=torch.bfloat16) around "
-        "the forward pass keeps the weights in float32; cards before Ampere need float16 with a "
-        "GradScaler. The cost follows from the card's peak rates, with a speed-up of four at most."
+        "float32. Cards before Ampere need float16 with a GradScaler. The cost follows from the "
+        "card's peak rates, with a speed-up of four at most."
     ),
     lost=_tensor_cores,
     limits=Limits(
-        "TensorBoard reports a training that uses none; it pays from a fifth of the GPU's time.",
+        "TensorBoard reports a training that uses none.",
         0.20,
         0.40,
         of="of GPU compute",
     ),
     fixes=("autocast-bf16",),
-    answer="torch.autocast to bfloat16",
+    answer='run the forward pass and the loss under torch.autocast("cuda", dtype=torch.bfloat16)',
 )
 
 _NAMES = frozenset({"double", "float64", "DoubleTensor"})
@@ -269,14 +268,13 @@ EMULATED = Rule(
     id="emulated-precision",
     when="a CPU computes in bfloat16 or float16 without instructions for that",
     explanation=(
-        "Processors without AVX512-BF16, AMX or the like convert each operand of a product to "
-        "float32 and the result back, or use a plain loop: 2 to 15 times as slow as float32. "
-        "Recipes for GPUs use autocast or .bfloat16(): leave it out on such a CPU. The cost is "
-        "that of the conversions and half of the products, at least."
+        "Processors without AVX512-BF16 or AMX convert each operand to float32 and back: 2 to 15 "
+        "times as slow as float32. The cost is at least that of the conversions and half of the "
+        "products."
     ),
     lost=_on_other_processor,
-    limits=Limits("The same limit as for float64."),
-    answer="no autocast and float32 on this CPU",
+    limits=Limits(),
+    answer="leave out autocast and .bfloat16() on this CPU",
 )
 
 _FLOAT64 = re.compile(
@@ -312,16 +310,14 @@ FLOAT64 = Rule(
     id="float64",
     when="kernels compute in float64",
     explanation=(
-        "GPUs compute float64 at 1/2 to 1/64 of the float32 rate, and move twice the bytes. It is "
-        "seldom intended: NumPy arrays are float64, torch.from_numpy keeps that, and adding one "
-        "float64 tensor makes the result float64. Convert where the data enters: "
-        "array.astype('float32'), tensor.float(), or dtype=torch.float32."
+        "GPUs compute float64 at 1/2 to 1/64 of the float32 rate. NumPy arrays are float64, "
+        "torch.from_numpy keeps that, and one float64 tensor makes the result float64."
     ),
     lost=_float64,
-    limits=Limits("TraceLens reports exposed time from 5 %.", of="of GPU compute"),
+    limits=Limits(of="of GPU compute"),
     claims=Claim(kernels=_FLOAT64.search),
     fixes=("default-dtype-off",),
-    answer="convert to float32 where the data enters",
+    answer='convert to float32 where the data enters: array.astype("float32") or tensor.float()',
 )
 
 _MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
@@ -374,12 +370,10 @@ MISALIGNED = Rule(
     id="misaligned-dims",
     when="16-bit matrix products with sizes that are not multiples of eight",
     explanation=(
-        "Tensor cores load eight 16-bit numbers at once. If a matrix dimension is not a multiple "
-        "of eight, cuBLAS uses a slower kernel. Pad the vocabulary, hidden and batch sizes to "
-        "multiples of 8, ideally of 64 (128 on Hopper). The cost is a third of those kernels' "
-        "time."
+        "Tensor cores load eight 16-bit numbers at once; for other sizes cuBLAS uses a slower "
+        "kernel. The cost is a third of those kernels' time."
     ),
     lost=_misaligned,
-    limits=Limits("PyTorch's MatMulDimInFP16Pattern reports every one."),
-    answer="pad sizes to multiples of 8, ideally of 64",
+    limits=Limits(),
+    answer="pad vocabulary, hidden and batch sizes to multiples of 8, ideally of 64",
 )

@@ -144,14 +144,11 @@ SUBNORMAL_NUMBERS = Rule(
     id="subnormal-numbers",
     when="numbers become subnormal, with which the CPU computes slowly",
     explanation=(
-        "Numbers below 1e-38 have fewer digits, and many processors compute with them many times "
-        "as slowly: weights that decay to zero, gradients that vanish, averages of both. "
-        "torch.set_flush_denormal(True) at the start of the script makes them zero. Of 4 "
-        "parameters, their gradients and optimizer state 64 values each are read now and then. "
-        "Of other values only the time for each byte shows it: exp() of less than -87 is "
-        "subnormal, which scaling or clamping its argument avoids."
+        "Many processors are slow with numbers below 1e-38: weights that decay to zero, vanishing "
+        "gradients, exp() of less than -87. Some parameters, gradients and optimizer states are "
+        "read now and then; other values show only by the time for each byte."
     ),
     lost=_slow_values,
-    limits=Limits("Certainly avoidable, hence a low limit.", info=0.0),
-    answer="torch.set_flush_denormal(True) at the start of the script",
+    limits=Limits(info=0.0),
+    answer="call torch.set_flush_denormal(True) at the start of the script",
 )

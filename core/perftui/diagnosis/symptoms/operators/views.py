@@ -121,18 +121,16 @@ FILLED = Rule(
     id="filled-gradients",
     when="backward fills or copies whole tensors for the gradients of their pieces",
     explanation=(
-        "The gradient of x[:, t], narrow() or a slice is a tensor as large as x, zeros but for "
-        "that piece, and those of all pieces are added up: n pieces cost n times the whole "
-        "tensor. Take them at once with x.unbind(1), split() or chunk(), whose gradient is "
-        "written once. An assignment to a slice, x[:, t] = y, copies the whole gradient: collect "
-        "the pieces in a list, and stack it. On the CPU, recurrent layers take packed sequences "
-        "apart like this and do without oneDNN's kernel: padded input is far faster where rows "
-        "are of similar length. "
-        "The cost is the time of these zeros, sums and copies."
+        "The gradient of x[:, t] is a tensor as large as x, zeros but for that piece, and those of "
+        "all pieces are summed. An assignment to a slice copies the whole gradient. On the CPU, "
+        "recurrent layers do this to packed sequences without oneDNN. The cost is the time of "
+        "these zeros, sums and copies."
     ),
     lost=_filled,
-    limits=Limits("Certainly avoidable, hence a low limit."),
-    answer="unbind(), split() or chunk() once, in place of an index for each piece",
+    limits=Limits(),
+    answer=(
+        "take all pieces at once with unbind(), split() or chunk(), and stack results from a list"
+    ),
 )
 
 _PRODUCT = re.compile(r"aten::(mm|addmm|bmm|baddbmm|_scaled_dot_product\w+)$")
@@ -256,15 +254,12 @@ EXPANDED = Rule(
     id="expanded-operand",
     when="an operand is expanded and copied before a matrix product",
     explanation=(
-        "matmul makes both operands batches of the same size. One that it has to repeat for that, "
-        "or that expand() has repeated, is copied as often as it is repeated, and its gradient is "
-        "as large again and summed; the products are a batch of small ones, of which each reads "
-        "its own copy. Fold the batch into the rows or columns of one product per matrix, as "
-        'torch.einsum("koi,bki->bko", weight, x) does; attention takes fewer heads of keys with '
-        "enable_gqa=True. The cost is the time of the copies and sums alone: with fewer, larger "
-        "products more is saved."
+        "matmul copies an operand that it or expand() repeats, and its gradient is as large again "
+        "and summed. The cost is the time of these copies and sums; one larger product saves more."
     ),
     lost=_expanded,
-    limits=Limits("Certainly avoidable, hence a low limit."),
-    answer="torch.einsum, or fold the batch into the rows or columns of one product",
+    limits=Limits(),
+    answer=(
+        "use torch.einsum, or fold the batch into one product; in attention, pass enable_gqa=True"
+    ),
 )

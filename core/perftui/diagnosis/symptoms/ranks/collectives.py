@@ -94,30 +94,29 @@ def _unused_parameters(facts: Facts) -> Lost | None:
 
 EACH_MICRO_BATCH = Rule(
     id="reduce-each-micro-batch",
-    when="gradients are reduced for every micro-batch, though the optimizer steps once for several",
+    when="gradients are reduced for every micro-batch, not once for each optimizer step",
     explanation=(
         "With gradient accumulation, only the last backward pass before the optimizer step has to "
-        "reduce gradients across ranks. Wrap the others in model.no_sync()."
+        "reduce gradients."
     ),
     lost=_each_micro_batch,
-    limits=Limits("TraceLens reports exposed communication from 5 %."),
+    limits=Limits(),
     fixes=("ddp-no-sync",),
-    answer="no_sync() around all backward passes but the last",
+    answer="run all micro-batches but the last under model.no_sync()",
 )
 
 DATA_PARALLEL = Rule(
     id="wrong-parallelism",
     when="DataParallel drives several GPUs from one process",
     explanation=(
-        "DataParallel copies the model to every GPU in each step, gathers results on the first, "
-        "and launches everything from one Python process. DistributedDataParallel, with one "
-        "process per GPU, is faster even on one machine."
+        "DataParallel copies the model to every GPU in each step, gathers the results, and "
+        "launches everything from one Python process."
     ),
     lost=_data_parallel,
-    limits=Limits(
-        "The TensorBoard plugin advises against it in all cases.", 0.5, 1.0, of="of its GPUs"
+    limits=Limits("The TensorBoard plugin always advises against it.", 0.5, 1.0, of="of its GPUs"),
+    answer=(
+        "use DistributedDataParallel with one process per GPU, which is faster even on one machine"
     ),
-    answer="DistributedDataParallel, one process per GPU",
 )
 
 UNUSED_PARAMETERS = Rule(
@@ -125,13 +124,12 @@ UNUSED_PARAMETERS = Rule(
     when="DistributedDataParallel looks for unused parameters in each step",
     explanation=(
         "find_unused_parameters=True walks the graph after every forward pass and delays the "
-        "reduction of gradients. Remove it if every parameter is used, or set static_graph=True "
-        "if the graph never changes. Published measurements put its cost at 5 to 10 % of the step."
+        "reduction of gradients."
     ),
     lost=_unused_parameters,
     limits=Limits("Published measurements: 5 to 10 % of the step.", 0.10, 0.20, info=0.05),
     fixes=("ddp-all-used",),
-    answer="remove find_unused_parameters, or static_graph=True",
+    answer="remove find_unused_parameters, or pass static_graph=True if the graph never changes",
 )
 
 
@@ -248,28 +246,25 @@ BUCKET_COPIES = Rule(
     id="bucket-copies",
     when="DistributedDataParallel copies gradients out of its reduction buckets",
     explanation=(
-        "Gradients are reduced in buckets, and by default each is copied back out of its bucket. "
-        "With gradient_as_bucket_view=True a gradient is a view of its bucket: that saves the "
-        "copy and the memory of one set of gradients."
+        "By default each gradient is copied back out of the bucket in which it was reduced. As a "
+        "view of its bucket, it needs neither the copy nor the memory."
     ),
     lost=_copies,
-    limits=Limits("TraceLens reports exposed copies from 5 %.", info=0.02),
+    limits=Limits(info=0.02),
     fixes=("ddp-bucket-view",),
-    answer="DistributedDataParallel(..., gradient_as_bucket_view=True)",
+    answer="pass gradient_as_bucket_view=True to DistributedDataParallel",
 )
 
 SINGLE_BUCKET = Rule(
     id="single-bucket",
     when="DistributedDataParallel reduces all gradients in one bucket, after backward",
     explanation=(
-        "A bucket is reduced while backward computes the gradients of the next one. A single "
-        "bucket is complete only after backward, and nothing hides its reduction. Leave "
-        "bucket_cap_mb at 25, or lower it. The cost is the time that would then be hidden."
+        "A bucket is reduced while backward computes the next one, so nothing hides a single one. "
+        "The cost is the time that smaller buckets would hide."
     ),
     lost=_single,
     limits=Limits(
-        "TraceLens reports exposed communication from 5 %; reported only above 50 MiB, twice the "
-        "size of a bucket.",
+        "Reported above 50 MiB.",
         info=0.02,
     ),
     fixes=("ddp-buckets",),
@@ -347,35 +342,33 @@ def _exposed(facts: Facts, calls: CollectiveCalls, chosen: Mask) -> int:
 
 SYNC_BATCH_NORM = Rule(
     id="sync-batch-norm",
-    when="synchronised batch normalisation exchanges statistics many times in each step",
+    when="synchronised batch normalisation exchanges statistics in each layer",
     explanation=(
-        "SyncBatchNorm gathers mean and variance from all ranks in every layer, forward and "
-        "backward, and nothing can hide that. With about 16 or more samples per GPU, ordinary "
-        "batch normalisation works as well; group or layer normalisation exchanges nothing."
+        "SyncBatchNorm gathers mean and variance from all ranks, forward and backward, and nothing "
+        "can hide that. From about 16 samples per GPU on, ordinary batch normalisation works as "
+        "well."
     ),
     lost=_batch_norm,
-    limits=Limits(
-        "msprof reports more than 20 a step; TraceLens reports exposed communication from 5 %."
+    limits=Limits("msprof reports more than 20 exchanges a step."),
+    answer=(
+        "use BatchNorm, or GroupNorm, which exchanges nothing, or give SyncBatchNorm a smaller "
+        "process group"
     ),
-    answer="BatchNorm or GroupNorm instead of SyncBatchNorm; a smaller process group",
 )
 
 MANY_SMALL = Rule(
     id="many-small-reductions",
-    when="each step reduces many small tensors with the other ranks, one by one",
+    when="each step reduces many small tensors one by one",
     explanation=(
-        "Below 1 MiB an all-reduce takes as long as one of a few bytes. Let "
-        "DistributedDataParallel reduce gradients, with bucket_cap_mb at 25 or more, or copy them "
-        "into one flat tensor and reduce that. The cost is the number of avoidable all-reduces "
-        "times the shortest one."
+        "An all-reduce of less than 1 MiB takes as long as one of a few bytes. The cost is the "
+        "time of the shortest one for each that is avoidable."
     ),
     lost=_small,
     limits=Limits(
-        "TraceLens reports exposed communication from 5 %; reported from ten all-reduces below 1 "
-        "MiB, the size of DistributedDataParallel's first bucket.",
+        "Reported from ten all-reduces below 1 MiB.",
         info=0.02,
     ),
-    answer="larger buckets (bucket_cap_mb), one all-reduce of a flat tensor",
+    answer="raise bucket_cap_mb to 25 or more, or reduce one flat tensor",
 )
 
 LARGE = 16 << 20
@@ -458,17 +451,17 @@ SLOW_NETWORK = Rule(
     id="slow-network",
     when="large collectives reach a small part of the bandwidth of the link between the cards",
     explanation=(
-        "Compares the bus bandwidth of the fastest large collective, as nccl-tests counts it, "
-        "with the bandwidth of the card's link. If it is low, data takes another path: host "
-        "memory, another socket, or a network. NCCL_DEBUG=INFO prints the path; check nvidia-smi "
-        "topo -m, NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, and ACS or the IOMMU in virtual machines."
+        "The fastest large collective, in the bus bandwidth of nccl-tests, is far below the card's "
+        "link: data goes through host memory, another socket or a network. In virtual machines ACS "
+        "or the IOMMU can be the reason."
     ),
     lost=_slow,
     limits=Limits(
-        "nsys-ai reports collectives below a fifth of the peak; the TensorBoard plugin reports "
-        "parts of a step from 10 %.",
+        "nsys-ai reports collectives below a fifth of the peak.",
         0.10,
         0.30,
     ),
-    answer="the path that NCCL takes: nvidia-smi topo -m, NCCL_DEBUG=INFO, NCCL_P2P_DISABLE unset",
+    answer=(
+        "look for the path with NCCL_DEBUG=INFO and nvidia-smi topo -m, and unset NCCL_P2P_DISABLE"
+    ),
 )

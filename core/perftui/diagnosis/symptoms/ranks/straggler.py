@@ -126,18 +126,13 @@ STRAGGLER = Rule(
     id="straggler",
     when="one rank arrives late at collectives, and the others wait for it",
     explanation=(
-        "Ranks synchronize in collectives such as the all-reduce of gradients: no rank leaves "
-        "before the last one arrives. The rank that spends the least time in them arrives last, "
-        "so all ranks wait for its own work before that. Look at that rank, at the part of its "
-        "step that is longer than on the others, and at the line. For traces, open the directory "
-        "with all ranks: their collectives are matched, and the cost is how long each rank makes "
-        "the others wait."
+        "No rank leaves a collective before the last one arrives: the rank that spends the least "
+        "time in collectives holds up the others. The cost is how long they wait. The finding "
+        "names the longest part of that rank's step, and the line."
     ),
     lost=_straggling,
-    limits=Limits(
-        "TraceML warns from 10 % of the step, critical from 20 %.", 0.10, 0.20, info=0.05
-    ),
-    answer="find what that rank does longer: its data, its host, its GPU",
+    limits=Limits("As in TraceML.", 0.10, 0.20, info=0.05),
+    answer="find what that rank does longer than the others: its data, its host or its GPU",
 )
 
 
@@ -248,38 +243,40 @@ CHANGING = Rule(
     id="uneven-ranks",
     when="ranks wait for each other, for a different one each time",
     explanation=(
-        "Every step takes as long as its slowest rank. If that is a different one each time, no "
-        "card or host is at fault, but a loader that sometimes has no batch ready, Python's "
-        "garbage collector, or batches of different sizes. Longer queues and gc.freeze() help "
-        "with the first two; sorting samples by length, so that all ranks get equal work, helps "
-        "with the last. The cost is how much shorter a step would be if every rank always took "
-        "its mean time."
+        "Each step takes as long as its slowest rank, a different one each time: a loader is late, "
+        "Python collects garbage, or batches differ in size. The cost is what a step would save if "
+        "every rank took its mean time."
     ),
     lost=_changing,
     limits=Limits(
-        "The same as for a straggler: TraceML warns from 10 % of the step, critical from 20 %.",
+        "As for a straggler.",
         0.10,
         0.20,
         info=0.05,
     ),
-    answer="prefetch_factor, gc.freeze(), batches of the same size on all ranks",
+    answer=(
+        "raise prefetch_factor, call gc.freeze() after start-up, or give all ranks batches of the "
+        "same size"
+    ),
 )
 
 UNEVEN_MEMORY = Rule(
     id="uneven-memory",
     when="one rank holds much more GPU memory than another, and is nearly full",
     explanation=(
-        "The fullest rank limits the batch size of all ranks. A rank that holds more has more of "
-        "the model, longer samples, or something extra: tensors that all ranks load to the first "
-        "GPU (map_location), results gathered on one rank, or a larger pipeline stage."
+        "The fullest rank limits the batch size of all. It may hold more of the model, longer "
+        "samples, or tensors that all ranks load to the first GPU."
     ),
     lost=_memory,
     limits=Limits.of_hint(
         0.20,
-        "TraceML reports a fifth less memory if the fullest is at 80 %. The cost is not measured.",
+        "As in TraceML.",
         of="of the fullest rank's memory",
     ),
-    answer="map_location, gathering on the CPU, equal stages, batches of the same size",
+    answer=(
+        "pass map_location to torch.load, gather results on the CPU, and give ranks equal stages "
+        "and batches"
+    ),
 )
 
 MANY = 10
@@ -345,15 +342,12 @@ def _hidden(facts: Facts) -> float | None:
 EXPOSED = Rule(
     id="communication-exposed",
     when="communication between ranks is not hidden behind computation",
-    explanation=(
-        "Time in collectives that no computation hides. Larger or fewer buckets, "
-        "gradient_as_bucket_view, no_sync() with gradient accumulation, sending in lower "
-        "precision, or a faster link shorten it; overlap hides it."
-    ),
+    explanation="The cost is the time in collectives during which nothing is computed.",
     lost=_exposed,
-    limits=Limits(
-        "The TensorBoard plugin warns from 10 %; xprof calls 30 % critical.", 0.10, 0.30, info=0.05
-    ),
+    limits=Limits("As in the TensorBoard plugin and xprof.", 0.10, 0.30, info=0.05),
     claims=Claim(phase=EXPOSED_COMMUNICATION),
-    answer="overlap, larger buckets, no_sync() with accumulation, compression",
+    answer=(
+        "overlap collectives with computation, or shorten them: larger buckets, no_sync(), "
+        "compression"
+    ),
 )

@@ -300,21 +300,17 @@ FLAGS = Rule(
     id="debug-flags",
     when="a debugging switch is left on",
     explanation=(
-        "Anomaly detection records the stack of every operator and checks every gradient for NaN, "
-        "waiting for each result. CUDA_LAUNCH_BLOCKING makes the host wait for each kernel before "
-        "it launches the next. A trace function (sys.settrace, a debugger, coverage, cProfile) is "
-        "called for every call or line of Python, also those of torch, and makes them several "
-        "times as slow. All are for debugging: turn them off for training, like verbose "
-        "settings of TORCH_LOGS and NCCL_DEBUG. Deterministic algorithms are reported for "
-        "information only."
+        "Anomaly detection checks each result for NaN. CUDA_LAUNCH_BLOCKING waits for each kernel. "
+        "A trace function (a debugger, coverage, cProfile) runs for every call or line of Python. "
+        "Deterministic algorithms are reported for information only."
     ),
     lost=_left_on,
     limits=Limits(
-        "TraceLens reports exposed time from 5 %; below that the switch is only reported as on.",
+        "Below 5 % the switch is only reported as on.",
         info=0.0,
     ),
     fixes=("anomaly-off", "deterministic-off"),
-    answer="remove the line that turns it on, or unset its environment variable",
+    answer="remove the line that turns the switch on, or unset its environment variable",
     slows_launches=True,
 )
 
@@ -375,14 +371,10 @@ OVERHEAD = Rule(
     when="the script's own profiler takes time, or profiling distorts the trace",
     explanation=(
         "A torch.profiler around the whole training slows every operator, even more with stacks "
-        "and shapes, and processes its events at the end of each cycle. Remove it, or give it a "
-        "schedule with few active steps and repeat=1. Only one profiler can run at a time, so "
-        "perftui records no windows meanwhile."
+        "and shapes. Only one profiler can run at a time, so perftui records no windows meanwhile."
     ),
     lost=_profiling,
-    limits=Limits(
-        "nsys-ai calls 5 % of profiler time notable and a window unreliable from 15 %.", info=0.0
-    ),
+    limits=Limits("nsys-ai calls a window unreliable from 15 %.", info=0.0),
     fixes=("profiler-schedule",),
-    answer="remove it, or profile few steps",
+    answer="remove the profiler, or give it a schedule with few active steps and repeat=1",
 )

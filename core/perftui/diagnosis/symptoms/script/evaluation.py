@@ -260,19 +260,17 @@ def _sentence(stats: Evaluation, step: StepBreakdown, where: str) -> str:
 EVALUATION = Rule(
     id="evaluation",
     when="evaluation takes much of the run",
-    explanation=(
-        "Nothing is trained during evaluation. Evaluate less often or on part of the data, with "
-        "larger batches (nothing is kept for a backward pass), under torch.no_grad() or "
-        "torch.inference_mode(), and with workers for the evaluation loader."
-    ),
+    explanation="Evaluation keeps nothing for a backward pass, so its batches can be larger.",
     lost=_lost,
     limits=Limits(
-        "A fifth, as for any part of a step; from half of the run on, evaluation takes longer "
-        "than training.",
+        "From half on, it takes longer than training.",
         0.20,
         0.50,
         of="of the run",
     ),
     fixes=("no-grad", "evaluate-less-often"),
-    answer="less often, larger batches, torch.no_grad()",
+    answer=(
+        "evaluate less often or on part of the data, with larger batches, workers and "
+        "torch.no_grad()"
+    ),
 )

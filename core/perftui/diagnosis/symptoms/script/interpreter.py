@@ -97,20 +97,16 @@ PAUSES = Rule(
     id="gc-pauses",
     when="Python's garbage collector holds up the training",
     explanation=(
-        "A full collection visits every live object while everything else waits: with a million "
-        "objects that takes a large part of a second. Exclude objects that stay with gc.freeze() "
-        "once everything is loaded; or gc.disable(), and gc.collect() between epochs. Keep large "
-        "tables of small objects in arrays. Without reference cycles, which a training seldom "
-        "creates, gc.collect() in the loop frees nothing."
+        "A full collection visits every live object while everything else waits. A training seldom "
+        "has reference cycles; without them gc.collect() frees nothing."
     ),
     lost=_lost,
     limits=Limits(
-        "Certainly avoidable, hence a low limit. msprof reports every pause of 1 ms, but every "
-        "training has such collections, so 1 % is only a hint.",
+        "msprof reports pauses of 1 ms; here 1 % is a hint.",
         info=0.01,
     ),
     fixes=("collect-off", "gc-freeze"),
-    answer="gc.freeze() after start-up, gc.disable(), no gc.collect() in the loop",
+    answer="remove gc.collect() from the loop, and call gc.freeze() or gc.disable() after start-up",
 )
 
 UNKNOWN = (
@@ -175,14 +171,11 @@ CONTENTION = Rule(
     id="gil-contention",
     when="another thread runs Python while the training thread waits for the GIL",
     explanation=(
-        "Only one thread of a process runs Python at a time: the one that holds the GIL. After "
-        "each operator the training thread requests the GIL again, and a thread that computes in "
-        "Python releases it only every 5 ms, so a step of many short operators takes many times "
-        "as long. Threads that read files, compress or wait release it at once. The cost is the "
-        "time that other threads held the GIL while the training thread neither ran nor waited "
-        "for a core."
+        "Only one thread of a process runs Python at a time, and one that computes holds the GIL "
+        "for 5 ms. The cost is the time that others held it while the training thread neither ran "
+        "nor waited for a core."
     ),
     lost=_contention,
-    limits=Limits("The same limit as for other waits.", 0.10, 0.25, info=0.05),
-    answer="move that work to a separate process, or let the thread sleep",
+    limits=Limits("As for other waits.", 0.10, 0.25, info=0.05),
+    answer="move the thread's work to a separate process, or let the thread sleep",
 )

@@ -132,13 +132,13 @@ def _hinted(facts: Facts) -> Lost | None:
 
 LIBRARY_SAYS = Rule(
     id="library-says",
-    when="PyTorch or another library reports in the output that something is slow",
+    when="a library says in the output that something is slow",
     explanation=(
-        "Libraries print advice once, at the start, where it is easily missed. It holds for many "
-        "trainings, but not for all: the other findings show what it costs here."
+        "Libraries print advice once, at the start, where it is easily missed. The other findings "
+        "show what it costs here."
     ),
     lost=_hinted,
-    limits=Limits.of_hint(0.5, "Never more than a hint: the cost is not measured."),
+    limits=Limits.of_hint(0.5, "The cost is not measured."),
     answer="follow the message",
 )
 
@@ -201,13 +201,13 @@ WORKERS_DIED = Rule(
     id="workers-died",
     when="workers of the data loader die, or run out of shared memory",
     explanation=(
-        "Workers hand over batches in shared memory (/dev/shm). A container has 64 MB of it "
-        "unless started with more: docker run --shm-size=8g, or --ipc=host. Fewer workers and a "
-        "lower prefetch_factor need less. If the machine runs out of memory, the kernel kills a "
-        "worker; if too many files are open, ulimit -n or "
-        "torch.multiprocessing.set_sharing_strategy('file_system') helps."
+        "Workers pass batches through shared memory (/dev/shm), of which a container has 64 MB. "
+        "Too little memory or too many open files (ulimit -n) also end workers."
     ),
     lost=_died,
-    limits=Limits.of_hint(0.5, "Any death is a fault, but its cost is not part of a step."),
-    answer="more shared memory (--shm-size), fewer workers, a lower prefetch_factor",
+    limits=Limits.of_hint(0.5, "The cost is not part of a step."),
+    answer=(
+        "give the container more shared memory (--shm-size=8g), use fewer workers, or lower "
+        "prefetch_factor"
+    ),
 )

@@ -322,20 +322,18 @@ PYTHON = Rule(
     when="the script's own Python takes long: logging, statistics, copies, waiting",
     explanation=(
         "Between forward, backward and optimizer the script does its own work in Python, and the "
-        "model waits for it. Do it every N steps, on whole tensors rather than number by number, "
-        "or in a separate thread or process."
+        "model waits."
     ),
     lost=_lost,
     limits=Limits(
-        "perfessor reports host time from 15 %, the TensorBoard plugin any part of a step from 10 "
-        "%; half of that is worth a hint.",
+        "As in the TensorBoard plugin.",
         0.10,
         0.20,
         info=_LEAST,
     ),
     claims=Claim(idle=GapCause.PYTHON),
     fixes=("sleep-off", "less-often"),
-    answer="every N steps, on whole tensors, or in the background",
+    answer="log every N steps, compute on whole tensors, or move the work to a thread",
 )
 
 HELD_UP = 1.25

@@ -255,17 +255,16 @@ def _parts(judged: JudgedStep, work: SampledWork) -> tuple[str, ...]:
 
 REPEATED_WORK = Rule(
     id="repeated-work",
-    when="a loop computes something again in each turn, though nothing that it depends on changes",
+    when="a loop computes the same value again in each turn",
     explanation=(
-        "The source shows that a call gives the same in each turn of a loop, in each sample or at "
-        "each of its uses: what it reads is set before, it draws no random numbers, and nothing "
-        "there trains it. Compute it once before the loop and use the result. The cost is the time "
-        "of all but the first, as samples of the stack show it, without its backward pass; where "
-        "it is not known how often it is done, or the line does more, it is at most that."
+        "The source shows that a call gives the same result in each turn of a loop, for each "
+        "sample or at each use: its inputs stay the same, it draws no random numbers, and nothing "
+        "there trains it. The cost is at most the sampled time of all calls but the first, without "
+        "their backward pass."
     ),
     lost=_lost,
-    limits=Limits("The same limits as for the script's own Python.", 0.10, 0.20, info=0.05),
-    answer="compute it once, before the loop",
+    limits=Limits("As for the script's own Python.", 0.10, 0.20, info=0.05),
+    answer="compute the value once, before the loop",
 )
 
 
@@ -307,14 +306,13 @@ def _unread(facts: Facts) -> Lost | None:
 
 UNREAD = Rule(
     id="unread-result",
-    when="a result is computed that nothing reads, or of which only the last or a few are read",
+    when="the script computes results of which it reads none, the last or a few",
     explanation=(
-        "The source shows that what a line computes is read by nothing that has an effect, or only "
-        "after its loop, which keeps the last, or only under a condition on the number of the "
-        "step. It has no other effect. The time is that of its lines, as samples of the stack show "
-        "it; if other statements call the same function, each is taken to have an equal part."
+        "The source shows that nothing with an effect reads the result, or only after the loop or "
+        "on some steps. The cost is the sampled time of its lines; other statements that call the "
+        "same function have equal parts of that time."
     ),
     lost=_unread,
     limits=REPEATED_WORK.limits,
-    answer="leave it out, or compute it where it is read",
+    answer="leave the computation out, or move it to where its result is read",
 )

@@ -65,16 +65,12 @@ UNPAID = Rule(
     id="compile-not-paid",
     when="torch.compile takes longer than it saves in so short a run",
     explanation=(
-        "Compiling takes seconds to minutes at the start and makes each step shorter. It pays off "
-        "in a long run. In a short one, such as a test, leave it out, or keep the compile cache "
-        "between runs (TORCHINDUCTOR_CACHE_DIR). The number of steps assumes that a step takes "
-        "1.43 times as long without torch.compile, PyTorch's mean over 163 models."
+        "The number of steps assumes 1.43 times the step without torch.compile, PyTorch's mean "
+        "over 163 models."
     ),
     lost=_unpaid,
-    limits=Limits.of_hint(
-        0.20, "It is not part of a step, and a longer run makes up for it.", of="of the run"
-    ),
-    answer="leave it out of short runs, or keep its cache",
+    limits=Limits.of_hint(0.20, "A longer run makes up for it.", of="of the run"),
+    answer="leave torch.compile out of short runs, or keep its cache (TORCHINDUCTOR_CACHE_DIR)",
 )
 
 FEWEST_AGAIN = 3
@@ -144,16 +140,14 @@ RECOMPILES = Rule(
     id="recompiles",
     when="torch.compile recompiles after the warm-up",
     explanation=(
-        "Compiled code is valid for the shapes, types and values it was compiled for. Others "
-        "cause a recompilation, which takes seconds. dynamic=True or mark_dynamic compile once "
-        "for all sizes; padding to a few lengths keeps the number of shapes small. "
+        "Compiled code is valid for the shapes, types and values that it was compiled for. "
         "TORCH_LOGS=recompiles prints the guard that failed."
     ),
     lost=_lost,
-    limits=Limits("As certainly avoidable as a wait for data."),
+    limits=Limits(),
     claims=Claim(idle=GapCause.LAUNCH),
     fixes=("compile-dynamic",),
-    answer="dynamic=True, fixed or padded shapes",
+    answer="pass dynamic=True, call mark_dynamic, or pad inputs to a few shapes",
 )
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
@@ -201,12 +195,11 @@ GRAPH_BREAKS = Rule(
     id="graph-breaks",
     when="torch.compile cannot capture the model as one graph",
     explanation=(
-        "At a graph break compiled code returns to Python and a new graph begins: nothing is "
-        "fused across it, and CUDA graphs are split. The usual reasons are reading a value "
-        "(.item(), an if on a tensor), printing, and calls that the compiler does not support. "
-        "TORCH_LOGS=graph_breaks prints them, fullgraph=True stops at the first."
+        "Nothing is fused across a graph break, and CUDA graphs are split. Usual reasons are "
+        "reading a value, printing, and calls that the compiler does not support. "
+        "TORCH_LOGS=graph_breaks prints them."
     ),
     lost=_broken,
-    limits=Limits.of_hint(0.5, "What could have been fused across a break is not known."),
+    limits=Limits.of_hint(0.5, "What could be fused is not known."),
     answer="move the line out of the compiled function, or keep the value a tensor",
 )

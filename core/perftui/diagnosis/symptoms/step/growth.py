@@ -232,51 +232,47 @@ GROWING = Rule(
     id="growing-steps",
     when="steps take longer and longer",
     explanation=(
-        "One part of the step takes longer each time while the others stay the same: something "
-        "grows. Usual causes are a list of outputs that is concatenated in each step, a file that "
-        "is rewritten in full, a hook that is registered in each step, and losses or hidden "
-        "states that keep their graphs: sum loss.item() or loss.detach(), and detach whatever one "
-        "step passes to the next."
+        "One part of the step takes longer each time: a list that is concatenated, a file that is "
+        "rewritten, a hook registered in each step, or losses and hidden states that keep their "
+        "graphs."
     ),
     lost=_steps,
     limits=Limits(
-        "The medians of ten blocks rise from first to last, by a tenth over the run, half of that "
-        "on average; a run ten times as long would lose ten times as much.",
+        "A rise by a tenth over the run costs 5 % on average.",
         info=0.025,
     ),
-    answer="look for what grows: keep sums rather than lists, add to files, detach what is kept",
+    answer=(
+        "find what grows: keep sums in place of lists, append to files, and detach what is passed "
+        "on"
+    ),
 )
 
 KEPT = Rule(
     id="kept-graph",
     when="backward runs through the graphs of earlier steps, more of them each time",
     explanation=(
-        "A hidden state or sum that one step passes to the next still has its graph, and "
-        "retain_graph keeps it: backward runs through all steps since the state was last reset. "
-        "Pass on state.detach() and drop retain_graph. Gradients then stop at the step, as "
-        "truncated backpropagation intends; if they should reach further back, detach every N "
-        "steps."
+        "Backward runs through all steps since the hidden state or sum was last reset. With "
+        "detach() gradients stop at the step, as truncated backpropagation intends."
     ),
     lost=_kept,
-    limits=Limits("The same limit as for steps that grow over the whole run."),
-    answer="detach what one step passes to the next",
+    limits=Limits(),
+    answer="pass on state.detach() and drop retain_graph, or detach every N steps",
 )
 
 MEMORY_GROWTH = Rule(
     id="memory-growth",
     when="the memory of the training grows with every step",
     explanation=(
-        "The training processes hold more and more memory: a list that is never cleared, tensors "
-        "kept with their graphs, a cache without a limit. A long run will run out of memory."
+        "The script keeps something of each step: a list that is never cleared, tensors with their "
+        "graphs, or a cache without a limit. A long run will run out of memory."
     ),
     lost=_memory_growth,
     limits=Limits(
-        "TraceML reports 1.5 % in 100 steps; processes fill caches and pools in any run, so "
-        "growth by a tenth is a hint and by half a warning.",
+        "Caches and pools fill in any run.",
         0.50,
         1.0,
         of="of its memory at first",
         info=0.10,
     ),
-    answer="detach what is kept, limit caches",
+    answer="detach what is kept, clear lists, and limit caches",
 )

@@ -162,15 +162,16 @@ INITIALISATION = Rule(
     when="the GPU idles while code is loaded and libraries initialize",
     explanation=(
         "The first launch of a kernel loads its code, the first call of a library initializes it, "
-        "cudnn.benchmark tries algorithms, and a graph is captured once. A trace of that says "
-        "nothing about later steps. Record after a few warm-up steps: "
-        "torch.profiler.schedule(wait=..., warmup=...), or a perftui window, which opens after "
-        "the warm-up by itself."
+        "cudnn.benchmark tries algorithms, and graphs are captured. Such a trace says nothing "
+        "about later steps."
     ),
     lost=_initialising,
-    limits=Limits("The same limit as for other idle time: a tenth of the time judged.", 0.10, 0.20),
+    limits=Limits("As for other idle time.", 0.10, 0.20),
     claims=Claim(idle=GapCause.INITIALISATION),
-    answer="record after the warm-up; in a service, warm up before the first request",
+    answer=(
+        "record after the warm-up with torch.profiler.schedule(wait=..., warmup=...), or warm a "
+        "service up first"
+    ),
 )
 
 
@@ -223,14 +224,15 @@ CALLS = Rule(
     id="host-calls",
     when="calls of the driver take much of a trace whose kernels are missing",
     explanation=(
-        "Even without kernels, the calls of the host are in the trace. cudaMalloc and cudaFree in "
-        "each step mean that PyTorch's cache does not serve them: memory is nearly full, or "
-        "torch.cuda.empty_cache() is called. Where the host waits for the GPU instead, what the "
-        "GPU does is the limit, or the script reads its values too often."
+        "cudaMalloc and cudaFree in each step mean that PyTorch's cache does not serve them. If "
+        "the host waits for the GPU, the GPU is the limit, or values are read too often."
     ),
     lost=_calling,
-    limits=Limits("The same limits as for idle time that the host causes.", 0.15, 0.25),
-    answer="smaller pieces where memory is nearly full; no empty_cache(); expandable segments",
+    limits=Limits("As for other idle time.", 0.15, 0.25),
+    answer=(
+        "use smaller batches where memory is nearly full, remove empty_cache(), or set expandable "
+        "segments"
+    ),
 )
 
 
@@ -307,20 +309,17 @@ TRACE_INCOMPLETE = Rule(
     id="trace-incomplete",
     when="kernels are missing from the trace",
     explanation=(
-        "Some launches have no kernel, or work was queued behind something that is not in the "
-        "trace: the profiler lost events, or the file ends too early. CUPTI in CUDA 12.6 to 12.9 "
-        "drops kernels at the start of windows (pytorch/pytorch#192021). Idle time is not judged "
-        "if a twentieth of the kernels is missing, or a tenth if the device is mostly busy all "
-        "the same. Record again; if it persists, use another version."
+        "The profiler lost events, or the file ends too early. CUPTI in CUDA 12.6 to 12.9 drops "
+        "kernels at the start of windows (pytorch/pytorch#192021). Idle time is not judged if a "
+        "twentieth is missing, or a tenth on a busy GPU."
     ),
     lost=_incomplete,
     limits=Limits(
-        "Complete traces lack almost nothing: of 90 traces checked, none lost more than 1 launch "
-        "in 1000.",
+        "Complete traces lose at most 1 in 1000.",
         INCOMPLETE,
         1.0,
         of="of the launches",
         info=0.005,
     ),
-    answer="record again",
+    answer="record again; if kernels are still missing, use another CUDA version",
 )

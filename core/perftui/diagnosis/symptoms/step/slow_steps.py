@@ -168,34 +168,33 @@ SLOW = Rule(
     id="slow-steps",
     when="a few steps take much longer than the others",
     explanation=(
-        "The mean step is far longer than the median: some steps do something that others do not. "
-        "Write checkpoints less often, or in the background: copy the state to the host and write "
-        "it in a thread (torch.distributed.checkpoint.async_save), to a local disk first. For "
-        "anything else, look at the line where slow steps spend their time."
+        "The mean step is far longer than the median. The finding names the line where slow steps "
+        "spend their time."
     ),
     lost=_slow,
     limits=Limits(
-        "A step is slow if it takes 1.5 times the median (nsys-ai, TraceML) and is five robust "
-        "deviations above it. A fifth of the time is critical, as for data.",
+        "A step is slow from 1.5 times the median (nsys-ai, TraceML) on.",
         0.10,
         0.20,
     ),
     fixes=("less-often", "no-grad"),
-    answer="less often, or in the background",
+    answer=(
+        "do that work less often, or in a thread: checkpoints with "
+        "torch.distributed.checkpoint.async_save"
+    ),
 )
 
 CHECKPOINT = Rule(
     id="checkpoint",
     when="the training waits while checkpoints are written",
-    explanation=(
-        "Saving the model and optimizer holds up the loop. Save less often, only what is needed, "
-        "to a local disk, or in the background: torch.distributed.checkpoint.async_save, or a "
-        "copy on the host that a thread writes."
-    ),
+    explanation="Saving the model and the optimizer holds up the loop.",
     lost=_checkpoint,
-    limits=Limits("As certainly avoidable as a wait for data."),
+    limits=Limits(),
     fixes=("less-often",),
-    answer="less often, smaller, or asynchronously",
+    answer=(
+        "save less often, save less, or save in a thread with "
+        "torch.distributed.checkpoint.async_save"
+    ),
 )
 
 MOST_READ = 50
@@ -293,18 +292,16 @@ SLOWER = Rule(
     id="slower-than-before",
     when="steps take longer than in earlier runs of the same command",
     explanation=(
-        "Earlier runs of the same command on the same machine, in the same directory, had shorter "
-        "steps. The code, a library or the data may have changed, or the machine is doing other "
-        "work. perftui compare shows two of them side by side."
+        "Earlier runs of the same command, machine and directory had shorter steps. The code, a "
+        "library or the data has changed, or the machine does other work."
     ),
     lost=_slower,
     limits=Limits.of_hint(
         0.10,
-        "gpuprof reports 10 % above the median of at least two earlier runs; runs on a shared "
-        "machine differ by a few per cent.",
+        "gpuprof reports 10 % above the median of earlier runs.",
         of="above earlier runs",
     ),
-    answer="find what changed since then",
+    answer="find what changed since then: perftui compare shows two runs side by side",
 )
 
 
@@ -393,10 +390,9 @@ NO_PROGRESS = Rule(
     id="no-progress",
     when="the training still runs but makes no more steps",
     explanation=(
-        "The last step was long ago for this training: it hangs, or does something it has not "
-        "done before. Ranks waiting in a collective wait for the one that is elsewhere; a rank "
-        "waiting for the data loader waits for a worker, a lock or a file system. The finding "
-        "disappears with the next step, and is never reported for a run that has ended."
+        "The training hangs, or does something for the first time. Ranks in a collective wait for "
+        "the one that is elsewhere; a rank in the data loader waits for a worker, a lock or a "
+        "file. The finding disappears with the next step."
     ),
     lost=_waits,
     limits=Limits(
@@ -405,5 +401,8 @@ NO_PROGRESS = Rule(
         0.999,
         of="of the time since the last step began",
     ),
-    answer="look at the line where it waits; with several ranks, at the one that is elsewhere",
+    answer=(
+        "look at the line where the training waits; with several ranks, at the rank that is "
+        "elsewhere"
+    ),
 )

@@ -90,7 +90,7 @@ def test_each_is_explained_within_80_columns(name: str) -> None:
 def test_a_rule_names_its_limits_their_source_and_its_fixes() -> None:
     text = " ".join(explain("input-bound").split())
     assert "Warns from 10 % of the step, critical from 20 %." in text
-    assert "TraceML warns at 10 %" in text
+    assert "As in TraceML." in text
     assert f"loader-workers: {CATALOGUE['loader-workers'].what}" in text
 
 

@@ -86,9 +86,9 @@ def conditions(run: Facts) -> Conditions:
         loader.batch_size if loader else None,
         micro_batches(run),
         whole_training(run),
-        setup.build.cuda if setup and setup.build else None,
+        setup.build.cuda,
         _power_limit(run),
-        setup.environment if setup else None,
+        setup.environment,
     )
 
 
@@ -232,13 +232,13 @@ def in_force_changes(before: InForce, after: InForce) -> tuple[str, ...]:
 def in_force(run: Facts) -> InForce:
     """What the training is set up with: its loader, optimizer, threads, precision and modes."""
     setup, loader = settings(run), training_loader(run)
-    optimizers = setup.optimizers or () if setup else ()
+    optimizers = setup.optimizers or ()
     # The optimizer with the most tensors.
     optimizer = max(optimizers, key=lambda row: row.parameters or 0, default=None)
     return {
         **{name: getattr(loader, name) for name in LOADER_ARGUMENTS if loader},
         **{name: getattr(optimizer, name) for name in OPTIMIZER_ARGUMENTS if optimizer},
-        **(dict(_switches(setup)) if setup else {}),
+        **(dict(_switches(setup)) if setup != Settings() else {}),
     }
 
 
@@ -252,16 +252,16 @@ def _switches(setup: Settings) -> Iterator[tuple[str, Any]]:
     # A model that casts within its own forward is not seen from outside.
     cast = (f"{device} {dtype}" for device, dtype in (setup.autocast or {}).items())
     values = (
-        ("threads", threads and threads.intra_op),
-        ("threads between operators", threads and threads.inter_op),
-        ("float32 products", matmul and matmul.float32_precision),
-        ("TensorFloat-32 in convolutions", matmul and matmul.cudnn_allow_tf32),
-        ("default dtype", modes and modes.default_dtype),
+        ("threads", threads.intra_op),
+        ("threads between operators", threads.inter_op),
+        ("float32 products", matmul.float32_precision),
+        ("TensorFloat-32 in convolutions", matmul.cudnn_allow_tf32),
+        ("default dtype", modes.default_dtype),
         ("parameters", ", ".join(dtype for dtype, _ in elements.most_common()) or None),
         ("autocast", ", ".join(cast) or "none seen"),
-        ("cuDNN benchmark", cudnn and cudnn.benchmark),
-        ("deterministic", modes and modes.deterministic),
-        ("anomaly detection", modes and modes.anomaly),
+        ("cuDNN benchmark", cudnn.benchmark),
+        ("deterministic", modes.deterministic),
+        ("anomaly detection", modes.anomaly),
         ("compiled", setup.compiled),
     )
     yield from ((name, value) for name, value in values if value is not None)

@@ -194,9 +194,9 @@ SOURCE = "source"
 """Targets of overrides and patches."""
 
 _SWITCHES: Mapping[str, Callable[[Settings], Any]] = {
-    "set_num_threads": lambda setup: setup.threads and setup.threads.intra_op,
-    "set_detect_anomaly": lambda setup: setup.modes and setup.modes.anomaly,
-    "use_deterministic_algorithms": lambda setup: setup.modes and setup.modes.deterministic,
+    "set_num_threads": lambda setup: setup.threads.intra_op,
+    "set_detect_anomaly": lambda setup: setup.modes.anomaly,
+    "use_deterministic_algorithms": lambda setup: setup.modes.deterministic,
 }
 """The value in force now, by the function whose call was patched; None where it is not known."""
 
@@ -239,18 +239,17 @@ def _missed_patch(after: Facts, expected: Expected) -> str:
         return _missed_loader(training_loader(after), expected.arguments, why)
     setup = settings(after)
     if expected.target in _SWITCHES:
-        value = _SWITCHES[expected.target](setup) if setup else None
+        value = _SWITCHES[expected.target](setup)
         if value is None:
             return UNSAID
         had_effect = value in expected.arguments.values()
         asked = _arguments(expected.arguments)
         return "" if had_effect else f"{asked} had no effect: {expected.target} left {value}"
-    optimizers = setup.optimizers if setup else None
-    if optimizers is None:
+    if setup.optimizers is None:
         return UNSAID
     here = [
         optimizer
-        for optimizer in optimizers
+        for optimizer in setup.optimizers
         if expected.target in (OPTIMIZER, optimizer.class_name)
         and optimizer.is_made_at(expected.file, expected.line)
     ]

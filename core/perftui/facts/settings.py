@@ -175,25 +175,25 @@ class Untrained(msgspec.Struct, frozen=True):
 class Settings(msgspec.Struct, frozen=True):
     """Settings of one training process, a few steps after it began to train.
 
-    None stands for what its torch does not have.
+    None stands for what its torch does not have, and for what is not known.
     """
 
-    threads: Threads | None = None
-    cores: Cores | None = None
+    threads: Threads = Threads()
+    cores: Cores = Cores()
     processor: tuple[str, ...] | None = None
     """Features of the processor that compute with numbers of 16 bits; None if not known."""
     environment: dict[str, str] | None = None
     """Set variables that matter to speed, of a fixed list."""
-    matmul: Matmul | None = None
-    cudnn: Cudnn | None = None
-    mkldnn: Mkldnn | None = None
-    build: Build | None = None
+    matmul: Matmul = Matmul()
+    cudnn: Cudnn = Cudnn()
+    mkldnn: Mkldnn = Mkldnn()
+    build: Build = Build()
     devices: Devices | None = None
     """Settings of the GPUs; None until the training uses one."""
-    modes: Modes | None = None
+    modes: Modes = Modes()
     autocast: dict[str, str] | None = None
     """Data type by kind of device; also None if the model casts internally."""
-    gc: GarbageCollection | None = None
+    gc: GarbageCollection = GarbageCollection()
     optimizers: tuple[OptimizerSettings, ...] | None = None
     wrappers: tuple[Wrapper, ...] | None = None
     parameters: tuple[Parameters, ...] | None = None
@@ -226,7 +226,8 @@ def fields_of(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @fact
-def settings(facts: Facts) -> Settings | None:
-    """How the rank's training is set up; None before its agent noted that, and in older runs."""
+def settings(facts: Facts) -> Settings:
+    """How the rank's training is set up; nothing of it is known before its agent noted that, and of
+    a trace alone."""
     noted = notes_of(facts.events, "settings")
-    return Settings(**fields_of(Settings, noted[-1])) if noted else None
+    return Settings(**fields_of(Settings, noted[-1])) if noted else Settings()

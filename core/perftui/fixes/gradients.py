@@ -203,13 +203,13 @@ def untrained_without(lines: tuple[int, ...]) -> Plan:
 
 def _requires_grad(facts: Facts) -> LineChange | None:
     setup = settings(facts)
-    unused = sum(row.unused or 0 for row in (setup.parameters or ())) if setup else 0
+    unused = sum(row.unused or 0 for row in setup.parameters or ())
     if not unused or not has_finding(facts, "unused-gradients"):
         return None
     file, line = place_of_loop(facts)
-    modules = (setup.untrained or ()) if setup else ()
     own = os.path.realpath(file or "")
-    lines = tuple(row.line for row in modules if row.file == own and not row.path)
+    modules = (row for row in setup.untrained or () if row.file == own and not row.path)
+    lines = tuple(row.line for row in modules)
     return LineChange(
         f"no gradients for {unused} parameters that are in no optimizer",
         file,

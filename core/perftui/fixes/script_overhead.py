@@ -81,7 +81,7 @@ def _says(word: str, facts: Facts, rule: str) -> NamedLine | None:
 def _called(name: str, facts: Facts, rule: str) -> NamedLine | None:
     """Where the run saw ``name`` called, if ``rule`` has a finding with a line."""
     setup, line = settings(facts), finding_line(facts, rule)
-    return _by_at(named_line(setup.place(name))) if setup and line else None
+    return _by_at(named_line(setup.place(name))) if line else None
 
 
 def _by_at(place: NamedLine | None) -> NamedLine | None:
@@ -288,12 +288,10 @@ def frozen(program: Program, _: int) -> Sequence[Edit]:
 
 
 def _freeze(facts: Facts) -> LineChange | None:
-    pauses, setup = gc_pauses.or_none(facts), settings(facts)
+    pauses = gc_pauses.or_none(facts)
     if pauses is None or pauses.longest_full_mean < LEAST_PAUSE:
         return None
-    if not has_finding(facts, "gc-pauses"):
-        return None
-    if setup is not None and setup.gc is not None and setup.gc.frozen:
+    if not has_finding(facts, "gc-pauses") or settings(facts).gc.frozen:
         return None
     return LineChange(
         "gc.freeze() before the training",

@@ -73,7 +73,7 @@ def _switched(
 
 def _threads(facts: Facts) -> CallChange | None:
     cores, setup = cpu_share.or_none(facts), settings(facts)
-    if cores is None or setup is None:
+    if cores is None:
         return None
     wanted = max(cores.allowed // cores.ranks, 1)
     called = setup.place("set_num_threads")
@@ -94,9 +94,8 @@ def _threads(facts: Facts) -> CallChange | None:
 
 def _anomaly(facts: Facts) -> CallChange | None:
     setup = settings(facts)
-    place = setup.place("set_detect_anomaly", "detect_anomaly") if setup else None
-    is_on = bool(setup and setup.modes and setup.modes.anomaly)
-    if place is None and not is_on:
+    place = setup.place("set_detect_anomaly", "detect_anomaly")
+    if place is None and not setup.modes.anomaly:
         return None
     return _switched(
         place,
@@ -110,7 +109,7 @@ def _anomaly(facts: Facts) -> CallChange | None:
 
 def _deterministic(facts: Facts) -> CallChange | None:
     setup = settings(facts)
-    if setup is None or setup.modes is None or not setup.modes.deterministic:
+    if not setup.modes.deterministic:
         return None
     return _switched(
         setup.place("use_deterministic_algorithms"),
@@ -124,7 +123,7 @@ def _deterministic(facts: Facts) -> CallChange | None:
 
 def _onednn(facts: Facts) -> CallChange | None:
     setup = settings(facts)
-    if setup is None or setup.mkldnn is None or setup.mkldnn.enabled is not False:
+    if setup.mkldnn.enabled is not False:
         return None
     missing = setup.mkldnn.available is False
     return _switched(
@@ -189,10 +188,9 @@ _VALUE = "expandable_segments:True"
 
 
 def _expandable(facts: Facts) -> FixOption | None:
-    setup = settings(facts)
-    if setup is None or not has_finding(facts, "fragmentation", "allocator-churn"):
+    environment, fix = settings(facts).environment, EXPANDABLE_SEGMENTS
+    if environment is None or not has_finding(facts, "fragmentation", "allocator-churn"):
         return None
-    environment, fix = setup.environment or {}, EXPANDABLE_SEGMENTS
     option = FixOption(fix.id, "expandable segments", fix.explanation)
     for name in (name for name in _VARIABLES if environment.get(name)):
         return replace(option, why_not=f"{name}={environment[name]} is already set")

@@ -328,15 +328,15 @@ def cpu_share(facts: Facts) -> CpuShare:
     """Cores of the rank's host during the steady steps. Not applicable if the run does not name
     torch's number of threads, as older ones. Unknown if the use of cores was not sampled."""
     setup, use = settings(facts), machine_use(facts)
-    threads = setup.threads.intra_op if setup and setup.threads else None
-    if setup is None or threads is None:
+    threads = setup.threads.intra_op
+    if threads is None:
         raise NotApplicableError
     if use.machine_cores is None or use.tree_cores is None or not use.cores:
         raise UnknownError("the use of cores was not sampled")
     installed = use.installed_cores or use.cores
     allowed = min(use.cores, installed)
     is_bound_by_openmp = any(name in (setup.environment or {}) for name in BINDING)
-    if setup.cores and setup.cores.affinity and not is_bound_by_openmp:
+    if setup.cores.affinity and not is_bound_by_openmp:
         allowed = min(allowed, setup.cores.affinity)
     unused = max(installed - use.machine_cores, 0.0)
     own = min(use.tree_cores, float(allowed))
@@ -353,7 +353,7 @@ def cpu_share(facts: Facts) -> CpuShare:
         idle_outside=max(min(unused - idle, installed - allowed), 0.0),
         has_workers=bool(workers and workers.num_workers),
         for_workers=math.ceil(working) if working >= BUSY_WORKER else 0,
-        by_quota=bool(setup.cores and setup.cores.affinity and use.cores < setup.cores.affinity),
+        by_quota=bool(setup.cores.affinity and use.cores < setup.cores.affinity),
     )
 
 
@@ -389,9 +389,8 @@ def _waited(facts: Facts, taken: float | None) -> float:
         return 0.0
     if use.delayed is None:
         raise UnknownError("how long its threads waited for a core was not sampled")
-    setup = settings(facts)
-    threads = setup.threads.intra_op if setup and setup.threads else None
-    asked = 0 if judged_step(facts).on_device else (threads or 1) * ranks_here(facts)
+    threads = settings(facts).threads.intra_op or 1
+    asked = 0 if judged_step(facts).on_device else threads * ranks_here(facts)
     own = max(asked - use.cores, 0)
     return use.delayed * taken / ((use.other_cores or 0.0) + (use.rest_cores or 0.0) + own)
 

@@ -434,8 +434,7 @@ def fewer_calls(facts: Facts, phase: str = "") -> str:
     """What to do where an optimizer, in its ``phase``, works on nearly each tensor by itself since
     each has a group of its own, or where short calls take most of the operators' time on the CPU;
     empty elsewhere."""
-    noted = settings(facts)
-    for one in (noted and noted.optimizers) or ():
+    for one in settings(facts).optimizers or ():
         groups, tensors = one.groups or 0, one.parameters or 0
         if phase == OPTIMIZER and groups >= max(MANY_GROUPS, tensors / 2):
             return (

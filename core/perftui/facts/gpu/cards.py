@@ -100,7 +100,7 @@ def own_gpus(facts: Facts) -> tuple[str, ...]:
     """Column prefixes of the rank's GPUs, such as ``gpu2`` or ``gpu0.mig1``. Unknown if it is
     unclear which GPUs it uses."""
     setup = settings(facts)
-    if setup is None or setup.devices is None:
+    if setup.devices is None:
         raise UnknownError("the training has not reported which GPUs it sees")
     seen = visible_gpus(sampled_gpus(facts), setup.devices.uuids, setup.environment or {})
     used = sorted(set(_numbers(setup, setup.devices)))

@@ -268,8 +268,7 @@ def _asked(facts: Facts, wait: InputWait, use: WorkerUse) -> float:
     share = use.cpu + use.delayed
     # A thread that waits for a core as long as the others exists all the time.
     share *= use.computing_threads
-    ranks, setup = max(ranks_here(facts), 1), settings(facts)
-    threads = (setup.threads.intra_op if setup and setup.threads else None) or 1
+    ranks, threads = max(ranks_here(facts), 1), settings(facts).threads.intra_op or 1
     computes = 1 - wait.wait / wait.of.mean
     return ranks * (workers(facts) * (busy(facts) or 0.0) * share + threads * computes)
 

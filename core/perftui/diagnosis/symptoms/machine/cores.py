@@ -137,9 +137,7 @@ def _lost_to_cores(
 
 def _place(facts: Facts, *names: str) -> Place | None:
     """Where one of ``names`` is set, by the run's notes or the script's text."""
-    setup = settings(facts)
-    place = setup.place(*names) if setup else None
-    if place is not None:
+    if place := settings(facts).place(*names):
         return replace(place, rank=facts.rank_number)
     return line_place(facts, matching_line(facts, "|".join(map(re.escape, names))))
 
@@ -175,7 +173,7 @@ def _threads(facts: Facts) -> Lost | None:
 def _why(facts: Facts) -> str:
     """The variable that sets the number of threads, if no line of the user's does."""
     setup = settings(facts)
-    if setup is None or setup.place("set_num_threads", *THREAD_VARIABLES):
+    if setup.place("set_num_threads", *THREAD_VARIABLES):
         return ""
     for name in THREAD_VARIABLES:
         value = (setup.environment or {}).get(name)
@@ -226,9 +224,8 @@ def _onednn_unused(facts: Facts) -> Lost | None:
 
 
 def _onednn_noted(facts: Facts) -> Lost | None:
-    judged, setup = _on_cpu(facts), settings(facts)
-    off = setup is not None and setup.mkldnn is not None and setup.mkldnn.enabled is False
-    if setup is None or not off or (setup.mkldnn and setup.mkldnn.available is False):
+    judged, mkldnn = _on_cpu(facts), settings(facts).mkldnn
+    if mkldnn.enabled is not False or mkldnn.available is False:
         return None
     _, share = cpu_operators(facts)
     step = judged.of

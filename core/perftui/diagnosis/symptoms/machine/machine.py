@@ -11,7 +11,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
 from perftui.facts.cpu.machine import GpuCard, cards, has_gpu, machine_use, ranks_here
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.cards import gpu_processes
-from perftui.facts.settings import Settings, settings
+from perftui.facts.settings import Build, Devices, Settings, settings
 from perftui.facts.source.lines import lines_by_time, stack_samples
 from perftui.facts.step.judged_step import judged_step
 from perftui.telemetry.gpu.names import POWER, THERMAL
@@ -31,10 +31,10 @@ LEAST_NAMED = 0.25
 
 def _wrong_build(facts: Facts) -> Lost | None:
     setup, manifest = settings(facts), facts.manifest
-    if setup is None or manifest is None:
+    if manifest is None:
         raise NotApplicableError
-    if setup.devices is not None and setup.build is not None:
-        return _missing_architecture(setup)
+    if setup.devices is not None:
+        return _missing_architecture(setup.devices, setup.build)
     if not manifest.gpus or has_gpu(facts) or not setup.parameters:
         return None
     if any(group.device != "cpu" for group in setup.parameters):
@@ -57,7 +57,7 @@ def _wrong_build(facts: Facts) -> Lost | None:
 
 def _why_on_cpu(setup: Settings) -> str:
     build = setup.build
-    if build and build.torch and build.cuda is None and build.hip is None:
+    if build.torch and build.cuda is None and build.hip is None:
         return f"torch {build.torch} is built without CUDA"
     hidden = (setup.environment or {}).get("CUDA_VISIBLE_DEVICES")
     if hidden is not None and hidden.strip() in ("", "-1"):
@@ -65,10 +65,9 @@ def _why_on_cpu(setup: Settings) -> str:
     return "the parameters are on the CPU"
 
 
-def _missing_architecture(setup: Settings) -> Lost | None:
+def _missing_architecture(devices: Devices, build: Build) -> Lost | None:
     """Code of one architecture runs on all later ones of the same generation."""
-    has = setup.build.architectures if setup.build else None
-    mine = setup.devices.architecture if setup.devices else None
+    has, mine = build.architectures, devices.architecture
     if not has or not mine or not mine.startswith("sm_"):
         return None
     major, minor = _version(mine)
@@ -90,7 +89,7 @@ def _version(architecture: str) -> tuple[int, int]:
 
 def _gpus_unused(facts: Facts) -> Lost | None:
     setup = settings(facts)
-    visible = setup.devices.visible if setup and setup.devices else 0
+    visible = setup.devices.visible if setup.devices else 0
     if not visible or facts.run is None:
         raise NotApplicableError
     used = max(ranks_here(facts), _devices_of(setup))
@@ -106,10 +105,8 @@ def _gpus_unused(facts: Facts) -> Lost | None:
     )
 
 
-def _devices_of(setup: Settings | None) -> int:
+def _devices_of(setup: Settings) -> int:
     """GPUs used by one process: with parameters there, or by ``DataParallel``."""
-    if setup is None:
-        return 1
     holding = {group.device for group in setup.parameters or () if group.device != "cpu"}
     wrapped = [wrapper.arguments.get("device_ids") for wrapper in setup.wrappers or ()]
     # An attribute that is no plain value is noted as text: "[0, 1]".

@@ -155,10 +155,10 @@ CUDNN_BENCHMARK = Rule(
 
 def _untried(facts: Facts) -> Lost | None:
     """The gain is unknown before the kernels are tried, so the cost is 0."""
-    setup = settings(facts)
-    if setup is None or setup.cudnn is None or setup.cudnn.benchmark is not False:
+    cudnn = settings(facts).cudnn
+    if cudnn.benchmark is not False:
         raise NotApplicableError
-    if setup.cudnn.enabled is False or setup.cudnn.deterministic:
+    if cudnn.enabled is False or cudnn.deterministic:
         return None
     work = kernel_work(facts)
     kernels = work.kernels.of(Category.CONVOLUTION)

@@ -119,9 +119,9 @@ all pairs."""
 
 
 def _churn(facts: Facts) -> Lost | None:
-    judged, work, setup = operator_work(facts), own_casts(facts), settings(facts)
+    judged, work = operator_work(facts), own_casts(facts)
     # Autocast on a CPU has a rule of its own.
-    autocast = setup is not None and "cpu" in (setup.autocast or {}) and not judged.on_device
+    autocast = "cpu" in (settings(facts).autocast or {}) and not judged.on_device
     if work.calls <= FEW or autocast:
         return None
     return judged.lost(

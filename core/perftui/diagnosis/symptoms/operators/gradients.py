@@ -167,7 +167,7 @@ def _unused(facts: Facts) -> Lost | None:
     tensors = sum(group.unused or 0 for group in rows)
     with_gradient = sum(group.trained for group in rows)
     if not tensors:
-        sizes = [one.parameters or 0 for one in (setup.optimizers or () if setup else ())]
+        sizes = [one.parameters or 0 for one in setup.optimizers or ()]
         return _lost_to_other_model(work, sizes) or _lost_to_inputs(work, with_gradient, sizes)
     if line := matching_line(facts, _USES_GRADIENT):
         raise UnknownError(f"{line.short} uses gradients itself")
@@ -177,7 +177,7 @@ def _unused(facts: Facts) -> Lost | None:
     back = work.time_of(of_phases(work.operators, BACKWARD))
     # Half of each layer's backward pass is for its weights; nodes before the layer come on top.
     cost = round(back.won * elements / max(sum(group.elements for group in rows), 1) / 2)
-    modules = (setup.untrained or ()) if setup else ()
+    modules = setup.untrained or ()
     names = ", ".join(dict.fromkeys(row.short for row in modules))
     line = _call_of(facts, modules[0]) if modules else None
     line, of = line or line_of(facts, BACKWARD), f" ({names})" if names else ""
@@ -275,10 +275,10 @@ def _dense(facts: Facts) -> Lost | None:
 
 
 def _parameters(facts: Facts) -> tuple[Parameters, ...]:
-    setup = settings(facts) if facts.run else None
-    if setup is None or setup.parameters is None:
+    parameters = settings(facts).parameters
+    if parameters is None:
         raise UnknownError("the parameters were not recorded")
-    return setup.parameters
+    return parameters
 
 
 UNUSED = Rule(

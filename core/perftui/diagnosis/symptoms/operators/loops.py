@@ -99,8 +99,7 @@ def _lost(work: OperatorWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None
 
 def _tensors(facts: Facts) -> int:
     """Tensors of all models; 0 if not known."""
-    setup = settings(facts) if facts.run else None
-    return sum(group.tensors for group in setup.parameters or ()) if setup else 0
+    return sum(group.tensors for group in settings(facts).parameters or ())
 
 
 def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
@@ -163,9 +162,9 @@ def single_tensor_optimizer(facts: Facts) -> OptimizerSettings | None:
     """The optimizer with most tensors, if it updates many of them one at a time; None if it does
     not, or is unknown."""
     setup = settings(facts)
-    optimizers = setup.optimizers or () if setup else ()
+    optimizers = setup.optimizers or ()
     largest = max(optimizers, key=lambda optimizer: optimizer.parameters or 0, default=None)
-    if setup is None or largest is None or (largest.parameters or 0) < MANY_TENSORS:
+    if largest is None or (largest.parameters or 0) < MANY_TENSORS:
         return None
     if not is_of_torch(largest):
         shown = (loop for loop in loops.or_none(facts) or () if loop.phase == OPTIMIZER)
@@ -276,7 +275,7 @@ def _on_cpu(facts: Facts) -> Lost | None:
     share = part / step.mean
     if share < SINGLE_TENSOR.limits.warning:
         return None
-    if settings(facts) is None:
+    if settings(facts).optimizers is None:
         raise UnknownError("how the optimizer was created was not recorded")
     optimizer = single_tensor_optimizer(facts)
     if optimizer is None:

@@ -215,8 +215,8 @@ def _line_behind_backward(facts: Facts) -> LineShare | None:
 
 
 def _may_be_another_model(facts: Facts) -> bool:
-    setup = settings(facts) if facts.run else None
-    if setup is None or setup.parameters is None or setup.optimizers is None:
+    setup = settings(facts)
+    if setup.parameters is None or setup.optimizers is None:
         return True
     optimized = sum(optimizer.parameters or 0 for optimizer in setup.optimizers)
     return sum(group.tensors for group in setup.parameters) >= TEACHER * max(optimized, 1)

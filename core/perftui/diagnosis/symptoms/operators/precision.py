@@ -58,13 +58,12 @@ def _chosen(kernels: StepKernels, precision: Precision, *categories: Category) -
 
 def _float32_products(facts: Facts, kernels: StepKernels) -> StepKernels:
     """Products and convolutions in float32 that TF32 would be allowed to do."""
-    setup = settings(facts)
-    matmul = setup.matmul if setup else None
+    matmul = settings(facts).matmul
     categories = [Category.GEMM, Category.CONVOLUTION]
-    if matmul and (matmul.allow_tf32 or matmul.float32_precision in ("high", "medium")):
+    if matmul.allow_tf32 or matmul.float32_precision in ("high", "medium"):
         # Products of a few elements stay on the ordinary units.
         categories.remove(Category.GEMM)
-    if matmul is None or matmul.cudnn_allow_tf32 is not False:
+    if matmul.cudnn_allow_tf32 is not False:
         # cuDNN may use TF32 unless that is disabled: if it does not, it has a reason.
         categories.remove(Category.CONVOLUTION)
     return _chosen(kernels, Precision.FLOAT32, *categories)
@@ -87,9 +86,8 @@ def _matmul(facts: Facts) -> Lost | None:
     if not time or gain == 1:
         return None
     share = work.won(time) / work.of.mean
-    setup = settings(facts)
     # A user who sets it has decided it.
-    set_at = setup.place("set_float32_matmul_precision", "matmul.allow_tf32") if setup else None
+    set_at = settings(facts).place("set_float32_matmul_precision", "matmul.allow_tf32")
     lost = work.lost(
         products,
         time * (1 - 1 / gain),
@@ -191,11 +189,11 @@ def float64_on_cpu(facts: Facts) -> Lost | None:
     Raises:
         UnknownError: the data types of its parameters were not recorded.
     """
-    cpu, setup = cpu_work(facts), settings(facts) if facts.run else None
-    if setup is None or setup.parameters is None:
+    cpu, parameters = cpu_work(facts), settings(facts).parameters
+    if parameters is None:
         raise UnknownError("the data types of the parameters were not recorded")
-    elements = sum(group.elements for group in setup.parameters)
-    double = sum(group.elements for group in setup.parameters if group.dtype == "float64")
+    elements = sum(group.elements for group in parameters)
+    double = sum(group.elements for group in parameters if group.dtype == "float64")
     if not double:
         return None
     share = double / max(elements, 1)
@@ -235,7 +233,7 @@ def _on_other_processor(facts: Facts) -> Lost | None:
     if facts.run is None:
         raise NotApplicableError
     cpu, setup = cpu_work(facts), settings(facts)
-    if setup is None or setup.processor is None:
+    if setup.processor is None:
         raise UnknownError("what the processor can compute was not recorded")
     # Of autocast, else of most parameters.
     largest = max(setup.parameters or (), key=lambda group: group.elements, default=None)

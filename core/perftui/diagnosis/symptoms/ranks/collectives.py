@@ -36,9 +36,7 @@ from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, Mask
 
 def wrapper(facts: Facts, name: str) -> Wrapper | None:
     """The first wrapper of that class; None if not recorded."""
-    setup = settings(facts) if facts.run else None
-    wrappers = setup.wrappers if setup else None
-    return next((item for item in wrappers or () if item.name == name), None)
+    return next((item for item in settings(facts).wrappers or () if item.name == name), None)
 
 
 def _each_micro_batch(facts: Facts) -> Lost | None:

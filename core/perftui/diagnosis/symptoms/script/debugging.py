@@ -151,8 +151,7 @@ def _left_on(facts: Facts) -> Lost | None:
     worst = max(flags, key=lambda flag: flag.cost)
     judged = judged_step.or_none(facts)
     # By the run's notes or the script's text.
-    noted = setup.place(*worst.set_by) if setup else None
-    if noted is not None:
+    if noted := setup.place(*worst.set_by):
         set_at: Place | None = replace(noted, rank=facts.rank_number)
     else:
         line = matching_line(facts, worst.pattern) if worst.pattern else None
@@ -177,15 +176,14 @@ def _left_on(facts: Facts) -> Lost | None:
     )
 
 
-def _anomaly(facts: Facts, setup: Settings | None) -> _Flag | None:
+def _anomaly(facts: Facts, setup: Settings) -> _Flag | None:
     """By the window's checks of gradients, the samples, or the mode itself."""
     found, steps = anomaly_checks.or_none(facts), trace_steps.or_none(facts)
     outside, held = stack_samples(facts)[0], steady_held(facts)
     noted = held[at_frames(_EXTRACT)(outside)].sum() / max(held.sum(), 1) if len(outside) else 0.0
-    is_on = bool(setup and setup.modes and setup.modes.anomaly)
-    if found is None and not is_on:
+    if found is None and not setup.modes.anomaly:
         # Other features record stacks too; a mode that is off between steps may be on within them.
-        may_be = setup is None or matching_line(facts, _DETECTS) is not None
+        may_be = setup == Settings() or matching_line(facts, _DETECTS) is not None
         if noted < LEAST_STACKS or not may_be:
             return None
     judged, place, checking = judged_step.or_none(facts), None, ""
@@ -214,8 +212,8 @@ def _anomaly(facts: Facts, setup: Settings | None) -> _Flag | None:
     )
 
 
-def _blocking(facts: Facts, setup: Settings | None) -> _Flag | None:
-    variable = (setup.environment or {}).get("CUDA_LAUNCH_BLOCKING", "") if setup else ""
+def _blocking(facts: Facts, setup: Settings) -> _Flag | None:
+    variable = (setup.environment or {}).get("CUDA_LAUNCH_BLOCKING", "")
     is_set = variable.lower() not in _OFF and has_gpu(facts) is not False
     waited = launches_block.or_none(facts)
     if not is_set and waited is None:
@@ -274,22 +272,20 @@ def _slowed(facts: Facts, cause: Slowed) -> _Flag:
     return _Flag(cause.by, cause.sentence, cost, parts, pattern, cause.place, names, is_least=True)
 
 
-def _costless(facts: Facts, setup: Settings | None) -> list[_Flag]:
+def _costless(facts: Facts, setup: Settings) -> list[_Flag]:
     """Flags that may cost something, though nothing here shows how much."""
-    if setup is None:
-        return []
-    on_gpu, modes = has_gpu(facts) is not False, setup.modes
+    on_gpu = has_gpu(facts) is not False
     flags = [
         _Flag(name, f"{name}={value} is set", pattern=name, set_by=(name,))
         for name, harmless in _VARIABLES.items()
         for value in [(setup.environment or {}).get(name, "")]
         if value.lower() not in (*_OFF, *harmless) and (on_gpu or name not in _ON_GPU)
     ]
-    if modes is not None and modes.deterministic:
+    if setup.modes.deterministic:
         sentence = "Only deterministic algorithms are used, and some are slower"
         name, set_by = "deterministic algorithms", ("use_deterministic_algorithms",)
         flags.append(_Flag(name, sentence, pattern="deterministic", set_by=set_by))
-    if setup.cudnn is not None and setup.cudnn.deterministic and on_gpu:
+    if setup.cudnn.deterministic and on_gpu:
         sentence = "cuDNN uses only deterministic algorithms, and some are slower"
         name = "cudnn.deterministic"
         flags.append(_Flag(name, sentence, pattern="deterministic", set_by=(name,)))

@@ -61,8 +61,7 @@ def _lost(facts: Facts) -> Lost | None:
 
 def _lowered(facts: Facts) -> LineShare | None:
     """The line of the script that lets collections begin more often than by themselves."""
-    setup = settings(facts)
-    thresholds = setup.gc.thresholds if setup and setup.gc else ()
+    thresholds = settings(facts).gc.thresholds
     if any(0 < given < usual for given, usual in zip(thresholds, USUAL, strict=False)):
         return matching_line(facts, r"\bset_threshold\s*\(")
     return None
@@ -85,11 +84,11 @@ def _figures(pauses: GcPauses, facts: Facts) -> list[Figure]:
         Figure("full collections", pauses.full, "count"),
         Figure("collections", pauses.count, "count"),
     ]
-    set_up = settings(facts)
-    if set_up is not None and set_up.gc is not None:
-        figures.append(Figure("thresholds", ", ".join(map(str, set_up.gc.thresholds))))
-        if set_up.gc.frozen is not None:
-            figures.append(Figure("frozen objects", set_up.gc.frozen, "count"))
+    gc = settings(facts).gc
+    if gc.thresholds:
+        figures.append(Figure("thresholds", ", ".join(map(str, gc.thresholds))))
+    if gc.frozen is not None:
+        figures.append(Figure("frozen objects", gc.frozen, "count"))
     return figures
 
 

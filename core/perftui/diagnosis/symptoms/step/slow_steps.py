@@ -121,8 +121,7 @@ weights in float32."""
 def _beside_the_model(facts: Facts, called: Saves) -> str:
     """How much larger the file is than the model needs, as a part of a sentence; empty if it is
     not."""
-    setup = settings(facts)
-    weights = sum(row.elements for row in (setup and setup.parameters) or ())
+    weights = sum(row.elements for row in settings(facts).parameters or ())
     if not weights or called.size <= 2 * OF_A_MODEL * weights:
         return ""
     needs = fmt.size(OF_A_MODEL * weights)
